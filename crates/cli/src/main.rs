@@ -1,0 +1,2 @@
+//! The `unspoken` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The asking side: makes keys, uploads them, asks, reads answers.

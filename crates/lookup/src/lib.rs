@@ -1,0 +1,1 @@
+//! Private embedding lookup: encrypted indices in, encrypted table columns out.

@@ -1,0 +1,163 @@
+//! The arithmetic on limbs, once per instruction set.
+//!
+//! [`portable`] is the reference: plain loops over `u32`, obviously right. The SIMD twins in [`simd`]
+//! return the same bits for every input, which tests check; so results never depend on the machine.
+//!
+//! Conventions: a *limb* is the run of `n` residues of one polynomial modulo one prime. Residues are
+//! canonical (`[0, q)`) on entry and exit. Limbs in the evaluation domain are in Montgomery form.
+
+pub(crate) mod portable;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod simd;
+
+use crate::automorphism::Permutation;
+use crate::modular::{Modulus, Shoup};
+use crate::ntt::NttTable;
+
+/// Residues per block of a gadget key: the two components alternate at this grain, in the order the
+/// inner product reads them.
+pub const KEY_BLOCK: usize = 64;
+
+/// Rows of a [`PackedMatrix`] that are multiplied together.
+pub(crate) const MATRIX_TILE: usize = 4;
+
+/// Most products of two 30-bit numbers a 64-bit accumulator takes before Montgomery reduction.
+pub(crate) const LAZY_TERMS: usize = 12;
+
+/// One target prime of a basis conversion: `out = sum_i source_i * factors_i / R mod q`.
+pub(crate) struct ConversionTarget {
+    pub(crate) modulus: Modulus,
+    pub(crate) factors: Vec<u32>,
+}
+
+/// A matrix of residues modulo one prime, packed `[row / 4][column][row % 4]` and padded with zero rows.
+pub(crate) struct PackedMatrix {
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    pub(crate) entries: Vec<u32>,
+}
+
+impl PackedMatrix {
+    /// Packs `entry(row, column)`, each canonical.
+    pub(crate) fn new(rows: usize, columns: usize, entry: impl Fn(usize, usize) -> u32) -> Self {
+        let tiles = rows.div_ceil(MATRIX_TILE);
+        let entries = (0..tiles * columns * MATRIX_TILE)
+            .map(|i| {
+                let (tile, rest) = (i / (columns * MATRIX_TILE), i % (columns * MATRIX_TILE));
+                let (column, row) = (rest / MATRIX_TILE, tile * MATRIX_TILE + rest % MATRIX_TILE);
+                if row < rows { entry(row, column) } else { 0 }
+            })
+            .collect();
+        PackedMatrix { rows, columns, entries }
+    }
+}
+
+/// The kernels of one instruction set.
+///
+/// Methods are called once per limb or per group of limbs, so dynamic dispatch costs nothing.
+/// Slices given together have equal lengths, a power of two of at least 512; callers guarantee it.
+pub(crate) trait Kernels: Send + Sync {
+    /// The name under which the backend can be asked for.
+    fn name(&self) -> &'static str;
+
+    /// Lanes of 32 bits for which [`NttTable`] should lay out its last stages; 1 for none.
+    fn lanes(&self) -> usize;
+
+    /// Forward transform of several limbs under one prime, in place. Inputs may be in `[0, 4q)`.
+    fn ntt_forward(&self, table: &NttTable, limbs: &mut [&mut [u32]]);
+
+    /// Inverse transform in place, times `scale` (which contains `1/n`).
+    fn ntt_inverse(&self, table: &NttTable, limb: &mut [u32], scale: Shoup);
+
+    /// Inverse transform of `source` into `target`, times `scale`.
+    fn ntt_inverse_from(&self, table: &NttTable, source: &[u32], target: &mut [u32], scale: Shoup);
+
+    /// `a += b`.
+    fn add_assign(&self, modulus: &Modulus, a: &mut [u32], b: &[u32]);
+
+    /// `a -= b`.
+    fn sub_assign(&self, modulus: &Modulus, a: &mut [u32], b: &[u32]);
+
+    /// `a = -a`.
+    fn neg_assign(&self, modulus: &Modulus, a: &mut [u32]);
+
+    /// `a *= w`.
+    fn scale_assign(&self, modulus: &Modulus, a: &mut [u32], w: Shoup);
+
+    /// `a = (a - b) * w`.
+    fn sub_scale_assign(&self, modulus: &Modulus, a: &mut [u32], b: &[u32], w: Shoup);
+
+    /// `a = a * b / R`.
+    fn mul_assign(&self, modulus: &Modulus, a: &mut [u32], b: &[u32]);
+
+    /// `acc += a * b / R`.
+    fn mul_add_assign(&self, modulus: &Modulus, acc: &mut [u32], a: &[u32], b: &[u32]);
+
+    /// The tensor product over `R`: `(a0 b0, a0 b1 + a1 b0, a1 b1)`.
+    fn tensor(&self, modulus: &Modulus, a: [&[u32]; 2], b: [&[u32]; 2], out: [&mut [u32]; 3]);
+
+    /// `target[i] = source[permutation(i)]`.
+    fn permute(&self, permutation: &Permutation, source: &[u32], target: &mut [u32]);
+
+    /// One basis conversion from `sources` to every target.
+    fn convert(&self, sources: &[&[u32]], targets: &[ConversionTarget], outputs: &mut [&mut [u32]]);
+
+    /// `out = floor(sum_i source_i * reciprocals_i / 2^shift + 1/2)`, at most 14 sources, terms below `2^shift`.
+    fn quotient(&self, sources: &[&[u32]], reciprocals: &[u32], shift: u32, out: &mut [u32]);
+
+    /// `out_c = sum_d digit_d * key_{d,c} / R` for both components `c` of a gadget key.
+    ///
+    /// `key[d]` holds digit `d` for this prime: blocks of [`KEY_BLOCK`] residues of component 0, then of component 1.
+    fn inner_product(&self, modulus: &Modulus, digits: &[&[u32]], key: &[&[u32]], out: [&mut [u32]; 2]);
+
+    /// `output_r = sum_c matrix[r][c] * input_c` (no Montgomery factor: the form of the inputs is kept).
+    fn matrix_product(&self, modulus: &Modulus, matrix: &PackedMatrix, inputs: &[&[u32]], outputs: &mut [&mut [u32]]);
+}
+
+/// Which instruction set the limb arithmetic uses. Results are the same bits on every one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Backend {
+    /// Plain loops, on any machine.
+    Portable,
+    /// 256-bit vectors.
+    Avx2,
+    /// 512-bit vectors (F and BW).
+    Avx512,
+}
+
+impl Backend {
+    /// All backends, slowest first.
+    pub const ALL: [Backend; 3] = [Backend::Portable, Backend::Avx2, Backend::Avx512];
+
+    /// The fastest backend this machine has.
+    pub fn detect() -> Backend {
+        Backend::ALL.into_iter().rev().find(|b| b.is_available()).unwrap_or(Backend::Portable)
+    }
+
+    /// Whether this machine can run the backend.
+    pub fn is_available(self) -> bool {
+        self.kernels().is_some()
+    }
+
+    /// `portable`, `avx2` or `avx512`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Portable => "portable",
+            Backend::Avx2 => "avx2",
+            Backend::Avx512 => "avx512",
+        }
+    }
+
+    /// The kernels, if this machine can run them.
+    pub(crate) fn kernels(self) -> Option<&'static dyn Kernels> {
+        match self {
+            Backend::Portable => Some(&portable::Portable),
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2 => simd::avx2(),
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512 => simd::avx512(),
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The reference kernels: one residue at a time.
+
+use super::{ConversionTarget, KEY_BLOCK, Kernels, LAZY_TERMS, MATRIX_TILE, PackedMatrix};
+use crate::automorphism::Permutation;
+use crate::modular::{Modulus, Shoup, reduce_once};
+use crate::ntt::NttTable;
+
+/// Plain loops over `u32`.
+pub(crate) struct Portable;
+
+impl Kernels for Portable {
+    fn name(&self) -> &'static str {
+        "portable"
+    }
+
+    fn lanes(&self) -> usize {
+        1
+    }
+
+    fn ntt_forward(&self, table: &NttTable, limbs: &mut [&mut [u32]]) {
+        for limb in limbs {
+            forward(table, limb);
+        }
+    }
+
+    fn ntt_inverse(&self, table: &NttTable, limb: &mut [u32], scale: Shoup) {
+        inverse(table, limb, scale);
+    }
+
+    fn ntt_inverse_from(&self, table: &NttTable, source: &[u32], target: &mut [u32], scale: Shoup) {
+        target.copy_from_slice(source);
+        inverse(table, target, scale);
+    }
+
+    fn add_assign(&self, modulus: &Modulus, a: &mut [u32], b: &[u32]) {
+        a.iter_mut().zip(b).for_each(|(a, &b)| *a = modulus.add(*a, b));
+    }
+
+    fn sub_assign(&self, modulus: &Modulus, a: &mut [u32], b: &[u32]) {
+        a.iter_mut().zip(b).for_each(|(a, &b)| *a = modulus.sub(*a, b));
+    }
+
+    fn neg_assign(&self, modulus: &Modulus, a: &mut [u32]) {
+        a.iter_mut().for_each(|a| *a = modulus.neg(*a));
+    }
+
+    fn scale_assign(&self, modulus: &Modulus, a: &mut [u32], w: Shoup) {
+        a.iter_mut().for_each(|a| *a = modulus.mul_shoup(*a, w));
+    }
+
+    fn sub_scale_assign(&self, modulus: &Modulus, a: &mut [u32], b: &[u32], w: Shoup) {
+        a.iter_mut().zip(b).for_each(|(a, &b)| *a = modulus.mul_shoup(*a + modulus.q - b, w));
+    }
+
+    fn mul_assign(&self, modulus: &Modulus, a: &mut [u32], b: &[u32]) {
+        a.iter_mut().zip(b).for_each(|(a, &b)| *a = modulus.montgomery_mul(*a, b));
+    }
+
+    fn mul_add_assign(&self, modulus: &Modulus, acc: &mut [u32], a: &[u32], b: &[u32]) {
+        for ((acc, &a), &b) in acc.iter_mut().zip(a).zip(b) {
+            *acc = modulus.add(*acc, modulus.montgomery_mul(a, b));
+        }
+    }
+
+    fn tensor(&self, modulus: &Modulus, a: [&[u32]; 2], b: [&[u32]; 2], out: [&mut [u32]; 3]) {
+        let [d0, d1, d2] = out;
+        for i in 0..d0.len() {
+            let (a0, a1, b0, b1) = (a[0][i], a[1][i], b[0][i], b[1][i]);
+            d0[i] = modulus.montgomery_mul(a0, b0);
+            d1[i] = modulus.add(modulus.montgomery_mul(a0, b1), modulus.montgomery_mul(a1, b0));
+            d2[i] = modulus.montgomery_mul(a1, b1);
+        }
+    }
+
+    fn permute(&self, permutation: &Permutation, source: &[u32], target: &mut [u32]) {
+        target.iter_mut().enumerate().for_each(|(i, t)| *t = source[permutation.source_of(i)]);
+    }
+
+    fn convert(&self, sources: &[&[u32]], targets: &[ConversionTarget], outputs: &mut [&mut [u32]]) {
+        for (target, output) in targets.iter().zip(outputs) {
+            let modulus = &target.modulus;
+            for (x, out) in output.iter_mut().enumerate() {
+                let terms = sources.iter().zip(&target.factors).map(|(s, &f)| (s[x], f));
+                *out = dot_product(modulus, terms);
+            }
+        }
+    }
+
+    fn quotient(&self, sources: &[&[u32]], reciprocals: &[u32], shift: u32, out: &mut [u32]) {
+        for (x, out) in out.iter_mut().enumerate() {
+            let terms = sources.iter().zip(reciprocals).map(|(s, &r)| u64::from(s[x]) * u64::from(r));
+            *out = ((terms.sum::<u64>() + (1 << (shift - 1))) >> shift) as u32;
+        }
+    }
+
+    fn inner_product(&self, modulus: &Modulus, digits: &[&[u32]], key: &[&[u32]], out: [&mut [u32]; 2]) {
+        for (component, out) in out.into_iter().enumerate() {
+            for (x, out) in out.iter_mut().enumerate() {
+                let at = (x / KEY_BLOCK) * 2 * KEY_BLOCK + component * KEY_BLOCK + x % KEY_BLOCK;
+                *out = dot_product(modulus, digits.iter().zip(key).map(|(d, k)| (d[x], k[at])));
+            }
+        }
+    }
+
+    fn matrix_product(&self, modulus: &Modulus, matrix: &PackedMatrix, inputs: &[&[u32]], outputs: &mut [&mut [u32]]) {
+        for (row, output) in outputs.iter_mut().enumerate() {
+            let tile = &matrix.entries[(row / MATRIX_TILE) * matrix.columns * MATRIX_TILE..];
+            for (x, out) in output.iter_mut().enumerate() {
+                let terms = inputs.iter().enumerate().map(|(c, input)| (input[x], tile[c * MATRIX_TILE + row % MATRIX_TILE]));
+                let sum = terms.map(|(a, b)| u128::from(a) * u128::from(b)).sum::<u128>();
+                *out = (sum % u128::from(modulus.q)) as u32;
+            }
+        }
+    }
+}
+
+/// `sum a b / R mod q`, canonical: one Montgomery reduction for every [`LAZY_TERMS`] products.
+fn dot_product(modulus: &Modulus, terms: impl Iterator<Item = (u32, u32)>) -> u32 {
+    let (mut result, mut sum, mut pending) = (0, 0u64, 0);
+    for (a, b) in terms {
+        sum += u64::from(a) * u64::from(b);
+        pending += 1;
+        if pending == LAZY_TERMS {
+            result = modulus.add(result, canonical_from_4q(modulus, modulus.montgomery_lazy(sum)));
+            (sum, pending) = (0, 0);
+        }
+    }
+    modulus.add(result, canonical_from_4q(modulus, modulus.montgomery_lazy(sum)))
+}
+
+/// `[0, 4q)` to `[0, q)`.
+fn canonical_from_4q(modulus: &Modulus, a: u32) -> u32 {
+    reduce_once(reduce_once(a, 2 * modulus.q), modulus.q)
+}
+
+/// Cooley-Tukey, natural order in, bit-reversed order out (Harvey, "Faster arithmetic for
+/// number-theoretic transforms", 2014): values stay in `[0, 4q)` between stages.
+fn forward(table: &NttTable, limb: &mut [u32]) {
+    let modulus = &table.modulus;
+    let twice = 2 * modulus.q;
+    let mut blocks = 1;
+    while blocks < limb.len() {
+        let half = limb.len() / (2 * blocks);
+        for (block, values) in limb.chunks_exact_mut(2 * half).enumerate() {
+            let root = table.forward[blocks + block];
+            let (low, high) = values.split_at_mut(half);
+            for (u, v) in low.iter_mut().zip(high) {
+                let a = reduce_once(*u, twice);
+                let b = modulus.mul_shoup_lazy(*v, root);
+                (*u, *v) = (a + b, a + twice - b);
+            }
+        }
+        blocks *= 2;
+    }
+    limb.iter_mut().for_each(|x| *x = canonical_from_4q(modulus, *x));
+}
+
+/// Gentleman-Sande, the exact inverse of [`forward`] up to the factor `scale`; values stay in `[0, 2q)`.
+fn inverse(table: &NttTable, limb: &mut [u32], scale: Shoup) {
+    let modulus = &table.modulus;
+    let twice = 2 * modulus.q;
+    let mut blocks = limb.len() / 2;
+    while blocks >= 1 {
+        let half = limb.len() / (2 * blocks);
+        for (block, values) in limb.chunks_exact_mut(2 * half).enumerate() {
+            let root = table.inverse[blocks + block];
+            let (low, high) = values.split_at_mut(half);
+            for (u, v) in low.iter_mut().zip(high) {
+                let difference = *u + twice - *v;
+                *u = reduce_once(*u + *v, twice);
+                *v = modulus.mul_shoup_lazy(difference, root);
+            }
+        }
+        blocks /= 2;
+    }
+    limb.iter_mut().for_each(|x| *x = modulus.mul_shoup(*x, scale));
+}

@@ -1,0 +1,190 @@
+//! Host memory for limbs: aligned, recycled, and wiped when it held a secret.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zeroize::Zeroize;
+
+/// Buffers at least this large ask for huge pages, which spares the transform's column pass its TLB misses.
+const HUGE_PAGE: usize = 2 << 20;
+const CACHE_LINE: usize = 64;
+
+/// A zeroed, cache-line-aligned array of `u32`.
+pub(crate) struct AlignedWords {
+    pointer: *mut u32,
+    len: usize,
+    layout: Layout,
+}
+
+// SAFETY: the buffer owns its memory and hands out references only through `&self`/`&mut self`.
+unsafe impl Send for AlignedWords {}
+// SAFETY: shared access is read-only.
+unsafe impl Sync for AlignedWords {}
+
+impl AlignedWords {
+    pub(crate) fn zeroed(len: usize) -> Self {
+        let bytes = len.max(1) * size_of::<u32>();
+        let alignment = if bytes >= HUGE_PAGE { HUGE_PAGE } else { CACHE_LINE };
+        let Ok(layout) = Layout::from_size_align(bytes, alignment) else {
+            handle_alloc_error(Layout::new::<u32>())
+        };
+        // SAFETY: the layout has a non-zero size.
+        let pointer = unsafe { alloc_zeroed(layout) }.cast::<u32>();
+        if pointer.is_null() {
+            handle_alloc_error(layout);
+        }
+        #[cfg(target_os = "linux")]
+        if alignment == HUGE_PAGE {
+            // SAFETY: advice on memory we own; failure is harmless and ignored.
+            unsafe { libc::madvise(pointer.cast(), bytes, libc::MADV_HUGEPAGE) };
+        }
+        AlignedWords { pointer, len, layout }
+    }
+}
+
+impl Drop for AlignedWords {
+    fn drop(&mut self) {
+        // SAFETY: allocated with exactly this layout and not freed before.
+        unsafe { dealloc(self.pointer.cast(), self.layout) }
+    }
+}
+
+impl Deref for AlignedWords {
+    type Target = [u32];
+    fn deref(&self) -> &[u32] {
+        // SAFETY: `pointer` is valid for `len` initialised words.
+        unsafe { std::slice::from_raw_parts(self.pointer, self.len) }
+    }
+}
+
+impl DerefMut for AlignedWords {
+    fn deref_mut(&mut self) -> &mut [u32] {
+        // SAFETY: `pointer` is valid for `len` initialised words and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer, self.len) }
+    }
+}
+
+/// Recycles buffers by length, so that an evaluator in its steady state allocates nothing.
+pub(crate) struct Pool {
+    shelves: Mutex<Shelves>,
+    capacity_words: usize,
+}
+
+#[derive(Default)]
+struct Shelves {
+    by_len: std::collections::BTreeMap<usize, Vec<AlignedWords>>,
+    words: usize,
+}
+
+impl Pool {
+    /// A pool that keeps at most `capacity_bytes` of idle buffers.
+    pub(crate) fn new(capacity_bytes: usize) -> Arc<Self> {
+        Arc::new(Pool { shelves: Mutex::default(), capacity_words: capacity_bytes / size_of::<u32>() })
+    }
+
+    /// A buffer of `len` words with unspecified contents.
+    pub(crate) fn take(self: &Arc<Self>, len: usize) -> Words {
+        let recycled = {
+            let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+            let words = shelves.by_len.get_mut(&len).and_then(Vec::pop);
+            if words.is_some() {
+                shelves.words -= len;
+            }
+            words
+        };
+        let words = recycled.unwrap_or_else(|| AlignedWords::zeroed(len));
+        Words { words: Some(words), pool: Arc::clone(self), secret: false }
+    }
+
+    fn give_back(&self, words: AlignedWords) {
+        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+        if shelves.words + words.len() <= self.capacity_words {
+            shelves.words += words.len();
+            shelves.by_len.entry(words.len()).or_default().push(words);
+        }
+    }
+}
+
+/// A buffer on loan from a [`Pool`]; it returns there when dropped, wiped first if it was marked secret.
+pub(crate) struct Words {
+    words: Option<AlignedWords>,
+    pool: Arc<Pool>,
+    secret: bool,
+}
+
+impl Words {
+    /// From now on the contents are wiped before the memory is used for anything else.
+    pub(crate) fn mark_secret(&mut self) {
+        self.secret = true;
+    }
+
+    pub(crate) fn is_secret(&self) -> bool {
+        self.secret
+    }
+
+    pub(crate) fn duplicate(&self) -> Words {
+        let mut copy = self.pool.take(self.len());
+        copy.copy_from_slice(self);
+        copy.secret = self.secret;
+        copy
+    }
+}
+
+impl Drop for Words {
+    fn drop(&mut self) {
+        if let Some(mut words) = self.words.take() {
+            if self.secret {
+                words.zeroize();
+            }
+            self.pool.give_back(words);
+        }
+    }
+}
+
+impl Deref for Words {
+    type Target = [u32];
+    fn deref(&self) -> &[u32] {
+        self.words.as_deref().unwrap_or_default()
+    }
+}
+
+impl DerefMut for Words {
+    fn deref_mut(&mut self) -> &mut [u32] {
+        self.words.as_deref_mut().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_recycled_and_secrets_wiped() {
+        let pool = Pool::new(1 << 20);
+        let mut secret = pool.take(100);
+        secret.fill(7);
+        secret.mark_secret();
+        let address = secret.as_ptr();
+        drop(secret);
+        let again = pool.take(100);
+        assert_eq!(again.as_ptr(), address);
+        assert!(again.iter().all(|&w| w == 0));
+    }
+
+    #[test]
+    fn the_pool_is_bounded() {
+        let pool = Pool::new(400);
+        let (a, b) = (pool.take(100), pool.take(100));
+        drop(a);
+        drop(b);
+        assert_eq!(pool.shelves.lock().unwrap().words, 100);
+    }
+
+    #[test]
+    fn large_buffers_are_aligned() {
+        let words = AlignedWords::zeroed(1 << 20);
+        assert_eq!(words.as_ptr() as usize % HUGE_PAGE, 0);
+        assert_eq!(AlignedWords::zeroed(3).as_ptr() as usize % CACHE_LINE, 0);
+    }
+}

@@ -1,0 +1,1 @@
+//! Secrets, ciphertexts, key-switching and automorphisms over residue rings. Knows nothing of encodings.

@@ -1,0 +1,1 @@
+//! The service: keys, requests, limits and metrics over HTTP.

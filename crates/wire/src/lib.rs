@@ -1,0 +1,38 @@
+//! Versioned messages between client and server, and their limits.
+//!
+//! [`v1`] holds the messages, generated from `proto/unspoken/v1/service.proto`.
+//! [`decode`] is the only way in for untrusted bytes: it looks at the length
+//! first. [`ProblemCode`] names everything a server can refuse a request for.
+//! Paths, header names and sizes that both sides must agree on are in
+//! [`http`].
+//!
+//! ```
+//! use unspoken_wire::{MAX_CONTROL_BYTES, Message, decode, v1::KeyDeclaration};
+//!
+//! let declaration = KeyDeclaration {
+//!     application: "classify/spam".into(),
+//!     key_format: 1,
+//!     length: 1 << 30,
+//!     blake3: vec![7; 32],
+//! };
+//! let bytes = declaration.encode_to_vec();
+//! assert_eq!(decode::<KeyDeclaration>(&bytes, MAX_CONTROL_BYTES)?, declaration);
+//! assert!(decode::<KeyDeclaration>(&bytes, 10).is_err());
+//! # Ok::<(), unspoken_wire::WireError>(())
+//! ```
+
+mod check;
+mod decode;
+pub mod http;
+mod problem;
+
+pub use check::{CheckedDeclaration, is_application_name};
+pub use decode::{MAX_CONTROL_BYTES, WireError, decode};
+pub use problem::ProblemCode;
+pub use prost::Message;
+
+/// Version 1 of the messages. Fields are documented in the schema.
+#[allow(missing_docs)]
+pub mod v1 {
+    include!(concat!(env!("OUT_DIR"), "/unspoken.v1.rs"));
+}

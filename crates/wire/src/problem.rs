@@ -1,0 +1,96 @@
+//! Stable names for everything a server refuses a request for.
+
+use std::fmt;
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal, $status:literal;)+) => {
+        /// Why a request was refused. The names are stable; new ones may be
+        /// added, so a client falls back to the HTTP status.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum ProblemCode {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl ProblemCode {
+            /// Every code.
+            pub const ALL: &'static [ProblemCode] = &[$(ProblemCode::$variant,)+];
+
+            /// The name on the wire.
+            pub fn name(self) -> &'static str {
+                match self { $(ProblemCode::$variant => $name,)+ }
+            }
+
+            /// The HTTP status it travels with.
+            pub fn status(self) -> u16 {
+                match self { $(ProblemCode::$variant => $status,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The request line, a header or a control message makes no sense.
+    MalformedRequest = "malformed_request", 400;
+    /// The application could not read the query.
+    MalformedQuery = "malformed_query", 400;
+    /// The application could not read the key bundle.
+    MalformedKeys = "malformed_keys", 400;
+    /// No bearer token, or one the server does not know.
+    Unauthorized = "unauthorized", 401;
+    /// No such path.
+    NotFound = "not_found", 404;
+    /// No such application here.
+    ApplicationNotFound = "application_not_found", 404;
+    /// No such key bundle of this client. Another client's looks the same.
+    KeyNotFound = "key_not_found", 404;
+    /// The path exists, but not for this method.
+    MethodNotAllowed = "method_not_allowed", 405;
+    /// The client sent its body too slowly.
+    BodyTimeout = "body_timeout", 408;
+    /// Well-formed keys or query, made for other parameters or another model.
+    DoesNotFit = "does_not_fit", 409;
+    /// A chunk does not start where the last one ended.
+    OffsetMismatch = "offset_mismatch", 409;
+    /// The bundle is still being uploaded, or already finished.
+    WrongState = "wrong_state", 409;
+    /// The stored bundle no longer has its checksum; upload it again.
+    KeyDamaged = "key_damaged", 410;
+    /// The body, or the bundle declared, is over the limit.
+    TooLarge = "too_large", 413;
+    /// The uploaded bytes do not have the declared checksum.
+    ChecksumMismatch = "checksum_mismatch", 422;
+    /// The application reads another version of the bundle format.
+    UnsupportedFormat = "unsupported_format", 422;
+    /// The client holds as many key bundles as it may.
+    TooManyKeys = "too_many_keys", 429;
+    /// The client has as many requests waiting as it may.
+    TooManyRequests = "too_many_requests", 429;
+    /// A fault of the server; its log knows more.
+    Internal = "internal", 500;
+    /// The server's disk failed.
+    StorageFailed = "storage_failed", 500;
+    /// Too many requests of all clients are waiting.
+    QueueFull = "queue_full", 503;
+    /// The memory set aside for keys and answers is in use.
+    MemoryFull = "memory_full", 503;
+    /// The server is shutting down.
+    ShuttingDown = "shutting_down", 503;
+    /// The answer took longer than the server allows.
+    AnswerTimeout = "answer_timeout", 504;
+    /// The disk, or the part of it meant for keys, is full.
+    StorageFull = "storage_full", 507;
+}
+
+impl ProblemCode {
+    /// The code of that name, if this version knows it.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.name() == name)
+    }
+}
+
+impl fmt::Display for ProblemCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
