@@ -71,17 +71,21 @@ def moduli_in_key_file(path, n):
     """The primes in a serialised key, in the order of their appearance: Q, then P.
 
     OpenFHE writes each ring as its cyclotomic order 2N and its degree N (32
-    bits each) followed by its modulus (64 bits). The Python module has no call
-    that lists the special primes, hence this scan.
+    bits each) followed by its modulus (64 bits), with a version number (32
+    bits) before the very first one. The Python module has no call that lists
+    the special primes, hence this scan.
     """
     mark = struct.pack("<II", 2 * n, n)
     found = []
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         at = data.find(mark)
-        while 0 <= at <= len(data) - 16:
-            (modulus,) = struct.unpack_from("<Q", data, at + 8)
-            if modulus % (2 * n) == 1 and modulus not in found:
-                found.append(modulus)
+        while 0 <= at <= len(data) - 20:
+            for offset in (8, 12):
+                (modulus,) = struct.unpack_from("<Q", data, at + offset)
+                if modulus % (2 * n) == 1:
+                    if modulus not in found:
+                        found.append(modulus)
+                    break
             at = data.find(mark, at + len(mark))
     return found
 
@@ -95,7 +99,17 @@ class OpenFhePeer:
     # -- setup ------------------------------------------------------------
 
     def setup(self, command):
-        """Makes the context and the keys; answers with the real parameters."""
+        """Makes the context and the keys; answers with the real parameters.
+
+        A setup that fails leaves no context behind.
+        """
+        try:
+            return self._setup(command)
+        except BaseException:
+            self.context = None
+            raise
+
+    def _setup(self, command):
         log_n = integer(command, "log_n", 16, 10, 17)
         log_qp = integer(command, "log_qp", 1550, 150, 4000)
         digits = integer(command, "digits", 5, 1, 20)

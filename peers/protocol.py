@@ -104,6 +104,8 @@ def serve(peer):
                 print(json.dumps({"bye": True}), file=answers, flush=True)
                 return
             reply = _answer(peer, command)
+        except PeerError as error:
+            reply = {"error": str(error)}
         # The boundary of the process: every failure, a library's own
         # included, becomes an answer and not a dead child.
         except Exception as error:  # noqa: BLE001

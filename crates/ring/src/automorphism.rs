@@ -36,8 +36,7 @@ impl Permutation {
         };
         // Lane 0 of a block has the low bits of f alone, so the top four bits of its image are the shuffle's offset.
         let blocks = (0..degree / LANES).map(|block| source(block * LANES));
-        let (source_block, shuffle) =
-            blocks.map(|s| ((s / LANES) as u32, bit_reverse(s % LANES, 4) as u8)).unzip();
+        let (source_block, shuffle) = blocks.map(|s| ((s / LANES) as u32, bit_reverse(s % LANES, 4) as u8)).unzip();
         let shuffles = std::array::from_fn(|carry| {
             std::array::from_fn(|lane| {
                 let high = bit_reverse(lane, 4) as u64;

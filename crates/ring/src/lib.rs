@@ -1,10 +1,24 @@
-//! Residue rings: primes, number-theoretic transforms, RNS bases, sampling. Knows nothing of encryption.
-#![allow(dead_code)]
+#![doc = include_str!("../README.md")]
+
 mod automorphism;
+mod coefficients;
+mod division;
+mod error;
+mod gadget;
 mod kernels;
+mod matrix;
 mod memory;
-/// Modular
 pub mod modular;
 mod ntt;
-pub use kernels::{Backend, KEY_BLOCK};
+mod poly;
+mod ring;
+mod sampling;
+
+pub use error::RingError;
+pub use gadget::{Decomposed, GadgetKey, GadgetKeyBuilder};
+pub use kernels::Backend;
+pub use matrix::RingMatrix;
 pub use ntt::RingKind;
+pub use poly::{Basis, Domain, Poly};
+pub use ring::{Ring, RingLiteral};
+pub use sampling::{ERROR_SIGMA, SecretRng, Seed};

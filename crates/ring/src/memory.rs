@@ -26,9 +26,7 @@ impl AlignedWords {
     pub(crate) fn zeroed(len: usize) -> Self {
         let bytes = len.max(1) * size_of::<u32>();
         let alignment = if bytes >= HUGE_PAGE { HUGE_PAGE } else { CACHE_LINE };
-        let Ok(layout) = Layout::from_size_align(bytes, alignment) else {
-            handle_alloc_error(Layout::new::<u32>())
-        };
+        let Ok(layout) = Layout::from_size_align(bytes, alignment) else { handle_alloc_error(Layout::new::<u32>()) };
         // SAFETY: the layout has a non-zero size.
         let pointer = unsafe { alloc_zeroed(layout) }.cast::<u32>();
         if pointer.is_null() {
@@ -121,6 +119,10 @@ impl Words {
 
     pub(crate) fn is_secret(&self) -> bool {
         self.secret
+    }
+
+    pub(crate) fn belongs_to(&self, pool: &Arc<Pool>) -> bool {
+        Arc::ptr_eq(&self.pool, pool)
     }
 
     pub(crate) fn duplicate(&self) -> Words {

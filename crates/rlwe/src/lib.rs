@@ -1,1 +1,16 @@
-//! Secrets, ciphertexts, key-switching and automorphisms over residue rings. Knows nothing of encodings.
+#![doc = include_str!("../README.md")]
+
+mod ciphertext;
+mod codec;
+mod error;
+mod keys;
+mod parameters;
+pub mod security;
+mod switching;
+
+pub use ciphertext::{Ciphertext, SeededCiphertext};
+pub use codec::{FORMAT_VERSION, HEADER_BYTES, KeyBundle, MAX_BUNDLE_KEYS};
+pub use error::RlweError;
+pub use keys::{EvaluationKeys, KeyKind, KeyPlan, SecretKey, SeededSwitchingKey, galois, generate_keys, slot_count};
+pub use parameters::{Fingerprint, INSECURE_PREFIX, Parameters, ParametersLiteral, SecuredObject};
+pub use switching::{ExtendedCiphertext, Hoisted};

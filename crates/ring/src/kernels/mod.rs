@@ -9,6 +9,8 @@
 pub(crate) mod portable;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod simd;
+#[cfg(test)]
+mod tests;
 
 use crate::automorphism::Permutation;
 use crate::modular::{Modulus, Shoup};
@@ -71,6 +73,14 @@ pub(crate) trait Kernels: Send + Sync {
 
     /// Inverse transform of `source` into `target`, times `scale`.
     fn ntt_inverse_from(&self, table: &NttTable, source: &[u32], target: &mut [u32], scale: Shoup);
+
+    /// In place, before the forward transform of the conjugate-invariant ring: `c_0 = a_0` and
+    /// `c_i = a_i - imaginary a_(n-i)`. The network of the ring evaluates at roots of `X^n = imaginary`, where
+    /// `X^-i = -imaginary X^(n-i)`; so `c` has there the values of `a_0 + sum_i a_i (X^i + X^-i)`.
+    fn fold(&self, modulus: &Modulus, imaginary: Shoup, limb: &mut [u32]);
+
+    /// The inverse of [`Kernels::fold`]: `a_0 = c_0` and `a_i = (c_i + imaginary c_(n-i)) / 2`.
+    fn unfold(&self, modulus: &Modulus, imaginary: Shoup, limb: &mut [u32]);
 
     /// `a += b`.
     fn add_assign(&self, modulus: &Modulus, a: &mut [u32], b: &[u32]);

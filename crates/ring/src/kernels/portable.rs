@@ -32,6 +32,14 @@ impl Kernels for Portable {
         inverse(table, target, scale);
     }
 
+    fn fold(&self, modulus: &Modulus, imaginary: Shoup, limb: &mut [u32]) {
+        fold(modulus, imaginary, limb);
+    }
+
+    fn unfold(&self, modulus: &Modulus, imaginary: Shoup, limb: &mut [u32]) {
+        unfold(modulus, imaginary, limb);
+    }
+
     fn add_assign(&self, modulus: &Modulus, a: &mut [u32], b: &[u32]) {
         a.iter_mut().zip(b).for_each(|(a, &b)| *a = modulus.add(*a, b));
     }
@@ -106,7 +114,8 @@ impl Kernels for Portable {
         for (row, output) in outputs.iter_mut().enumerate() {
             let tile = &matrix.entries[(row / MATRIX_TILE) * matrix.columns * MATRIX_TILE..];
             for (x, out) in output.iter_mut().enumerate() {
-                let terms = inputs.iter().enumerate().map(|(c, input)| (input[x], tile[c * MATRIX_TILE + row % MATRIX_TILE]));
+                let terms =
+                    inputs.iter().enumerate().map(|(c, input)| (input[x], tile[c * MATRIX_TILE + row % MATRIX_TILE]));
                 let sum = terms.map(|(a, b)| u128::from(a) * u128::from(b)).sum::<u128>();
                 *out = (sum % u128::from(modulus.q)) as u32;
             }
@@ -174,4 +183,33 @@ fn inverse(table: &NttTable, limb: &mut [u32], scale: Shoup) {
         blocks /= 2;
     }
     limb.iter_mut().for_each(|x| *x = modulus.mul_shoup(*x, scale));
+}
+
+/// `c_i = a_i - I a_(n-i)` for `0 < i < n`. Inlined so that the vector backends compile it for their instructions.
+#[inline(always)]
+pub(super) fn fold(modulus: &Modulus, imaginary: Shoup, limb: &mut [u32]) {
+    let (low, high) = limb.split_at_mut(limb.len() / 2);
+    if let Some(middle) = high.first_mut() {
+        *middle = modulus.sub(*middle, modulus.mul_shoup(*middle, imaginary));
+    }
+    for (a, b) in low.iter_mut().skip(1).zip(high.iter_mut().rev()) {
+        let (x, y) = (*a, *b);
+        *a = modulus.sub(x, modulus.mul_shoup(y, imaginary));
+        *b = modulus.sub(y, modulus.mul_shoup(x, imaginary));
+    }
+}
+
+/// `a_i = (c_i + I c_(n-i)) / 2` for `0 < i < n`. Inlined like [`fold`].
+#[inline(always)]
+pub(super) fn unfold(modulus: &Modulus, imaginary: Shoup, limb: &mut [u32]) {
+    let half = modulus.shoup(modulus.q.div_ceil(2));
+    let half_imaginary = modulus.shoup(modulus.mul(half.value, imaginary.value));
+    let combine = |x, y| modulus.add(modulus.mul_shoup(x, half), modulus.mul_shoup(y, half_imaginary));
+    let (low, high) = limb.split_at_mut(limb.len() / 2);
+    if let Some(middle) = high.first_mut() {
+        *middle = combine(*middle, *middle);
+    }
+    for (a, b) in low.iter_mut().skip(1).zip(high.iter_mut().rev()) {
+        (*a, *b) = (combine(*a, *b), combine(*b, *a));
+    }
 }

@@ -1,0 +1,150 @@
+//! Integer coefficients into a ring and out of it, and residues as bytes.
+
+use crate::error::RingError;
+use crate::poly::{Basis, Domain, Poly};
+use crate::ring::Ring;
+
+impl Ring {
+    /// The polynomial with the given small signed coefficients, in the coefficient domain.
+    ///
+    /// # Errors
+    /// If there are not exactly `n` of them.
+    pub fn from_i32(&self, coefficients: &[i32], basis: Basis) -> Result<Poly, RingError> {
+        self.embed(coefficients, basis, |modulus, &c| modulus.from_i64(i64::from(c)))
+    }
+
+    /// The polynomial with the given signed coefficients, in the coefficient domain.
+    ///
+    /// # Errors
+    /// If there are not exactly `n` of them.
+    pub fn from_i128(&self, coefficients: &[i128], basis: Basis) -> Result<Poly, RingError> {
+        self.embed(coefficients, basis, |modulus, &c| modulus.from_i128(c))
+    }
+
+    fn embed<T: Sync>(
+        &self,
+        coefficients: &[T],
+        basis: Basis,
+        residue: impl Fn(&crate::modular::Modulus, &T) -> u32 + Sync,
+    ) -> Result<Poly, RingError> {
+        if coefficients.len() != self.degree() {
+            let what = "the list of coefficients";
+            return Err(RingError::Length { what, found: coefficients.len(), needed: "the ring degree" });
+        }
+        let mut poly = self.blank(basis, Domain::Coefficient);
+        self.for_each_limb(&mut poly, |_, prime, limb| {
+            let modulus = self.modulus(prime);
+            limb.iter_mut().zip(coefficients).for_each(|(x, c)| *x = residue(modulus, c));
+        });
+        Ok(poly)
+    }
+
+    /// The coefficients as integers in `(-Q/2, Q/2]`, rounded to the nearest double. Coefficient domain.
+    ///
+    /// Exact for coefficients below 2^53 whatever the modulus: centred mixed-radix digits make the upper digits of a
+    /// small number vanish.
+    ///
+    /// # Errors
+    /// If the polynomial is in the evaluation domain or over special primes.
+    pub fn to_f64(&self, poly: &Poly) -> Result<Vec<f64>, RingError> {
+        self.check_domain("read coefficients", poly, Domain::Coefficient)?;
+        let needed = Basis::chain(poly.basis().chain);
+        if poly.basis() != needed {
+            return Err(RingError::Basis { operation: "read coefficients", found: poly.basis(), needed });
+        }
+        let count = poly.limbs;
+        // inverses[i][j] = q_j^-1 mod q_i
+        let inverses: Vec<Vec<u32>> = (0..count)
+            .map(|i| {
+                let modulus = self.modulus(i);
+                (0..i).map(|j| modulus.inv(self.modulus(j).q % modulus.q)).collect()
+            })
+            .collect();
+        let mut digits = vec![0i64; count];
+        let coefficient = |x: usize| {
+            for i in 0..count {
+                let modulus = self.modulus(i);
+                let mut residue = poly.limb(i)[x];
+                for j in 0..i {
+                    residue = modulus.mul(modulus.sub(residue, modulus.from_i64(digits[j])), inverses[i][j]);
+                }
+                digits[i] = modulus.centred(residue);
+            }
+            let start = digits.iter().rposition(|&d| d != 0).map_or(0, |i| i + 1);
+            // Two digits fit 60 bits: sum those exactly, so that small coefficients are exact.
+            if start <= 2 {
+                let high = if count > 1 { digits[1] * i64::from(self.modulus(0).q) } else { 0 };
+                (digits[0] + high) as f64
+            } else {
+                (0..start).rev().fold(0.0, |sum, i| sum * f64::from(self.modulus(i).q) + digits[i] as f64)
+            }
+        };
+        Ok((0..self.degree()).map(coefficient).collect())
+    }
+
+    /// Bytes [`Ring::write_residues`] appends for a polynomial over `basis`.
+    pub fn residue_bytes(&self, basis: Basis) -> usize {
+        let bits = |q: u32| q.ilog2() as usize + 1;
+        self.primes(basis).map(|q| (self.degree() * bits(q)).div_ceil(8)).sum()
+    }
+
+    /// Appends the residues of `poly`, limb after limb, each residue in as many bits as its prime has, least significant
+    /// bit first.
+    pub fn write_residues(&self, poly: &Poly, bytes: &mut Vec<u8>) {
+        bytes.reserve(self.residue_bytes(poly.basis()));
+        for (limb, q) in poly.limbs().zip(self.primes(poly.basis())) {
+            let bits = q.ilog2() + 1;
+            let (mut pending, mut filled) = (0u64, 0);
+            for &residue in limb {
+                pending |= u64::from(residue) << filled;
+                filled += bits;
+                while filled >= 8 {
+                    bytes.push(pending as u8);
+                    pending >>= 8;
+                    filled -= 8;
+                }
+            }
+            if filled > 0 {
+                bytes.push(pending as u8);
+            }
+        }
+    }
+
+    /// Reads what [`Ring::write_residues`] wrote for a polynomial over `basis` in `domain`.
+    ///
+    /// # Errors
+    /// If `bytes` has another length, or a residue is not below its prime.
+    pub fn read_residues(&self, bytes: &[u8], basis: Basis, domain: Domain) -> Result<Poly, RingError> {
+        if bytes.len() != self.residue_bytes(basis) {
+            let what = "a serialised polynomial";
+            return Err(RingError::Length { what, found: bytes.len(), needed: "the bytes its basis takes" });
+        }
+        let mut poly = self.blank(basis, domain);
+        let mut rest = bytes;
+        for (i, prime) in self.prime_indices(basis).enumerate() {
+            let q = self.modulus(prime).q;
+            let bits = q.ilog2() + 1;
+            let (mut packed, tail) = rest.split_at((self.degree() * bits as usize).div_ceil(8));
+            rest = tail;
+            let (mut pending, mut filled) = (0u64, 0);
+            for residue in poly.limb_mut(i) {
+                while filled < bits {
+                    let (&byte, tail) = packed.split_first().unwrap_or((&0, &[]));
+                    packed = tail;
+                    pending |= u64::from(byte) << filled;
+                    filled += 8;
+                }
+                *residue = (pending & ((1 << bits) - 1)) as u32;
+                pending >>= bits;
+                filled -= bits;
+                if *residue >= q {
+                    return Err(RingError::Residue { found: *residue, modulus: q });
+                }
+            }
+            if pending != 0 {
+                return Err(RingError::Residue { found: pending as u32, modulus: q });
+            }
+        }
+        Ok(poly)
+    }
+}

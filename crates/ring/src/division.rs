@@ -1,0 +1,156 @@
+//! Division by a set of primes with rounding: rescaling, leaving the extended basis, and both at once.
+//!
+//! For the dropped primes `D = prod d_k` and `x` in their joint basis, `round(x / D)` is `(x - [x]_D) / D` with the
+//! centred remainder `[x]_D`, reconstructed in each kept prime from `z_k = x (D/d_k)^-1 mod d_k` as
+//! `sum_k z_k (D/d_k) - v D`, where `v = round(sum_k z_k / d_k)` counts the overflow (Halevi, Polyakov and Shoup,
+//! "An improved RNS variant of the BFV scheme", 2019, section 2.2). `v` is computed in fixed point: it can be off by one
+//! only if `[x]_D / D` is within 2^-20 of one half, where either rounding is as good.
+
+use rayon::prelude::*;
+
+use crate::error::RingError;
+use crate::kernels::ConversionTarget;
+use crate::modular::{Modulus, Shoup};
+use crate::poly::{Basis, Domain, Poly};
+use crate::ring::{MAX_DROPPED, Ring};
+
+/// Kept primes that are converted, transformed and combined together, so that their limbs stay in cache.
+const TILE: usize = 4;
+
+/// Constants of one division, from one basis to a smaller one.
+pub(crate) struct DivisionTable {
+    dropped: Vec<DroppedPrime>,
+    /// Fixed-point position of the reciprocals.
+    shift: u32,
+    reciprocals: Vec<u32>,
+    kept: Vec<KeptPrime>,
+    targets: Vec<ConversionTarget>,
+}
+
+struct DroppedPrime {
+    prime: usize,
+    limb: usize,
+    /// Out of Montgomery form, times `1/n` and `(D/d)^-1`.
+    scale: Shoup,
+}
+
+struct KeptPrime {
+    prime: usize,
+    limb: usize,
+    /// `D^-1`.
+    inverse: Shoup,
+}
+
+impl DivisionTable {
+    pub(crate) fn new(ring: &Ring, from: Basis, to: Basis) -> Self {
+        let from_primes: Vec<usize> = ring.prime_indices(from).collect();
+        let kept: Vec<usize> = ring.prime_indices(to).collect();
+        let dropped: Vec<usize> = from_primes.iter().copied().filter(|i| !kept.contains(i)).collect();
+        let limb_of = |prime: usize| from_primes.iter().position(|&i| i == prime).unwrap_or(0);
+        let value = |i: usize| ring.modulus(i).q;
+        let smallest = dropped.iter().map(|&i| value(i)).min().unwrap_or(2);
+        // Reciprocals below 2^32, and terms below 2^60 so that fourteen of them fit.
+        let shift = (31 + smallest.ilog2()).min(59);
+        DivisionTable {
+            shift,
+            reciprocals: dropped.iter().map(|&i| ((1u64 << shift) / u64::from(value(i))) as u32).collect(),
+            dropped: dropped
+                .iter()
+                .map(|&prime| DroppedPrime { prime, limb: limb_of(prime), scale: digit_scale(ring, prime, &dropped) })
+                .collect(),
+            kept: kept
+                .iter()
+                .map(|&prime| {
+                    let modulus = ring.modulus(prime);
+                    let product = product_mod(ring, modulus, dropped.iter().copied());
+                    KeptPrime { prime, limb: limb_of(prime), inverse: modulus.shoup(modulus.inv(product)) }
+                })
+                .collect(),
+            targets: kept
+                .iter()
+                .map(|&prime| {
+                    let modulus = *ring.modulus(prime);
+                    let mut target = conversion_target(ring, prime, &dropped);
+                    let whole = modulus.mul(product_mod(ring, &modulus, dropped.iter().copied()), modulus.r2);
+                    target.factors.push(modulus.neg(whole));
+                    target
+                })
+                .collect(),
+        }
+    }
+}
+
+/// `(D/d)^-1 / (n R) mod d`: what the inverse transform multiplies by so that the digit comes out plain.
+pub(crate) fn digit_scale(ring: &Ring, prime: usize, digit: &[usize]) -> Shoup {
+    let table = ring.table(prime);
+    let modulus = &table.modulus;
+    let others = product_mod(ring, modulus, digit.iter().copied().filter(|&i| i != prime));
+    let scale = modulus.mul(modulus.inv(others), table.degree_inverse);
+    modulus.shoup(modulus.from_montgomery(scale))
+}
+
+/// Factors `(D/d) R^2 mod q` that take plain digits to Montgomery form modulo the prime with index `prime`.
+pub(crate) fn conversion_target(ring: &Ring, prime: usize, digit: &[usize]) -> ConversionTarget {
+    let modulus = *ring.modulus(prime);
+    let factor = |d: &usize| {
+        let others = product_mod(ring, &modulus, digit.iter().copied().filter(|i| i != d));
+        modulus.mul(others, modulus.r2)
+    };
+    ConversionTarget { modulus, factors: digit.iter().map(factor).collect() }
+}
+
+pub(crate) fn product_mod(ring: &Ring, modulus: &Modulus, primes: impl Iterator<Item = usize>) -> u32 {
+    primes.fold(1, |product, i| modulus.mul(product, ring.modulus(i).q % modulus.q))
+}
+
+impl Ring {
+    /// `round(poly / D)` over the smaller basis `to`, where `D` is the product of the primes of `poly` that are not in
+    /// `to`. Evaluation domain in and out.
+    ///
+    /// With `to` short of the special primes this leaves the extended basis; short of the last chain primes it
+    /// rescales; short of both it does both for the price of one.
+    ///
+    /// # Errors
+    /// If `to` is not a sub-basis, or more than 14 primes would be dropped.
+    pub fn divide_round(&self, poly: &Poly, to: Basis) -> Result<Poly, RingError> {
+        self.check_domain("divide and round", poly, Domain::Evaluation)?;
+        let from = poly.basis();
+        let dropped = self.limb_count(from).saturating_sub(self.limb_count(to));
+        let contained = to.chain >= 1 && to.chain <= from.chain && (from.special || !to.special);
+        if !contained || dropped > MAX_DROPPED {
+            return Err(RingError::Basis { operation: "divide and round", found: from, needed: to });
+        }
+        if dropped == 0 {
+            return Ok(poly.clone());
+        }
+        let table = self.division(from, to);
+        let (n, stride, sources) = (self.degree(), self.stride(), table.dropped.len());
+
+        // One limb per dropped prime, and one for the overflow count.
+        let mut digits = self.pool().take((sources + 1) * stride);
+        digits[..sources * stride].par_chunks_mut(stride).zip(&table.dropped).for_each(|(digit, dropped)| {
+            let (source, digit) = (poly.limb(dropped.limb), &mut digit[..n]);
+            self.kernels().ntt_inverse_from(self.table(dropped.prime), source, digit, dropped.scale);
+            self.unfold(dropped.prime, digit);
+        });
+        let (values, overflow) = digits.split_at_mut(sources * stride);
+        let limbs: Vec<&[u32]> = values.chunks_exact(stride).map(|d| &d[..n]).collect();
+        self.kernels().quotient(&limbs, &table.reciprocals, table.shift, &mut overflow[..n]);
+        let limbs: Vec<&[u32]> = digits.chunks_exact(stride).map(|d| &d[..n]).collect();
+
+        let mut result = self.blank(to, Domain::Evaluation);
+        let tiles = result.words.par_chunks_mut(TILE * stride).zip(table.kept.par_chunks(TILE));
+        tiles.zip(table.targets.par_chunks(TILE)).for_each(|((out, kept), targets)| {
+            let mut remainders = self.pool().take(kept.len() * stride);
+            let mut outputs: Vec<&mut [u32]> = remainders.chunks_exact_mut(stride).map(|r| &mut r[..n]).collect();
+            self.kernels().convert(&limbs, targets, &mut outputs);
+            for ((kept, remainder), out) in kept.iter().zip(outputs).zip(out.chunks_exact_mut(stride)) {
+                self.forward(kept.prime, &mut [remainder]);
+                let out = &mut out[..n];
+                out.copy_from_slice(poly.limb(kept.limb));
+                self.kernels().sub_scale_assign(self.modulus(kept.prime), out, remainder, kept.inverse);
+            }
+        });
+        Ok(result)
+    }
+}

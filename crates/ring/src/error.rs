@@ -1,0 +1,79 @@
+//! What can go wrong with residue rings.
+
+use crate::poly::{Basis, Domain};
+
+/// Errors of this crate. Each says what was found and what was needed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RingError {
+    /// The degree is not a power of two in the supported range.
+    #[error("ring degree {found} is not supported: it must be a power of two from 512 to 131072")]
+    Degree {
+        /// The degree asked for.
+        found: usize,
+    },
+    /// A modulus of the literal cannot be used.
+    #[error("modulus {found} cannot be used: it must be a prime below 2^30, 1 modulo {step}, and appear once")]
+    Prime {
+        /// The modulus asked for.
+        found: u32,
+        /// What it must be 1 modulo of.
+        step: u32,
+    },
+    /// The chain, the special primes or the digits have an unusable length.
+    #[error("{what} has length {found}, needed {needed}")]
+    Length {
+        /// Which list.
+        what: &'static str,
+        /// Its length.
+        found: usize,
+        /// The lengths that work.
+        needed: &'static str,
+    },
+    /// The backend asked for does not run on this machine.
+    #[error("backend {found} is not available on this machine; use Backend::detect()")]
+    Backend {
+        /// The backend asked for.
+        found: &'static str,
+    },
+    /// Operands live over different bases.
+    #[error("{operation}: found a polynomial over {found}, needed {needed}")]
+    Basis {
+        /// The operation.
+        operation: &'static str,
+        /// The basis of the offending operand.
+        found: Basis,
+        /// The basis it should have.
+        needed: Basis,
+    },
+    /// An operand is in the wrong domain.
+    #[error("{operation}: found a polynomial in the {found} domain, needed the {needed} domain; transform it first")]
+    Domain {
+        /// The operation.
+        operation: &'static str,
+        /// The domain of the offending operand.
+        found: Domain,
+        /// The domain it should have.
+        needed: Domain,
+    },
+    /// An operand was made by another ring.
+    #[error("{operation}: the operand belongs to another ring; operands must come from the same ring object")]
+    ForeignOperand {
+        /// The operation.
+        operation: &'static str,
+    },
+    /// `X -> X^g` is not an automorphism of this ring.
+    #[error("X -> X^{found} is not an automorphism of this ring")]
+    Galois {
+        /// The exponent asked for.
+        found: u64,
+    },
+    /// A residue read from outside is not below its modulus.
+    #[error("residue {found} of prime {modulus} is not reduced; the data are damaged")]
+    Residue {
+        /// The value read.
+        found: u32,
+        /// Its modulus.
+        modulus: u32,
+    },
+}

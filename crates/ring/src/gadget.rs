@@ -1,0 +1,398 @@
+//! The hybrid RNS gadget: decomposition into digits of several primes, and products with gadget keys.
+//!
+//! The chain is cut into digits of `digit_len` primes. With `Q_d` the product of digit `d` and `P` the product of the
+//! special primes, a gadget encryption of `m` holds, for each digit, something that opens to
+//! `P (Q/Q_d) [(Q/Q_d)^-1 mod Q_d] m`, which is `P m` modulo the primes of digit `d` and zero modulo all others: it does
+//! not depend on the level. A product raises every digit of its operand to the whole extended basis, multiplies and
+//! adds; dividing by `P` afterwards leaves the product with a small error (Han and Ki, "Better bootstrapping for
+//! approximate homomorphic encryption", CT-RSA 2020, section 3).
+
+use rayon::prelude::*;
+
+use crate::division::{conversion_target, digit_scale};
+use crate::error::RingError;
+use crate::kernels::{ConversionTarget, KEY_BLOCK};
+use crate::memory::{Pool, Words};
+use crate::modular::Shoup;
+use crate::poly::{Basis, Domain, Poly};
+use crate::ring::Ring;
+
+/// Primes whose digits are raised, transformed and multiplied together, so that the digits are read once for all.
+const TILE: usize = 4;
+
+/// Constants of the decomposition of polynomials over the first `chain` primes.
+pub(crate) struct DecompositionTable {
+    /// Chain primes of each digit.
+    digits: Vec<std::ops::Range<usize>>,
+    /// Per chain prime: `(Q_d/q)^-1 / (n R)`.
+    scales: Vec<Shoup>,
+    /// `[tile][digit]`: the primes of the tile outside the digit.
+    conversions: Vec<Vec<Vec<ConversionTarget>>>,
+}
+
+impl DecompositionTable {
+    pub(crate) fn new(ring: &Ring, chain: usize) -> Self {
+        let step = ring.digit_len();
+        let digits: Vec<_> = (0..chain).step_by(step).map(|start| start..(start + step).min(chain)).collect();
+        let members: Vec<Vec<usize>> = digits.iter().map(|d| d.clone().collect()).collect();
+        let scales = members.iter().flat_map(|d| d.iter().map(|&prime| digit_scale(ring, prime, d))).collect();
+        let targets: Vec<usize> = ring.prime_indices(Basis::extended(chain)).collect();
+        let conversions = targets
+            .par_chunks(TILE)
+            .map(|tile| {
+                let outside = |d: &Vec<usize>| {
+                    let outside = tile.iter().filter(|prime| !d.contains(prime));
+                    outside.map(|&prime| conversion_target(ring, prime, d)).collect()
+                };
+                members.iter().map(outside).collect()
+            })
+            .collect();
+        DecompositionTable { digits, scales, conversions }
+    }
+}
+
+/// A gadget encryption: for every prime of an extended basis and every digit, two residue polynomials.
+///
+/// Held in the order the inner product reads it: per prime, per digit, blocks of 64 residues of one component and the
+/// other in turn.
+pub struct GadgetKey {
+    words: Words,
+    chain: usize,
+    digits: usize,
+    degree: usize,
+}
+
+impl GadgetKey {
+    /// Chain primes it covers: it multiplies polynomials over at most so many.
+    pub fn chain(&self) -> usize {
+        self.chain
+    }
+
+    /// Bytes it takes in memory.
+    pub fn bytes(&self) -> usize {
+        self.words.len() * size_of::<u32>()
+    }
+
+    fn row(&self, prime: usize, digit: usize) -> &[u32] {
+        let len = 2 * self.degree;
+        &self.words[(prime * self.digits + digit) * len..][..len]
+    }
+}
+
+impl std::fmt::Debug for GadgetKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GadgetKey").field("chain", &self.chain).field("digits", &self.digits).finish_non_exhaustive()
+    }
+}
+
+/// A polynomial whose digits are raised to the extended basis, ready for products with many keys (hoisting).
+pub struct Decomposed {
+    /// `[prime][digit]` limbs.
+    words: Words,
+    chain: usize,
+    digits: usize,
+}
+
+impl Decomposed {
+    /// Chain primes of the polynomial it came from.
+    pub fn chain(&self) -> usize {
+        self.chain
+    }
+}
+
+impl Ring {
+    /// How many digits a polynomial over the first `chain` primes has.
+    pub fn digit_count(&self, chain: usize) -> usize {
+        chain.div_ceil(self.digit_len())
+    }
+
+    /// Bytes a [`GadgetKey`] over the first `chain` primes takes in memory.
+    pub fn gadget_key_bytes(&self, chain: usize) -> usize {
+        self.limb_count(Basis::extended(chain)) * self.digit_count(chain) * 2 * self.degree() * size_of::<u32>()
+    }
+
+    /// Arranges a gadget encryption: `rows[d]` are the two components of digit `d` over the extended basis of `chain`
+    /// primes, in the evaluation domain.
+    ///
+    /// # Errors
+    /// If the number of rows is not the number of digits, or a row lives over another basis or domain.
+    pub fn gadget_key(&self, chain: usize, rows: &[[&Poly; 2]]) -> Result<GadgetKey, RingError> {
+        let mut builder = self.gadget_key_builder(chain)?;
+        for row in rows {
+            builder.push(*row)?;
+        }
+        builder.finish()
+    }
+
+    /// A gadget key to be filled digit by digit, so that only one digit's polynomials are in memory besides it.
+    ///
+    /// # Errors
+    /// If the ring has no special primes or fewer chain primes.
+    pub fn gadget_key_builder(&self, chain: usize) -> Result<GadgetKeyBuilder<'_>, RingError> {
+        if chain == 0 || chain > self.chain().len() || self.special().is_empty() {
+            let found = Basis { chain: self.chain().len(), special: !self.special().is_empty() };
+            return Err(RingError::Basis { operation: "gadget key", found, needed: Basis::extended(chain.max(1)) });
+        }
+        let digits = self.digit_count(chain);
+        // Keys live long and have many sizes: a pool of their own, which keeps nothing.
+        let words = Pool::new(0).take(self.gadget_key_bytes(chain) / size_of::<u32>());
+        let key = GadgetKey { words, chain, digits, degree: self.degree() };
+        Ok(GadgetKeyBuilder { ring: self, key, filled: 0 })
+    }
+
+    /// `P * digit_mask_d * poly` added to `target`: the gadget's message in digit `d`. Evaluation domain, extended basis.
+    ///
+    /// # Errors
+    /// If the operands differ in basis or domain.
+    pub fn add_gadget_message(&self, target: &mut Poly, poly: &Poly, digit: usize) -> Result<(), RingError> {
+        self.check_domain("gadget message", target, Domain::Evaluation)?;
+        self.check_domain("gadget message", poly, Domain::Evaluation)?;
+        if poly.basis().chain < target.basis().chain {
+            let (found, needed) = (poly.basis(), target.basis());
+            return Err(RingError::Basis { operation: "gadget message", found, needed });
+        }
+        let members = digit * self.digit_len()..((digit + 1) * self.digit_len()).min(target.basis().chain);
+        let all = self.chain().len();
+        let special: Vec<usize> = (all..all + self.special().len()).collect();
+        self.for_each_limb(target, |i, prime, limb| {
+            if members.contains(&prime) {
+                let modulus = self.modulus(prime);
+                let product = crate::division::product_mod(self, modulus, special.iter().copied());
+                let factor = modulus.shoup(product);
+                let lifted = limb.iter_mut().zip(poly.limb(i));
+                lifted.for_each(|(x, &p)| *x = modulus.add(*x, modulus.mul_shoup(p, factor)));
+            }
+        });
+        Ok(())
+    }
+
+    /// `P * poly` over the extended basis: brings a polynomial beside undivided gadget products. Evaluation domain.
+    ///
+    /// # Errors
+    /// If `poly` is in the coefficient domain or over special primes already.
+    pub fn lift_special(&self, poly: &Poly) -> Result<Poly, RingError> {
+        let mut result = self.zero(Basis::extended(poly.basis().chain), Domain::Evaluation);
+        self.add_lifted_assign(&mut result, poly)?;
+        Ok(result)
+    }
+
+    /// `acc += P * poly`, where `acc` lives over the extended basis and `poly` over its chain primes. Evaluation domain.
+    ///
+    /// # Errors
+    /// If a basis or a domain is not as described.
+    pub fn add_lifted_assign(&self, acc: &mut Poly, poly: &Poly) -> Result<(), RingError> {
+        const OPERATION: &str = "lift to the extended basis";
+        self.check_domain(OPERATION, acc, Domain::Evaluation)?;
+        self.check_domain(OPERATION, poly, Domain::Evaluation)?;
+        let (found, needed) = (poly.basis(), Basis::chain(acc.basis().chain));
+        if found != needed || !acc.basis().special {
+            return Err(RingError::Basis { operation: OPERATION, found, needed });
+        }
+        let all = self.chain().len();
+        let special: Vec<usize> = (all..all + self.special().len()).collect();
+        self.for_each_limb(acc, |i, prime, limb| {
+            if i < needed.chain {
+                let modulus = self.modulus(prime);
+                let product = crate::division::product_mod(self, modulus, special.iter().copied());
+                let factor = modulus.shoup(product);
+                let lifted = limb.iter_mut().zip(poly.limb(i));
+                lifted.for_each(|(x, &p)| *x = modulus.add(*x, modulus.mul_shoup(p, factor)));
+            }
+        });
+        Ok(())
+    }
+
+    /// Raises every digit of `poly` to the extended basis. Evaluation domain.
+    ///
+    /// # Errors
+    /// If `poly` is in the coefficient domain or over special primes, or the ring has none.
+    pub fn decompose(&self, poly: &Poly) -> Result<Decomposed, RingError> {
+        let plain = self.plain_digits(poly)?;
+        let chain = poly.basis().chain;
+        let table = self.decomposition(chain);
+        let digits = table.digits.len();
+        let primes: Vec<usize> = self.prime_indices(Basis::extended(chain)).collect();
+        let stride = self.stride();
+        let mut words = self.pool().take(primes.len() * digits * stride);
+        let tiles = words.par_chunks_mut(TILE * digits * stride).zip(primes.par_chunks(TILE));
+        tiles.enumerate().for_each(|(tile, (words, primes))| {
+            self.raise_tile(&table, tile, primes, poly, &plain, words);
+            self.copy_own_digits(&table, primes, poly, words);
+        });
+        Ok(Decomposed { words, chain, digits })
+    }
+
+    /// `sum_d digit_d key_d` for both components of the key, over the extended basis: `P` times the product.
+    ///
+    /// # Errors
+    /// If the key covers fewer chain primes than `poly`, or as for [`Ring::decompose`].
+    pub fn gadget_product(&self, poly: &Poly, key: &GadgetKey) -> Result<[Poly; 2], RingError> {
+        let chain = poly.basis().chain;
+        self.check_key("gadget product", chain, key)?;
+        let plain = self.plain_digits(poly)?;
+        let table = self.decomposition(chain);
+        let digits = table.digits.len();
+        let primes: Vec<usize> = self.prime_indices(Basis::extended(chain)).collect();
+        let (n, stride) = (self.degree(), self.stride());
+        let mut out: [Poly; 2] = std::array::from_fn(|_| self.blank(Basis::extended(chain), Domain::Evaluation));
+        let [out0, out1] = &mut out;
+        let tiles = out0.words.par_chunks_mut(TILE * stride).zip(out1.words.par_chunks_mut(TILE * stride));
+        tiles.zip(primes.par_chunks(TILE)).enumerate().for_each(|(tile, ((out0, out1), primes))| {
+            let mut raised = self.pool().take(primes.len() * digits * stride);
+            self.raise_tile(&table, tile, primes, poly, &plain, &mut raised);
+            let outputs = out0.chunks_exact_mut(stride).zip(out1.chunks_exact_mut(stride));
+            for ((&prime, limbs), (out0, out1)) in primes.iter().zip(raised.chunks_exact(digits * stride)).zip(outputs)
+            {
+                let limbs: Vec<&[u32]> = table
+                    .digits
+                    .iter()
+                    .zip(limbs.chunks_exact(stride))
+                    .map(|(digit, raised)| if digit.contains(&prime) { poly.limb(prime) } else { &raised[..n] })
+                    .collect();
+                self.multiply_digits(prime, &limbs, key, [&mut out0[..n], &mut out1[..n]]);
+            }
+        });
+        Ok(out)
+    }
+
+    /// As [`Ring::gadget_product`], for digits raised already.
+    ///
+    /// # Errors
+    /// If the key covers fewer chain primes than the digits.
+    pub fn gadget_product_hoisted(&self, digits: &Decomposed, key: &GadgetKey) -> Result<[Poly; 2], RingError> {
+        self.check_key("hoisted gadget product", digits.chain, key)?;
+        let basis = Basis::extended(digits.chain);
+        let primes: Vec<usize> = self.prime_indices(basis).collect();
+        let (n, stride) = (self.degree(), self.stride());
+        let mut out: [Poly; 2] = std::array::from_fn(|_| self.blank(basis, Domain::Evaluation));
+        let [out0, out1] = &mut out;
+        let outputs = out0.words.par_chunks_mut(stride).zip(out1.words.par_chunks_mut(stride));
+        let raised = digits.words.par_chunks_exact(digits.digits * stride);
+        outputs.zip(raised).zip(&primes).for_each(|(((out0, out1), raised), &prime)| {
+            let limbs: Vec<&[u32]> = raised.chunks_exact(stride).map(|limb| &limb[..n]).collect();
+            self.multiply_digits(prime, &limbs, key, [&mut out0[..n], &mut out1[..n]]);
+        });
+        Ok(out)
+    }
+
+    fn check_key(&self, operation: &'static str, chain: usize, key: &GadgetKey) -> Result<(), RingError> {
+        if key.degree != self.degree() {
+            return Err(RingError::ForeignOperand { operation });
+        }
+        if chain > key.chain {
+            let (found, needed) = (Basis::extended(key.chain), Basis::extended(chain));
+            return Err(RingError::Basis { operation, found, needed });
+        }
+        Ok(())
+    }
+
+    /// The digits' residues modulo their own primes, as plain coefficients.
+    fn plain_digits(&self, poly: &Poly) -> Result<Poly, RingError> {
+        self.check_domain("decompose", poly, Domain::Evaluation)?;
+        let (found, needed) = (poly.basis(), Basis::chain(poly.basis().chain));
+        if found != needed || self.special().is_empty() {
+            return Err(RingError::Basis { operation: "decompose", found, needed });
+        }
+        let table = self.decomposition(needed.chain);
+        let mut plain = self.blank(needed, Domain::Coefficient);
+        self.for_each_limb(&mut plain, |i, prime, limb| {
+            self.kernels().ntt_inverse_from(self.table(prime), poly.limb(i), limb, table.scales[i]);
+            self.unfold(prime, limb);
+        });
+        Ok(plain)
+    }
+
+    /// Fills the `[prime][digit]` limbs of one tile, except those of a prime's own digit.
+    fn raise_tile(
+        &self,
+        table: &DecompositionTable,
+        tile: usize,
+        primes: &[usize],
+        poly: &Poly,
+        plain: &Poly,
+        raised: &mut [u32],
+    ) {
+        debug_assert_eq!(poly.basis(), plain.basis());
+        let (n, stride, digits) = (self.degree(), self.stride(), table.digits.len());
+        let mut limbs: Vec<Vec<Option<&mut [u32]>>> = raised
+            .chunks_exact_mut(digits * stride)
+            .map(|row| row.chunks_exact_mut(stride).map(|limb| Some(&mut limb[..n])).collect())
+            .collect();
+        let mut by_prime: Vec<Vec<&mut [u32]>> = primes.iter().map(|_| Vec::with_capacity(digits)).collect();
+        for (d, digit) in table.digits.iter().enumerate() {
+            let outside: Vec<usize> = (0..primes.len()).filter(|&t| !digit.contains(&primes[t])).collect();
+            let mut outputs: Vec<&mut [u32]> = outside.iter().filter_map(|&t| limbs[t][d].take()).collect();
+            let sources: Vec<&[u32]> = digit.clone().map(|i| plain.limb(i)).collect();
+            self.kernels().convert(&sources, &table.conversions[tile][d], &mut outputs);
+            outside.iter().zip(outputs).for_each(|(&t, limb)| by_prime[t].push(limb));
+        }
+        for (&prime, mut limbs) in primes.iter().zip(by_prime) {
+            self.forward(prime, &mut limbs);
+        }
+    }
+
+    fn copy_own_digits(&self, table: &DecompositionTable, primes: &[usize], poly: &Poly, raised: &mut [u32]) {
+        let (n, stride, digits) = (self.degree(), self.stride(), table.digits.len());
+        for (&prime, row) in primes.iter().zip(raised.chunks_exact_mut(digits * stride)) {
+            if let Some(own) = table.digits.iter().position(|digit| digit.contains(&prime)) {
+                row[own * stride..][..n].copy_from_slice(poly.limb(prime));
+            }
+        }
+    }
+
+    fn multiply_digits(&self, prime: usize, digits: &[&[u32]], key: &GadgetKey, out: [&mut [u32]; 2]) {
+        let all = self.chain().len();
+        let row = if prime < all { prime } else { key.chain + prime - all };
+        let rows: Vec<&[u32]> = (0..digits.len()).map(|d| key.row(row, d)).collect();
+        self.kernels().inner_product(self.modulus(prime), digits, &rows, out);
+    }
+}
+
+/// Fills a [`GadgetKey`] one digit at a time.
+pub struct GadgetKeyBuilder<'a> {
+    ring: &'a Ring,
+    key: GadgetKey,
+    filled: usize,
+}
+
+impl GadgetKeyBuilder<'_> {
+    /// Appends the two components of the next digit: evaluation domain, extended basis of the key's chain primes.
+    ///
+    /// # Errors
+    /// If the row lives over another basis or domain, or all digits are there.
+    pub fn push(&mut self, row: [&Poly; 2]) -> Result<(), RingError> {
+        let needed = Basis::extended(self.key.chain);
+        for component in row {
+            self.ring.check_domain("gadget key", component, Domain::Evaluation)?;
+            if component.basis() != needed {
+                return Err(RingError::Basis { operation: "gadget key", found: component.basis(), needed });
+            }
+        }
+        if self.filled == self.key.digits {
+            return Err(self.wrong_count(self.filled + 1));
+        }
+        let (len, digits, filled) = (2 * self.key.degree, self.key.digits, self.filled);
+        self.key.words.par_chunks_exact_mut(digits * len).enumerate().for_each(|(prime, rows)| {
+            let target = &mut rows[filled * len..][..len];
+            let blocks = row[0].limb(prime).chunks_exact(KEY_BLOCK).zip(row[1].limb(prime).chunks_exact(KEY_BLOCK));
+            for (target, (first, second)) in target.chunks_exact_mut(2 * KEY_BLOCK).zip(blocks) {
+                target[..KEY_BLOCK].copy_from_slice(first);
+                target[KEY_BLOCK..].copy_from_slice(second);
+            }
+        });
+        self.filled += 1;
+        Ok(())
+    }
+
+    /// The finished key.
+    ///
+    /// # Errors
+    /// If digits are missing.
+    pub fn finish(self) -> Result<GadgetKey, RingError> {
+        if self.filled == self.key.digits { Ok(self.key) } else { Err(self.wrong_count(self.filled)) }
+    }
+
+    fn wrong_count(&self, found: usize) -> RingError {
+        RingError::Length { what: "the list of gadget rows", found, needed: "one row per digit" }
+    }
+}

@@ -1,0 +1,111 @@
+//! The product of a matrix of residues with a column of limbs.
+
+use super::vector::{Factor, Prime, Vector, Wide};
+use crate::kernels::{MATRIX_TILE, PackedMatrix};
+use crate::modular::Modulus;
+
+/// Residues of each input that are packed together: a cache line.
+const STRIP: usize = 16;
+
+/// `output_r = sum_c matrix[r][c] * input_c`.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
+#[inline(always)]
+pub(super) unsafe fn product<V: Vector>(
+    modulus: &Modulus,
+    matrix: &PackedMatrix,
+    inputs: &[&[u32]],
+    outputs: &mut [&mut [u32]],
+) {
+    let Some(length) = outputs.first().map(|output| output.len()) else { return };
+    assert!(length.is_multiple_of(STRIP) && STRIP.is_multiple_of(V::LANES));
+    assert!(matrix.rows == outputs.len() && matrix.columns == inputs.len());
+    assert!(matrix.entries.len() == matrix.rows.div_ceil(MATRIX_TILE) * matrix.columns * MATRIX_TILE);
+    assert!(inputs.iter().all(|input| input.len() == length) && outputs.iter().all(|output| output.len() == length));
+    if inputs.is_empty() {
+        return outputs.iter_mut().for_each(|output| output.fill(0));
+    }
+    let mut packed = vec![0; inputs.len() * STRIP];
+    // SAFETY: the caller vouches for the instruction set; the lengths are checked.
+    unsafe {
+        let reduction = Reduction::<V>::new(modulus);
+        for x in (0..length).step_by(STRIP) {
+            for (strip, input) in packed.chunks_exact_mut(STRIP).zip(inputs) {
+                strip.copy_from_slice(&input[x..x + STRIP]);
+                super::prefetch(input, x + STRIP, STRIP);
+            }
+            let tiles = matrix.entries.chunks_exact(matrix.columns * MATRIX_TILE);
+            for (tile, outputs) in tiles.zip(outputs.chunks_mut(MATRIX_TILE)) {
+                for offset in (0..STRIP).step_by(V::LANES) {
+                    let results = reduction.tile_product(tile, &packed, offset);
+                    for (output, result) in outputs.iter_mut().zip(results) {
+                        result.store(output, x + offset);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How sums of products stay within 64 bits, and become residues.
+struct Reduction<V> {
+    prime: Prime<V>,
+    zero: V,
+    /// A multiple of `q` just below `2^63`.
+    multiple: V,
+    /// Products of residues whose sum is below `2^63 - 2^31`.
+    terms: usize,
+    /// `R mod q`, which undoes the factor of Montgomery reduction.
+    radix: Factor<V>,
+}
+
+impl<V: Vector> Reduction<V> {
+    /// # Safety
+    /// The machine has the instruction set of `V`.
+    #[inline(always)]
+    unsafe fn new(modulus: &Modulus) -> Self {
+        let q = u64::from(modulus.q);
+        let terms = ((1 << 63) - (1 << 31)) / (q - 1).pow(2);
+        // SAFETY: the caller vouches for the instruction set.
+        unsafe {
+            Reduction {
+                prime: Prime::new(modulus),
+                zero: V::splat(0),
+                multiple: V::splat64((1 << 63) / q * q),
+                terms: terms.min(1 << 20) as usize,
+                radix: Factor::splat(modulus.shoup(modulus.r)),
+            }
+        }
+    }
+
+    /// Four rows times one vector of columns of the packed strip.
+    ///
+    /// # Safety
+    /// `tile` has [`MATRIX_TILE`] entries for every [`STRIP`] words of `packed`, and `offset + LANES <= STRIP`.
+    #[inline(always)]
+    unsafe fn tile_product(&self, tile: &[u32], packed: &[u32], offset: usize) -> [V; MATRIX_TILE] {
+        let mut sums = [Wide { even: self.zero, odd: self.zero }; MATRIX_TILE];
+        let chunks = tile.chunks(self.terms * MATRIX_TILE).zip(packed.chunks(self.terms * STRIP));
+        for (tile, packed) in chunks {
+            for (entries, strip) in tile.chunks_exact(MATRIX_TILE).zip(packed.chunks_exact(STRIP)) {
+                // SAFETY: the caller vouches for the offset, `self` for the instruction set.
+                let input = unsafe { V::load(strip, offset) };
+                let odd = input.odd();
+                for r in 0..MATRIX_TILE {
+                    // SAFETY: `self` holds values of `V`.
+                    let entry = unsafe { V::splat(entries[r]) };
+                    sums[r] = sums[r].add_multiple(input, odd, entry);
+                }
+            }
+            for sum in &mut sums {
+                *sum = Wide { even: sum.even.fold64(self.multiple), odd: sum.odd.fold64(self.multiple) };
+            }
+        }
+        let mut results = [self.zero; MATRIX_TILE];
+        for r in 0..MATRIX_TILE {
+            results[r] = self.prime.mul(self.prime.montgomery_lazy(sums[r]), self.radix);
+        }
+        results
+    }
+}

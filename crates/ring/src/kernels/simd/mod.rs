@@ -1,0 +1,144 @@
+//! Vector kernels: one source, compiled for each instruction set.
+//!
+//! [`vector`] says what a register can do and builds modular arithmetic on it; [`avx2`] and [`avx512`] provide
+//! the registers. The kernels are generic over the register, always inlined, and unsafe in one point only: the
+//! machine must have the instructions. They check the lengths they rely on themselves. A function per kernel and
+//! instruction set, compiled for that set, wraps them here.
+
+mod avx2;
+mod avx512;
+mod matrix;
+mod ntt;
+mod pointwise;
+mod sums;
+mod vector;
+
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+use super::{ConversionTarget, Kernels, PackedMatrix};
+use crate::automorphism::{LANES as BLOCK, Permutation};
+use crate::modular::{Modulus, Shoup};
+use crate::ntt::NttTable;
+
+/// The AVX2 kernels, if this machine has AVX2.
+pub(crate) fn avx2() -> Option<&'static dyn Kernels> {
+    is_x86_feature_detected!("avx2").then_some(&Avx2(()))
+}
+
+/// The AVX-512 kernels, if this machine has AVX-512 F and BW.
+pub(crate) fn avx512() -> Option<&'static dyn Kernels> {
+    let available = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
+    available.then_some(&Avx512(()))
+}
+
+/// Kernels on 256-bit registers. A value is proof that the machine has AVX2.
+struct Avx2(());
+
+/// Kernels on 512-bit registers. A value is proof that the machine has AVX-512 F and BW.
+struct Avx512(());
+
+/// Trait methods that call `kernel` compiled for `features`.
+macro_rules! methods {
+    ($features:literal; $(fn $name:ident($($argument:ident: $type:ty),*) = $kernel:expr;)*) => {$(
+        fn $name(&self, $($argument: $type),*) {
+            /// # Safety
+            /// The machine has the features.
+            #[target_feature(enable = $features)]
+            unsafe fn compiled($($argument: $type),*) {
+                // SAFETY: the caller vouches for the features.
+                unsafe { $kernel }
+            }
+            // SAFETY: `self` exists, so the machine has the features.
+            unsafe { compiled($($argument),*) }
+        }
+    )*};
+}
+
+/// The kernels of one instruction set.
+macro_rules! kernels {
+    ($backend:ident, $module:ident, $features:literal) => {
+        impl Kernels for $backend {
+            fn name(&self) -> &'static str {
+                stringify!($module)
+            }
+
+            fn lanes(&self) -> usize {
+                <$module::Register as vector::Vector>::LANES
+            }
+
+            methods! { $features;
+                fn ntt_forward(table: &NttTable, limbs: &mut [&mut [u32]])
+                    = ntt::forward::<$module::Register>(table, limbs);
+                fn ntt_inverse(table: &NttTable, limb: &mut [u32], scale: Shoup)
+                    = ntt::inverse::<$module::Register>(table, None, limb, scale);
+                fn ntt_inverse_from(table: &NttTable, source: &[u32], target: &mut [u32], scale: Shoup)
+                    = ntt::inverse::<$module::Register>(table, Some(source), target, scale);
+                fn fold(modulus: &Modulus, imaginary: Shoup, limb: &mut [u32])
+                    = pointwise::fold::<$module::Register>(modulus, imaginary, limb);
+                fn unfold(modulus: &Modulus, imaginary: Shoup, limb: &mut [u32])
+                    = pointwise::unfold::<$module::Register>(modulus, imaginary, limb);
+                fn add_assign(modulus: &Modulus, a: &mut [u32], b: &[u32])
+                    = pointwise::add_assign::<$module::Register>(modulus, a, b);
+                fn sub_assign(modulus: &Modulus, a: &mut [u32], b: &[u32])
+                    = pointwise::sub_assign::<$module::Register>(modulus, a, b);
+                fn neg_assign(modulus: &Modulus, a: &mut [u32])
+                    = pointwise::neg_assign::<$module::Register>(modulus, a);
+                fn scale_assign(modulus: &Modulus, a: &mut [u32], w: Shoup)
+                    = pointwise::scale_assign::<$module::Register>(modulus, a, w);
+                fn sub_scale_assign(modulus: &Modulus, a: &mut [u32], b: &[u32], w: Shoup)
+                    = pointwise::sub_scale_assign::<$module::Register>(modulus, a, b, w);
+                fn mul_assign(modulus: &Modulus, a: &mut [u32], b: &[u32])
+                    = pointwise::mul_assign::<$module::Register>(modulus, a, b);
+                fn mul_add_assign(modulus: &Modulus, acc: &mut [u32], a: &[u32], b: &[u32])
+                    = pointwise::mul_add_assign::<$module::Register>(modulus, acc, a, b);
+                fn tensor(modulus: &Modulus, a: [&[u32]; 2], b: [&[u32]; 2], out: [&mut [u32]; 3])
+                    = pointwise::tensor::<$module::Register>(modulus, a, b, out);
+                fn permute(permutation: &Permutation, source: &[u32], target: &mut [u32])
+                    = $module::permute(permutation, source, target);
+                fn convert(sources: &[&[u32]], targets: &[ConversionTarget], outputs: &mut [&mut [u32]])
+                    = sums::convert::<$module::Register>(sources, targets, outputs);
+                fn quotient(sources: &[&[u32]], reciprocals: &[u32], shift: u32, out: &mut [u32])
+                    = sums::quotient::<$module::Register>(sources, reciprocals, shift, out);
+                fn inner_product(modulus: &Modulus, digits: &[&[u32]], key: &[&[u32]], out: [&mut [u32]; 2])
+                    = sums::inner_product::<$module::Register>(modulus, digits, key, out);
+                fn matrix_product(modulus: &Modulus, matrix: &PackedMatrix, inputs: &[&[u32]], outputs: &mut [&mut [u32]])
+                    = matrix::product::<$module::Register>(modulus, matrix, inputs, outputs);
+            }
+        }
+    };
+}
+
+kernels!(Avx2, avx2, "avx2");
+kernels!(Avx512, avx512, "avx512f,avx512bw");
+
+/// Asks the cache for `words` words of a slice, from `at` on. Nothing happens past the end.
+#[inline(always)]
+fn prefetch(slice: &[u32], at: usize, words: usize) {
+    for line in (at..at + words).step_by(16) {
+        // SAFETY: every x86-64 machine has the instruction; it accesses nothing, so any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(slice.as_ptr().wrapping_add(line).cast()) };
+    }
+}
+
+/// Blocks of a permutation that are fetched ahead of their use.
+const PREFETCH_PERMUTED: usize = 16;
+
+/// Asserts that a permutation is of the degree of both limbs.
+fn check_permutation(permutation: &Permutation, source: &[u32], target: &[u32]) {
+    let blocks = permutation.source_block.len();
+    assert!(permutation.shuffle.len() == blocks && source.len() == blocks * BLOCK && target.len() == source.len());
+}
+
+/// The source of a target block.
+#[inline(always)]
+fn source_block<'a>(permutation: &Permutation, source: &'a [u32], block: usize) -> &'a [u32] {
+    &source[permutation.source_block[block] as usize * BLOCK..][..BLOCK]
+}
+
+/// Fetches the source of a block some way after `block`.
+#[inline(always)]
+fn prefetch_permuted(permutation: &Permutation, source: &[u32], block: usize) {
+    if let Some(&ahead) = permutation.source_block.get(block + PREFETCH_PERMUTED) {
+        prefetch(source, ahead as usize * BLOCK, BLOCK);
+    }
+}

@@ -1,0 +1,143 @@
+//! Kernels that sum products over many limbs.
+
+use super::vector::{Prime, Vector, Wide};
+use crate::kernels::{ConversionTarget, KEY_BLOCK, LAZY_TERMS};
+use crate::modular::Modulus;
+
+/// Targets of a basis conversion that share one reading of the sources.
+const TARGETS: usize = 4;
+
+/// Blocks of a key that are fetched ahead of their use.
+const PREFETCH_BLOCKS: usize = 4;
+
+/// Most sources of [`quotient`]: 14 terms below `2^60`, and a half, fit 64 bits.
+const MAX_QUOTIENT_SOURCES: usize = 14;
+
+/// One basis conversion from `sources` to every target.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
+#[inline(always)]
+pub(super) unsafe fn convert<V: Vector>(sources: &[&[u32]], targets: &[ConversionTarget], outputs: &mut [&mut [u32]]) {
+    assert!(targets.len() == outputs.len());
+    for (targets, outputs) in targets.chunks(TARGETS).zip(outputs.chunks_mut(TARGETS)) {
+        // SAFETY: the caller vouches for the instruction set.
+        unsafe {
+            match (targets, outputs) {
+                ([a, b, c, d], [w, x, y, z]) => convert_to::<V, 4>(sources, [a, b, c, d], [w, x, y, z]),
+                ([a, b, c], [w, x, y]) => convert_to::<V, 3>(sources, [a, b, c], [w, x, y]),
+                ([a, b], [w, x]) => convert_to::<V, 2>(sources, [a, b], [w, x]),
+                ([a], [w]) => convert_to::<V, 1>(sources, [a], [w]),
+                _ => unreachable!("chunks of one to four"),
+            }
+        }
+    }
+}
+
+/// One basis conversion to `T` targets.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
+#[inline(always)]
+unsafe fn convert_to<V: Vector, const T: usize>(
+    sources: &[&[u32]],
+    targets: [&ConversionTarget; T],
+    outputs: [&mut &mut [u32]; T],
+) {
+    let length = outputs[0].len();
+    assert!(length.is_multiple_of(V::LANES) && sources.iter().all(|source| source.len() == length));
+    assert!(outputs.iter().all(|output| output.len() == length));
+    assert!(targets.iter().all(|target| target.factors.len() == sources.len()));
+    // SAFETY: the caller vouches for the instruction set; all limbs have the same length, a multiple of the lanes,
+    // and every target has a factor for each source.
+    unsafe {
+        let zero = V::splat(0);
+        for x in (0..length).step_by(V::LANES) {
+            let mut results = [zero; T];
+            for first in (0..sources.len()).step_by(LAZY_TERMS) {
+                let mut sums = [Wide { even: zero, odd: zero }; T];
+                for i in first..sources.len().min(first + LAZY_TERMS) {
+                    let source = V::load(sources.get_unchecked(i), x);
+                    let odd = source.odd();
+                    for t in 0..T {
+                        let factor = V::splat(*targets[t].factors.get_unchecked(i));
+                        sums[t] = sums[t].add_multiple(source, odd, factor);
+                    }
+                }
+                for t in 0..T {
+                    let prime = Prime::<V>::new(&targets[t].modulus);
+                    let sum = prime.canonical_from_4q(prime.montgomery_lazy(sums[t]));
+                    results[t] = if first == 0 { sum } else { prime.add(results[t], sum) };
+                }
+            }
+            for t in 0..T {
+                results[t].store(outputs[t], x);
+            }
+        }
+    }
+}
+
+/// `out = floor(sum_i source_i * reciprocals_i / 2^shift + 1/2)`.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
+#[inline(always)]
+pub(super) unsafe fn quotient<V: Vector>(sources: &[&[u32]], reciprocals: &[u32], shift: u32, out: &mut [u32]) {
+    assert!(out.len().is_multiple_of(V::LANES) && sources.iter().all(|source| source.len() == out.len()));
+    assert!(sources.len() == reciprocals.len() && sources.len() <= MAX_QUOTIENT_SOURCES && (1..64).contains(&shift));
+    // SAFETY: the caller vouches for the instruction set; the lengths are checked.
+    unsafe {
+        let half = V::splat64(1 << (shift - 1));
+        for x in (0..out.len()).step_by(V::LANES) {
+            let mut sum = Wide { even: half, odd: half };
+            for (source, &reciprocal) in sources.iter().zip(reciprocals) {
+                let source = V::load(source, x);
+                sum = sum.add_multiple(source, source.odd(), V::splat(reciprocal));
+            }
+            V::low_words(sum.even.shift_right64(shift), sum.odd.shift_right64(shift)).store(out, x);
+        }
+    }
+}
+
+/// `out_c = sum_d digit_d * key_{d,c} / R` for both components of a gadget key.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
+#[inline(always)]
+pub(super) unsafe fn inner_product<V: Vector>(
+    modulus: &Modulus,
+    digits: &[&[u32]],
+    key: &[&[u32]],
+    out: [&mut [u32]; 2],
+) {
+    let [out0, out1] = out;
+    let length = out0.len();
+    assert!(length.is_multiple_of(KEY_BLOCK) && KEY_BLOCK.is_multiple_of(V::LANES) && out1.len() == length);
+    assert!(digits.len() == key.len());
+    assert!(digits.iter().all(|digit| digit.len() == length) && key.iter().all(|digit| digit.len() == 2 * length));
+    // SAFETY: the caller vouches for the instruction set. Digits and outputs are `length` words long and the key's
+    // digits twice that: block `b` of 64 at `64 b` there is at `128 b` (component 0) and `128 b + 64` here.
+    unsafe {
+        let prime = Prime::<V>::new(modulus);
+        let zero = prime.q.sub(prime.q);
+        for block in (0..length).step_by(KEY_BLOCK) {
+            key.iter().for_each(|digit| super::prefetch(digit, 2 * (block + PREFETCH_BLOCKS * KEY_BLOCK), 2 * KEY_BLOCK));
+            for x in (0..KEY_BLOCK).step_by(V::LANES) {
+                let mut results = [zero; 2];
+                for first in (0..digits.len()).step_by(LAZY_TERMS) {
+                    let mut sums = [Wide { even: zero, odd: zero }; 2];
+                    for d in first..digits.len().min(first + LAZY_TERMS) {
+                        let (digit, key) = (V::load(digits.get_unchecked(d), block + x), key.get_unchecked(d));
+                        let (key0, key1) = (V::load(key, 2 * block + x), V::load(key, 2 * block + KEY_BLOCK + x));
+                        sums = [sums[0].add(Wide::product(digit, key0)), sums[1].add(Wide::product(digit, key1))];
+                    }
+                    for (result, sum) in results.iter_mut().zip(sums) {
+                        *result = prime.add(*result, prime.canonical_from_4q(prime.montgomery_lazy(sum)));
+                    }
+                }
+                results[0].store(out0, block + x);
+                results[1].store(out1, block + x);
+            }
+        }
+    }
+}

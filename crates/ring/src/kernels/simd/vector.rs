@@ -1,0 +1,234 @@
+//! What the kernels need from a vector register, and the modular arithmetic made of it.
+
+use crate::modular::{Modulus, Shoup};
+
+/// A register of `L = LANES` lanes of 32 bits.
+///
+/// A value is proof that the machine has the instructions: only the unsafe constructors make one from nothing.
+/// So arithmetic on values is safe. Every method inlines into a kernel compiled for the instruction set; outside
+/// of one the results are the same, but slow.
+///
+/// Methods named after 64 bits see the register as `L / 2` wide lanes. A product of all lanes is a pair of such
+/// registers: the products of the even lanes, and those of the odd lanes.
+pub(super) trait Vector: Copy {
+    /// `L`.
+    const LANES: usize;
+    /// `L` registers.
+    type Square: Copy + AsRef<[Self]> + AsMut<[Self]>;
+
+    /// All lanes `x`.
+    ///
+    /// # Safety
+    /// The machine has the instruction set.
+    unsafe fn splat(x: u32) -> Self;
+
+    /// All wide lanes `x`.
+    ///
+    /// # Safety
+    /// The machine has the instruction set.
+    unsafe fn splat64(x: u64) -> Self;
+
+    /// The `L` words at `source`, of any alignment.
+    ///
+    /// # Safety
+    /// The machine has the instruction set, and `source` is valid for reading `L` words.
+    unsafe fn load_from(source: *const u32) -> Self;
+
+    /// Writes the lanes to `target`, of any alignment.
+    ///
+    /// # Safety
+    /// `target` is valid for writing `L` words.
+    unsafe fn store_to(self, target: *mut u32);
+
+    /// The lanes `at..at + L` of a slice.
+    ///
+    /// # Safety
+    /// The machine has the instruction set, and `at + L <= source.len()` (checked in debug builds).
+    #[inline(always)]
+    unsafe fn load(source: &[u32], at: usize) -> Self {
+        debug_assert!(at + Self::LANES <= source.len());
+        // SAFETY: the caller vouches for both.
+        unsafe { Self::load_from(source.as_ptr().add(at)) }
+    }
+
+    /// Overwrites `at..at + L` of a slice.
+    ///
+    /// # Safety
+    /// `at + L <= target.len()` (checked in debug builds).
+    #[inline(always)]
+    unsafe fn store(self, target: &mut [u32], at: usize) {
+        debug_assert!(at + Self::LANES <= target.len());
+        // SAFETY: the caller vouches for the bound.
+        unsafe { self.store_to(target.as_mut_ptr().add(at)) }
+    }
+
+    /// `self + other`, wrapping.
+    fn add(self, other: Self) -> Self;
+    /// `self - other`, wrapping.
+    fn sub(self, other: Self) -> Self;
+    /// The smaller of each pair, unsigned.
+    fn min(self, other: Self) -> Self;
+    /// The low 32 bits of the products.
+    fn mul_low(self, other: Self) -> Self;
+    /// The 64-bit products of the even lanes.
+    fn mul_even(self, other: Self) -> Self;
+    /// Each odd lane, moved to the even lane before it. The odd lanes are unspecified.
+    fn odd(self) -> Self;
+    /// `self + other` on wide lanes, wrapping.
+    fn add64(self, other: Self) -> Self;
+    /// Wide lanes shifted right by `count < 64`.
+    fn shift_right64(self, count: u32) -> Self;
+    /// `self` or `self - multiple` in each wide lane, whichever keeps it at most 2^63 + 2^31, for a `multiple` in
+    /// `[2^63 - 2^31, 2^63]`.
+    fn fold64(self, multiple: Self) -> Self;
+    /// The high words of pairs of wide lanes, `even` in even lanes and `odd` in odd lanes.
+    fn high_words(even: Self, odd: Self) -> Self;
+    /// The low words of pairs of wide lanes, `even` in even lanes and `odd` in odd lanes.
+    fn low_words(even: Self, odd: Self) -> Self;
+    /// `L` copies.
+    fn square(self) -> Self::Square;
+    /// Lane `j` of vector `i` becomes lane `i` of vector `j`.
+    fn transpose(block: &mut Self::Square);
+}
+
+/// The constants of one prime, in every lane.
+#[derive(Clone, Copy)]
+pub(super) struct Prime<V> {
+    pub(super) q: V,
+    pub(super) twice: V,
+    neg_inv: V,
+}
+
+/// A constant factor per lane, as [`Shoup`].
+#[derive(Clone, Copy)]
+pub(super) struct Factor<V> {
+    value: V,
+    quotient: V,
+    odd_quotient: V,
+}
+
+/// A sum of products, as 64-bit sums of the even and of the odd lanes.
+#[derive(Clone, Copy)]
+pub(super) struct Wide<V> {
+    pub(super) even: V,
+    pub(super) odd: V,
+}
+
+impl<V: Vector> Factor<V> {
+    /// The same factor in every lane.
+    ///
+    /// # Safety
+    /// The machine has the instruction set of `V`.
+    #[inline(always)]
+    pub(super) unsafe fn splat(factor: Shoup) -> Self {
+        // SAFETY: the caller vouches for the instruction set.
+        let (value, quotient) = unsafe { (V::splat(factor.value), V::splat(factor.quotient)) };
+        Factor { value, quotient, odd_quotient: quotient }
+    }
+
+    /// `L` values and then `L` quotients, from `at` on.
+    ///
+    /// # Safety
+    /// The machine has the instruction set of `V`, and `at + 2 L <= words.len()`.
+    #[inline(always)]
+    pub(super) unsafe fn load(words: &[u32], at: usize) -> Self {
+        // SAFETY: the caller vouches for both.
+        let (value, quotient) = unsafe { (V::load(words, at), V::load(words, at + V::LANES)) };
+        Factor { value, quotient, odd_quotient: quotient.odd() }
+    }
+}
+
+impl<V: Vector> Wide<V> {
+    /// `a * b`, all lanes.
+    #[inline(always)]
+    pub(super) fn product(a: V, b: V) -> Self {
+        Wide { even: a.mul_even(b), odd: a.odd().mul_even(b.odd()) }
+    }
+
+    /// `self + other`.
+    #[inline(always)]
+    pub(super) fn add(self, other: Self) -> Self {
+        Wide { even: self.even.add64(other.even), odd: self.odd.add64(other.odd) }
+    }
+
+    /// `self + a * b`, where all lanes of `b` are equal and `odd` is `a.odd()`.
+    #[inline(always)]
+    pub(super) fn add_multiple(self, a: V, odd: V, b: V) -> Self {
+        Wide { even: self.even.add64(a.mul_even(b)), odd: self.odd.add64(odd.mul_even(b)) }
+    }
+}
+
+impl<V: Vector> Prime<V> {
+    /// # Safety
+    /// The machine has the instruction set of `V`.
+    #[inline(always)]
+    pub(super) unsafe fn new(modulus: &Modulus) -> Self {
+        // SAFETY: the caller vouches for the instruction set.
+        unsafe { Prime { q: V::splat(modulus.q), twice: V::splat(2 * modulus.q), neg_inv: V::splat(modulus.neg_inv) } }
+    }
+
+    /// `[0, 4q)` to `[0, q)`.
+    #[inline(always)]
+    pub(super) fn canonical_from_4q(&self, a: V) -> V {
+        reduce_once(reduce_once(a, self.twice), self.q)
+    }
+
+    /// `a + b`, canonical.
+    #[inline(always)]
+    pub(super) fn add(&self, a: V, b: V) -> V {
+        reduce_once(a.add(b), self.q)
+    }
+
+    /// `a - b`, canonical.
+    #[inline(always)]
+    pub(super) fn sub(&self, a: V, b: V) -> V {
+        let difference = a.sub(b);
+        difference.min(difference.add(self.q))
+    }
+
+    /// `a * w` in `[0, 2q)`, for any 32-bit `a`.
+    #[inline(always)]
+    pub(super) fn mul_lazy(&self, a: V, w: Factor<V>) -> V {
+        let quotient = V::high_words(a.mul_even(w.quotient), a.odd().mul_even(w.odd_quotient));
+        a.mul_low(w.value).sub(quotient.mul_low(self.q))
+    }
+
+    /// `a * w`, canonical, for any 32-bit `a`.
+    #[inline(always)]
+    pub(super) fn mul(&self, a: V, w: Factor<V>) -> V {
+        reduce_once(self.mul_lazy(a, w), self.q)
+    }
+
+    /// Montgomery reduction: `t / R mod q` in `[0, t / 2^32 + q]`, for `t < 2^64 - 2^32 q`.
+    #[inline(always)]
+    pub(super) fn montgomery_lazy(&self, t: Wide<V>) -> V {
+        let even = t.even.add64(t.even.mul_even(self.neg_inv).mul_even(self.q));
+        let odd = t.odd.add64(t.odd.mul_even(self.neg_inv).mul_even(self.q));
+        V::high_words(even, odd)
+    }
+
+    /// `a * b / R`, canonical.
+    #[inline(always)]
+    pub(super) fn montgomery_mul(&self, a: V, b: V) -> V {
+        reduce_once(self.montgomery_lazy(Wide::product(a, b)), self.q)
+    }
+
+    /// Forward (Cooley-Tukey) butterfly: `(u + w v, u - w v)`, from and to `[0, 4q)`.
+    #[inline(always)]
+    pub(super) fn forward(&self, u: V, v: V, w: Factor<V>) -> (V, V) {
+        let (a, b) = (reduce_once(u, self.twice), self.mul_lazy(v, w));
+        (a.add(b), a.add(self.twice).sub(b))
+    }
+
+    /// Inverse (Gentleman-Sande) butterfly: `(u + v, w (u - v))`, from and to `[0, 2q)`.
+    #[inline(always)]
+    pub(super) fn inverse(&self, u: V, v: V, w: Factor<V>) -> (V, V) {
+        (reduce_once(u.add(v), self.twice), self.mul_lazy(u.add(self.twice).sub(v), w))
+    }
+}
+
+/// `a` or `a - m`, whichever is in `[0, m)`, for `a < 2m`.
+#[inline(always)]
+pub(super) fn reduce_once<V: Vector>(a: V, m: V) -> V {
+    a.min(a.sub(m))
+}

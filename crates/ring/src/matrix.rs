@@ -1,0 +1,137 @@
+//! Products of a plaintext matrix with a vector of polynomials: the integer kernel of plaintext-ciphertext matrix
+//! multiplication (PCMM).
+//!
+//! Row `r` of the result is `sum_c A[r][c] x_c`, computed on residues: one small matrix product per prime. In the
+//! evaluation domain of the standard ring, `i` (that is `X^(n/2)`) is the residue `sqrt(-1)` at the first half of the
+//! positions and its negative at the second half, so a complex matrix costs exactly what a real one does.
+
+use rayon::prelude::*;
+
+use crate::error::RingError;
+use crate::kernels::PackedMatrix;
+use crate::ntt::RingKind;
+use crate::poly::{Basis, Domain, Poly};
+use crate::ring::Ring;
+
+/// An integer or Gaussian-integer matrix, reduced and packed for every prime of a chain basis.
+pub struct RingMatrix {
+    rows: usize,
+    columns: usize,
+    primes: Vec<PrimeMatrix>,
+}
+
+enum PrimeMatrix {
+    Real(PackedMatrix),
+    /// The matrices of the positions where `i` is `sqrt(-1)`, and where it is `-sqrt(-1)`.
+    Complex([PackedMatrix; 2]),
+}
+
+impl RingMatrix {
+    /// Rows and columns.
+    pub fn shape(&self) -> (usize, usize) {
+        (self.rows, self.columns)
+    }
+
+    /// Chain primes it can multiply over.
+    pub fn chain(&self) -> usize {
+        self.primes.len()
+    }
+
+    /// Bytes it takes in memory.
+    pub fn bytes(&self) -> usize {
+        let one = |m: &PackedMatrix| m.entries.len() * size_of::<u32>();
+        self.primes
+            .iter()
+            .map(|p| match p {
+                PrimeMatrix::Real(m) => one(m),
+                PrimeMatrix::Complex([low, high]) => one(low) + one(high),
+            })
+            .sum()
+    }
+}
+
+impl Ring {
+    /// Packs the real integer matrix `entry(row, column)` for the first `chain` primes.
+    pub fn real_matrix(
+        &self,
+        chain: usize,
+        rows: usize,
+        columns: usize,
+        entry: impl Fn(usize, usize) -> i64 + Sync,
+    ) -> RingMatrix {
+        let pack = |prime| {
+            let modulus = self.modulus(prime);
+            PrimeMatrix::Real(PackedMatrix::new(rows, columns, |r, c| modulus.from_i64(entry(r, c))))
+        };
+        RingMatrix { rows, columns, primes: (0..chain.min(self.chain().len())).into_par_iter().map(pack).collect() }
+    }
+
+    /// Packs the Gaussian-integer matrix `entry(row, column) = (real, imaginary)` for the first `chain` primes.
+    ///
+    /// # Errors
+    /// In the conjugate-invariant ring, which has no `i`.
+    pub fn complex_matrix(
+        &self,
+        chain: usize,
+        rows: usize,
+        columns: usize,
+        entry: impl Fn(usize, usize) -> (i64, i64) + Sync,
+    ) -> Result<RingMatrix, RingError> {
+        if self.kind() != RingKind::Standard {
+            return Err(RingError::Galois { found: self.degree() as u64 / 2 });
+        }
+        let pack = |prime| {
+            let (modulus, imaginary) = (self.modulus(prime), self.table(prime).imaginary);
+            PrimeMatrix::Complex([imaginary, modulus.neg(imaginary)].map(|i| {
+                PackedMatrix::new(rows, columns, |r, c| {
+                    let (re, im) = entry(r, c);
+                    modulus.add(modulus.from_i64(re), modulus.mul(i, modulus.from_i64(im)))
+                })
+            }))
+        };
+        let primes = (0..chain.min(self.chain().len())).into_par_iter().map(pack).collect();
+        Ok(RingMatrix { rows, columns, primes })
+    }
+
+    /// `A x`: one polynomial per row of `matrix`, over the chain basis all of `inputs` share. Evaluation domain.
+    ///
+    /// # Errors
+    /// If the number of inputs is not the number of columns, or they live over different bases, or over more primes than
+    /// the matrix was packed for.
+    pub fn matrix_product(&self, matrix: &RingMatrix, inputs: &[&Poly]) -> Result<Vec<Poly>, RingError> {
+        const OPERATION: &str = "matrix product";
+        let Some(first) = inputs.first().filter(|_| inputs.len() == matrix.columns) else {
+            let what = "the vector of a matrix product";
+            return Err(RingError::Length { what, found: inputs.len(), needed: "the number of columns" });
+        };
+        let basis = Basis::chain(first.basis().chain.min(matrix.primes.len()));
+        for input in inputs {
+            self.check_domain(OPERATION, input, Domain::Evaluation)?;
+            if input.basis() != basis {
+                return Err(RingError::Basis { operation: OPERATION, found: input.basis(), needed: basis });
+            }
+        }
+        let mut results: Vec<Poly> = (0..matrix.rows).map(|_| self.blank(basis, Domain::Evaluation)).collect();
+        let n = self.degree();
+        let mut by_prime: Vec<Vec<&mut [u32]>> = (0..basis.chain).map(|_| Vec::with_capacity(matrix.rows)).collect();
+        for result in &mut results {
+            let limbs = result.words.chunks_exact_mut(result.stride);
+            by_prime.iter_mut().zip(limbs).for_each(|(rows, limb)| rows.push(&mut limb[..n]));
+        }
+        by_prime.into_par_iter().enumerate().for_each(|(prime, mut outputs)| {
+            let inputs: Vec<&[u32]> = inputs.iter().map(|input| input.limb(prime)).collect();
+            let (modulus, kernels) = (self.modulus(prime), self.kernels());
+            match &matrix.primes[prime] {
+                PrimeMatrix::Real(matrix) => kernels.matrix_product(modulus, matrix, &inputs, &mut outputs),
+                PrimeMatrix::Complex([low, high]) => {
+                    let (input_low, input_high): (Vec<_>, Vec<_>) = inputs.iter().map(|x| x.split_at(n / 2)).unzip();
+                    let (mut low_out, mut high_out): (Vec<_>, Vec<_>) =
+                        outputs.into_iter().map(|x| x.split_at_mut(n / 2)).unzip();
+                    kernels.matrix_product(modulus, low, &input_low, &mut low_out);
+                    kernels.matrix_product(modulus, high, &input_high, &mut high_out);
+                }
+            }
+        });
+        Ok(results)
+    }
+}

@@ -1,0 +1,109 @@
+//! Polynomials in residue representation: plain data; the arithmetic is in [`Ring`](crate::Ring).
+
+use std::fmt;
+
+use crate::memory::Words;
+
+/// Which primes of a ring a polynomial is represented over: the first `chain` primes of the chain, and all special
+/// primes or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Basis {
+    /// How many primes of the chain, from the first.
+    pub chain: usize,
+    /// Whether the special primes are there too.
+    pub special: bool,
+}
+
+impl Basis {
+    /// The first `chain` primes, without the special ones.
+    pub const fn chain(chain: usize) -> Self {
+        Basis { chain, special: false }
+    }
+
+    /// The first `chain` primes and the special ones.
+    pub const fn extended(chain: usize) -> Self {
+        Basis { chain, special: true }
+    }
+}
+
+impl fmt::Display for Basis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} chain primes{}", self.chain, if self.special { " and the special primes" } else { "" })
+    }
+}
+
+/// How the residues represent the polynomial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Domain {
+    /// Coefficients, plain residues.
+    Coefficient,
+    /// Values at the roots in bit-reversed order, residues in Montgomery form (times `2^32`).
+    Evaluation,
+}
+
+impl fmt::Display for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Domain::Coefficient => "coefficient",
+            Domain::Evaluation => "evaluation",
+        })
+    }
+}
+
+/// A polynomial of a [`Ring`](crate::Ring), over a [`Basis`], in a [`Domain`].
+///
+/// Its memory belongs to the ring that made it and returns there when it is dropped; memory marked secret is wiped
+/// first. `Debug` shows the shape, never the residues.
+pub struct Poly {
+    pub(crate) words: Words,
+    pub(crate) stride: usize,
+    pub(crate) degree: usize,
+    pub(crate) basis: Basis,
+    pub(crate) limbs: usize,
+    pub(crate) domain: Domain,
+}
+
+impl Poly {
+    /// The primes it is represented over.
+    pub fn basis(&self) -> Basis {
+        self.basis
+    }
+
+    /// The domain its residues are in.
+    pub fn domain(&self) -> Domain {
+        self.domain
+    }
+
+    /// Wipe the memory before it is reused: for anything that depends on a secret.
+    pub fn mark_secret(&mut self) {
+        self.words.mark_secret();
+    }
+
+    pub(crate) fn limb(&self, index: usize) -> &[u32] {
+        &self.words[index * self.stride..][..self.degree]
+    }
+
+    pub(crate) fn limb_mut(&mut self, index: usize) -> &mut [u32] {
+        &mut self.words[index * self.stride..][..self.degree]
+    }
+
+    pub(crate) fn limbs(&self) -> impl ExactSizeIterator<Item = &[u32]> {
+        self.words.chunks_exact(self.stride).take(self.limbs).map(|limb| &limb[..self.degree])
+    }
+}
+
+impl Clone for Poly {
+    fn clone(&self) -> Self {
+        Poly { words: self.words.duplicate(), ..*self }
+    }
+}
+
+impl fmt::Debug for Poly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poly")
+            .field("degree", &self.degree)
+            .field("basis", &self.basis)
+            .field("domain", &self.domain)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,485 @@
+//! The ring object: its primes and tables, and the element-wise arithmetic of its polynomials.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rayon::prelude::*;
+
+use crate::automorphism::Permutation;
+use crate::division::DivisionTable;
+use crate::error::RingError;
+use crate::gadget::DecompositionTable;
+use crate::kernels::{Backend, Kernels};
+use crate::memory::Pool;
+use crate::modular::{Modulus, is_prime};
+use crate::ntt::{NttTable, RingKind};
+use crate::poly::{Basis, Domain, Poly};
+use crate::sampling::Seed;
+
+/// Limbs are this many words apart beyond their length, so that equal offsets of different limbs do not share cache
+/// sets.
+const LIMB_PADDING: usize = 64;
+
+/// Below this many words, spreading work over threads costs more than it brings.
+const PARALLEL_WORDS: usize = 1 << 15;
+
+/// Idle buffers a ring keeps for reuse, as a multiple of its largest polynomial.
+const POOL_POLYNOMIALS: usize = 96;
+
+/// Longest list of special primes, and of chain primes dropped with them at once.
+pub(crate) const MAX_DROPPED: usize = 14;
+
+/// The numbers that define a [`Ring`]; checked when the ring is built.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RingLiteral {
+    /// Degree `n`, a power of two from 2^9 to 2^17.
+    pub degree: usize,
+    /// Standard or conjugate-invariant.
+    pub kind: RingKind,
+    /// The chain `q_0, q_1, ...`; polynomials live over prefixes of it.
+    pub chain: Vec<u32>,
+    /// The special primes of key-switching, at most 12; may be empty.
+    pub special: Vec<u32>,
+    /// How many consecutive chain primes form one digit of the gadget decomposition.
+    pub digit_len: usize,
+}
+
+/// A residue ring: polynomials of degree below `n` over a chain of primes and the special primes.
+///
+/// Cheap to clone. All polynomials of one ring share its memory pool and its backend; nothing outside this crate sees
+/// where their residues lie.
+#[derive(Clone)]
+pub struct Ring(Arc<Inner>);
+
+struct Inner {
+    literal: RingLiteral,
+    backend: Backend,
+    kernels: &'static dyn Kernels,
+    tables: Vec<NttTable>,
+    pool: Arc<Pool>,
+    permutations: RwLock<HashMap<u64, Arc<Permutation>>>,
+    divisions: RwLock<HashMap<(Basis, Basis), Arc<DivisionTable>>>,
+    decompositions: RwLock<HashMap<usize, Arc<DecompositionTable>>>,
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring").field("literal", &self.0.literal).field("backend", &self.0.backend).finish()
+    }
+}
+
+impl Ring {
+    /// Checks the literal and makes the tables.
+    ///
+    /// # Errors
+    /// If the degree, a prime or a length is unusable, or the backend is not available here.
+    pub fn new(literal: RingLiteral, backend: Backend) -> Result<Ring, RingError> {
+        check(&literal)?;
+        let kernels = backend.kernels().ok_or(RingError::Backend { found: backend.name() })?;
+        let primes: Vec<u32> = literal.chain.iter().chain(&literal.special).copied().collect();
+        let (degree, kind) = (literal.degree, literal.kind);
+        let tables = primes
+            .par_iter()
+            .map(|&q| NttTable::new(Modulus::new(q), degree, kind, kernels.lanes()))
+            .collect::<Vec<_>>();
+        let pool = Pool::new(POOL_POLYNOMIALS * primes.len() * (degree + LIMB_PADDING) * size_of::<u32>());
+        Ok(Ring(Arc::new(Inner {
+            literal,
+            backend,
+            kernels,
+            tables,
+            pool,
+            permutations: RwLock::default(),
+            divisions: RwLock::default(),
+            decompositions: RwLock::default(),
+        })))
+    }
+
+    /// The degree `n`.
+    pub fn degree(&self) -> usize {
+        self.0.literal.degree
+    }
+
+    /// Standard or conjugate-invariant.
+    pub fn kind(&self) -> RingKind {
+        self.0.literal.kind
+    }
+
+    /// The chain of primes.
+    pub fn chain(&self) -> &[u32] {
+        &self.0.literal.chain
+    }
+
+    /// The special primes.
+    pub fn special(&self) -> &[u32] {
+        &self.0.literal.special
+    }
+
+    /// Chain primes per digit of the gadget decomposition.
+    pub fn digit_len(&self) -> usize {
+        self.0.literal.digit_len
+    }
+
+    /// The instruction set in use.
+    pub fn backend(&self) -> Backend {
+        self.0.backend
+    }
+
+    /// The primes of a basis, in limb order.
+    pub fn primes(&self, basis: Basis) -> impl Iterator<Item = u32> + '_ {
+        self.prime_indices(basis).map(|i| self.modulus(i).q)
+    }
+
+    /// Bytes one polynomial over `basis` takes in memory.
+    pub fn poly_bytes(&self, basis: Basis) -> usize {
+        self.limb_count(basis) * self.stride() * size_of::<u32>()
+    }
+
+    // ----- shape helpers of this crate -----
+
+    pub(crate) fn kernels(&self) -> &'static dyn Kernels {
+        self.0.kernels
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.0.pool
+    }
+
+    pub(crate) fn stride(&self) -> usize {
+        self.degree() + LIMB_PADDING
+    }
+
+    pub(crate) fn table(&self, prime: usize) -> &NttTable {
+        &self.0.tables[prime]
+    }
+
+    pub(crate) fn modulus(&self, prime: usize) -> &Modulus {
+        &self.0.tables[prime].modulus
+    }
+
+    pub(crate) fn limb_count(&self, basis: Basis) -> usize {
+        basis.chain + if basis.special { self.special().len() } else { 0 }
+    }
+
+    /// Indices into the ring's tables of the primes of `basis`, in limb order.
+    pub(crate) fn prime_indices(&self, basis: Basis) -> impl ExactSizeIterator<Item = usize> + use<> {
+        let (chain, all) = (basis.chain, self.chain().len());
+        (0..self.limb_count(basis)).map(move |i| if i < chain { i } else { all + i - chain })
+    }
+
+    pub(crate) fn division(&self, from: Basis, to: Basis) -> Arc<DivisionTable> {
+        cached(&self.0.divisions, (from, to), || DivisionTable::new(self, from, to))
+    }
+
+    pub(crate) fn decomposition(&self, chain: usize) -> Arc<DecompositionTable> {
+        cached(&self.0.decompositions, chain, || DecompositionTable::new(self, chain))
+    }
+
+    fn permutation(&self, galois: u64) -> Result<Arc<Permutation>, RingError> {
+        let order = u64::from(self.kind().prime_step(self.degree()));
+        let valid = match self.kind() {
+            RingKind::Standard => galois % 2 == 1,
+            RingKind::ConjugateInvariant => galois % 4 == 1,
+        };
+        if !valid || galois >= order {
+            return Err(RingError::Galois { found: galois });
+        }
+        Ok(cached(&self.0.permutations, galois, || Permutation::new(self.degree(), self.kind(), galois)))
+    }
+
+    /// An uninitialised polynomial; the caller fills every limb.
+    pub(crate) fn blank(&self, basis: Basis, domain: Domain) -> Poly {
+        let limbs = self.limb_count(basis);
+        Poly {
+            words: self.pool().take(limbs * self.stride()),
+            stride: self.stride(),
+            degree: self.degree(),
+            basis,
+            limbs,
+            domain,
+        }
+    }
+
+    /// Runs `work(limb position, prime index, limb)` over all limbs, on several threads when it pays.
+    pub(crate) fn for_each_limb(&self, poly: &mut Poly, work: impl Fn(usize, usize, &mut [u32]) + Sync) {
+        let (degree, stride, limbs, basis) = (poly.degree, poly.stride, poly.limbs, poly.basis);
+        let all = self.chain().len();
+        let index = |i: usize| if i < basis.chain { i } else { all + i - basis.chain };
+        let words = &mut poly.words[..limbs * stride];
+        if limbs * degree >= PARALLEL_WORDS && limbs > 1 {
+            words.par_chunks_mut(stride).enumerate().for_each(|(i, limb)| work(i, index(i), &mut limb[..degree]));
+        } else {
+            words.chunks_mut(stride).enumerate().for_each(|(i, limb)| work(i, index(i), &mut limb[..degree]));
+        }
+    }
+
+    // ----- checks -----
+
+    pub(crate) fn check_own(&self, operation: &'static str, poly: &Poly) -> Result<(), RingError> {
+        let own = poly.words.belongs_to(self.pool());
+        if own { Ok(()) } else { Err(RingError::ForeignOperand { operation }) }
+    }
+
+    pub(crate) fn check_domain(&self, operation: &'static str, poly: &Poly, needed: Domain) -> Result<(), RingError> {
+        self.check_own(operation, poly)?;
+        if poly.domain == needed { Ok(()) } else { Err(RingError::Domain { operation, found: poly.domain, needed }) }
+    }
+
+    /// `b` may have more chain primes than `a`: the surplus limbs are ignored.
+    fn check_pair(&self, operation: &'static str, a: &Poly, b: &Poly) -> Result<(), RingError> {
+        self.check_own(operation, a)?;
+        self.check_domain(operation, b, a.domain)?;
+        let prefix = !a.basis.special && !b.basis.special && b.basis.chain >= a.basis.chain;
+        if a.basis == b.basis || prefix {
+            Ok(())
+        } else {
+            Err(RingError::Basis { operation, found: b.basis, needed: a.basis })
+        }
+    }
+
+    // ----- making polynomials -----
+
+    /// The zero polynomial.
+    pub fn zero(&self, basis: Basis, domain: Domain) -> Poly {
+        let mut poly = self.blank(basis, domain);
+        self.for_each_limb(&mut poly, |_, _, limb| limb.fill(0));
+        poly
+    }
+
+    /// A uniform polynomial in the evaluation domain, expanded from stream `stream` of a public seed.
+    pub fn uniform(&self, seed: &Seed, stream: u32, basis: Basis) -> Poly {
+        let mut poly = self.blank(basis, Domain::Evaluation);
+        self.for_each_limb(&mut poly, |_, prime, limb| seed.fill_uniform(stream, self.modulus(prime).q, limb));
+        poly
+    }
+
+    /// The same polynomial over fewer primes.
+    ///
+    /// # Errors
+    /// If `basis` is not contained in the polynomial's.
+    pub fn restricted(&self, poly: &Poly, basis: Basis) -> Result<Poly, RingError> {
+        self.check_own("restrict", poly)?;
+        let found = poly.basis;
+        if basis.chain > found.chain || (basis.special && !found.special) {
+            return Err(RingError::Basis { operation: "restrict", found, needed: basis });
+        }
+        let surplus = found.chain - basis.chain;
+        let mut result = self.blank(basis, poly.domain);
+        self.for_each_limb(&mut result, |i, _, limb| {
+            limb.copy_from_slice(poly.limb(if i < basis.chain { i } else { i + surplus }));
+        });
+        if poly.words.is_secret() {
+            result.mark_secret();
+        }
+        Ok(result)
+    }
+
+    // ----- transforms -----
+
+    /// Transforms to the evaluation domain, in place. No effect on a polynomial that is there already.
+    pub fn to_evaluation(&self, poly: &mut Poly) -> Result<(), RingError> {
+        self.check_own("to_evaluation", poly)?;
+        if poly.domain == Domain::Evaluation {
+            return Ok(());
+        }
+        poly.domain = Domain::Evaluation;
+        self.for_each_limb(poly, |_, prime, limb| {
+            let table = self.table(prime);
+            self.kernels().scale_assign(&table.modulus, limb, table.modulus.shoup(table.modulus.r));
+            self.forward(prime, &mut [limb]);
+        });
+        Ok(())
+    }
+
+    /// Transforms to the coefficient domain, in place. No effect on a polynomial that is there already.
+    pub fn to_coefficients(&self, poly: &mut Poly) -> Result<(), RingError> {
+        self.check_own("to_coefficients", poly)?;
+        if poly.domain == Domain::Coefficient {
+            return Ok(());
+        }
+        poly.domain = Domain::Coefficient;
+        self.for_each_limb(poly, |_, prime, limb| {
+            let table = self.table(prime);
+            let scale = table.modulus.from_montgomery(table.degree_inverse);
+            self.kernels().ntt_inverse(table, limb, table.modulus.shoup(scale));
+            self.unfold(prime, limb);
+        });
+        Ok(())
+    }
+
+    /// Forward transform of coefficient limbs that are in Montgomery form already.
+    pub(crate) fn forward(&self, prime: usize, limbs: &mut [&mut [u32]]) {
+        let table = self.table(prime);
+        if self.kind() == RingKind::ConjugateInvariant {
+            let imaginary = table.modulus.shoup(table.imaginary);
+            limbs.iter_mut().for_each(|limb| self.kernels().fold(&table.modulus, imaginary, limb));
+        }
+        self.kernels().ntt_forward(table, limbs);
+    }
+
+    /// Undoes the fold of the conjugate-invariant ring after an inverse transform.
+    pub(crate) fn unfold(&self, prime: usize, limb: &mut [u32]) {
+        if self.kind() == RingKind::ConjugateInvariant {
+            let table = self.table(prime);
+            self.kernels().unfold(&table.modulus, table.modulus.shoup(table.imaginary), limb);
+        }
+    }
+
+    // ----- arithmetic -----
+
+    /// `a += b`. `b` may have more chain primes than `a`.
+    pub fn add_assign(&self, a: &mut Poly, b: &Poly) -> Result<(), RingError> {
+        self.check_pair("add", a, b)?;
+        self.for_each_limb(a, |i, prime, limb| self.kernels().add_assign(self.modulus(prime), limb, b.limb(i)));
+        Ok(())
+    }
+
+    /// `a -= b`. `b` may have more chain primes than `a`.
+    pub fn sub_assign(&self, a: &mut Poly, b: &Poly) -> Result<(), RingError> {
+        self.check_pair("subtract", a, b)?;
+        self.for_each_limb(a, |i, prime, limb| self.kernels().sub_assign(self.modulus(prime), limb, b.limb(i)));
+        Ok(())
+    }
+
+    /// `a = -a`.
+    pub fn neg_assign(&self, a: &mut Poly) -> Result<(), RingError> {
+        self.check_own("negate", a)?;
+        self.for_each_limb(a, |_, prime, limb| self.kernels().neg_assign(self.modulus(prime), limb));
+        Ok(())
+    }
+
+    /// `a *= b` in the evaluation domain. `b` may have more chain primes than `a`.
+    pub fn mul_assign(&self, a: &mut Poly, b: &Poly) -> Result<(), RingError> {
+        self.check_domain("multiply", a, Domain::Evaluation)?;
+        self.check_pair("multiply", a, b)?;
+        self.for_each_limb(a, |i, prime, limb| self.kernels().mul_assign(self.modulus(prime), limb, b.limb(i)));
+        Ok(())
+    }
+
+    /// `acc += a * b` in the evaluation domain. `a` and `b` may have more chain primes than `acc`.
+    pub fn mul_add_assign(&self, acc: &mut Poly, a: &Poly, b: &Poly) -> Result<(), RingError> {
+        self.check_domain("multiply-add", acc, Domain::Evaluation)?;
+        self.check_pair("multiply-add", acc, a)?;
+        self.check_pair("multiply-add", acc, b)?;
+        self.for_each_limb(acc, |i, prime, limb| {
+            self.kernels().mul_add_assign(self.modulus(prime), limb, a.limb(i), b.limb(i));
+        });
+        Ok(())
+    }
+
+    /// The tensor product `(a0 b0, a0 b1 + a1 b0, a1 b1)` over the first `chain` primes, in the evaluation domain.
+    pub fn tensor(&self, a: [&Poly; 2], b: [&Poly; 2], chain: usize) -> Result<[Poly; 3], RingError> {
+        let basis = Basis::chain(chain);
+        for operand in a.into_iter().chain(b) {
+            self.check_domain("tensor product", operand, Domain::Evaluation)?;
+            if operand.basis.chain < chain {
+                return Err(RingError::Basis { operation: "tensor product", found: operand.basis, needed: basis });
+            }
+        }
+        let mut out: [Poly; 3] = std::array::from_fn(|_| self.blank(basis, Domain::Evaluation));
+        let [d0, d1, d2] = &mut out;
+        let stride = self.stride();
+        let limbs =
+            d0.words.par_chunks_mut(stride).zip(d1.words.par_chunks_mut(stride)).zip(d2.words.par_chunks_mut(stride));
+        let n = self.degree();
+        limbs.enumerate().for_each(|(i, ((d0, d1), d2))| {
+            self.kernels().tensor(
+                self.modulus(i),
+                a.map(|p| p.limb(i)),
+                b.map(|p| p.limb(i)),
+                [&mut d0[..n], &mut d1[..n], &mut d2[..n]],
+            );
+        });
+        Ok(out)
+    }
+
+    /// `a *= factor` for an integer factor.
+    pub fn scale_assign(&self, a: &mut Poly, factor: i128) -> Result<(), RingError> {
+        self.check_own("scale", a)?;
+        self.for_each_limb(a, |_, prime, limb| {
+            let modulus = self.modulus(prime);
+            self.kernels().scale_assign(modulus, limb, modulus.shoup(modulus.from_i128(factor)));
+        });
+        Ok(())
+    }
+
+    /// `a *= X^(n/2)`, which multiplies every complex slot by `i`. Standard ring, evaluation domain.
+    pub fn mul_imaginary_assign(&self, a: &mut Poly) -> Result<(), RingError> {
+        self.check_domain("multiply by i", a, Domain::Evaluation)?;
+        if self.kind() != RingKind::Standard {
+            return Err(RingError::Galois { found: self.degree() as u64 / 2 });
+        }
+        self.for_each_limb(a, |_, prime, limb| {
+            let table = self.table(prime);
+            let (low, high) = limb.split_at_mut(limb.len() / 2);
+            let modulus = &table.modulus;
+            self.kernels().scale_assign(modulus, low, modulus.shoup(table.imaginary));
+            self.kernels().scale_assign(modulus, high, modulus.shoup(modulus.neg(table.imaginary)));
+        });
+        Ok(())
+    }
+
+    /// Adds the constant polynomial `constant` (an integer). Evaluation domain.
+    pub fn add_constant_assign(&self, a: &mut Poly, constant: i128) -> Result<(), RingError> {
+        self.check_domain("add a constant", a, Domain::Evaluation)?;
+        self.for_each_limb(a, |_, prime, limb| {
+            let modulus = self.modulus(prime);
+            let residue = modulus.to_montgomery(modulus.from_i128(constant));
+            limb.iter_mut().for_each(|x| *x = modulus.add(*x, residue));
+        });
+        Ok(())
+    }
+
+    /// The image under `X -> X^galois`, in the evaluation domain.
+    ///
+    /// # Errors
+    /// If the map is no automorphism: `galois` must be odd (1 modulo 4 in the conjugate-invariant ring) and below the
+    /// order of the ring's root of unity.
+    pub fn automorphism(&self, poly: &Poly, galois: u64) -> Result<Poly, RingError> {
+        self.check_domain("automorphism", poly, Domain::Evaluation)?;
+        let permutation = self.permutation(galois)?;
+        let mut result = self.blank(poly.basis, Domain::Evaluation);
+        self.for_each_limb(&mut result, |i, _, limb| self.kernels().permute(&permutation, poly.limb(i), limb));
+        if poly.words.is_secret() {
+            result.mark_secret();
+        }
+        Ok(result)
+    }
+}
+
+fn check(literal: &RingLiteral) -> Result<(), RingError> {
+    let RingLiteral { degree, kind, chain, special, digit_len } = literal;
+    if !degree.is_power_of_two() || !(1 << 9..=1 << 17).contains(degree) {
+        return Err(RingError::Degree { found: *degree });
+    }
+    let step = kind.prime_step(*degree);
+    let mut seen = std::collections::HashSet::new();
+    for &q in chain.iter().chain(special) {
+        if q >= crate::modular::PRIME_LIMIT || q % step != 1 || !is_prime(q) || !seen.insert(q) {
+            return Err(RingError::Prime { found: q, step });
+        }
+    }
+    let lengths = [
+        ("the chain", chain.len(), 1..=1024, "1 to 1024"),
+        ("the list of special primes", special.len(), 0..=12, "0 to 12"),
+        ("a digit", *digit_len, 1..=chain.len().max(1), "1 to the chain's length"),
+    ];
+    for (what, found, range, needed) in lengths {
+        if !range.contains(&found) {
+            return Err(RingError::Length { what, found, needed });
+        }
+    }
+    Ok(())
+}
+
+fn cached<K: std::hash::Hash + Eq + Copy, V>(
+    cache: &RwLock<HashMap<K, Arc<V>>>,
+    key: K,
+    make: impl FnOnce() -> V,
+) -> Arc<V> {
+    if let Some(found) = cache.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        return Arc::clone(found);
+    }
+    let made = Arc::new(make());
+    Arc::clone(cache.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(made))
+}

@@ -1,0 +1,166 @@
+//! Randomness: public uniform polynomials from seeds, secrets and errors in constant time.
+//!
+//! Public and secret randomness never share a stream: [`Seed`] expands to public residues only, and
+//! [`SecretRng`] is keyed from the operating system and used for nothing public but fresh seeds.
+
+use chacha20::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use zeroize::Zeroizing;
+
+/// The standard deviation of error polynomials.
+pub const ERROR_SIGMA: f64 = 3.19;
+
+/// A public 32-byte seed of uniform polynomials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Seed(pub [u8; 32]);
+
+impl Seed {
+    /// Fills `limb` with residues uniform in `[0, q)`.
+    ///
+    /// Every `(stream, q)` pair is an independent ChaCha20 stream, so a limb does not depend on which other limbs are
+    /// expanded. Rejection sampling: no bias.
+    pub(crate) fn fill_uniform(&self, stream: u32, q: u32, limb: &mut [u32]) {
+        let mut rng = ChaCha20Rng::from_seed(self.0);
+        rng.set_stream(u64::from(stream) << 32 | u64::from(q));
+        let mask = u32::MAX >> q.leading_zeros();
+        let mut block = [0u8; 4096];
+        let mut filled = 0;
+        while filled < limb.len() {
+            rng.fill_bytes(&mut block);
+            for bytes in block.as_chunks::<4>().0 {
+                if filled == limb.len() {
+                    break;
+                }
+                let candidate = u32::from_le_bytes(*bytes) & mask;
+                limb[filled] = candidate;
+                filled += usize::from(candidate < q);
+            }
+        }
+    }
+}
+
+/// A generator for secrets, errors and fresh seeds.
+///
+/// ChaCha20 keyed once from the operating system; its state is wiped when dropped. It is not `Clone` and must never be
+/// copied across a fork.
+pub struct SecretRng(ChaCha20Rng);
+
+impl SecretRng {
+    /// Keyed from the operating system's generator.
+    ///
+    /// # Errors
+    /// If the operating system has no randomness to give.
+    pub fn from_os() -> Result<Self, getrandom::Error> {
+        let mut key = Zeroizing::new([0u8; 32]);
+        getrandom::fill(key.as_mut_slice())?;
+        Ok(SecretRng(ChaCha20Rng::from_seed(*key)))
+    }
+
+    /// Reproducible, for tests and benchmarks only: everything made from it is known to whoever knows `seed`.
+    pub fn insecure_from_seed(seed: u64) -> Self {
+        SecretRng(ChaCha20Rng::seed_from_u64(seed))
+    }
+
+    /// A fresh public seed.
+    pub fn seed(&mut self) -> Seed {
+        let mut seed = [0u8; 32];
+        self.0.fill_bytes(&mut seed);
+        Seed(seed)
+    }
+
+    /// Fresh random bytes.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        self.0.fill_bytes(bytes);
+    }
+
+    /// `n` coefficients, each -1, 0 or 1 with probability one third (up to 2^-62).
+    pub fn ternary(&mut self, n: usize) -> Zeroizing<Vec<i32>> {
+        Zeroizing::new((0..n).map(|_| ((u128::from(self.0.next_u64()) * 3) >> 64) as i32 - 1).collect())
+    }
+
+    /// `n` coefficients of which exactly `weight` are -1 or 1, at uniform places (up to 2^-62 per place).
+    ///
+    /// Selection sampling: place `i` is taken with probability (still needed) / (still left), without a branch.
+    pub fn sparse_ternary(&mut self, n: usize, weight: usize) -> Zeroizing<Vec<i32>> {
+        let mut needed = weight.min(n) as u64;
+        let coefficients = (0..n as u64).map(|i| {
+            let left = n as u64 - i;
+            let draw = ((u128::from(self.0.next_u64()) * u128::from(left)) >> 64) as u64;
+            let taken = draw.wrapping_sub(needed) >> 63;
+            needed -= taken;
+            let sign = 1 - 2 * (self.0.next_u32() & 1) as i32;
+            sign * taken as i32
+        });
+        Zeroizing::new(coefficients.collect())
+    }
+
+    /// `n` samples of the discrete Gaussian of deviation [`ERROR_SIGMA`], in constant time.
+    pub fn gaussian(&mut self, n: usize) -> Zeroizing<Vec<i32>> {
+        let table = &GAUSSIAN_TAIL;
+        let sample = || {
+            let draw = self.0.next_u64();
+            let magnitude: i32 = table.iter().map(|&threshold| i32::from(draw >> 1 < threshold)).sum();
+            let sign = 1 - 2 * (draw & 1) as i32;
+            sign * magnitude
+        };
+        Zeroizing::new(std::iter::repeat_with(sample).take(n).collect())
+    }
+}
+
+/// `GAUSSIAN_TAIL[k] = 2^63 Pr[|x| > k]` for the discrete Gaussian of deviation [`ERROR_SIGMA`]; magnitudes above 29
+/// have probability below 2^-63. The sign is drawn apart.
+static GAUSSIAN_TAIL: std::sync::LazyLock<[u64; 30]> = std::sync::LazyLock::new(|| {
+    let weight = |x: usize| (-((x * x) as f64) / (2.0 * ERROR_SIGMA * ERROR_SIGMA)).exp();
+    // Summed from the small end: the tail keeps its relative precision.
+    let tail = |k: usize| 2.0 * (k + 1..60).rev().map(weight).sum::<f64>();
+    let total = tail(0) + weight(0);
+    std::array::from_fn(|k| (tail(k) / total * 2f64.powi(63)) as u64)
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uniform_residues_are_reduced_independent_and_unbiased() {
+        let q = 33_292_289; // just below 2^25
+        let mut limb = vec![0; 1 << 16];
+        Seed([1; 32]).fill_uniform(0, q, &mut limb);
+        assert!(limb.iter().all(|&x| x < q));
+        let mean = limb.iter().map(|&x| f64::from(x)).sum::<f64>() / limb.len() as f64 / f64::from(q);
+        assert!((mean - 0.5).abs() < 0.006, "{mean}"); // 5 sigma
+        let mut other = vec![0; 1 << 16];
+        Seed([1; 32]).fill_uniform(1, q, &mut other);
+        assert_ne!(limb, other);
+        let mut prefix = vec![0; 100];
+        Seed([1; 32]).fill_uniform(0, q, &mut prefix);
+        assert_eq!(prefix, limb[..100]);
+    }
+
+    #[test]
+    fn gaussian_has_its_deviation() {
+        let samples = SecretRng::insecure_from_seed(1).gaussian(1 << 18);
+        let n = samples.len() as f64;
+        let mean = samples.iter().map(|&x| f64::from(x)).sum::<f64>() / n;
+        let deviation = (samples.iter().map(|&x| f64::from(x * x)).sum::<f64>() / n).sqrt();
+        assert!(mean.abs() < 5.0 * ERROR_SIGMA / n.sqrt(), "{mean}");
+        assert!((deviation - ERROR_SIGMA).abs() < 5.0 * ERROR_SIGMA / (2.0 * n).sqrt(), "{deviation}");
+        let zeros = samples.iter().filter(|&&x| x == 0).count() as f64 / n;
+        assert!((zeros - 1.0 / (ERROR_SIGMA * (2.0 * std::f64::consts::PI).sqrt())).abs() < 0.004, "{zeros}");
+    }
+
+    #[test]
+    fn ternary_secrets_have_their_distribution() {
+        let mut rng = SecretRng::insecure_from_seed(2);
+        let n = 1 << 16;
+        for value in -1..=1 {
+            let count = rng.ternary(n).iter().filter(|&&x| x == value).count();
+            assert!(count.abs_diff(n / 3) < 700, "{count}");
+        }
+        let sparse = rng.sparse_ternary(n, 192);
+        assert_eq!(sparse.iter().filter(|&&x| x != 0).count(), 192);
+        let first_half = sparse[..n / 2].iter().filter(|&&x| x != 0).count();
+        assert!(first_half.abs_diff(96) < 40, "{first_half}");
+        assert_eq!(rng.sparse_ternary(16, 16).iter().filter(|&&x| x != 0).count(), 16);
+    }
+}

@@ -1,0 +1,138 @@
+//! Ciphertexts and their encryption under a secret key.
+
+use unspoken_ring::{Basis, Domain, Poly, Ring, SecretRng, Seed};
+
+use crate::error::RlweError;
+use crate::keys::{SecretKey, encrypted_error};
+
+/// `(c_0, c_1, ...)` with `sum_i c_i s^i = m + e`: two components, or three before relinearisation.
+///
+/// Components are in the evaluation domain over one common basis.
+#[derive(Clone, Debug)]
+pub struct Ciphertext {
+    pub(crate) components: Vec<Poly>,
+}
+
+impl Ciphertext {
+    /// Wraps components.
+    ///
+    /// # Errors
+    /// If there are not two or three, or they differ in basis or are in the coefficient domain.
+    pub fn new(components: Vec<Poly>) -> Result<Self, RlweError> {
+        let found = components.len();
+        let uniform = components.iter().all(|c| {
+            c.domain() == Domain::Evaluation && components.first().is_some_and(|first| first.basis() == c.basis())
+        });
+        if !(2..=3).contains(&found) || !uniform {
+            return Err(RlweError::Components { operation: "make a ciphertext", found, needed: 2 });
+        }
+        Ok(Ciphertext { components })
+    }
+
+    /// The encryption of zero that anybody can write down: `(0, 0)`.
+    pub fn zero(ring: &Ring, chain: usize) -> Self {
+        let zero = || ring.zero(Basis::chain(chain), Domain::Evaluation);
+        Ciphertext { components: vec![zero(), zero()] }
+    }
+
+    /// The components, `c_0` first.
+    pub fn components(&self) -> &[Poly] {
+        &self.components
+    }
+
+    /// The components, to change in place; all must stay over one basis.
+    pub fn components_mut(&mut self) -> &mut [Poly] {
+        &mut self.components
+    }
+
+    /// The basis of the components.
+    pub fn basis(&self) -> Basis {
+        self.components[0].basis()
+    }
+
+    /// Chain primes of its modulus.
+    pub fn chain(&self) -> usize {
+        self.basis().chain
+    }
+
+    /// The two components of a relinearised ciphertext.
+    pub(crate) fn pair(&self, operation: &'static str) -> Result<[&Poly; 2], RlweError> {
+        match self.components.as_slice() {
+            [c0, c1] => Ok([c0, c1]),
+            more => Err(RlweError::Components { operation, found: more.len(), needed: 2 }),
+        }
+    }
+}
+
+/// A fresh encryption whose uniform half is a seed: half the bytes of a [`Ciphertext`].
+#[derive(Clone, Debug)]
+pub struct SeededCiphertext {
+    pub(crate) seed: Seed,
+    pub(crate) body: Poly,
+}
+
+impl SeededCiphertext {
+    /// Encrypts `message` (evaluation domain, chain basis) under a fresh seed and a fresh error.
+    ///
+    /// # Errors
+    /// If the message is in the coefficient domain, over special primes or of another ring.
+    pub fn encrypt(secret: &SecretKey, message: &Poly, rng: &mut SecretRng) -> Result<Self, RlweError> {
+        let ring = secret.parameters().ring();
+        let basis = message.basis();
+        let seed = rng.seed();
+        let mut body = ring.uniform(&seed, 0, basis);
+        let key = ring.restricted(secret.poly(), basis)?;
+        ring.mul_assign(&mut body, &key)?;
+        ring.neg_assign(&mut body)?;
+        ring.add_assign(&mut body, &encrypted_error(ring, basis, rng)?)?;
+        ring.add_assign(&mut body, message)?;
+        Ok(SeededCiphertext { seed, body })
+    }
+
+    /// Chain primes of its modulus.
+    pub fn chain(&self) -> usize {
+        self.body.basis().chain
+    }
+
+    /// The public seed, which no two queries may share.
+    pub fn seed(&self) -> &Seed {
+        &self.seed
+    }
+
+    /// Expands the seed.
+    pub fn expand(&self, ring: &Ring) -> Ciphertext {
+        let mask = ring.uniform(&self.seed, 0, self.body.basis());
+        Ciphertext { components: vec![self.body.clone(), mask] }
+    }
+}
+
+impl SecretKey {
+    /// Encrypts `message` (evaluation domain, chain basis).
+    ///
+    /// # Errors
+    /// As for [`SeededCiphertext::encrypt`].
+    pub fn encrypt(&self, message: &Poly, rng: &mut SecretRng) -> Result<Ciphertext, RlweError> {
+        Ok(SeededCiphertext::encrypt(self, message, rng)?.expand(self.parameters().ring()))
+    }
+
+    /// `sum_i c_i s^i`: the message plus its noise, in the coefficient domain. Marked secret.
+    ///
+    /// # Errors
+    /// If the ciphertext belongs to another ring.
+    pub fn decrypt(&self, ciphertext: &Ciphertext) -> Result<Poly, RlweError> {
+        let ring = self.parameters().ring();
+        let mut reversed = ciphertext.components.iter().rev();
+        let Some(last) = reversed.next() else {
+            return Err(RlweError::Components { operation: "decrypt", found: 0, needed: 2 });
+        };
+        let key = ring.restricted(self.poly(), ciphertext.basis())?;
+        let mut sum = last.clone();
+        sum.mark_secret();
+        for component in reversed {
+            ring.mul_assign(&mut sum, &key)?;
+            ring.add_assign(&mut sum, component)?;
+        }
+        ring.to_coefficients(&mut sum)?;
+        Ok(sum)
+    }
+}

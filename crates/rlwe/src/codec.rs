@@ -1,0 +1,320 @@
+//! Serialised ciphertexts and keys: versioned, bounded, and checked as if an enemy wrote them.
+//!
+//! Every object begins with a header of 24 bytes: the magic `uspk`, the format version (u16), the kind of object (u8), a
+//! zero byte, and the fingerprint of its parameters (16 bytes). Numbers are little-endian. Polynomials follow as
+//! packed residues in the evaluation domain (Montgomery form, bit-reversed order), each residue in as many bits as its
+//! prime has. The length of everything follows from the header, so nothing is allocated on an enemy's word.
+
+use std::io::{Read, Write};
+
+use unspoken_ring::{Basis, Domain, Poly, Seed};
+
+use crate::ciphertext::{Ciphertext, SeededCiphertext};
+use crate::error::RlweError;
+use crate::keys::{EvaluationKeys, KeyKind, KeyPlan, SeededSwitchingKey, galois};
+use crate::parameters::Parameters;
+
+/// Version of every format here.
+pub const FORMAT_VERSION: u16 = 1;
+
+/// Bytes of the header every object begins with.
+pub const HEADER_BYTES: usize = 24;
+
+/// Most keys one bundle may hold.
+pub const MAX_BUNDLE_KEYS: usize = 4096;
+
+const MAGIC: [u8; 4] = *b"uspk";
+const DESCRIPTOR_BYTES: usize = 12;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Object {
+    Ciphertext = 1,
+    SeededCiphertext = 2,
+    KeyBundle = 3,
+}
+
+impl Object {
+    fn name(self) -> &'static str {
+        match self {
+            Object::Ciphertext => "a ciphertext",
+            Object::SeededCiphertext => "a seeded ciphertext",
+            Object::KeyBundle => "a key bundle",
+        }
+    }
+}
+
+fn refuse(object: Object, found: impl ToString, needed: impl ToString) -> RlweError {
+    RlweError::Decode { what: object.name(), found: found.to_string(), needed: needed.to_string() }
+}
+
+fn write_header(parameters: &Parameters, object: Object, bytes: &mut Vec<u8>) {
+    bytes.extend(MAGIC);
+    bytes.extend(FORMAT_VERSION.to_le_bytes());
+    bytes.extend([object as u8, 0]);
+    bytes.extend(parameters.fingerprint().0);
+}
+
+/// Takes the header off `bytes`.
+fn read_header<'a>(parameters: &Parameters, object: Object, bytes: &'a [u8]) -> Result<&'a [u8], RlweError> {
+    let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+        return Err(refuse(object, format!("{} bytes", bytes.len()), format!("at least {HEADER_BYTES} bytes")));
+    };
+    if header[..4] != MAGIC {
+        return Err(refuse(object, "another kind of file", "one that begins with 'uspk'"));
+    }
+    let version = u16::from_le_bytes([header[4], header[5]]);
+    if version != FORMAT_VERSION {
+        let needed = format!("version {FORMAT_VERSION}; update the older side");
+        return Err(refuse(object, format!("format version {version}"), needed));
+    }
+    if header[6] != object as u8 || header[7] != 0 {
+        return Err(refuse(object, format!("object kind {}", header[6]), format!("kind {}", object as u8)));
+    }
+    if header[8..] != parameters.fingerprint().0 {
+        let needed = format!("those of preset '{}'", parameters.name());
+        return Err(refuse(object, "data made with other parameters", needed));
+    }
+    Ok(rest)
+}
+
+fn take<'a>(object: Object, bytes: &mut &'a [u8], len: usize) -> Result<&'a [u8], RlweError> {
+    let Some((head, tail)) = bytes.split_at_checked(len) else {
+        return Err(refuse(object, format!("{} bytes left", bytes.len()), format!("{len} more bytes")));
+    };
+    *bytes = tail;
+    Ok(head)
+}
+
+fn finish(object: Object, rest: &[u8]) -> Result<(), RlweError> {
+    if rest.is_empty() { Ok(()) } else { Err(refuse(object, format!("{} surplus bytes", rest.len()), "the end")) }
+}
+
+fn read_chain(parameters: &Parameters, object: Object, bytes: &mut &[u8]) -> Result<usize, RlweError> {
+    let field = take(object, bytes, 2)?;
+    let chain = usize::from(u16::from_le_bytes([field[0], field[1]]));
+    check_chain(parameters, object, chain)
+}
+
+fn check_chain(parameters: &Parameters, object: Object, chain: usize) -> Result<usize, RlweError> {
+    let all = parameters.ring().chain().len();
+    if (1..=all).contains(&chain) {
+        Ok(chain)
+    } else {
+        Err(refuse(object, format!("{chain} chain primes"), format!("1 to {all}")))
+    }
+}
+
+fn read_poly(parameters: &Parameters, object: Object, bytes: &mut &[u8], basis: Basis) -> Result<Poly, RlweError> {
+    let packed = take(object, bytes, parameters.ring().residue_bytes(basis))?;
+    Ok(parameters.ring().read_residues(packed, basis, Domain::Evaluation)?)
+}
+
+impl Ciphertext {
+    /// Serialises: header, chain length (u16), components (u8), residues.
+    pub fn to_bytes(&self, parameters: &Parameters) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        write_header(parameters, Object::Ciphertext, &mut bytes);
+        bytes.extend((self.chain() as u16).to_le_bytes());
+        bytes.push(self.components.len() as u8);
+        for component in &self.components {
+            parameters.ring().write_residues(component, &mut bytes);
+        }
+        bytes
+    }
+
+    /// Reads what [`Ciphertext::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// [`RlweError::Decode`] for anything that is not exactly such bytes, of these parameters.
+    pub fn from_bytes(parameters: &Parameters, bytes: &[u8]) -> Result<Self, RlweError> {
+        let object = Object::Ciphertext;
+        let mut rest = read_header(parameters, object, bytes)?;
+        let chain = read_chain(parameters, object, &mut rest)?;
+        let count = take(object, &mut rest, 1)?[0];
+        if !(2..=3).contains(&count) {
+            return Err(refuse(object, format!("{count} components"), "2 or 3"));
+        }
+        let read = |_| read_poly(parameters, object, &mut rest, Basis::chain(chain));
+        let components = (0..count).map(read).collect::<Result<_, _>>()?;
+        finish(object, rest)?;
+        Ok(Ciphertext { components })
+    }
+}
+
+impl SeededCiphertext {
+    /// Bytes of a seeded ciphertext of `chain` primes.
+    pub fn byte_len(parameters: &Parameters, chain: usize) -> usize {
+        HEADER_BYTES + 2 + 32 + parameters.ring().residue_bytes(Basis::chain(chain))
+    }
+
+    /// Serialises: header, chain length (u16), seed (32 bytes), residues of the first component.
+    pub fn to_bytes(&self, parameters: &Parameters) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::byte_len(parameters, self.chain()));
+        write_header(parameters, Object::SeededCiphertext, &mut bytes);
+        bytes.extend((self.chain() as u16).to_le_bytes());
+        bytes.extend(self.seed.0);
+        parameters.ring().write_residues(&self.body, &mut bytes);
+        bytes
+    }
+
+    /// Reads what [`SeededCiphertext::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// [`RlweError::Decode`] for anything that is not exactly such bytes, of these parameters.
+    pub fn from_bytes(parameters: &Parameters, bytes: &[u8]) -> Result<Self, RlweError> {
+        let object = Object::SeededCiphertext;
+        let mut rest = read_header(parameters, object, bytes)?;
+        let chain = read_chain(parameters, object, &mut rest)?;
+        let seed = read_seed(take(object, &mut rest, 32)?);
+        let body = read_poly(parameters, object, &mut rest, Basis::chain(chain))?;
+        finish(object, rest)?;
+        Ok(SeededCiphertext { seed, body })
+    }
+}
+
+fn read_seed(bytes: &[u8]) -> Seed {
+    let mut seed = [0; 32];
+    seed.copy_from_slice(bytes);
+    Seed(seed)
+}
+
+/// A file of seeded switching keys.
+///
+/// After the header: the number of keys (u32), a descriptor of 12 bytes per key (0 for relinearisation or the Galois
+/// element, u64; chain length, u32), then each key in that order: its seed (32 bytes) and its rows. The descriptors come
+/// first so that a server knows what the keys will take before it reads one.
+pub struct KeyBundle;
+
+impl KeyBundle {
+    /// Bytes of a bundle with the keys of `plan`.
+    pub fn byte_len(parameters: &Parameters, plan: &KeyPlan) -> u64 {
+        let head = HEADER_BYTES + 4 + plan.len() * DESCRIPTOR_BYTES + plan.len() * 32;
+        head as u64 + plan.wire_bytes(parameters.ring())
+    }
+
+    /// Bytes to read from the front of a bundle before [`KeyBundle::read_plan`] can tell its plan.
+    pub const PLAN_PREFIX_MAX: usize = HEADER_BYTES + 4 + MAX_BUNDLE_KEYS * DESCRIPTOR_BYTES;
+
+    /// Writes the part before the keys themselves.
+    ///
+    /// # Errors
+    /// If writing fails or the plan has more than [`MAX_BUNDLE_KEYS`] keys.
+    pub fn write_plan(parameters: &Parameters, plan: &KeyPlan, out: &mut impl Write) -> Result<(), RlweError> {
+        if plan.len() > MAX_BUNDLE_KEYS {
+            return Err(refuse(
+                Object::KeyBundle,
+                format!("{} keys", plan.len()),
+                format!("at most {MAX_BUNDLE_KEYS}"),
+            ));
+        }
+        let mut bytes = Vec::new();
+        write_header(parameters, Object::KeyBundle, &mut bytes);
+        bytes.extend((plan.len() as u32).to_le_bytes());
+        for (kind, chain) in plan.iter() {
+            let element = match kind {
+                KeyKind::Relinearisation => 0,
+                KeyKind::Galois { element } => element,
+            };
+            bytes.extend(element.to_le_bytes());
+            bytes.extend((chain as u32).to_le_bytes());
+        }
+        Ok(out.write_all(&bytes)?)
+    }
+
+    /// Writes one key; keys follow in the order of the plan.
+    ///
+    /// # Errors
+    /// If writing fails.
+    pub fn write_key(parameters: &Parameters, key: &SeededSwitchingKey, out: &mut impl Write) -> Result<(), RlweError> {
+        out.write_all(&key.seed.0)?;
+        let mut bytes = Vec::new();
+        for body in &key.bodies {
+            bytes.clear();
+            parameters.ring().write_residues(body, &mut bytes);
+            out.write_all(&bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the part before the keys. Reads no more bytes than that part has.
+    ///
+    /// # Errors
+    /// [`RlweError::Decode`] for a bundle that is malformed or of other parameters, or if reading fails.
+    pub fn read_plan(parameters: &Parameters, input: &mut impl Read) -> Result<KeyPlan, RlweError> {
+        let object = Object::KeyBundle;
+        let mut head = [0; HEADER_BYTES + 4];
+        read_exact(object, input, &mut head)?;
+        let mut rest = read_header(parameters, object, &head)?;
+        let count = take(object, &mut rest, 4)?;
+        let count = u32::from_le_bytes([count[0], count[1], count[2], count[3]]) as usize;
+        if count > MAX_BUNDLE_KEYS {
+            return Err(refuse(object, format!("{count} keys"), format!("at most {MAX_BUNDLE_KEYS}")));
+        }
+        let order = galois::order(parameters.ring());
+        let mut plan = KeyPlan::new();
+        let mut last = None;
+        for _ in 0..count {
+            let mut descriptor = [0; DESCRIPTOR_BYTES];
+            read_exact(object, input, &mut descriptor)?;
+            let [e0, e1, e2, e3, e4, e5, e6, e7, c0, c1, c2, c3] = descriptor;
+            let element = u64::from_le_bytes([e0, e1, e2, e3, e4, e5, e6, e7]);
+            let chain = check_chain(parameters, object, u32::from_le_bytes([c0, c1, c2, c3]) as usize)?;
+            let kind = match element {
+                0 => KeyKind::Relinearisation,
+                _ if element < order && element % 2 == 1 && element != 1 => KeyKind::Galois { element },
+                _ => return Err(refuse(object, format!("Galois element {element}"), "an odd number below the order")),
+            };
+            if last.is_some_and(|last| kind <= last) {
+                return Err(refuse(object, format!("{kind} out of order"), "each key once, in ascending order"));
+            }
+            last = Some(kind);
+            plan.require(kind, chain);
+        }
+        Ok(plan)
+    }
+
+    /// Reads a whole bundle and expands its keys as they come.
+    ///
+    /// # Errors
+    /// [`RlweError::Decode`] for anything that is not exactly such a bundle, or if reading fails.
+    pub fn read(parameters: &Parameters, input: &mut impl Read) -> Result<EvaluationKeys, RlweError> {
+        let object = Object::KeyBundle;
+        let plan = Self::read_plan(parameters, input)?;
+        let mut keys = EvaluationKeys::new();
+        for (kind, chain) in plan.iter() {
+            keys.insert(parameters.ring(), &read_key(parameters, kind, chain, input)?)?;
+        }
+        match input.read(&mut [0])? {
+            0 => Ok(keys),
+            _ => Err(refuse(object, "surplus bytes", "the end")),
+        }
+    }
+}
+
+fn read_key(
+    parameters: &Parameters,
+    kind: KeyKind,
+    chain: usize,
+    input: &mut impl Read,
+) -> Result<SeededSwitchingKey, RlweError> {
+    let ring = parameters.ring();
+    let basis = Basis::extended(chain);
+    let mut seed = [0; 32];
+    read_exact(Object::KeyBundle, input, &mut seed)?;
+    let mut packed = vec![0; ring.residue_bytes(basis)];
+    let read_row = |_| -> Result<Poly, RlweError> {
+        read_exact(Object::KeyBundle, input, &mut packed)?;
+        Ok(ring.read_residues(&packed, basis, Domain::Evaluation)?)
+    };
+    let bodies = (0..ring.digit_count(chain)).map(read_row).collect::<Result<_, _>>()?;
+    Ok(SeededSwitchingKey { kind, chain, seed: Seed(seed), bodies })
+}
+
+fn read_exact(object: Object, input: &mut impl Read, bytes: &mut [u8]) -> Result<(), RlweError> {
+    input.read_exact(bytes).map_err(|error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => {
+            refuse(object, "the end of the data", format!("{} more bytes", bytes.len()))
+        }
+        _ => RlweError::Io(error),
+    })
+}

@@ -1,0 +1,76 @@
+//! What can go wrong with keys and ciphertexts.
+
+use unspoken_ring::RingError;
+
+use crate::keys::KeyKind;
+
+/// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RlweError {
+    /// An operation of the ring failed.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// A parameter set is under 128 bits and not marked as such.
+    #[error(
+        "parameters '{name}' have a modulus of {found:.1} bits at ring degree {degree} with a {secret} secret, which \
+         leaves {bits:.0} bits of security; 128 bits allow {needed:.0}. Use a smaller modulus or a larger ring, or begin \
+         the name with 'insecure_' for a test"
+    )]
+    Insecure {
+        /// Name of the set.
+        name: String,
+        /// Ring degree.
+        degree: usize,
+        /// The secret's distribution.
+        secret: String,
+        /// Its largest modulus, in bits.
+        found: f64,
+        /// Its security level.
+        bits: f64,
+        /// The largest modulus 128 bits allow.
+        needed: f64,
+    },
+    /// Keys are missing; all of them are named.
+    #[error("{operation} needs keys that are not there: {}; make them with the key plan of the circuit", list(missing))]
+    MissingKeys {
+        /// The operation.
+        operation: &'static str,
+        /// Each missing key with the number of chain primes it must cover.
+        missing: Vec<(KeyKind, usize)>,
+    },
+    /// A ciphertext has the wrong number of components.
+    #[error("{operation} takes ciphertexts of {needed} components, found {found}; relinearise first")]
+    Components {
+        /// The operation.
+        operation: &'static str,
+        /// Components found.
+        found: usize,
+        /// Components needed.
+        needed: usize,
+    },
+    /// Serialised data cannot be read.
+    #[error("cannot read {what}: found {found}, needed {needed}")]
+    Decode {
+        /// What was being read.
+        what: &'static str,
+        /// What was there.
+        found: String,
+        /// What should have been there.
+        needed: String,
+    },
+    /// Reading or writing failed.
+    #[error("input or output failed: {0}")]
+    Io(#[from] std::io::Error),
+    /// The operating system gave no randomness.
+    #[error("the operating system's random generator failed: {0}")]
+    Randomness(#[from] getrandom::Error),
+    /// The caller asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+fn list(keys: &[(KeyKind, usize)]) -> String {
+    let name = |(kind, chain): &(KeyKind, usize)| format!("{kind} ({chain} primes)");
+    keys.iter().map(name).collect::<Vec<_>>().join(", ")
+}

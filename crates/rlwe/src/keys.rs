@@ -1,0 +1,358 @@
+//! Secret keys, switching keys in their seeded and their expanded form, and plans of which keys a circuit needs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use unspoken_ring::{Basis, GadgetKey, Poly, Ring, RingKind, SecretRng, Seed};
+use zeroize::Zeroizing;
+
+use crate::error::RlweError;
+use crate::parameters::Parameters;
+use crate::security::SecretDistribution;
+
+/// A secret key. Never printed; wiped when dropped.
+pub struct SecretKey {
+    parameters: Parameters,
+    /// Over the whole extended basis, evaluation domain.
+    poly: Poly,
+}
+
+impl SecretKey {
+    /// Draws a secret from the parameters' distribution.
+    ///
+    /// # Errors
+    /// Only if the ring refuses, which its own parameters rule out.
+    pub fn generate(parameters: &Parameters, rng: &mut SecretRng) -> Result<Self, RlweError> {
+        let ring = parameters.ring();
+        let coefficients = match parameters.literal().secret {
+            SecretDistribution::UniformTernary => rng.ternary(ring.degree()),
+            SecretDistribution::SparseTernary { weight } => rng.sparse_ternary(ring.degree(), weight),
+        };
+        Self::from_coefficients(parameters, &coefficients)
+    }
+
+    fn from_coefficients(parameters: &Parameters, coefficients: &[i32]) -> Result<Self, RlweError> {
+        let ring = parameters.ring();
+        let basis = Basis { chain: ring.chain().len(), special: !ring.special().is_empty() };
+        let mut poly = ring.from_i32(coefficients, basis)?;
+        poly.mark_secret();
+        ring.to_evaluation(&mut poly)?;
+        Ok(SecretKey { parameters: parameters.clone(), poly })
+    }
+
+    /// The parameters it belongs to.
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    pub(crate) fn poly(&self) -> &Poly {
+        &self.poly
+    }
+
+    /// The ternary coefficients, two bits each, for storage by the owner. Handle as the secret it is.
+    pub fn to_bytes(&self) -> Result<Zeroizing<Vec<u8>>, RlweError> {
+        let ring = self.parameters.ring();
+        let mut poly = ring.restricted(&self.poly, Basis::chain(1))?;
+        ring.to_coefficients(&mut poly)?;
+        let values = Zeroizing::new(ring.to_f64(&poly)?);
+        let pack = |quad: &[f64]| quad.iter().rev().fold(0u8, |byte, &c| byte << 2 | (c as i8 + 1) as u8);
+        Ok(Zeroizing::new(values.chunks(4).map(pack).collect()))
+    }
+
+    /// Reads what [`SecretKey::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// If the length does not fit the parameters or a coefficient is not ternary.
+    pub fn from_bytes(parameters: &Parameters, bytes: &[u8]) -> Result<Self, RlweError> {
+        let degree = parameters.ring().degree();
+        let bad =
+            |found: String, needed: &str| RlweError::Decode { what: "a secret key", found, needed: needed.into() };
+        if bytes.len() != degree / 4 {
+            return Err(bad(format!("{} bytes", bytes.len()), &format!("{} bytes", degree / 4)));
+        }
+        let unpack = |byte: &u8| [0, 2, 4, 6].map(|shift| i32::from(byte >> shift & 3) - 1);
+        let coefficients = Zeroizing::new(bytes.iter().flat_map(unpack).collect::<Vec<i32>>());
+        if coefficients.contains(&2) {
+            return Err(bad("a coefficient above 1".into(), "coefficients -1, 0 and 1"));
+        }
+        Self::from_coefficients(parameters, &coefficients)
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SecretKey").field("parameters", &self.parameters.name()).finish_non_exhaustive()
+    }
+}
+
+/// What a switching key switches from, always to the secret key itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum KeyKind {
+    /// From `s^2`: for products.
+    Relinearisation,
+    /// From the image of `s` under `X -> X^element`: for rotations and conjugation.
+    Galois {
+        /// The exponent.
+        element: u64,
+    },
+}
+
+impl fmt::Display for KeyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            KeyKind::Relinearisation => f.write_str("relinearisation key"),
+            KeyKind::Galois { element } => write!(f, "Galois key {element}"),
+        }
+    }
+}
+
+/// Galois elements of the slot operations.
+pub mod galois {
+    use unspoken_ring::{Ring, RingKind};
+
+    /// The order of the root of unity behind a ring, of which Galois elements are taken modulo.
+    pub fn order(ring: &Ring) -> u64 {
+        u64::from(ring.kind().prime_step(ring.degree()))
+    }
+
+    /// The element that rotates the slots to the left by `steps`: slot `j` takes what slot `j + steps` had.
+    pub fn rotation(ring: &Ring, steps: i64) -> u64 {
+        let modulus = order(ring);
+        let slots = match ring.kind() {
+            RingKind::Standard => ring.degree() / 2,
+            RingKind::ConjugateInvariant => ring.degree(),
+        };
+        let mut exponent = steps.rem_euclid(slots as i64) as u64;
+        let (mut base, mut result) = (5u64, 1u64);
+        while exponent > 0 {
+            if exponent & 1 == 1 {
+                result = result * base % modulus;
+            }
+            base = base * base % modulus;
+            exponent >>= 1;
+        }
+        result
+    }
+
+    /// The element that conjugates the slots of the standard ring.
+    pub fn conjugation(ring: &Ring) -> u64 {
+        order(ring) - 1
+    }
+
+    /// The inverse of an odd element.
+    pub fn inverse(ring: &Ring, element: u64) -> u64 {
+        let mut inverse = element;
+        for _ in 0..6 {
+            inverse = inverse.wrapping_mul(2u64.wrapping_sub(element.wrapping_mul(inverse)));
+        }
+        inverse % order(ring)
+    }
+}
+
+/// The switching keys a circuit needs: for each, how many chain primes it must cover.
+///
+/// A key used only on ciphertexts of low level need not cover the primes above it, which saves memory and bytes on the
+/// wire. Plans of several circuits are merged with [`KeyPlan::extend`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyPlan(BTreeMap<KeyKind, usize>);
+
+impl KeyPlan {
+    /// The empty plan.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks for `kind` on ciphertexts of at most `chain` primes. The identity automorphism needs no key.
+    pub fn require(&mut self, kind: KeyKind, chain: usize) {
+        if kind != (KeyKind::Galois { element: 1 }) {
+            let covered = self.0.entry(kind).or_insert(0);
+            *covered = (*covered).max(chain);
+        }
+    }
+
+    /// Adds everything `other` asks for.
+    pub fn extend(&mut self, other: &KeyPlan) {
+        other.iter().for_each(|(kind, chain)| self.require(kind, chain));
+    }
+
+    /// The keys and the chain primes each covers.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (KeyKind, usize)> + '_ {
+        self.0.iter().map(|(&kind, &chain)| (kind, chain))
+    }
+
+    /// How many keys.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it asks for nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Bytes of the expanded keys in memory.
+    pub fn memory_bytes(&self, ring: &Ring) -> u64 {
+        self.0.values().map(|&chain| ring.gadget_key_bytes(chain) as u64).sum()
+    }
+
+    /// Bytes of the seeded keys, without the few bytes of headers.
+    pub fn wire_bytes(&self, ring: &Ring) -> u64 {
+        let one = |&chain: &usize| ring.digit_count(chain) * ring.residue_bytes(Basis::extended(chain));
+        self.0.values().map(|chain| one(chain) as u64).sum()
+    }
+}
+
+/// A switching key as it is stored and sent: a seed for one half of every row, the other half in full.
+#[derive(Debug, Clone)]
+pub struct SeededSwitchingKey {
+    pub(crate) kind: KeyKind,
+    pub(crate) chain: usize,
+    pub(crate) seed: Seed,
+    /// Per digit, over the extended basis, evaluation domain.
+    pub(crate) bodies: Vec<Poly>,
+}
+
+impl SeededSwitchingKey {
+    /// Makes the key of `kind` for ciphertexts of at most `chain` primes, under a fresh seed.
+    ///
+    /// Row `d` is `(b, a)` with `b = -a t + e + P mask_d m`: for relinearisation `t = s`, `m = s^2`; for the element `g`,
+    /// `t` is the image of `s` under `g^-1` and `m = s`, so that the automorphism is applied after switching.
+    ///
+    /// # Errors
+    /// If the parameters have no special primes or fewer chain primes, or `g` is no Galois element.
+    pub fn generate(secret: &SecretKey, kind: KeyKind, chain: usize, rng: &mut SecretRng) -> Result<Self, RlweError> {
+        let ring = secret.parameters.ring();
+        let basis = Basis::extended(chain);
+        let whole = secret.poly();
+        let (target, message) = match kind {
+            KeyKind::Relinearisation => {
+                let mut square = whole.clone();
+                ring.mul_assign(&mut square, whole)?;
+                (whole.clone(), square)
+            }
+            KeyKind::Galois { element } => (ring.automorphism(whole, galois::inverse(ring, element))?, whole.clone()),
+        };
+        let target = ring.restricted(&target, basis)?;
+        let seed = rng.seed();
+        let row = |digit: usize| -> Result<Poly, RlweError> {
+            let mut body = ring.uniform(&seed, digit as u32, basis);
+            ring.mul_assign(&mut body, &target)?;
+            ring.neg_assign(&mut body)?;
+            let error = encrypted_error(ring, basis, rng)?;
+            ring.add_assign(&mut body, &error)?;
+            ring.add_gadget_message(&mut body, &message, digit)?;
+            Ok(body)
+        };
+        let bodies = (0..ring.digit_count(chain)).map(row).collect::<Result<_, _>>()?;
+        Ok(SeededSwitchingKey { kind, chain, seed, bodies })
+    }
+
+    /// What it switches from.
+    pub fn kind(&self) -> KeyKind {
+        self.kind
+    }
+
+    /// Expands the seeded halves and arranges the key for use.
+    ///
+    /// # Errors
+    /// If the key belongs to another ring.
+    pub fn expand(&self, ring: &Ring) -> Result<GadgetKey, RlweError> {
+        let mut builder = ring.gadget_key_builder(self.chain)?;
+        for (digit, body) in self.bodies.iter().enumerate() {
+            let mask = ring.uniform(&self.seed, digit as u32, Basis::extended(self.chain));
+            builder.push([body, &mask])?;
+        }
+        Ok(builder.finish()?)
+    }
+}
+
+/// A fresh error polynomial in the evaluation domain.
+pub(crate) fn encrypted_error(ring: &Ring, basis: Basis, rng: &mut SecretRng) -> Result<Poly, RlweError> {
+    let mut error = ring.from_i32(&rng.gaussian(ring.degree()), basis)?;
+    error.mark_secret();
+    ring.to_evaluation(&mut error)?;
+    Ok(error)
+}
+
+/// Makes every key of a plan, one after the other, handing each to `sink`; stops early when `cancel` is set.
+///
+/// # Errors
+/// [`RlweError::Interrupted`] when cancelled, whatever `sink` returns, or as for [`SeededSwitchingKey::generate`].
+pub fn generate_keys(
+    secret: &SecretKey,
+    plan: &KeyPlan,
+    rng: &mut SecretRng,
+    cancel: &AtomicBool,
+    mut sink: impl FnMut(SeededSwitchingKey) -> Result<(), RlweError>,
+) -> Result<(), RlweError> {
+    for (kind, chain) in plan.iter() {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(RlweError::Interrupted);
+        }
+        sink(SeededSwitchingKey::generate(secret, kind, chain, rng)?)?;
+    }
+    Ok(())
+}
+
+/// The expanded switching keys of one client, as the server holds them.
+#[derive(Debug, Default)]
+pub struct EvaluationKeys(BTreeMap<KeyKind, GadgetKey>);
+
+impl EvaluationKeys {
+    /// No keys yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes and expands every key of a plan: for tests, benchmarks and single-machine use.
+    ///
+    /// # Errors
+    /// As for [`SeededSwitchingKey::generate`].
+    pub fn generate(secret: &SecretKey, plan: &KeyPlan, rng: &mut SecretRng) -> Result<Self, RlweError> {
+        let mut keys = EvaluationKeys::new();
+        let ring = secret.parameters().ring();
+        generate_keys(secret, plan, rng, &AtomicBool::new(false), |key| keys.insert(ring, &key))?;
+        Ok(keys)
+    }
+
+    /// Expands and adds a key.
+    ///
+    /// # Errors
+    /// If the key belongs to another ring.
+    pub fn insert(&mut self, ring: &Ring, key: &SeededSwitchingKey) -> Result<(), RlweError> {
+        self.0.insert(key.kind, key.expand(ring)?);
+        Ok(())
+    }
+
+    /// The key of `kind` for a ciphertext of `chain` primes.
+    ///
+    /// # Errors
+    /// [`RlweError::MissingKeys`] if it is absent or covers fewer primes.
+    pub fn get(&self, operation: &'static str, kind: KeyKind, chain: usize) -> Result<&GadgetKey, RlweError> {
+        let found = self.0.get(&kind).filter(|key| key.chain() >= chain);
+        found.ok_or_else(|| RlweError::MissingKeys { operation, missing: vec![(kind, chain)] })
+    }
+
+    /// Checks that everything a plan asks for is there.
+    ///
+    /// # Errors
+    /// [`RlweError::MissingKeys`] naming all that are not.
+    pub fn check(&self, operation: &'static str, plan: &KeyPlan) -> Result<(), RlweError> {
+        let missing: Vec<_> = plan.iter().filter(|&(kind, chain)| self.get(operation, kind, chain).is_err()).collect();
+        if missing.is_empty() { Ok(()) } else { Err(RlweError::MissingKeys { operation, missing }) }
+    }
+
+    /// Bytes in memory.
+    pub fn bytes(&self) -> u64 {
+        self.0.values().map(|key| key.bytes() as u64).sum()
+    }
+}
+
+/// Complex slots of the standard ring, real ones of the conjugate-invariant ring.
+pub fn slot_count(ring: &Ring) -> usize {
+    match ring.kind() {
+        RingKind::Standard => ring.degree() / 2,
+        RingKind::ConjugateInvariant => ring.degree(),
+    }
+}

@@ -1,0 +1,103 @@
+//! How large a modulus a secret allows at 128 bits.
+//!
+//! Dense ternary: re-computed with the Lattice Estimator (minimum over primal uSVP, primal BDD and dual hybrid), in
+//! agreement with the 2024 security guidelines (ePrint 2024/463), for errors of deviation 3.19. Sparse ternary: the
+//! table of the sparse-key-estimate project (rotated primal hybrid attack, ePrint 2026/279), which is stricter than
+//! older ones. The modulus is the largest one any object under the secret uses: for key-switching keys that is the
+//! whole chain times the special primes.
+
+use std::fmt;
+
+/// How the coefficients of a secret are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SecretDistribution {
+    /// Each of -1, 0, 1 with probability one third.
+    UniformTernary,
+    /// Exactly `weight` coefficients are -1 or 1, the others 0.
+    SparseTernary {
+        /// The Hamming weight.
+        weight: usize,
+    },
+}
+
+impl fmt::Display for SecretDistribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SecretDistribution::UniformTernary => f.write_str("uniform ternary"),
+            SecretDistribution::SparseTernary { weight } => write!(f, "ternary of weight {weight}"),
+        }
+    }
+}
+
+/// The security level every parameter set has that is not named insecure.
+pub const SECURITY_BITS: f64 = 128.0;
+
+/// `(ring degree, largest log2 q)` for a uniform ternary secret.
+const DENSE: [(usize, f64); 8] = [
+    (1 << 10, 26.0),
+    (1 << 11, 53.0),
+    (1 << 12, 106.0),
+    (1 << 13, 214.0),
+    (1 << 14, 430.0),
+    (1 << 15, 868.0),
+    (1 << 16, 1747.0),
+    (1 << 17, 3523.0),
+];
+
+const SPARSE_WEIGHTS: [usize; 7] = [32, 64, 128, 192, 256, 512, 1024];
+
+/// `(ring degree, largest log2 q by weight)` for sparse ternary secrets.
+const SPARSE: [(usize, [f64; 7]); 5] = [
+    (1 << 12, [19.0, 58.0, 86.0, 96.0, 101.0, 106.0, 111.0]),
+    (1 << 13, [37.0, 113.0, 167.0, 187.0, 197.0, 209.0, 214.0]),
+    (1 << 14, [77.0, 229.0, 333.0, 370.0, 388.0, 416.0, 426.0]),
+    (1 << 15, [164.0, 468.0, 669.0, 739.0, 774.0, 829.0, 854.0]),
+    (1 << 16, [349.0, 961.0, 1351.0, 1481.0, 1553.0, 1659.0, 1714.0]),
+];
+
+/// The largest `log2 q` that keeps [`SECURITY_BITS`] for a ring of degree `degree`; `None` where no bound is known.
+///
+/// For a sparse secret the bound of the next smaller weight in the table is used, and never more than the dense one.
+pub fn max_log2_modulus(degree: usize, secret: SecretDistribution) -> Option<f64> {
+    let dense = DENSE.iter().find(|(n, _)| *n == degree).map(|(_, bound)| *bound)?;
+    match secret {
+        SecretDistribution::UniformTernary => Some(dense),
+        SecretDistribution::SparseTernary { weight } => {
+            let (_, bounds) = SPARSE.iter().find(|(n, _)| *n == degree)?;
+            let column = SPARSE_WEIGHTS.iter().rposition(|&w| w <= weight)?;
+            Some(bounds[column].min(dense))
+        }
+    }
+}
+
+/// Bits of security of a modulus of `log2_modulus` bits, to first order: 128 at the bound and inversely proportional to
+/// the size of the modulus. Never more than 128 is claimed; 0 where no bound is known.
+pub fn security_bits(degree: usize, log2_modulus: f64, secret: SecretDistribution) -> f64 {
+    let bound = max_log2_modulus(degree, secret).unwrap_or(0.0);
+    SECURITY_BITS * (bound / log2_modulus.max(1.0)).min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_sets_that_fall_short_are_found_short() {
+        let weight_192 = SecretDistribution::SparseTernary { weight: 192 };
+        assert!(security_bits(1 << 16, 1555.0, weight_192) < SECURITY_BITS); // lookup paper, Table 4
+        assert!(security_bits(1 << 15, 881.0, SecretDistribution::UniformTernary) < SECURITY_BITS); // Zinc paper
+        assert_eq!(security_bits(1 << 15, 868.0, SecretDistribution::UniformTernary), SECURITY_BITS);
+    }
+
+    #[test]
+    fn unknown_territory_is_not_secure() {
+        assert_eq!(security_bits(1 << 9, 10.0, SecretDistribution::UniformTernary), 0.0);
+        assert_eq!(security_bits(1 << 16, 100.0, SecretDistribution::SparseTernary { weight: 16 }), 0.0);
+    }
+
+    #[test]
+    fn sparse_never_beats_dense() {
+        let heavy = SecretDistribution::SparseTernary { weight: 1024 };
+        assert_eq!(max_log2_modulus(1 << 12, heavy), Some(106.0));
+    }
+}

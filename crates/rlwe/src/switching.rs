@@ -1,0 +1,201 @@
+//! Key-switching: relinearisation, automorphisms, hoisting, and division by primes.
+
+use unspoken_ring::{Basis, Decomposed, Poly, Ring};
+
+use crate::ciphertext::Ciphertext;
+use crate::error::RlweError;
+use crate::keys::{EvaluationKeys, KeyKind};
+
+/// A ciphertext over the extended basis, times the product `P` of the special primes.
+///
+/// What a switch yields before its division by `P`. Sums and plaintext products of several of them share one division
+/// (double hoisting).
+#[derive(Clone, Debug)]
+pub struct ExtendedCiphertext {
+    pub(crate) components: [Poly; 2],
+}
+
+impl ExtendedCiphertext {
+    /// The two components.
+    pub fn components(&self) -> &[Poly; 2] {
+        &self.components
+    }
+
+    /// Chain primes of its modulus.
+    pub fn chain(&self) -> usize {
+        self.components[0].basis().chain
+    }
+
+    /// `self += other`.
+    ///
+    /// # Errors
+    /// If the bases differ.
+    pub fn add_assign(&mut self, ring: &Ring, other: &Self) -> Result<(), RlweError> {
+        for (a, b) in self.components.iter_mut().zip(&other.components) {
+            ring.add_assign(a, b)?;
+        }
+        Ok(())
+    }
+
+    /// `self *= plaintext`, given over the same extended basis in the evaluation domain.
+    ///
+    /// # Errors
+    /// If the bases or domains differ.
+    pub fn mul_plain_assign(&mut self, ring: &Ring, plaintext: &Poly) -> Result<(), RlweError> {
+        for component in &mut self.components {
+            ring.mul_assign(component, plaintext)?;
+        }
+        Ok(())
+    }
+
+    /// `self += a * plaintext`, given over the same extended basis in the evaluation domain.
+    ///
+    /// # Errors
+    /// If the bases or domains differ.
+    pub fn mul_plain_add_assign(&mut self, ring: &Ring, a: &Self, plaintext: &Poly) -> Result<(), RlweError> {
+        for (acc, a) in self.components.iter_mut().zip(&a.components) {
+            ring.mul_add_assign(acc, a, plaintext)?;
+        }
+        Ok(())
+    }
+
+    /// Divides by `P` and by the last `drop` chain primes at once, rounding.
+    ///
+    /// # Errors
+    /// If fewer than `drop + 1` chain primes are left.
+    pub fn divide(&self, ring: &Ring, drop: usize) -> Result<Ciphertext, RlweError> {
+        let to = Basis::chain(self.chain().saturating_sub(drop));
+        let [c0, c1] = &self.components;
+        Ok(Ciphertext { components: vec![ring.divide_round(c0, to)?, ring.divide_round(c1, to)?] })
+    }
+}
+
+/// A ciphertext with the digits of its second component raised, for many automorphisms at the price of one raise.
+pub struct Hoisted<'a> {
+    ciphertext: &'a Ciphertext,
+    digits: Decomposed,
+}
+
+impl Ciphertext {
+    /// From three components to two, with the relinearisation key.
+    ///
+    /// `drop` chain primes are divided out in the same step (rescaling fused into the division by `P`).
+    ///
+    /// # Errors
+    /// If there are not three components, or the key is missing, or too few primes are left.
+    pub fn relinearise(&self, ring: &Ring, keys: &EvaluationKeys, drop: usize) -> Result<Ciphertext, RlweError> {
+        const OPERATION: &str = "relinearise";
+        let [c0, c1, c2] = self.components.as_slice() else {
+            return Err(RlweError::Components { operation: OPERATION, found: self.components.len(), needed: 3 });
+        };
+        let key = keys.get(OPERATION, KeyKind::Relinearisation, self.chain())?;
+        let mut switched = ring.gadget_product(c2, key)?;
+        if drop == 0 {
+            let to = Basis::chain(self.chain());
+            let mut components = vec![ring.divide_round(&switched[0], to)?, ring.divide_round(&switched[1], to)?];
+            ring.add_assign(&mut components[0], c0)?;
+            ring.add_assign(&mut components[1], c1)?;
+            return Ok(Ciphertext { components });
+        }
+        ring.add_lifted_assign(&mut switched[0], c0)?;
+        ring.add_lifted_assign(&mut switched[1], c1)?;
+        ExtendedCiphertext { components: switched }.divide(ring, drop)
+    }
+
+    /// The image under `X -> X^element`.
+    ///
+    /// # Errors
+    /// If there are not two components, or the key is missing.
+    pub fn automorphism(&self, ring: &Ring, element: u64, keys: &EvaluationKeys) -> Result<Ciphertext, RlweError> {
+        const OPERATION: &str = "automorphism";
+        let [c0, c1] = self.pair(OPERATION)?;
+        if element == 1 {
+            return Ok(self.clone());
+        }
+        let key = keys.get(OPERATION, KeyKind::Galois { element }, self.chain())?;
+        finish_automorphism(ring, c0, ring.gadget_product(c1, key)?, element)
+    }
+
+    /// Raises the digits once for several automorphisms.
+    ///
+    /// # Errors
+    /// If there are not two components.
+    pub fn hoist<'a>(&'a self, ring: &Ring) -> Result<Hoisted<'a>, RlweError> {
+        let [_, c1] = self.pair("hoist")?;
+        Ok(Hoisted { ciphertext: self, digits: ring.decompose(c1)? })
+    }
+
+    /// Divides by the last `drop` chain primes, rounding.
+    ///
+    /// # Errors
+    /// If fewer than `drop + 1` chain primes are left.
+    pub fn rescale(&self, ring: &Ring, drop: usize) -> Result<Ciphertext, RlweError> {
+        let to = Basis::chain(self.chain().saturating_sub(drop));
+        let components = self.components.iter().map(|c| ring.divide_round(c, to)).collect::<Result<_, _>>()?;
+        Ok(Ciphertext { components })
+    }
+
+    /// The same message modulo the first `chain` primes.
+    ///
+    /// # Errors
+    /// If it has fewer.
+    pub fn restricted(&self, ring: &Ring, chain: usize) -> Result<Ciphertext, RlweError> {
+        let restrict = |c: &Poly| ring.restricted(c, Basis::chain(chain));
+        Ok(Ciphertext { components: self.components.iter().map(restrict).collect::<Result<_, _>>()? })
+    }
+
+    /// `P` times the ciphertext over the extended basis.
+    ///
+    /// # Errors
+    /// If there are not two components.
+    pub fn lift(&self, ring: &Ring) -> Result<ExtendedCiphertext, RlweError> {
+        let [c0, c1] = self.pair("lift")?;
+        Ok(ExtendedCiphertext { components: [ring.lift_special(c0)?, ring.lift_special(c1)?] })
+    }
+}
+
+impl Hoisted<'_> {
+    /// The image under `X -> X^element`.
+    ///
+    /// # Errors
+    /// If the key is missing.
+    pub fn automorphism(&self, ring: &Ring, element: u64, keys: &EvaluationKeys) -> Result<Ciphertext, RlweError> {
+        const OPERATION: &str = "hoisted automorphism";
+        if element == 1 {
+            return Ok(self.ciphertext.clone());
+        }
+        let key = keys.get(OPERATION, KeyKind::Galois { element }, self.digits.chain())?;
+        let switched = ring.gadget_product_hoisted(&self.digits, key)?;
+        finish_automorphism(ring, &self.ciphertext.components[0], switched, element)
+    }
+
+    /// The image under `X -> X^element` before the division by `P`.
+    ///
+    /// # Errors
+    /// If the key is missing.
+    pub fn automorphism_extended(
+        &self,
+        ring: &Ring,
+        element: u64,
+        keys: &EvaluationKeys,
+    ) -> Result<ExtendedCiphertext, RlweError> {
+        const OPERATION: &str = "hoisted automorphism";
+        if element == 1 {
+            return self.ciphertext.lift(ring);
+        }
+        let key = keys.get(OPERATION, KeyKind::Galois { element }, self.digits.chain())?;
+        let mut switched = ring.gadget_product_hoisted(&self.digits, key)?;
+        ring.add_lifted_assign(&mut switched[0], &self.ciphertext.components[0])?;
+        let [k0, k1] = switched;
+        Ok(ExtendedCiphertext { components: [ring.automorphism(&k0, element)?, ring.automorphism(&k1, element)?] })
+    }
+}
+
+/// Divides a switched second component by `P`, adds the first, and applies the automorphism to both.
+fn finish_automorphism(ring: &Ring, c0: &Poly, switched: [Poly; 2], element: u64) -> Result<Ciphertext, RlweError> {
+    let to = Basis::chain(c0.basis().chain);
+    let mut k0 = ring.divide_round(&switched[0], to)?;
+    ring.add_assign(&mut k0, c0)?;
+    let k1 = ring.divide_round(&switched[1], to)?;
+    Ok(Ciphertext { components: vec![ring.automorphism(&k0, element)?, ring.automorphism(&k1, element)?] })
+}

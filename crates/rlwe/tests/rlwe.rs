@@ -1,0 +1,253 @@
+//! Encryption, switching and serialisation at a small insecure ring.
+
+use unspoken_ring::modular::primes_descending;
+use unspoken_ring::{Basis, Poly, Ring, RingKind, RingLiteral, SecretRng};
+use unspoken_rlwe::security::SecretDistribution;
+use unspoken_rlwe::{
+    Ciphertext, EvaluationKeys, KeyBundle, KeyKind, KeyPlan, Parameters, ParametersLiteral, RlweError, SecretKey,
+    SeededCiphertext, SeededSwitchingKey, galois,
+};
+
+const DEGREE: usize = 1024;
+
+fn literal(name: &str, kind: RingKind) -> ParametersLiteral {
+    let mut primes = primes_descending(1 << 29, 1 << 30, kind.prime_step(DEGREE));
+    let special = primes.by_ref().take(2).collect();
+    let chain = primes.take(4).collect();
+    let ring = RingLiteral { degree: DEGREE, kind, chain, special, digit_len: 2 };
+    ParametersLiteral { name: name.into(), ring, secret: SecretDistribution::UniformTernary }
+}
+
+struct Setting {
+    parameters: Parameters,
+    secret: SecretKey,
+    rng: SecretRng,
+}
+
+impl Setting {
+    fn new(kind: RingKind) -> Self {
+        let parameters = Parameters::new(literal("insecure_test", kind)).unwrap();
+        let mut rng = SecretRng::insecure_from_seed(1);
+        let secret = SecretKey::generate(&parameters, &mut rng).unwrap();
+        Setting { parameters, secret, rng }
+    }
+
+    fn ring(&self) -> &Ring {
+        self.parameters.ring()
+    }
+
+    fn message(&mut self, bits: u32, chain: usize) -> Poly {
+        let mut draw = || {
+            let mut bytes = [0; 4];
+            self.rng.fill(&mut bytes);
+            i128::from(i32::from_le_bytes(bytes) >> (32 - bits))
+        };
+        let coefficients: Vec<i128> = std::iter::repeat_with(&mut draw).take(DEGREE).collect();
+        let mut poly = self.ring().from_i128(&coefficients, Basis::chain(chain)).unwrap();
+        self.ring().to_evaluation(&mut poly).unwrap();
+        poly
+    }
+
+    /// Largest coefficient of `dec(ciphertext) - expected`.
+    fn noise(&self, ciphertext: &Ciphertext, expected: &Poly) -> f64 {
+        let ring = self.ring();
+        let mut difference = ring.restricted(expected, ciphertext.basis()).unwrap();
+        ring.to_coefficients(&mut difference).unwrap();
+        ring.sub_assign(&mut difference, &self.secret.decrypt(ciphertext).unwrap()).unwrap();
+        ring.to_f64(&difference).unwrap().into_iter().fold(0.0, |max, x| x.abs().max(max))
+    }
+
+    fn keys(&mut self, kinds: &[KeyKind]) -> EvaluationKeys {
+        let mut plan = KeyPlan::new();
+        kinds.iter().for_each(|&kind| plan.require(kind, 4));
+        EvaluationKeys::generate(&self.secret, &plan, &mut self.rng).unwrap()
+    }
+}
+
+/// Six sigma of a fresh error, and of what a key switch adds at this size: digits of 60 bits against 60 bits of special
+/// primes leave about `sigma sqrt(n digits)` before and `sqrt(n / 18)` of rounding.
+const FRESH: f64 = 6.0 * 3.19;
+const SWITCHED: f64 = 6.0 * 3.19 * 2.0 * 60.0;
+
+#[test]
+fn decryption_undoes_encryption_up_to_noise() {
+    for kind in [RingKind::Standard, RingKind::ConjugateInvariant] {
+        let mut s = Setting::new(kind);
+        let message = s.message(25, 3);
+        let ciphertext = s.secret.encrypt(&message, &mut s.rng).unwrap();
+        let noise = s.noise(&ciphertext, &message);
+        assert!(noise > 0.0 && noise < FRESH, "{noise}");
+    }
+}
+
+#[test]
+fn automorphisms_direct_hoisted_and_extended_agree() {
+    for kind in [RingKind::Standard, RingKind::ConjugateInvariant] {
+        let mut s = Setting::new(kind);
+        let element = galois::rotation(s.ring(), 3);
+        let keys = s.keys(&[KeyKind::Galois { element }]);
+        for chain in [4, 3, 1] {
+            let message = s.message(20, chain);
+            let ciphertext = s.secret.encrypt(&message, &mut s.rng).unwrap();
+            let expected = s.ring().automorphism(&message, element).unwrap();
+            let hoisted = ciphertext.hoist(s.ring()).unwrap();
+            let extended = hoisted.automorphism_extended(s.ring(), element, &keys).unwrap();
+            for image in [
+                ciphertext.automorphism(s.ring(), element, &keys).unwrap(),
+                hoisted.automorphism(s.ring(), element, &keys).unwrap(),
+                extended.divide(s.ring(), 0).unwrap(),
+            ] {
+                let noise = s.noise(&image, &expected);
+                assert!(noise > 0.0 && noise < SWITCHED, "{noise}");
+            }
+        }
+    }
+}
+
+#[test]
+fn relinearisation_keeps_the_product() {
+    let mut s = Setting::new(RingKind::Standard);
+    let keys = s.keys(&[KeyKind::Relinearisation]);
+    let (m1, m2) = (s.message(25, 4), s.message(25, 4));
+    let (c1, c2) = (s.secret.encrypt(&m1, &mut s.rng).unwrap(), s.secret.encrypt(&m2, &mut s.rng).unwrap());
+    let pair = |c: &Ciphertext| [c.components()[0].clone(), c.components()[1].clone()];
+    let ([a0, a1], [b0, b1]) = (pair(&c1), pair(&c2));
+    let tensor = s.ring().tensor([&a0, &a1], [&b0, &b1], 4).unwrap();
+    let product = Ciphertext::new(tensor.into()).unwrap();
+    let mut expected = m1.clone();
+    s.ring().mul_assign(&mut expected, &m2).unwrap();
+    let before = s.noise(&product, &expected);
+    let after = s.noise(&product.relinearise(s.ring(), &keys, 0).unwrap(), &expected);
+    assert!((after - before).abs() < SWITCHED, "{before} {after}");
+    // Fused with the rescale: as rescaling afterwards, up to rounding.
+    let fused = product.relinearise(s.ring(), &keys, 1).unwrap();
+    let apart = product.relinearise(s.ring(), &keys, 0).unwrap().rescale(s.ring(), 1).unwrap();
+    let apart = {
+        let mut poly = s.secret.decrypt(&apart).unwrap();
+        s.ring().to_evaluation(&mut poly).unwrap();
+        poly
+    };
+    assert!(s.noise(&fused, &apart) < 200.0);
+}
+
+#[test]
+fn missing_keys_are_named_all_at_once() {
+    let mut s = Setting::new(RingKind::Standard);
+    let keys = s.keys(&[KeyKind::Relinearisation]);
+    let mut plan = KeyPlan::new();
+    plan.require(KeyKind::Relinearisation, 4);
+    plan.require(KeyKind::Galois { element: 5 }, 2);
+    plan.require(KeyKind::Galois { element: 25 }, 3);
+    plan.require(KeyKind::Galois { element: 1 }, 3);
+    let error = keys.check("test circuit", &plan).unwrap_err().to_string();
+    assert!(error.contains("Galois key 5 (2 primes), Galois key 25 (3 primes)"), "{error}");
+    let message = s.message(10, 4);
+    let ciphertext = s.secret.encrypt(&message, &mut s.rng).unwrap();
+    assert!(matches!(ciphertext.automorphism(s.ring(), 5, &keys), Err(RlweError::MissingKeys { .. })));
+}
+
+#[test]
+fn insecure_parameters_need_their_name() {
+    let error = Parameters::new(literal("fast", RingKind::Standard)).unwrap_err();
+    assert!(matches!(error, RlweError::Insecure { .. }), "{error}");
+}
+
+#[test]
+fn two_encryptions_share_nothing() {
+    let mut s = Setting::new(RingKind::Standard);
+    let message = s.message(10, 2);
+    let [a, b] = [(); 2].map(|()| SeededCiphertext::encrypt(&s.secret, &message, &mut s.rng).unwrap());
+    assert_ne!(a.seed(), b.seed());
+    assert_ne!(a.to_bytes(&s.parameters)[60..], b.to_bytes(&s.parameters)[60..]);
+}
+
+#[test]
+fn secrets_survive_storage_and_do_not_print() {
+    let mut s = Setting::new(RingKind::Standard);
+    let again = SecretKey::from_bytes(&s.parameters, &s.secret.to_bytes().unwrap()).unwrap();
+    let message = s.message(20, 2);
+    let ciphertext = again.encrypt(&message, &mut s.rng).unwrap();
+    assert!(s.noise(&ciphertext, &message) < FRESH);
+    assert!(SecretKey::from_bytes(&s.parameters, &[0xff; DEGREE / 4]).is_err());
+    assert!(SecretKey::from_bytes(&s.parameters, &[0; 3]).is_err());
+    assert_eq!(format!("{again:?}"), "SecretKey { parameters: \"insecure_test\", .. }");
+}
+
+#[test]
+fn ciphertexts_survive_serialisation_and_damage_is_noticed() {
+    let mut s = Setting::new(RingKind::Standard);
+    let message = s.message(20, 3);
+    let seeded = SeededCiphertext::encrypt(&s.secret, &message, &mut s.rng).unwrap();
+    let bytes = seeded.to_bytes(&s.parameters);
+    assert_eq!(bytes.len(), SeededCiphertext::byte_len(&s.parameters, 3));
+    let expanded = SeededCiphertext::from_bytes(&s.parameters, &bytes).unwrap().expand(s.ring());
+    let full = Ciphertext::from_bytes(&s.parameters, &expanded.to_bytes(&s.parameters)).unwrap();
+    assert!(s.noise(&full, &message) < FRESH);
+
+    let read = |bytes: &[u8]| SeededCiphertext::from_bytes(&s.parameters, bytes);
+    for len in [0, 3, 23, 24, 26, 57, 58, 1000, bytes.len() - 1] {
+        assert!(read(&bytes[..len]).is_err(), "{len} bytes");
+    }
+    let mut longer = bytes.clone();
+    longer.push(0);
+    assert!(read(&longer).is_err());
+    for (position, what) in
+        [(0, "kind of file"), (4, "format version"), (6, "object kind"), (9, "other parameters"), (25, "chain primes")]
+    {
+        let mut damaged = bytes.clone();
+        damaged[position] ^= 0x40;
+        let error = read(&damaged).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    }
+    let foreign = Parameters::new(literal("insecure_other", RingKind::ConjugateInvariant)).unwrap();
+    assert!(SeededCiphertext::from_bytes(&foreign, &bytes).is_err());
+}
+
+#[test]
+fn key_bundles_survive_serialisation_and_damage_is_noticed() {
+    let mut s = Setting::new(RingKind::Standard);
+    let element = galois::rotation(s.ring(), 1);
+    let mut plan = KeyPlan::new();
+    plan.require(KeyKind::Relinearisation, 4);
+    plan.require(KeyKind::Galois { element }, 2);
+    let mut bytes = Vec::new();
+    KeyBundle::write_plan(&s.parameters, &plan, &mut bytes).unwrap();
+    for (kind, chain) in plan.iter() {
+        let key = SeededSwitchingKey::generate(&s.secret, kind, chain, &mut s.rng).unwrap();
+        KeyBundle::write_key(&s.parameters, &key, &mut bytes).unwrap();
+    }
+    assert_eq!(bytes.len() as u64, KeyBundle::byte_len(&s.parameters, &plan));
+    assert_eq!(KeyBundle::read_plan(&s.parameters, &mut bytes.as_slice()).unwrap(), plan);
+    let keys = KeyBundle::read(&s.parameters, &mut bytes.as_slice()).unwrap();
+    assert_eq!(keys.bytes(), plan.memory_bytes(s.ring()));
+    let message = s.message(20, 2);
+    let ciphertext = s.secret.encrypt(&message, &mut s.rng).unwrap();
+    let expected = s.ring().automorphism(&message, element).unwrap();
+    assert!(s.noise(&ciphertext.automorphism(s.ring(), element, &keys).unwrap(), &expected) < SWITCHED);
+
+    for len in [0, 10, 27, 30, 50, 60, bytes.len() / 2, bytes.len() - 1] {
+        assert!(KeyBundle::read(&s.parameters, &mut &bytes[..len]).is_err(), "{len} bytes");
+    }
+    let damaged = |position: usize, value: u8| {
+        let mut damaged = bytes.clone();
+        damaged[position] = value;
+        KeyBundle::read(&s.parameters, &mut damaged.as_slice()).unwrap_err().to_string()
+    };
+    assert!(damaged(27, 0xff).contains("keys")); // the count
+    assert!(damaged(28 + 12, 2).contains("Galois element"));
+    assert!(damaged(28 + 8, 9).contains("chain primes"));
+    bytes.push(0);
+    assert!(KeyBundle::read(&s.parameters, &mut bytes.as_slice()).is_err());
+}
+
+#[test]
+fn a_plan_counts_what_its_keys_take() {
+    let mut s = Setting::new(RingKind::Standard);
+    let mut plan = KeyPlan::new();
+    plan.require(KeyKind::Galois { element: 5 }, 1);
+    plan.require(KeyKind::Galois { element: 5 }, 3);
+    plan.require(KeyKind::Relinearisation, 4);
+    let keys = EvaluationKeys::generate(&s.secret, &plan, &mut s.rng).unwrap();
+    assert_eq!(keys.bytes(), plan.memory_bytes(s.ring()));
+    assert!(plan.wire_bytes(s.ring()) * 2 <= plan.memory_bytes(s.ring()));
+}
