@@ -36,7 +36,9 @@ pub enum DataError {
         needed: String,
     },
     /// There are not as many labels as texts.
-    #[error("pair texts with labels: found {texts} texts and {labels} labels, needed as many of each; pass one label for each text")]
+    #[error(
+        "pair texts with labels: found {texts} texts and {labels} labels, needed as many of each; pass one label for each text"
+    )]
     Length {
         /// Number of texts.
         texts: usize,
@@ -44,7 +46,9 @@ pub enum DataError {
         labels: usize,
     },
     /// The fractions of a split leave nothing to train on.
-    #[error("split the data: found fractions {validation} for validation and {test} for test, needed both at least 0 and their sum below 1; lower them")]
+    #[error(
+        "split the data: found fractions {validation} for validation and {test} for test, needed both at least 0 and their sum below 1; lower them"
+    )]
     Fractions {
         /// Share of the records for validation.
         validation: f64,
@@ -70,7 +74,9 @@ pub enum TrainError {
     #[error(transparent)]
     Data(#[from] DataError),
     /// A classifier needs two classes or more.
-    #[error("train: found {found} distinct labels among {examples} examples, needed 2 to {most}; pass examples of each class")]
+    #[error(
+        "train: found {found} distinct labels among {examples} examples, needed 2 to {most}; pass examples of each class"
+    )]
     Classes {
         /// Distinct labels found.
         found: usize,
@@ -80,7 +86,9 @@ pub enum TrainError {
         most: usize,
     },
     /// A weight became infinite or not a number.
-    #[error("train: found a weight that is not finite in epoch {epoch}, needed finite weights; lower the learning rates")]
+    #[error(
+        "train: found a weight that is not finite in epoch {epoch}, needed finite weights; lower the learning rates"
+    )]
     Diverged {
         /// The epoch, from 1, counted over both phases.
         epoch: usize,
@@ -166,7 +174,9 @@ pub enum ModelError {
         needed: String,
     },
     /// The two halves were not trained together.
-    #[error("join the halves of a model: found client {client}, server {server}, needed the same {what}; use the two halves of one training run")]
+    #[error(
+        "join the halves of a model: found client {client}, server {server}, needed the same {what}; use the two halves of one training run"
+    )]
     Halves {
         /// What differs.
         what: &'static str,
@@ -179,15 +189,7 @@ pub enum ModelError {
 
 impl ModelError {
     /// A field with a value that no model has.
-    pub(crate) fn field(
-        field: &'static str,
-        found: impl ToString,
-        needed: impl ToString,
-    ) -> Self {
-        Self::Field {
-            field,
-            found: found.to_string(),
-            needed: needed.to_string(),
-        }
+    pub(crate) fn field(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        Self::Field { field, found: found.to_string(), needed: needed.to_string() }
     }
 }

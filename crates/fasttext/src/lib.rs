@@ -1,1 +1,23 @@
-//! A fastText-style text classifier over compressed subtables, and its trainer. Knows nothing of encryption.
+#![doc = include_str!("../README.md")]
+
+mod dataset;
+mod encoder;
+mod error;
+mod format;
+mod model;
+mod random;
+mod shape;
+mod tables;
+mod tokenise;
+mod train;
+mod vocabulary;
+
+pub use dataset::{Dataset, Split};
+pub use encoder::{Codes, Encoder};
+pub use error::{DataError, ModelError, TrainError};
+pub use model::{Model, ModelId, TrainingRecord};
+pub use shape::Shape;
+pub use tables::ScoreTables;
+pub use tokenise::Tokeniser;
+pub use train::{Phase, Progress, TrainOptions, fit, fit_with_validation};
+pub use vocabulary::{UNKNOWN, Vocabulary};

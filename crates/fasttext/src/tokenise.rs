@@ -32,20 +32,15 @@ pub struct Tokeniser {
 impl Default for Tokeniser {
     /// Unigrams, 128 tokens: the paper's setting for e-mail.
     fn default() -> Self {
-        Self {
-            bigrams: false,
-            max_tokens: 128,
-        }
+        Self { bigrams: false, max_tokens: 128 }
     }
 }
 
 impl Tokeniser {
     /// The first [`max_tokens`](Self::max_tokens) tokens of `text`, in order.
     pub fn tokens(&self, text: &str) -> Vec<String> {
-        let words = text
-            .split(|c: char| !c.is_ascii_alphabetic())
-            .filter(|word| !word.is_empty())
-            .map(str::to_ascii_lowercase);
+        let words =
+            text.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty()).map(str::to_ascii_lowercase);
         let mut tokens = Vec::new();
         let mut previous: Option<String> = None;
         for word in words {
@@ -91,23 +86,14 @@ mod tests {
     fn truncates_to_max_tokens() {
         let long = "a ".repeat(1000);
         assert_eq!(unigrams(&long).len(), 128);
-        let tokeniser = Tokeniser {
-            bigrams: true,
-            max_tokens: 4,
-        };
+        let tokeniser = Tokeniser { bigrams: true, max_tokens: 4 };
         assert_eq!(tokeniser.tokens("a b c d"), ["a", "b", "a b", "c"]);
     }
 
     #[test]
     fn bigrams_follow_their_second_word() {
-        let tokeniser = Tokeniser {
-            bigrams: true,
-            max_tokens: 128,
-        };
-        assert_eq!(
-            tokeniser.tokens("this is good"),
-            ["this", "is", "this is", "good", "is good"]
-        );
+        let tokeniser = Tokeniser { bigrams: true, max_tokens: 128 };
+        assert_eq!(tokeniser.tokens("this is good"), ["this", "is", "this is", "good", "is good"]);
         assert_eq!(tokeniser.tokens("one"), ["one"]);
     }
 }

@@ -33,15 +33,11 @@ impl Vocabulary {
                 *counts.entry(token).or_default() += 1;
             }
         }
-        let mut kept: Vec<(&str, usize)> = counts
-            .into_iter()
-            .filter(|&(_, count)| count >= min_count)
-            .collect();
+        let mut kept: Vec<(&str, usize)> = counts.into_iter().filter(|&(_, count)| count >= min_count).collect();
         kept.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
         kept.truncate(max_size.min(MAX_VOCABULARY - 1));
-        let tokens = std::iter::once(UNKNOWN.to_owned())
-            .chain(kept.into_iter().map(|(token, _)| token.to_owned()))
-            .collect();
+        let tokens =
+            std::iter::once(UNKNOWN.to_owned()).chain(kept.into_iter().map(|(token, _)| token.to_owned())).collect();
         Self::index(tokens)
     }
 
@@ -51,26 +47,15 @@ impl Vocabulary {
     /// [`ModelError::Field`] when the list is empty or too long, does not begin
     /// with [`UNKNOWN`], or repeats a token.
     pub(crate) fn from_tokens(tokens: Vec<String>) -> Result<Self, ModelError> {
-        let refuse = |found: String, needed: &str| {
-            Err(ModelError::field("vocabulary", found, needed.to_owned()))
-        };
+        let refuse = |found: String, needed: &str| Err(ModelError::field("vocabulary", found, needed.to_owned()));
         if tokens.len() > MAX_VOCABULARY {
-            return refuse(
-                format!("{} tokens", tokens.len()),
-                &format!("at most {MAX_VOCABULARY}"),
-            );
+            return refuse(format!("{} tokens", tokens.len()), &format!("at most {MAX_VOCABULARY}"));
         }
         if tokens.first().map(String::as_str) != Some(UNKNOWN) {
-            return refuse(
-                format!("first token {:?}", tokens.first()),
-                &format!("{UNKNOWN:?} first"),
-            );
+            return refuse(format!("first token {:?}", tokens.first()), &format!("{UNKNOWN:?} first"));
         }
         if let Some(long) = tokens.iter().find(|token| token.len() > MAX_TOKEN_BYTES) {
-            return refuse(
-                format!("a token of {} bytes", long.len()),
-                &format!("at most {MAX_TOKEN_BYTES} bytes"),
-            );
+            return refuse(format!("a token of {} bytes", long.len()), &format!("at most {MAX_TOKEN_BYTES} bytes"));
         }
         let count = tokens.len();
         let vocabulary = Self::index(tokens);
@@ -137,9 +122,7 @@ mod tests {
 
     #[test]
     fn refuses_lists_that_no_trainer_writes() {
-        let list = |tokens: &[&str]| {
-            Vocabulary::from_tokens(tokens.iter().map(|&t| t.to_owned()).collect())
-        };
+        let list = |tokens: &[&str]| Vocabulary::from_tokens(tokens.iter().map(|&t| t.to_owned()).collect());
         assert!(list(&[UNKNOWN, "a", "b"]).is_ok());
         assert!(list(&[]).is_err());
         assert!(list(&["a", UNKNOWN]).is_err());

@@ -1,0 +1,169 @@
+//! The operations circuits are written in, for encrypted vectors and for the simulator alike.
+
+use num_complex::Complex64;
+
+use crate::error::CkksError;
+use crate::matrix::PreparedMatrix;
+use crate::parameters::CkksParameters;
+
+/// Relative difference up to which two scales count as equal: the noise it hides is far below any encryption's.
+pub const SCALE_TOLERANCE: f64 = 1e-12;
+
+/// Arithmetic on vectors of slots, with levels and scales.
+///
+/// A circuit written against this trait runs encrypted with an [`Evaluator`](crate::Evaluator) and in the clear, with
+/// predicted noise and cost, with a [`Simulator`](crate::Simulator). Levels are aligned by dropping primes; scales are
+/// never changed silently: products multiply them, a rescale divides by the level's primes, sums need equal ones.
+pub trait Arithmetic {
+    /// A vector of slots.
+    type Vector: Clone + Send + Sync;
+
+    /// The parameters.
+    fn parameters(&self) -> &CkksParameters;
+
+    /// The level of a vector.
+    fn level(&self, a: &Self::Vector) -> usize;
+
+    /// The scale of a vector.
+    fn scale(&self, a: &Self::Vector) -> f64;
+
+    /// `a + b`, at the lower of the two levels.
+    ///
+    /// # Errors
+    /// [`CkksError::Scale`] if the scales differ.
+    fn add(&self, a: &Self::Vector, b: &Self::Vector) -> Result<Self::Vector, CkksError>;
+
+    /// `a - b`, at the lower of the two levels.
+    ///
+    /// # Errors
+    /// [`CkksError::Scale`] if the scales differ.
+    fn sub(&self, a: &Self::Vector, b: &Self::Vector) -> Result<Self::Vector, CkksError>;
+
+    /// The product at the lower of the two levels, neither relinearised nor rescaled; scales multiply.
+    ///
+    /// # Errors
+    /// If an operand is such a product itself.
+    fn tensor(&self, a: &Self::Vector, b: &Self::Vector) -> Result<Self::Vector, CkksError>;
+
+    /// Back to two components, then one level down: scale divided by the level's primes.
+    ///
+    /// # Errors
+    /// At level 0, or if the relinearisation key is missing.
+    fn relinearise_rescale(&self, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
+
+    /// Back to two components at the same level and scale.
+    ///
+    /// # Errors
+    /// If the relinearisation key is missing.
+    fn relinearise(&self, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
+
+    /// One level down: scale divided by the level's primes.
+    ///
+    /// # Errors
+    /// At level 0.
+    fn rescale(&self, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
+
+    /// The same values at a lower level.
+    ///
+    /// # Errors
+    /// If the level is below `level` already.
+    fn drop_to(&self, a: &Self::Vector, level: usize) -> Result<Self::Vector, CkksError>;
+
+    /// Rotates the slots to the left.
+    ///
+    /// # Errors
+    /// If the key is missing.
+    fn rotate(&self, a: &Self::Vector, steps: i64) -> Result<Self::Vector, CkksError>;
+
+    /// Conjugates the slots.
+    ///
+    /// # Errors
+    /// In the conjugate-invariant ring, or if the key is missing.
+    fn conjugate(&self, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
+
+    /// Multiplies the slots by `i`, exactly and for free.
+    ///
+    /// # Errors
+    /// In the conjugate-invariant ring.
+    fn mul_imaginary(&self, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
+
+    /// `constant * a` with scale exactly `scale`: multiplies by the integer nearest to `constant * scale / scale(a)`
+    /// and does not rescale. A factor far from zero is what makes it precise.
+    ///
+    /// # Errors
+    /// If the constant is not finite, or complex in the conjugate-invariant ring, or `scale` is out of range.
+    fn mul_constant(&self, a: &Self::Vector, constant: Complex64, scale: f64) -> Result<Self::Vector, CkksError>;
+
+    /// `a + constant` in every slot.
+    ///
+    /// # Errors
+    /// As for [`Arithmetic::mul_constant`].
+    fn add_constant(&self, a: &Self::Vector, constant: Complex64) -> Result<Self::Vector, CkksError>;
+
+    /// Slot-wise product with a plaintext vector encoded at scale `scale`; scales multiply, no rescale.
+    ///
+    /// # Errors
+    /// If the values do not encode.
+    fn mul_values(&self, a: &Self::Vector, values: &[Complex64], scale: f64) -> Result<Self::Vector, CkksError>;
+
+    /// Slot-wise sum with a plaintext vector.
+    ///
+    /// # Errors
+    /// If the values do not encode.
+    fn add_values(&self, a: &Self::Vector, values: &[Complex64]) -> Result<Self::Vector, CkksError>;
+
+    /// One vector per row of the matrix: row `r` is `sum_c M[r][c] inputs[c]`, at the matrix's level and output scale.
+    ///
+    /// # Errors
+    /// If number, scale or level of the inputs is not what the matrix was prepared for.
+    fn matrix(&self, matrix: &PreparedMatrix, inputs: &[&Self::Vector]) -> Result<Vec<Self::Vector>, CkksError>;
+
+    /// `a * b`, relinearised and rescaled.
+    ///
+    /// # Errors
+    /// At level 0, or if the relinearisation key is missing.
+    fn multiply(&self, a: &Self::Vector, b: &Self::Vector) -> Result<Self::Vector, CkksError> {
+        self.relinearise_rescale(&self.tensor(a, b)?)
+    }
+
+    /// Sums `count` (a power of two) slots that are `stride` apart, into every slot, by `log2 count` rotations.
+    ///
+    /// # Errors
+    /// If `count` is no power of two, or a key is missing: rotations by `stride * 2^k`.
+    fn sum_slots(&self, a: &Self::Vector, stride: usize, count: usize) -> Result<Self::Vector, CkksError> {
+        if !count.is_power_of_two() {
+            let needed = "a power of two".into();
+            return Err(CkksError::Shape { operation: "sum slots", found: count, needed });
+        }
+        let mut sum = a.clone();
+        for k in 0..count.trailing_zeros() {
+            sum = self.add(&sum, &self.rotate(&sum, (stride << k) as i64)?)?;
+        }
+        Ok(sum)
+    }
+}
+
+/// Whether two scales are the same.
+pub(crate) fn check_scales(operation: &'static str, needed: f64, found: f64) -> Result<(), CkksError> {
+    if (found / needed - 1.0).abs() < SCALE_TOLERANCE {
+        Ok(())
+    } else {
+        Err(CkksError::Scale { operation, found, needed })
+    }
+}
+
+/// The Gaussian integer nearest to `constant * factor`.
+pub(crate) fn round_constant(
+    operation: &'static str,
+    constant: Complex64,
+    factor: f64,
+    real: bool,
+) -> Result<(i128, i128), CkksError> {
+    let scaled = constant * factor;
+    let fits = |x: f64| x.is_finite() && x.abs() < 2f64.powi(120);
+    if !fits(scaled.re) || !fits(scaled.im) || (real && constant.im != 0.0) {
+        let needed = "a finite number that fits its scale, real in the conjugate-invariant ring";
+        return Err(CkksError::Value { operation, index: 0, found: constant.to_string(), needed });
+    }
+    Ok((scaled.re.round() as i128, scaled.im.round() as i128))
+}

@@ -1,0 +1,219 @@
+//! Vectors into polynomials and back.
+//!
+//! Slot `j` of a polynomial `m` is its value at `zeta^(5^j)`, `zeta = exp(2 pi i / M)`, with `M = 2n` in the standard ring
+//! (`n/2` complex slots; the conjugates are the other roots) and `M = 4n` in the conjugate-invariant one (`n` real slots).
+//! With `c_k = m_k + i m_(k+n/2)`, respectively `c_k = m_k - i m_(n-k)`, and `5^j = 4 f + 1`, the slot is
+//! `sum_k c_k zeta^k exp(2 pi i f k / slots)`: one complex Fourier transform over the slots after a twist.
+
+use std::f64::consts::PI;
+use std::sync::Arc;
+
+use num_complex::Complex64;
+use rustfft::{Fft, FftPlanner};
+use unspoken_ring::{Basis, Poly, RingKind};
+use zeroize::Zeroize;
+
+use crate::error::CkksError;
+use crate::parameters::CkksParameters;
+
+/// An encoded vector: a polynomial in the evaluation domain, with its level and scale.
+#[derive(Clone, Debug)]
+pub struct Plaintext {
+    pub(crate) poly: Poly,
+    pub(crate) level: usize,
+    pub(crate) scale: f64,
+}
+
+impl Plaintext {
+    /// The polynomial.
+    pub fn poly(&self) -> &Poly {
+        &self.poly
+    }
+
+    /// Its level.
+    pub fn level(&self) -> usize {
+        self.level
+    }
+
+    /// Its scale.
+    pub fn scale(&self) -> f64 {
+        self.scale
+    }
+}
+
+/// Encodes and decodes for one parameter set. Cheap to clone.
+#[derive(Clone)]
+pub struct Encoder {
+    parameters: CkksParameters,
+    tables: Arc<Tables>,
+}
+
+struct Tables {
+    forward: Arc<dyn Fft<f64>>,
+    inverse: Arc<dyn Fft<f64>>,
+    /// `zeta^k`.
+    twist: Vec<Complex64>,
+    /// `(5^j - 1) / 4`: where the transform holds slot `j`.
+    position: Vec<usize>,
+}
+
+impl Encoder {
+    /// Makes the tables: `3 * slots` words of 16 bytes.
+    pub fn new(parameters: &CkksParameters) -> Self {
+        let slots = parameters.slots();
+        let order = 4 * slots;
+        let mut planner = FftPlanner::new();
+        let powers = std::iter::successors(Some(1usize), |&g| Some(g * 5 % order));
+        let tables = Tables {
+            forward: planner.plan_fft_forward(slots),
+            inverse: planner.plan_fft_inverse(slots),
+            twist: (0..slots).map(|k| Complex64::cis(2.0 * PI * k as f64 / order as f64)).collect(),
+            position: powers.take(slots).map(|g| (g - 1) / 4).collect(),
+        };
+        Encoder { parameters: parameters.clone(), tables: Arc::new(tables) }
+    }
+
+    /// The parameters it encodes for.
+    pub fn parameters(&self) -> &CkksParameters {
+        &self.parameters
+    }
+
+    /// Encodes complex values into the slots, rounded at `scale`. Fewer values than slots are repeated to fill them
+    /// (sparse packing); their number must divide the number of slots.
+    ///
+    /// # Errors
+    /// If the number of values does not fit, one is not finite (or not real, in the conjugate-invariant ring), or the
+    /// scaled values exceed the modulus of the level.
+    pub fn encode(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Plaintext, CkksError> {
+        const OPERATION: &str = "encode";
+        let slots = self.parameters.slots();
+        if values.is_empty() || !slots.is_multiple_of(values.len()) {
+            let needed = format!("a divisor of the {slots} slots");
+            return Err(CkksError::Shape { operation: OPERATION, found: values.len(), needed });
+        }
+        let real = self.parameters.ring().kind() == RingKind::ConjugateInvariant;
+        let bad = |z: &Complex64| !z.re.is_finite() || !z.im.is_finite() || (real && z.im != 0.0);
+        if let Some(index) = values.iter().position(bad) {
+            let needed = if real { "a finite real number" } else { "a finite complex number" };
+            return Err(CkksError::Value { operation: OPERATION, index, found: values[index].to_string(), needed });
+        }
+        let mut work = vec![Complex64::default(); slots];
+        for (j, &position) in self.tables.position.iter().enumerate() {
+            work[position] = values[j % values.len()];
+        }
+        // The transform of rustfft with exponent -1 undoes the one with +1, up to the factor `slots`.
+        self.tables.forward.process(&mut work);
+        let factor = scale / slots as f64;
+        work.iter_mut().zip(&self.tables.twist).for_each(|(c, t)| *c = *c * t.conj() * factor);
+        let mut coefficients = self.untwist(&work);
+        let plaintext = self.round(OPERATION, &coefficients, level, scale);
+        coefficients.zeroize();
+        work.iter_mut().for_each(|c| (c.re, c.im) = (0.0, 0.0));
+        plaintext
+    }
+
+    /// As [`Encoder::encode`], for real values.
+    ///
+    /// # Errors
+    /// As for [`Encoder::encode`].
+    pub fn encode_real(&self, values: &[f64], level: usize, scale: f64) -> Result<Plaintext, CkksError> {
+        let complex: Vec<Complex64> = values.iter().map(|&x| Complex64::new(x, 0.0)).collect();
+        self.encode(&complex, level, scale)
+    }
+
+    /// Puts real values into the coefficients, rounded at `scale`.
+    ///
+    /// # Errors
+    /// If there are not exactly `n` values, or as for [`Encoder::encode`].
+    pub fn encode_coefficients(&self, values: &[f64], level: usize, scale: f64) -> Result<Plaintext, CkksError> {
+        const OPERATION: &str = "encode coefficients";
+        let degree = self.parameters.ring().degree();
+        if values.len() != degree {
+            let needed = format!("the ring degree, {degree}");
+            return Err(CkksError::Shape { operation: OPERATION, found: values.len(), needed });
+        }
+        if let Some(index) = values.iter().position(|x| !x.is_finite()) {
+            let found = values[index].to_string();
+            return Err(CkksError::Value { operation: OPERATION, index, found, needed: "a finite real number" });
+        }
+        let scaled: Vec<f64> = values.iter().map(|x| x * scale).collect();
+        self.round(OPERATION, &scaled, level, scale)
+    }
+
+    /// The slots of a polynomial in the coefficient domain, divided by `scale`.
+    ///
+    /// # Errors
+    /// If the polynomial is in the evaluation domain.
+    pub fn decode(&self, poly: &Poly, scale: f64) -> Result<Vec<Complex64>, CkksError> {
+        let mut coefficients = self.parameters.ring().to_f64(poly)?;
+        let mut work = self.twisted(&coefficients);
+        coefficients.zeroize();
+        work.iter_mut().zip(&self.tables.twist).for_each(|(c, t)| *c = *c * t / scale);
+        self.tables.inverse.process(&mut work);
+        Ok(self.tables.position.iter().map(|&p| work[p]).collect())
+    }
+
+    /// The coefficients of a polynomial in the coefficient domain, divided by `scale`.
+    ///
+    /// # Errors
+    /// If the polynomial is in the evaluation domain.
+    pub fn decode_coefficients(&self, poly: &Poly, scale: f64) -> Result<Vec<f64>, CkksError> {
+        Ok(self.parameters.ring().to_f64(poly)?.into_iter().map(|c| c / scale).collect())
+    }
+
+    /// Real coefficients to the `c_k` of the module's formula.
+    fn twisted(&self, m: &[f64]) -> Vec<Complex64> {
+        let slots = self.parameters.slots();
+        match self.parameters.ring().kind() {
+            RingKind::Standard => (0..slots).map(|k| Complex64::new(m[k], m[k + slots])).collect(),
+            RingKind::ConjugateInvariant => {
+                (0..slots).map(|k| Complex64::new(m[k], if k == 0 { 0.0 } else { -m[slots - k] })).collect()
+            }
+        }
+    }
+
+    /// The inverse of [`Encoder::twisted`].
+    fn untwist(&self, c: &[Complex64]) -> Vec<f64> {
+        match self.parameters.ring().kind() {
+            RingKind::Standard => c.iter().map(|z| z.re).chain(c.iter().map(|z| z.im)).collect(),
+            // Both c_k and c_(n-k) hold m_k for a vector of real slots: average them.
+            RingKind::ConjugateInvariant => {
+                let n = c.len();
+                (0..n).map(|k| if k == 0 { c[0].re } else { (c[k].re - c[n - k].im) / 2.0 }).collect()
+            }
+        }
+    }
+
+    fn round(
+        &self,
+        operation: &'static str,
+        scaled: &[f64],
+        level: usize,
+        scale: f64,
+    ) -> Result<Plaintext, CkksError> {
+        let ring = self.parameters.ring();
+        let max_level = self.parameters.max_level();
+        if level > max_level {
+            return Err(CkksError::Level { operation, found: max_level, needed: level });
+        }
+        let largest = scaled.iter().fold(0.0f64, |max, x| x.abs().max(max)).max(1.0).log2();
+        let needed = self.parameters.log2_modulus(level);
+        if largest >= (needed - 1.0).min(126.0) {
+            return Err(CkksError::Overflow { operation, found: largest, needed });
+        }
+        let basis = Basis::chain(self.parameters.chain(level));
+        let mut poly = if largest < 62.0 {
+            let mut integers: Vec<i64> = scaled.iter().map(|x| x.round() as i64).collect();
+            let poly = ring.from_i64(&integers, basis);
+            integers.zeroize();
+            poly?
+        } else {
+            let mut integers: Vec<i128> = scaled.iter().map(|x| x.round() as i128).collect();
+            let poly = ring.from_i128(&integers, basis);
+            integers.zeroize();
+            poly?
+        };
+        ring.to_evaluation(&mut poly)?;
+        Ok(Plaintext { poly, level, scale })
+    }
+}

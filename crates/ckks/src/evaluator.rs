@@ -1,0 +1,254 @@
+//! Arithmetic on encrypted vectors.
+
+use num_complex::Complex64;
+use unspoken_ring::{Poly, RingKind};
+use unspoken_rlwe::{self as rlwe, EvaluationKeys, RlweError, galois};
+
+use crate::arithmetic::{Arithmetic, check_scales, round_constant};
+use crate::encoding::Encoder;
+use crate::error::CkksError;
+use crate::matrix::PreparedMatrix;
+use crate::parameters::CkksParameters;
+use crate::vector::Ciphertext;
+
+/// Evaluates circuits on encrypted vectors with a client's switching keys.
+#[derive(Clone, Copy)]
+pub struct Evaluator<'a> {
+    encoder: &'a Encoder,
+    keys: &'a EvaluationKeys,
+}
+
+impl<'a> Evaluator<'a> {
+    /// An evaluator with these keys.
+    pub fn new(encoder: &'a Encoder, keys: &'a EvaluationKeys) -> Self {
+        Evaluator { encoder, keys }
+    }
+
+    /// The keys.
+    pub fn keys(&self) -> &'a EvaluationKeys {
+        self.keys
+    }
+
+    /// The encoder.
+    pub fn encoder(&self) -> &'a Encoder {
+        self.encoder
+    }
+
+    /// Several rotations of one vector, its digits raised once (hoisting).
+    ///
+    /// # Errors
+    /// If a key is missing.
+    pub fn rotate_hoisted(&self, a: &Ciphertext, steps: &[i64]) -> Result<Vec<Ciphertext>, CkksError> {
+        let ring = self.parameters().ring();
+        let hoisted = a.inner.hoist(ring)?;
+        let rotate = |&steps: &i64| {
+            let inner = hoisted.automorphism(ring, galois::rotation(ring, steps), self.keys)?;
+            Ok(Ciphertext { inner, ..*a })
+        };
+        steps.iter().map(rotate).collect()
+    }
+
+    fn require_level(operation: &'static str, a: &Ciphertext, needed: usize) -> Result<(), CkksError> {
+        if a.level >= needed { Ok(()) } else { Err(CkksError::Level { operation, found: a.level, needed }) }
+    }
+
+    /// `a op b` component by component at the lower level; a missing third component counts as zero.
+    fn combine(
+        &self,
+        operation: &'static str,
+        a: &Ciphertext,
+        b: &Ciphertext,
+        negate_b: bool,
+    ) -> Result<Ciphertext, CkksError> {
+        check_scales(operation, a.scale, b.scale)?;
+        let ring = self.parameters().ring();
+        let level = a.level.min(b.level);
+        let a = self.drop_to(a, level)?;
+        let mut components = a.inner.components().to_vec();
+        for (i, other) in b.inner.components().iter().enumerate() {
+            match components.get_mut(i) {
+                Some(component) if negate_b => ring.sub_assign(component, other)?,
+                Some(component) => ring.add_assign(component, other)?,
+                None => {
+                    let mut extra = ring.restricted(other, a.inner.basis())?;
+                    if negate_b {
+                        ring.neg_assign(&mut extra)?;
+                    }
+                    components.push(extra);
+                }
+            }
+        }
+        Ok(Ciphertext { inner: rlwe::Ciphertext::new(components)?, level, scale: a.scale })
+    }
+
+    fn map(&self, a: &Ciphertext, mut change: impl FnMut(&mut Poly) -> Result<(), CkksError>) -> Result<Ciphertext, CkksError> {
+        let mut result = a.clone();
+        result.inner.components_mut().iter_mut().try_for_each(&mut change)?;
+        Ok(result)
+    }
+
+    fn is_real(&self) -> bool {
+        self.parameters().ring().kind() == RingKind::ConjugateInvariant
+    }
+}
+
+impl Arithmetic for Evaluator<'_> {
+    type Vector = Ciphertext;
+
+    fn parameters(&self) -> &CkksParameters {
+        self.encoder.parameters()
+    }
+
+    fn level(&self, a: &Ciphertext) -> usize {
+        a.level
+    }
+
+    fn scale(&self, a: &Ciphertext) -> f64 {
+        a.scale
+    }
+
+    fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        self.combine("add", a, b, false)
+    }
+
+    fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        self.combine("subtract", a, b, true)
+    }
+
+    fn tensor(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        const OPERATION: &str = "multiply";
+        let level = a.level.min(b.level);
+        let ([a0, a1], [b0, b1]) = (a.inner.components(), b.inner.components()) else {
+            let found = a.inner.components().len().max(b.inner.components().len());
+            return Err(RlweError::Components { operation: OPERATION, found, needed: 2 }.into());
+        };
+        let product = self.parameters().ring().tensor([a0, a1], [b0, b1], self.parameters().chain(level))?;
+        Ok(Ciphertext { inner: rlwe::Ciphertext::new(product.into())?, level, scale: a.scale * b.scale })
+    }
+
+    fn relinearise_rescale(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        if a.inner.components().len() == 2 {
+            return self.rescale(a);
+        }
+        Self::require_level("relinearise and rescale", a, 1)?;
+        let parameters = self.parameters();
+        let inner = a.inner.relinearise(parameters.ring(), self.keys, parameters.primes_per_level())?;
+        Ok(Ciphertext { inner, level: a.level - 1, scale: a.scale / parameters.level_modulus(a.level) })
+    }
+
+    fn relinearise(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        if a.inner.components().len() == 2 {
+            return Ok(a.clone());
+        }
+        Ok(Ciphertext { inner: a.inner.relinearise(self.parameters().ring(), self.keys, 0)?, ..*a })
+    }
+
+    fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        Self::require_level("rescale", a, 1)?;
+        let parameters = self.parameters();
+        let inner = a.inner.rescale(parameters.ring(), parameters.primes_per_level())?;
+        Ok(Ciphertext { inner, level: a.level - 1, scale: a.scale / parameters.level_modulus(a.level) })
+    }
+
+    fn drop_to(&self, a: &Ciphertext, level: usize) -> Result<Ciphertext, CkksError> {
+        Self::require_level("drop to a level", a, level)?;
+        if a.level == level {
+            return Ok(a.clone());
+        }
+        let inner = a.inner.restricted(self.parameters().ring(), self.parameters().chain(level))?;
+        Ok(Ciphertext { inner, level, scale: a.scale })
+    }
+
+    fn rotate(&self, a: &Ciphertext, steps: i64) -> Result<Ciphertext, CkksError> {
+        let ring = self.parameters().ring();
+        let inner = a.inner.automorphism(ring, galois::rotation(ring, steps), self.keys)?;
+        Ok(Ciphertext { inner, ..*a })
+    }
+
+    fn conjugate(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        if self.is_real() {
+            return Err(CkksError::RealRing { operation: "conjugate" });
+        }
+        let ring = self.parameters().ring();
+        let inner = a.inner.automorphism(ring, galois::conjugation(ring), self.keys)?;
+        Ok(Ciphertext { inner, ..*a })
+    }
+
+    fn mul_imaginary(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        if self.is_real() {
+            return Err(CkksError::RealRing { operation: "multiply by i" });
+        }
+        self.map(a, |c| Ok(self.parameters().ring().mul_imaginary_assign(c)?))
+    }
+
+    fn mul_constant(&self, a: &Ciphertext, constant: Complex64, scale: f64) -> Result<Ciphertext, CkksError> {
+        let (re, im) = round_constant("multiply by a constant", constant, scale / a.scale, self.is_real())?;
+        let ring = self.parameters().ring();
+        let mut result = self.map(a, |c| {
+            if im == 0 {
+                return Ok(ring.scale_assign(c, re)?);
+            }
+            let mut imaginary = c.clone();
+            ring.mul_imaginary_assign(&mut imaginary)?;
+            ring.scale_assign(&mut imaginary, im)?;
+            ring.scale_assign(c, re)?;
+            Ok(ring.add_assign(c, &imaginary)?)
+        })?;
+        result.scale = scale;
+        Ok(result)
+    }
+
+    fn add_constant(&self, a: &Ciphertext, constant: Complex64) -> Result<Ciphertext, CkksError> {
+        let (re, im) = round_constant("add a constant", constant, a.scale, self.is_real())?;
+        let ring = self.parameters().ring();
+        let mut result = a.clone();
+        if let Some(c0) = result.inner.components_mut().first_mut() {
+            ring.add_constant_assign(c0, re)?;
+            if im != 0 {
+                // c0 + i b = i (c0 / i + b), and 1/i = i^3.
+                for _ in 0..3 {
+                    ring.mul_imaginary_assign(c0)?;
+                }
+                ring.add_constant_assign(c0, im)?;
+                ring.mul_imaginary_assign(c0)?;
+            }
+        }
+        Ok(result)
+    }
+
+    fn mul_values(&self, a: &Ciphertext, values: &[Complex64], scale: f64) -> Result<Ciphertext, CkksError> {
+        let plaintext = self.encoder.encode(values, a.level, scale)?;
+        let mut result = self.map(a, |c| Ok(self.parameters().ring().mul_assign(c, &plaintext.poly)?))?;
+        result.scale = a.scale * scale;
+        Ok(result)
+    }
+
+    fn add_values(&self, a: &Ciphertext, values: &[Complex64]) -> Result<Ciphertext, CkksError> {
+        let plaintext = self.encoder.encode(values, a.level, a.scale)?;
+        let mut result = a.clone();
+        if let Some(c0) = result.inner.components_mut().first_mut() {
+            self.parameters().ring().add_assign(c0, &plaintext.poly)?;
+        }
+        Ok(result)
+    }
+
+    fn matrix(&self, matrix: &PreparedMatrix, inputs: &[&Ciphertext]) -> Result<Vec<Ciphertext>, CkksError> {
+        matrix.check(inputs.iter().map(|a| (a.level, a.scale)))?;
+        let aligned: Vec<Ciphertext> =
+            inputs.iter().map(|a| self.drop_to(a, matrix.level())).collect::<Result<_, _>>()?;
+        let products = (0..2).map(|component| {
+            let polys = aligned.iter().map(|a| match a.inner.components() {
+                pair @ [_, _] => Ok(&pair[component]),
+                more => Err(RlweError::Components { operation: "matrix product", found: more.len(), needed: 2 }),
+            });
+            matrix.multiply(self.parameters(), &polys.collect::<Result<Vec<&Poly>, _>>()?)
+        });
+        let mut products = products.collect::<Result<Vec<_>, CkksError>>()?.into_iter();
+        let (first, second) = (products.next().unwrap_or_default(), products.next().unwrap_or_default());
+        let wrap = |(c0, c1)| {
+            let inner = rlwe::Ciphertext::new(vec![c0, c1])?;
+            Ok(Ciphertext { inner, level: matrix.level(), scale: matrix.output_scale() })
+        };
+        first.into_iter().zip(second).map(wrap).collect()
+    }
+}

@@ -1,0 +1,72 @@
+//! Model directories: two JSON files and two safetensors files, one pair for each
+//! half. Described in `docs/model-format.md`.
+//!
+//! Files are written completely or not at all, weights before the JSON that names
+//! their checksum. Reading trusts nothing: sizes are limited before allocation,
+//! unknown fields and versions are refused, weights must match their checksum and
+//! every value is checked by the type that holds it.
+
+mod client;
+mod files;
+mod server;
+
+use std::path::Path;
+
+use crate::error::ModelError;
+use crate::model::Model;
+use crate::{Encoder, ScoreTables};
+
+/// The version of all four files. A reader takes its own version only.
+const VERSION: u32 = 1;
+
+impl Encoder {
+    /// Writes `client.safetensors` and `client.json` into `directory`, which is
+    /// created when absent.
+    ///
+    /// # Errors
+    /// [`ModelError::Io`].
+    pub fn save(&self, directory: impl AsRef<Path>) -> Result<(), ModelError> {
+        client::save(self, directory.as_ref())
+    }
+
+    /// Reads and checks `client.json` and `client.safetensors`.
+    ///
+    /// # Errors
+    /// Any of [`ModelError`] but [`Halves`](ModelError::Halves).
+    pub fn load(directory: impl AsRef<Path>) -> Result<Self, ModelError> {
+        client::load(directory.as_ref())
+    }
+}
+
+impl ScoreTables {
+    /// Reads and checks `server.json` and `server.safetensors`. Needs no file of
+    /// the client's half.
+    ///
+    /// # Errors
+    /// Any of [`ModelError`] but [`Halves`](ModelError::Halves).
+    pub fn load(directory: impl AsRef<Path>) -> Result<Self, ModelError> {
+        server::load(directory.as_ref()).map(|(tables, _)| tables)
+    }
+}
+
+impl Model {
+    /// Writes both halves into `directory`, which is created when absent. To give
+    /// a client its half, copy the two `client` files and nothing else.
+    ///
+    /// # Errors
+    /// [`ModelError::Io`].
+    pub fn save(&self, directory: impl AsRef<Path>) -> Result<(), ModelError> {
+        server::save(self.tables(), self.training(), directory.as_ref())?;
+        self.encoder().save(directory)
+    }
+
+    /// Reads and checks both halves.
+    ///
+    /// # Errors
+    /// Any of [`ModelError`].
+    pub fn load(directory: impl AsRef<Path>) -> Result<Self, ModelError> {
+        let encoder = client::load(directory.as_ref())?;
+        let (tables, training) = server::load(directory.as_ref())?;
+        Self::join(encoder, tables, training)
+    }
+}

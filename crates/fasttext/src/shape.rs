@@ -1,0 +1,57 @@
+//! The numbers both halves of a model agree on.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ModelError;
+use crate::tokenise::MAX_MAX_TOKENS;
+
+const MAX_SUBTABLES: usize = 16;
+const MAX_COLUMNS: usize = 1 << 12;
+const MIN_CLASSES: usize = 2;
+const MAX_CLASSES: usize = 1 << 10;
+
+/// The numbers both halves of a model agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    /// Compressed subtables, `l` in the paper: 1 to 16.
+    pub subtables: usize,
+    /// Columns of each subtable, `p` in the paper: even, 2 to 4096.
+    pub columns: usize,
+    /// Classes: 2 to 1024.
+    pub classes: usize,
+    /// Tokens (slots) of each message: 1 to 65536.
+    pub max_tokens: usize,
+}
+
+impl Shape {
+    /// Fewest classes a model has.
+    pub(crate) const MIN_CLASSES: usize = MIN_CLASSES;
+    /// Most classes a model has.
+    pub(crate) const MAX_CLASSES: usize = MAX_CLASSES;
+
+    /// # Errors
+    /// [`ModelError::Field`] for the first number outside its range.
+    pub(crate) fn check(&self) -> Result<(), ModelError> {
+        let ranges = [
+            ("subtables", self.subtables, 1, MAX_SUBTABLES),
+            ("columns", self.columns, 2, MAX_COLUMNS),
+            ("classes", self.classes, MIN_CLASSES, MAX_CLASSES),
+            ("max_tokens", self.max_tokens, 1, MAX_MAX_TOKENS),
+        ];
+        for (name, found, least, most) in ranges {
+            if !(least..=most).contains(&found) {
+                return Err(ModelError::field(name, found, format!("{least} to {most}")));
+            }
+        }
+        if !self.columns.is_multiple_of(2) {
+            return Err(ModelError::field("columns", self.columns, "an even number"));
+        }
+        Ok(())
+    }
+
+    /// Entries of all score tables together. No overflow once checked.
+    pub(crate) fn score_entries(&self) -> usize {
+        self.subtables * self.classes * self.columns
+    }
+}

@@ -1,0 +1,123 @@
+//! What a trainer can be told.
+
+use crate::error::TrainError;
+use crate::shape::Shape;
+use crate::tokenise::Tokeniser;
+
+/// How to train. The defaults are the paper's shape (`l = 4`, `p = 256`, `d = 50`,
+/// 128 tokens) and settings that suit a few thousand short messages, which more
+/// epochs or higher rates only overfit.
+///
+/// ```
+/// use unspoken_fasttext::TrainOptions;
+///
+/// let options = TrainOptions { seed: 7, min_count: 3, ..TrainOptions::default() };
+/// assert_eq!(options.subtables, 4);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainOptions {
+    /// Decides the start, the order of the examples and the validation part. The
+    /// same seed, data and options give the same model, bit for bit, on any number
+    /// of threads.
+    pub seed: u64,
+    /// How texts become tokens.
+    pub tokeniser: Tokeniser,
+    /// Tokens seen fewer times in the training part are unknown: 1 or more.
+    pub min_count: usize,
+    /// Most tokens in the vocabulary, the most frequent first: 1 or more. Training
+    /// takes `8 l p` bytes for each: 8 KiB by default.
+    pub max_vocabulary: usize,
+    /// Share of training tokens that are hidden as unknown, anew in each epoch, so
+    /// that the unknown token learns what a new word says: 0 to 0.5.
+    pub unknown_share: f32,
+    /// Subtables `l`: 1 to 16.
+    pub subtables: usize,
+    /// Columns of each subtable `p`: even, 2 to 4096.
+    pub columns: usize,
+    /// Embedding dimension `d`: 1 to 4096.
+    pub dimension: usize,
+    /// Share of the data that [`fit`](crate::fit) sets aside to choose the best
+    /// checkpoint: 0 (keep the last epoch) to 0.5.
+    pub validation_share: f64,
+    /// Examples of a batch: 1 to 65536.
+    pub batch: usize,
+    /// Epochs with relaxed codes: 1 to 10000.
+    pub relaxed_epochs: usize,
+    /// Epochs with hard codes: 1 to 10000.
+    pub hard_epochs: usize,
+    /// AdamW's rate for subtables and classifier: above 0, at most 1.
+    pub rate: f32,
+    /// Adam's rate for the logits of the codes: above 0, at most 10.
+    pub code_rate: f32,
+    /// AdamW's weight decay for subtables and classifier: 0 to 1.
+    pub weight_decay: f32,
+    /// Temperature of the softmax over columns in the last relaxed epoch; it falls
+    /// to this from 1 geometrically: 0.001 to 1.
+    pub final_temperature: f32,
+}
+
+impl Default for TrainOptions {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            tokeniser: Tokeniser::default(),
+            min_count: 1,
+            max_vocabulary: 1 << 18,
+            unknown_share: 0.05,
+            subtables: 4,
+            columns: 256,
+            dimension: 50,
+            validation_share: 0.1,
+            batch: 128,
+            relaxed_epochs: 8,
+            hard_epochs: 5,
+            rate: 0.003,
+            code_rate: 0.03,
+            weight_decay: 0.01,
+            final_temperature: 0.1,
+        }
+    }
+}
+
+impl TrainOptions {
+    /// The shape of a model with this many classes.
+    pub(super) fn shape(&self, classes: usize) -> Shape {
+        Shape { subtables: self.subtables, columns: self.columns, classes, max_tokens: self.tokeniser.max_tokens }
+    }
+
+    /// # Errors
+    /// [`TrainError::Option`] for the first option outside its range, or
+    /// [`TrainError::Model`] for a shape that no model has.
+    pub(super) fn check(&self) -> Result<(), TrainError> {
+        let positive = "1 or more";
+        option("min_count", self.min_count, self.min_count >= 1, positive)?;
+        let most = self.max_vocabulary;
+        option("max_vocabulary", most, most >= 1, positive)?;
+        let share = self.unknown_share;
+        option("unknown_share", share, (0.0..=0.5).contains(&share), "0 to 0.5")?;
+        let d = self.dimension;
+        option("dimension", d, (1..=4096).contains(&d), "1 to 4096")?;
+        let share = self.validation_share;
+        option("validation_share", share, (0.0..=0.5).contains(&share), "0 to 0.5")?;
+        option("batch", self.batch, (1..=65536).contains(&self.batch), "1 to 65536")?;
+        for (name, epochs) in [("relaxed_epochs", self.relaxed_epochs), ("hard_epochs", self.hard_epochs)] {
+            option(name, epochs, (1..=10000).contains(&epochs), "1 to 10000")?;
+        }
+        let rate = self.rate;
+        option("rate", rate, rate > 0.0 && rate <= 1.0, "above 0, at most 1")?;
+        let rate = self.code_rate;
+        option("code_rate", rate, rate > 0.0 && rate <= 10.0, "above 0, at most 10")?;
+        let decay = self.weight_decay;
+        option("weight_decay", decay, (0.0..=1.0).contains(&decay), "0 to 1")?;
+        let last = self.final_temperature;
+        option("final_temperature", last, (0.001..=1.0).contains(&last), "0.001 to 1")?;
+        Ok(self.shape(Shape::MIN_CLASSES).check()?)
+    }
+}
+
+fn option(name: &'static str, found: impl ToString, allowed: bool, needed: &'static str) -> Result<(), TrainError> {
+    if allowed {
+        return Ok(());
+    }
+    Err(TrainError::Option { name, found: found.to_string(), needed })
+}
