@@ -86,30 +86,10 @@ impl Encoder {
     /// scaled values exceed the modulus of the level.
     pub fn encode(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Plaintext, CkksError> {
         const OPERATION: &str = "encode";
-        let slots = self.parameters.slots();
-        if values.is_empty() || !slots.is_multiple_of(values.len()) {
-            let needed = format!("a divisor of the {slots} slots");
-            return Err(CkksError::Shape { operation: OPERATION, found: values.len(), needed });
-        }
-        let real = self.parameters.ring().kind() == RingKind::ConjugateInvariant;
-        let bad = |z: &Complex64| !z.re.is_finite() || !z.im.is_finite() || (real && z.im != 0.0);
-        if let Some(index) = values.iter().position(bad) {
-            let needed = if real { "a finite real number" } else { "a finite complex number" };
-            return Err(CkksError::Value { operation: OPERATION, index, found: values[index].to_string(), needed });
-        }
-        let mut work = vec![Complex64::default(); slots];
-        for (j, &position) in self.tables.position.iter().enumerate() {
-            work[position] = values[j % values.len()];
-        }
-        // The transform of rustfft with exponent -1 undoes the one with +1, up to the factor `slots`.
-        self.tables.forward.process(&mut work);
-        let factor = scale / slots as f64;
-        work.iter_mut().zip(&self.tables.twist).for_each(|(c, t)| *c = *c * t.conj() * factor);
-        let mut coefficients = self.untwist(&work);
-        let plaintext = self.round(OPERATION, &coefficients, level, scale);
+        let mut coefficients = self.coefficients(OPERATION, values, scale)?;
+        let poly = self.round(OPERATION, &coefficients, level, false);
         coefficients.zeroize();
-        work.iter_mut().for_each(|c| (c.re, c.im) = (0.0, 0.0));
-        plaintext
+        Ok(Plaintext { poly: poly?, level, scale })
     }
 
     /// As [`Encoder::encode`], for real values.
@@ -137,7 +117,7 @@ impl Encoder {
             return Err(CkksError::Value { operation: OPERATION, index, found, needed: "a finite real number" });
         }
         let scaled: Vec<f64> = values.iter().map(|x| x * scale).collect();
-        self.round(OPERATION, &scaled, level, scale)
+        Ok(Plaintext { poly: self.round(OPERATION, &scaled, level, false)?, level, scale })
     }
 
     /// The slots of a polynomial in the coefficient domain, divided by `scale`.
@@ -146,11 +126,9 @@ impl Encoder {
     /// If the polynomial is in the evaluation domain.
     pub fn decode(&self, poly: &Poly, scale: f64) -> Result<Vec<Complex64>, CkksError> {
         let mut coefficients = self.parameters.ring().to_f64(poly)?;
-        let mut work = self.twisted(&coefficients);
+        let slots = self.slots_of(&coefficients, scale);
         coefficients.zeroize();
-        work.iter_mut().zip(&self.tables.twist).for_each(|(c, t)| *c = *c * t / scale);
-        self.tables.inverse.process(&mut work);
-        Ok(self.tables.position.iter().map(|&p| work[p]).collect())
+        Ok(slots)
     }
 
     /// The coefficients of a polynomial in the coefficient domain, divided by `scale`.
@@ -159,6 +137,53 @@ impl Encoder {
     /// If the polynomial is in the evaluation domain.
     pub fn decode_coefficients(&self, poly: &Poly, scale: f64) -> Result<Vec<f64>, CkksError> {
         Ok(self.parameters.ring().to_f64(poly)?.into_iter().map(|c| c / scale).collect())
+    }
+
+    /// Encodes as [`Encoder::encode`] does, over the extended basis of the level: for products with switched ciphertexts
+    /// that are not divided by `P` yet.
+    pub(crate) fn encode_extended(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Poly, CkksError> {
+        const OPERATION: &str = "encode over the extended basis";
+        let coefficients = self.coefficients(OPERATION, values, scale)?;
+        self.round(OPERATION, &coefficients, level, true)
+    }
+
+    /// The coefficients of the vector's polynomial times `scale`, not rounded.
+    pub(crate) fn coefficients(
+        &self,
+        operation: &'static str,
+        values: &[Complex64],
+        scale: f64,
+    ) -> Result<Vec<f64>, CkksError> {
+        let slots = self.parameters.slots();
+        if values.is_empty() || !slots.is_multiple_of(values.len()) {
+            let needed = format!("a divisor of the {slots} slots");
+            return Err(CkksError::Shape { operation, found: values.len(), needed });
+        }
+        let real = self.parameters.ring().kind() == RingKind::ConjugateInvariant;
+        let bad = |z: &Complex64| !z.re.is_finite() || !z.im.is_finite() || (real && z.im != 0.0);
+        if let Some(index) = values.iter().position(bad) {
+            let needed = if real { "a finite real number" } else { "a finite complex number" };
+            return Err(CkksError::Value { operation, index, found: values[index].to_string(), needed });
+        }
+        let mut work = vec![Complex64::default(); slots];
+        for (j, &position) in self.tables.position.iter().enumerate() {
+            work[position] = values[j % values.len()];
+        }
+        // The transform of rustfft with exponent -1 undoes the one with +1, up to the factor `slots`.
+        self.tables.forward.process(&mut work);
+        let factor = scale / slots as f64;
+        work.iter_mut().zip(&self.tables.twist).for_each(|(c, t)| *c = *c * t.conj() * factor);
+        let coefficients = self.untwist(&work);
+        work.iter_mut().for_each(|c| (c.re, c.im) = (0.0, 0.0));
+        Ok(coefficients)
+    }
+
+    /// The slots of the polynomial with these coefficients, divided by `scale`.
+    pub(crate) fn slots_of(&self, coefficients: &[f64], scale: f64) -> Vec<Complex64> {
+        let mut work = self.twisted(coefficients);
+        work.iter_mut().zip(&self.tables.twist).for_each(|(c, t)| *c = *c * t / scale);
+        self.tables.inverse.process(&mut work);
+        self.tables.position.iter().map(|&p| work[p]).collect()
     }
 
     /// Real coefficients to the `c_k` of the module's formula.
@@ -184,25 +209,36 @@ impl Encoder {
         }
     }
 
+    /// Whether scaled coefficients fit the modulus of a level.
+    pub(crate) fn check_fits(
+        &self,
+        operation: &'static str,
+        scaled: &[f64],
+        level: usize,
+    ) -> Result<(), CkksError> {
+        let max_level = self.parameters.max_level();
+        if level > max_level {
+            return Err(CkksError::Level { operation, found: max_level, needed: level });
+        }
+        let found = log2_largest(scaled);
+        let needed = self.parameters.log2_modulus(level);
+        if found >= (needed - 1.0).min(126.0) {
+            return Err(CkksError::Overflow { operation, found, needed });
+        }
+        Ok(())
+    }
+
     fn round(
         &self,
         operation: &'static str,
         scaled: &[f64],
         level: usize,
-        scale: f64,
-    ) -> Result<Plaintext, CkksError> {
+        special: bool,
+    ) -> Result<Poly, CkksError> {
+        self.check_fits(operation, scaled, level)?;
         let ring = self.parameters.ring();
-        let max_level = self.parameters.max_level();
-        if level > max_level {
-            return Err(CkksError::Level { operation, found: max_level, needed: level });
-        }
-        let largest = scaled.iter().fold(0.0f64, |max, x| x.abs().max(max)).max(1.0).log2();
-        let needed = self.parameters.log2_modulus(level);
-        if largest >= (needed - 1.0).min(126.0) {
-            return Err(CkksError::Overflow { operation, found: largest, needed });
-        }
-        let basis = Basis::chain(self.parameters.chain(level));
-        let mut poly = if largest < 62.0 {
+        let basis = Basis { chain: self.parameters.chain(level), special };
+        let mut poly = if log2_largest(scaled) < 62.0 {
             let mut integers: Vec<i64> = scaled.iter().map(|x| x.round() as i64).collect();
             let poly = ring.from_i64(&integers, basis);
             integers.zeroize();
@@ -214,6 +250,11 @@ impl Encoder {
             poly?
         };
         ring.to_evaluation(&mut poly)?;
-        Ok(Plaintext { poly, level, scale })
+        Ok(poly)
     }
+}
+
+/// Bits of the largest coefficient, at least 0.
+pub(crate) fn log2_largest(scaled: &[f64]) -> f64 {
+    scaled.iter().fold(1.0f64, |max, x| x.abs().max(max)).log2()
 }

@@ -236,19 +236,22 @@ impl Arithmetic for Evaluator<'_> {
         matrix.check(inputs.iter().map(|a| (a.level, a.scale)))?;
         let aligned: Vec<Ciphertext> =
             inputs.iter().map(|a| self.drop_to(a, matrix.level())).collect::<Result<_, _>>()?;
-        let products = (0..2).map(|component| {
+        // Products that wait to be relinearised have three components; all inputs must have as many.
+        let count = aligned.first().map_or(2, |a| a.inner.components().len());
+        let mut rows: Vec<Vec<Poly>> = matrix.output_scales().iter().map(|_| Vec::with_capacity(count)).collect();
+        for component in 0..count {
             let polys = aligned.iter().map(|a| match a.inner.components() {
-                pair @ [_, _] => Ok(&pair[component]),
-                more => Err(RlweError::Components { operation: "matrix product", found: more.len(), needed: 2 }),
+                same if same.len() == count => Ok(&same[component]),
+                other => {
+                    Err(RlweError::Components { operation: "matrix product", found: other.len(), needed: count })
+                }
             });
-            matrix.multiply(self.parameters(), &polys.collect::<Result<Vec<&Poly>, _>>()?)
-        });
-        let mut products = products.collect::<Result<Vec<_>, CkksError>>()?.into_iter();
-        let (first, second) = (products.next().unwrap_or_default(), products.next().unwrap_or_default());
-        let wrap = |(c0, c1)| {
-            let inner = rlwe::Ciphertext::new(vec![c0, c1])?;
-            Ok(Ciphertext { inner, level: matrix.level(), scale: matrix.output_scale() })
+            let products = matrix.multiply(self.parameters(), &polys.collect::<Result<Vec<&Poly>, _>>()?)?;
+            rows.iter_mut().zip(products).for_each(|(row, product)| row.push(product));
+        }
+        let wrap = |(components, &scale)| {
+            Ok(Ciphertext { inner: rlwe::Ciphertext::new(components)?, level: matrix.level(), scale })
         };
-        first.into_iter().zip(second).map(wrap).collect()
+        rows.into_iter().zip(matrix.output_scales()).map(wrap).collect()
     }
 }

@@ -1,20 +1,26 @@
 #![doc = include_str!("../README.md")]
 
 mod arithmetic;
+mod cost;
 mod encoding;
 mod error;
 mod evaluator;
 mod matrix;
+mod noise;
 mod parameters;
 mod presets;
+mod simulator;
 mod vector;
 
 pub use arithmetic::{Arithmetic, SCALE_TOLERANCE};
+pub use cost::{Cost, CostModel};
 pub use encoding::{Encoder, Plaintext};
 pub use error::CkksError;
 pub use evaluator::Evaluator;
 pub use matrix::PreparedMatrix;
+pub use noise::NoiseModel;
 pub use num_complex::Complex64;
 pub use parameters::{CkksLiteral, CkksParameters};
 pub use presets::{PRESETS, Preset};
+pub use simulator::{ErrorStatistics, Overflow, Simulated, Simulator};
 pub use vector::{Ciphertext, SeededCiphertext};

@@ -6,47 +6,48 @@ use unspoken_ring::{Poly, RingKind, RingMatrix};
 use crate::error::CkksError;
 use crate::parameters::CkksParameters;
 
-/// A complex matrix rounded for inputs of known scales, so that every output has one scale.
+/// A complex matrix rounded for inputs of known scales, so that each output has the scale asked for.
 ///
-/// Column `c` is multiplied by `output_scale / input_scale_c` before rounding: differences between the scales of the
-/// inputs cost nothing. The product is not rescaled.
+/// Entry `(r, c)` is multiplied by `output_scale_r / input_scale_c` before rounding: differences between the scales of
+/// the inputs cost nothing. The product is not rescaled.
 pub struct PreparedMatrix {
-    rows: usize,
     level: usize,
     input_scales: Vec<f64>,
-    output_scale: f64,
-    integers: Vec<(i64, i64)>,
+    output_scales: Vec<f64>,
+    /// Before rounding.
+    entries: Vec<Complex64>,
     packed: RingMatrix,
 }
 
 impl PreparedMatrix {
-    /// Rounds `entry(row, column)` for inputs of the given scales at `level`, one column per scale.
+    /// Rounds `entry(row, column)` for inputs of the given scales at `level`: one column per input scale, one row per
+    /// output scale.
     ///
     /// # Errors
-    /// If an entry is not finite or does not fit 62 bits after scaling, or is complex in the conjugate-invariant ring.
+    /// If an entry is not finite or does not fit 120 bits after scaling, or is complex in the conjugate-invariant ring.
     pub fn new(
         parameters: &CkksParameters,
         level: usize,
         input_scales: &[f64],
-        output_scale: f64,
-        rows: usize,
+        output_scales: &[f64],
         entry: impl Fn(usize, usize) -> Complex64,
     ) -> Result<Self, CkksError> {
         const OPERATION: &str = "prepare a matrix";
-        let columns = input_scales.len();
+        let (rows, columns) = (output_scales.len(), input_scales.len());
         let real = parameters.ring().kind() == RingKind::ConjugateInvariant;
-        let mut integers = Vec::with_capacity(rows * columns);
-        for row in 0..rows {
+        let (mut entries, mut integers) = (Vec::with_capacity(rows * columns), Vec::with_capacity(rows * columns));
+        for (row, output_scale) in output_scales.iter().enumerate() {
             for (column, scale) in input_scales.iter().enumerate() {
                 let value = entry(row, column);
                 let scaled = value * (output_scale / scale);
-                let fits = |x: f64| x.is_finite() && x.abs() < 2f64.powi(62);
+                let fits = |x: f64| x.is_finite() && x.abs() < 2f64.powi(120);
                 if !fits(scaled.re) || !fits(scaled.im) || (real && value.im != 0.0) {
                     let index = row * columns + column;
-                    let needed = "a finite number below 2^62 after scaling, real in the conjugate-invariant ring";
+                    let needed = "a finite number below 2^120 after scaling, real in the conjugate-invariant ring";
                     return Err(CkksError::Value { operation: OPERATION, index, found: value.to_string(), needed });
                 }
-                integers.push((scaled.re.round() as i64, scaled.im.round() as i64));
+                entries.push(value);
+                integers.push((scaled.re.round() as i128, scaled.im.round() as i128));
             }
         }
         let (ring, chain) = (parameters.ring(), parameters.chain(level));
@@ -56,12 +57,13 @@ impl PreparedMatrix {
         } else {
             ring.complex_matrix(chain, rows, columns, at)?
         };
-        Ok(PreparedMatrix { rows, level, input_scales: input_scales.to_vec(), output_scale, integers, packed })
+        let (input_scales, output_scales) = (input_scales.to_vec(), output_scales.to_vec());
+        Ok(PreparedMatrix { level, input_scales, output_scales, entries, packed })
     }
 
     /// Rows and columns.
     pub fn shape(&self) -> (usize, usize) {
-        (self.rows, self.input_scales.len())
+        (self.output_scales.len(), self.input_scales.len())
     }
 
     /// The level of its outputs; inputs may be at a higher one.
@@ -69,20 +71,26 @@ impl PreparedMatrix {
         self.level
     }
 
-    /// The scale of its outputs.
-    pub fn output_scale(&self) -> f64 {
-        self.output_scale
+    /// The scales of its outputs.
+    pub fn output_scales(&self) -> &[f64] {
+        &self.output_scales
     }
 
     /// Bytes it takes in memory.
     pub fn bytes(&self) -> usize {
-        self.packed.bytes() + self.integers.len() * size_of::<(i64, i64)>()
+        self.packed.bytes() + self.entries.len() * size_of::<Complex64>()
+    }
+
+    /// The entry before rounding.
+    pub(crate) fn entry(&self, row: usize, column: usize) -> Complex64 {
+        self.entries[row * self.input_scales.len() + column]
     }
 
     /// The rounded entry, as what it multiplies values by.
     pub(crate) fn factor(&self, row: usize, column: usize) -> Complex64 {
-        let (re, im) = self.integers[row * self.input_scales.len() + column];
-        Complex64::new(re as f64, im as f64) * (self.input_scales[column] / self.output_scale)
+        let factor = self.output_scales[row] / self.input_scales[column];
+        let scaled = self.entry(row, column) * factor;
+        Complex64::new(scaled.re.round(), scaled.im.round()) / factor
     }
 
     /// Checks the inputs of a product.

@@ -1,1 +1,12 @@
-//! Private embedding lookup: encrypted indices in, encrypted table columns out.
+#![doc = include_str!("../README.md")]
+
+mod error;
+mod lookup;
+mod plan;
+mod powers;
+mod table;
+
+pub use error::LookupError;
+pub use lookup::{Generated, Lookup, indicator};
+pub use plan::{OutputForm, Plan, QueryForm};
+pub use table::{Expansion, Table, alpha};

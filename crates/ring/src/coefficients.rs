@@ -17,6 +17,14 @@ impl Ring {
     ///
     /// # Errors
     /// If there are not exactly `n` of them.
+    pub fn from_i64(&self, coefficients: &[i64], basis: Basis) -> Result<Poly, RingError> {
+        self.embed(coefficients, basis, |modulus, &c| modulus.from_i64(c))
+    }
+
+    /// The polynomial with the given signed coefficients, in the coefficient domain.
+    ///
+    /// # Errors
+    /// If there are not exactly `n` of them.
     pub fn from_i128(&self, coefficients: &[i128], basis: Basis) -> Result<Poly, RingError> {
         self.embed(coefficients, basis, |modulus, &c| modulus.from_i128(c))
     }

@@ -57,11 +57,11 @@ impl Ring {
         chain: usize,
         rows: usize,
         columns: usize,
-        entry: impl Fn(usize, usize) -> i64 + Sync,
+        entry: impl Fn(usize, usize) -> i128 + Sync,
     ) -> RingMatrix {
         let pack = |prime| {
             let modulus = self.modulus(prime);
-            PrimeMatrix::Real(PackedMatrix::new(rows, columns, |r, c| modulus.from_i64(entry(r, c))))
+            PrimeMatrix::Real(PackedMatrix::new(rows, columns, |r, c| modulus.from_i128(entry(r, c))))
         };
         RingMatrix { rows, columns, primes: (0..chain.min(self.chain().len())).into_par_iter().map(pack).collect() }
     }
@@ -75,7 +75,7 @@ impl Ring {
         chain: usize,
         rows: usize,
         columns: usize,
-        entry: impl Fn(usize, usize) -> (i64, i64) + Sync,
+        entry: impl Fn(usize, usize) -> (i128, i128) + Sync,
     ) -> Result<RingMatrix, RingError> {
         if self.kind() != RingKind::Standard {
             return Err(RingError::Galois { found: self.degree() as u64 / 2 });
@@ -85,7 +85,7 @@ impl Ring {
             PrimeMatrix::Complex([imaginary, modulus.neg(imaginary)].map(|i| {
                 PackedMatrix::new(rows, columns, |r, c| {
                     let (re, im) = entry(r, c);
-                    modulus.add(modulus.from_i64(re), modulus.mul(i, modulus.from_i64(im)))
+                    modulus.add(modulus.from_i128(re), modulus.mul(i, modulus.from_i128(im)))
                 })
             }))
         };

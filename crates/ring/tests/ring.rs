@@ -208,7 +208,7 @@ fn matrix_products_match_the_definition() {
                     poly
                 })
                 .collect();
-            let entry = |r: usize, c: usize| (r as i64 * 37 - c as i64 * 101, c as i64 * 13 - r as i64 * 7);
+            let entry = |r: usize, c: usize| (r as i128 * 37 - c as i128 * 101, c as i128 * 13 - r as i128 * 7);
             let refs: Vec<&Poly> = polys.iter().collect();
             let matrix = ring.real_matrix(2, rows, columns, |r, c| entry(r, c).0);
             let results = ring.matrix_product(&matrix, &refs).unwrap();

@@ -59,9 +59,6 @@ impl PackedMatrix {
 /// Methods are called once per limb or per group of limbs, so dynamic dispatch costs nothing.
 /// Slices given together have equal lengths, a power of two of at least 512; callers guarantee it.
 pub(crate) trait Kernels: Send + Sync {
-    /// The name under which the backend can be asked for.
-    fn name(&self) -> &'static str;
-
     /// Lanes of 32 bits for which [`NttTable`] should lay out its last stages; 1 for none.
     fn lanes(&self) -> usize;
 

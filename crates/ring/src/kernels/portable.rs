@@ -9,10 +9,6 @@ use crate::ntt::NttTable;
 pub(crate) struct Portable;
 
 impl Kernels for Portable {
-    fn name(&self) -> &'static str {
-        "portable"
-    }
-
     fn lanes(&self) -> usize {
         1
     }
@@ -185,9 +181,8 @@ fn inverse(table: &NttTable, limb: &mut [u32], scale: Shoup) {
     limb.iter_mut().for_each(|x| *x = modulus.mul_shoup(*x, scale));
 }
 
-/// `c_i = a_i - I a_(n-i)` for `0 < i < n`. Inlined so that the vector backends compile it for their instructions.
-#[inline(always)]
-pub(super) fn fold(modulus: &Modulus, imaginary: Shoup, limb: &mut [u32]) {
+/// `c_i = a_i - I a_(n-i)` for `0 < i < n`.
+fn fold(modulus: &Modulus, imaginary: Shoup, limb: &mut [u32]) {
     let (low, high) = limb.split_at_mut(limb.len() / 2);
     if let Some(middle) = high.first_mut() {
         *middle = modulus.sub(*middle, modulus.mul_shoup(*middle, imaginary));
@@ -199,9 +194,8 @@ pub(super) fn fold(modulus: &Modulus, imaginary: Shoup, limb: &mut [u32]) {
     }
 }
 
-/// `a_i = (c_i + I c_(n-i)) / 2` for `0 < i < n`. Inlined like [`fold`].
-#[inline(always)]
-pub(super) fn unfold(modulus: &Modulus, imaginary: Shoup, limb: &mut [u32]) {
+/// `a_i = (c_i + I c_(n-i)) / 2` for `0 < i < n`.
+fn unfold(modulus: &Modulus, imaginary: Shoup, limb: &mut [u32]) {
     let half = modulus.shoup(modulus.q.div_ceil(2));
     let half_imaginary = modulus.shoup(modulus.mul(half.value, imaginary.value));
     let combine = |x, y| modulus.add(modulus.mul_shoup(x, half), modulus.mul_shoup(y, half_imaginary));

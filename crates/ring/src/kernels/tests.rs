@@ -79,7 +79,7 @@ fn transforms_agree_at_every_degree() {
             };
             let scaled = back(&Portable, &reference, scale);
             for kernels in vector_kernels() {
-                let at = format!("{} {degree} {kind:?} {}", kernels.name(), modulus.q);
+                let at = format!("{} {degree} {kind:?} {}", kernels.lanes(), modulus.q);
                 let table = NttTable::new(modulus, degree, kind, kernels.lanes());
                 assert!(transform(kernels, &table) == values, "forward {at}");
                 assert!(back(kernels, &table, scale) == scaled, "inverse {at}");
@@ -107,7 +107,7 @@ fn inverse_transform_takes_extreme_values() {
                         let table = NttTable::new(modulus, degree, kind, kernels.lanes());
                         let mut limb = limb.clone();
                         kernels.ntt_inverse(&table, &mut limb, scale);
-                        assert!(limb == expected, "{} {degree} {kind:?} {}", kernels.name(), modulus.q);
+                        assert!(limb == expected, "{} {degree} {kind:?} {}", kernels.lanes(), modulus.q);
                     }
                 }
             }
@@ -173,7 +173,7 @@ fn product_of_values_is_negacyclic_product() {
         kernels.mul_assign(&modulus, &mut a, &b);
         // The Montgomery product lacks a factor R.
         kernels.ntt_inverse(&table, &mut a, modulus.shoup(modulus.mul(table.degree_inverse, modulus.r)));
-        assert_eq!(a, expected, "{}", kernels.name());
+        assert_eq!(a, expected, "{}", kernels.lanes());
     }
 }
 
@@ -193,9 +193,9 @@ fn fold_and_unfold_are_inverse_and_agree() {
             for kernels in vector_kernels() {
                 let mut other = limb.clone();
                 kernels.fold(&modulus, imaginary, &mut other);
-                assert!(other == folded, "fold {}", kernels.name());
+                assert!(other == folded, "fold {}", kernels.lanes());
                 kernels.unfold(&modulus, imaginary, &mut other);
-                assert!(other == limb, "unfold {}", kernels.name());
+                assert!(other == limb, "unfold {}", kernels.lanes());
             }
         }
     }
@@ -226,7 +226,7 @@ fn pointwise_kernels_agree() {
                     };
                     let expected = run(&Portable);
                     assert!(expected.iter().all(|&x| x < modulus.q), "{name}");
-                    vector_kernels().for_each(|k| assert!(run(k) == expected, "{} {name}", k.name()));
+                    vector_kernels().for_each(|k| assert!(run(k) == expected, "{} {name}", k.lanes()));
                 }
             }
         }
@@ -245,7 +245,7 @@ fn tensors_agree() {
                 out
             };
             let expected = run(&Portable);
-            vector_kernels().for_each(|k| assert!(run(k) == expected, "{}", k.name()));
+            vector_kernels().for_each(|k| assert!(run(k) == expected, "{}", k.lanes()));
         }
     }
 }
@@ -266,7 +266,7 @@ fn permutations_agree() {
                 target
             };
             let expected = run(&Portable);
-            vector_kernels().for_each(|k| assert!(run(k) == expected, "{} {galois}", k.name()));
+            vector_kernels().for_each(|k| assert!(run(k) == expected, "{} {galois}", k.lanes()));
         }
     }
 }
@@ -302,7 +302,7 @@ fn conversions_agree() {
                 outputs
             };
             let expected = run(&Portable);
-            vector_kernels().for_each(|k| assert!(run(k) == expected, "{} {count} {}", k.name(), targets.len()));
+            vector_kernels().for_each(|k| assert!(run(k) == expected, "{} {count} {}", k.lanes(), targets.len()));
         }
     }
 }
@@ -322,7 +322,7 @@ fn quotients_agree() {
                     out
                 };
                 let expected = run(&Portable);
-                vector_kernels().for_each(|k| assert!(run(k) == expected, "{} {count} {shift}", k.name()));
+                vector_kernels().for_each(|k| assert!(run(k) == expected, "{} {count} {shift}", k.lanes()));
             }
         }
     }
@@ -344,7 +344,7 @@ fn inner_products_agree() {
                     out
                 };
                 let expected = run(&Portable);
-                vector_kernels().for_each(|k| assert!(run(k) == expected, "{} {count}", k.name()));
+                vector_kernels().for_each(|k| assert!(run(k) == expected, "{} {count}", k.lanes()));
             }
         }
     }
@@ -368,7 +368,7 @@ fn matrix_products_agree() {
                 };
                 let expected = run(&Portable);
                 assert!(expected.iter().flatten().all(|&x| x < q));
-                vector_kernels().for_each(|k| assert!(run(k) == expected, "{} {rows} {columns}", k.name()));
+                vector_kernels().for_each(|k| assert!(run(k) == expected, "{} {rows} {columns}", k.lanes()));
             }
         }
     }
@@ -379,7 +379,7 @@ fn matrix_products_agree() {
 #[ignore = "prints timings"]
 fn timings() {
     for kernels in Backend::ALL.into_iter().filter_map(Backend::kernels) {
-        println!("{}", kernels.name());
+        println!("{} lanes", kernels.lanes());
         (11..=17).for_each(|bits| time_transforms(kernels, 1 << bits));
         time_sums(kernels, 1 << 16);
         time_matrix(kernels, 1 << 16);
@@ -414,16 +414,23 @@ fn time_transforms(kernels: &dyn Kernels, degree: usize) {
     let runs = (1 << 23) / degree;
     let (mut words, stride) = aligned(5, degree, modulus.q, &mut random);
     let mut limbs: Vec<_> = words.chunks_exact_mut(stride).take(5).map(|limb| &mut limb[..degree]).collect();
-    println!("  forward 2^{:<2} {}", degree.ilog2(), microseconds(runs, || kernels.ntt_forward(&table, &mut limbs[..1])));
+    println!(
+        "  forward 2^{:<2} {}",
+        degree.ilog2(),
+        microseconds(runs, || kernels.ntt_forward(&table, &mut limbs[..1]))
+    );
     println!("     five      {}", microseconds(runs / 4, || kernels.ntt_forward(&table, &mut limbs)));
     println!("  inverse      {}", microseconds(runs, || kernels.ntt_inverse(&table, limbs[0], scale)));
     let [source, target, ..] = &mut limbs[..] else { unreachable!() };
     println!("     from      {}", microseconds(runs, || kernels.ntt_inverse_from(&table, source, target, scale)));
     let imaginary = modulus.shoup(table.imaginary);
-    println!("  fold, unfold {}", microseconds(runs, || {
-        kernels.fold(&modulus, imaginary, limbs[0]);
-        kernels.unfold(&modulus, imaginary, limbs[0]);
-    }));
+    println!(
+        "  fold, unfold {}",
+        microseconds(runs, || {
+            kernels.fold(&modulus, imaginary, limbs[0]);
+            kernels.unfold(&modulus, imaginary, limbs[0]);
+        })
+    );
 }
 
 fn time_sums(kernels: &dyn Kernels, degree: usize) {
@@ -438,24 +445,39 @@ fn time_sums(kernels: &dyn Kernels, degree: usize) {
     let targets: Vec<_> = moduli.iter().map(target).collect();
     println!("  convert 10 to 4      {}", microseconds(60, || kernels.convert(&limbs, &targets, &mut outputs)));
     let reciprocals = moduli[0].q >> 1;
-    println!("  quotient of 10       {}", microseconds(60, || {
-        kernels.quotient(&limbs, &[reciprocals; 10], 60, outputs[0]);
-    }));
+    println!(
+        "  quotient of 10       {}",
+        microseconds(60, || {
+            kernels.quotient(&limbs, &[reciprocals; 10], 60, outputs[0]);
+        })
+    );
     let (key, _) = aligned(10, degree, moduli[3].q, &mut random);
     let key: Vec<_> = key.chunks_exact(2 * degree).take(5).collect();
     let [out0, out1, out2, ..] = &mut outputs[..] else { unreachable!() };
-    println!("  inner product of 5   {}", microseconds(60, || {
-        kernels.inner_product(&moduli[0], &limbs[..5], &key, [out0, out1]);
-    }));
-    println!("  tensor               {}", microseconds(60, || {
-        kernels.tensor(&moduli[0], [limbs[0], limbs[1]], [limbs[2], limbs[3]], [out0, out1, out2]);
-    }));
-    println!("  multiply and add     {}", microseconds(60, || {
-        kernels.mul_add_assign(&moduli[0], out0, limbs[0], limbs[1]);
-    }));
-    println!("  subtract and scale   {}", microseconds(60, || {
-        kernels.sub_scale_assign(&moduli[0], out0, limbs[0], moduli[0].shoup(3));
-    }));
+    println!(
+        "  inner product of 5   {}",
+        microseconds(60, || {
+            kernels.inner_product(&moduli[0], &limbs[..5], &key, [out0, out1]);
+        })
+    );
+    println!(
+        "  tensor               {}",
+        microseconds(60, || {
+            kernels.tensor(&moduli[0], [limbs[0], limbs[1]], [limbs[2], limbs[3]], [out0, out1, out2]);
+        })
+    );
+    println!(
+        "  multiply and add     {}",
+        microseconds(60, || {
+            kernels.mul_add_assign(&moduli[0], out0, limbs[0], limbs[1]);
+        })
+    );
+    println!(
+        "  subtract and scale   {}",
+        microseconds(60, || {
+            kernels.sub_scale_assign(&moduli[0], out0, limbs[0], moduli[0].shoup(3));
+        })
+    );
     let permutation = Permutation::new(degree, RingKind::Standard, 5);
     println!("  permute              {}", microseconds(60, || kernels.permute(&permutation, limbs[0], out0)));
 }

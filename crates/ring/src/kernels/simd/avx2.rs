@@ -25,6 +25,7 @@ macro_rules! operation {
 
 impl Vector for Register {
     const LANES: usize = LANES;
+    const MAX_RADIX: usize = 8;
     type Square = [Self; LANES];
 
     #[inline(always)]
@@ -57,6 +58,7 @@ impl Vector for Register {
     operation!(mul_low(self, other) = _mm256_mullo_epi32(self.0, other.0));
     operation!(mul_even(self, other) = _mm256_mul_epu32(self.0, other.0));
     operation!(odd(self) = _mm256_shuffle_epi32::<0b11_11_01_01>(self.0));
+    operation!(reverse(self) = _mm256_permutevar8x32_epi32(self.0, _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0)));
     operation!(add64(self, other) = _mm256_add_epi64(self.0, other.0));
     operation!(
         fold64(self, multiple) = {

@@ -30,6 +30,7 @@ macro_rules! operation {
 
 impl Vector for Register {
     const LANES: usize = LANES;
+    const MAX_RADIX: usize = 8;
     type Square = [Self; LANES];
 
     #[inline(always)]
@@ -62,6 +63,12 @@ impl Vector for Register {
     operation!(mul_low(self, other) = _mm512_mullo_epi32(self.0, other.0));
     operation!(mul_even(self, other) = _mm512_mul_epu32(self.0, other.0));
     operation!(odd(self) = _mm512_shuffle_epi32::<0b11_11_01_01>(self.0));
+    operation!(
+        reverse(self) = {
+            let last_to_first = _mm512_setr_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+            _mm512_permutexvar_epi32(last_to_first, self.0)
+        }
+    );
     operation!(add64(self, other) = _mm512_add_epi64(self.0, other.0));
     // The difference wraps to a large number where `self` is below `multiple`. Where `self` is between `multiple`
     // and 2^63 the smaller number is right as well: congruent, and smaller.

@@ -7,6 +7,9 @@ use crate::modular::Modulus;
 /// Residues of each input that are packed together: a cache line.
 const STRIP: usize = 16;
 
+/// Products of two residues below `2^30` that a sum of `2^63 + 2^31` can take: `8 (2^30 - 2)^2 < 2^63 - 2^31`.
+const TERMS: usize = 8;
+
 /// `output_r = sum_c matrix[r][c] * input_c`.
 ///
 /// # Safety
@@ -54,8 +57,6 @@ struct Reduction<V> {
     zero: V,
     /// A multiple of `q` just below `2^63`.
     multiple: V,
-    /// Products of residues whose sum is below `2^63 - 2^31`.
-    terms: usize,
     /// `R mod q`, which undoes the factor of Montgomery reduction.
     radix: Factor<V>,
 }
@@ -66,14 +67,12 @@ impl<V: Vector> Reduction<V> {
     #[inline(always)]
     unsafe fn new(modulus: &Modulus) -> Self {
         let q = u64::from(modulus.q);
-        let terms = ((1 << 63) - (1 << 31)) / (q - 1).pow(2);
         // SAFETY: the caller vouches for the instruction set.
         unsafe {
             Reduction {
                 prime: Prime::new(modulus),
                 zero: V::splat(0),
                 multiple: V::splat64((1 << 63) / q * q),
-                terms: terms.min(1 << 20) as usize,
                 radix: Factor::splat(modulus.shoup(modulus.r)),
             }
         }
@@ -86,26 +85,48 @@ impl<V: Vector> Reduction<V> {
     #[inline(always)]
     unsafe fn tile_product(&self, tile: &[u32], packed: &[u32], offset: usize) -> [V; MATRIX_TILE] {
         let mut sums = [Wide { even: self.zero, odd: self.zero }; MATRIX_TILE];
-        let chunks = tile.chunks(self.terms * MATRIX_TILE).zip(packed.chunks(self.terms * STRIP));
-        for (tile, packed) in chunks {
-            for (entries, strip) in tile.chunks_exact(MATRIX_TILE).zip(packed.chunks_exact(STRIP)) {
-                // SAFETY: the caller vouches for the offset, `self` for the instruction set.
-                let input = unsafe { V::load(strip, offset) };
-                let odd = input.odd();
-                for r in 0..MATRIX_TILE {
-                    // SAFETY: `self` holds values of `V`.
-                    let entry = unsafe { V::splat(entries[r]) };
-                    sums[r] = sums[r].add_multiple(input, odd, entry);
-                }
+        let (tiles, strips) = (tile.chunks_exact(TERMS * MATRIX_TILE), packed.chunks_exact(TERMS * STRIP));
+        let (last_tile, last_strip) = (tiles.remainder(), strips.remainder());
+        for (tile, strip) in tiles.zip(strips) {
+            for k in 0..TERMS {
+                // SAFETY: the caller vouches for the offset.
+                unsafe { accumulate(&mut sums, &tile[k * MATRIX_TILE..], &strip[k * STRIP..], offset) };
             }
-            for sum in &mut sums {
-                *sum = Wide { even: sum.even.fold64(self.multiple), odd: sum.odd.fold64(self.multiple) };
-            }
+            self.fold(&mut sums);
         }
+        for (tile, strip) in last_tile.chunks_exact(MATRIX_TILE).zip(last_strip.chunks_exact(STRIP)) {
+            // SAFETY: the caller vouches for the offset.
+            unsafe { accumulate(&mut sums, tile, strip, offset) };
+        }
+        self.fold(&mut sums);
         let mut results = [self.zero; MATRIX_TILE];
         for r in 0..MATRIX_TILE {
             results[r] = self.prime.mul(self.prime.montgomery_lazy(sums[r]), self.radix);
         }
         results
+    }
+
+    /// Brings sums below `2^63 + 2^31`, from where they can take [`TERMS`] more products.
+    #[inline(always)]
+    fn fold(&self, sums: &mut [Wide<V>; MATRIX_TILE]) {
+        for sum in sums {
+            *sum = Wide { even: sum.even.fold64(self.multiple), odd: sum.odd.fold64(self.multiple) };
+        }
+    }
+}
+
+/// Adds the products of one input with the entries of its column.
+///
+/// # Safety
+/// `tile` has at least [`MATRIX_TILE`] entries, `strip` at least [`STRIP`] words, and `offset + LANES <= STRIP`.
+#[inline(always)]
+unsafe fn accumulate<V: Vector>(sums: &mut [Wide<V>; MATRIX_TILE], tile: &[u32], strip: &[u32], offset: usize) {
+    // SAFETY: the caller vouches for the lengths and the offset, `sums` for the instruction set.
+    let input = unsafe { V::load(strip, offset) };
+    let odd = input.odd();
+    for (sum, &entry) in sums.iter_mut().zip(&tile[..MATRIX_TILE]) {
+        // SAFETY: `sums` holds values of `V`.
+        let entry = unsafe { V::splat(entry) };
+        *sum = sum.add_multiple(input, odd, entry);
     }
 }

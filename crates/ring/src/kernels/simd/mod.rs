@@ -58,10 +58,6 @@ macro_rules! methods {
 macro_rules! kernels {
     ($backend:ident, $module:ident, $features:literal) => {
         impl Kernels for $backend {
-            fn name(&self) -> &'static str {
-                stringify!($module)
-            }
-
             fn lanes(&self) -> usize {
                 <$module::Register as vector::Vector>::LANES
             }

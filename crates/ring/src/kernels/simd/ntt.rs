@@ -135,30 +135,37 @@ impl Strip {
     }
 }
 
-/// Of `rows` rows of a block, how many one pass combines.
-fn radix(rows: usize) -> usize {
-    match rows {
-        2 => 2,
-        4 | 16 => 4,
-        _ => 8,
-    }
+/// Of `rows` rows of a block, how many the pass over the shortest distances combines. Passes are as few as can be,
+/// of about equal radix, the larger ones over the shorter distances: there are more blocks there to set up.
+fn radix<V: Vector>(rows: usize) -> usize {
+    let stages = rows.ilog2();
+    let passes = stages.div_ceil(V::MAX_RADIX.ilog2());
+    1 << stages.div_ceil(passes)
+}
+
+/// The same for the pass over the longest distances.
+fn first_radix<V: Vector>(rows: usize) -> usize {
+    let stages = rows.ilog2();
+    let passes = stages.div_ceil(V::MAX_RADIX.ilog2());
+    1 << (stages / passes)
 }
 
 /// All forward stages down the rows of a block with root number `root`. The first pass reads `strip` and the last
 /// writes it; between them the data is in `work`, which may be `strip`.
 ///
 /// # Safety
-/// See [`Strip`]; and `roots` is longer than the largest root number, `root * rows - 1`.
+/// See [`Strip`]; and `roots` is at least `(root + 1) * rows / 2` long.
 #[inline(always)]
 unsafe fn forward_stages<V: Vector>(prime: &Prime<V>, roots: &[Shoup], root: usize, strip: Strip, work: Strip) {
     let mut blocks = 1;
     while blocks < strip.rows {
-        let radix = radix(strip.rows / blocks);
+        let radix = first_radix::<V>(strip.rows / blocks);
         let from = if blocks == 1 { strip } else { work };
         let to = if blocks * radix == strip.rows { strip } else { work };
         // SAFETY: the caller vouches for the strips and roots.
         unsafe {
             match radix {
+                16 => pass::<V, 16>(prime, Forward, roots, root * blocks, blocks, from, to),
                 8 => pass::<V, 8>(prime, Forward, roots, root * blocks, blocks, from, to),
                 4 => pass::<V, 4>(prime, Forward, roots, root * blocks, blocks, from, to),
                 _ => pass::<V, 2>(prime, Forward, roots, root * blocks, blocks, from, to),
@@ -184,16 +191,18 @@ unsafe fn inverse_stages<V: Vector>(
 ) {
     let mut blocks = strip.rows;
     while blocks > 1 {
-        let radix = radix(blocks);
+        let radix = radix::<V>(blocks);
         let from = if blocks == strip.rows { strip } else { work };
         blocks /= radix;
         let to = if blocks == 1 { strip } else { work };
         // SAFETY: the caller vouches for the strips and roots.
         unsafe {
             match (radix, last.filter(|_| blocks == 1)) {
+                (16, None) => pass::<V, 16>(prime, Inverse, roots, root * blocks, blocks, from, to),
                 (8, None) => pass::<V, 8>(prime, Inverse, roots, root * blocks, blocks, from, to),
                 (4, None) => pass::<V, 4>(prime, Inverse, roots, root * blocks, blocks, from, to),
                 (_, None) => pass::<V, 2>(prime, Inverse, roots, root * blocks, blocks, from, to),
+                (16, Some(last)) => pass::<V, 16>(prime, last, roots, root, 1, from, to),
                 (8, Some(last)) => pass::<V, 8>(prime, last, roots, root, 1, from, to),
                 (4, Some(last)) => pass::<V, 4>(prime, last, roots, root, 1, from, to),
                 (_, Some(last)) => pass::<V, 2>(prime, last, roots, root, 1, from, to),
@@ -205,8 +214,8 @@ unsafe fn inverse_stages<V: Vector>(
 /// `log2 K` stages on each of `blocks` blocks, whose root numbers start at `root`.
 ///
 /// # Safety
-/// See [`Strip`]; both strips have the same shape; `blocks * K` divides the rows; `roots` is longer than
-/// `(root + blocks) * K / 2`.
+/// See [`Strip`]; both strips have the same shape; `blocks * K` divides the rows; `roots` is at least
+/// `(root + blocks) * K / 2` long.
 #[inline(always)]
 unsafe fn pass<V: Vector, const K: usize>(
     prime: &Prime<V>,
@@ -219,7 +228,8 @@ unsafe fn pass<V: Vector, const K: usize>(
 ) {
     let distance = from.rows / (blocks * K);
     for block in 0..blocks {
-        let roots = Uniform { roots, root: root + block };
+        // SAFETY: the caller vouches for the length.
+        let roots = unsafe { Uniform::new::<K>(roots, root + block) };
         for row in block * K * distance..(block * K + 1) * distance {
             for column in (0..from.width).step_by(V::LANES) {
                 let mut x = [prime.q; K];
@@ -306,19 +316,31 @@ trait Roots<V>: Copy {
     fn root(self, stage: u32, part: usize) -> Factor<V>;
 }
 
-/// Roots that all lanes share: those below number `root`.
+/// Roots that all lanes share: number `root` and those below it in the tree.
 #[derive(Clone, Copy)]
 struct Uniform<'a> {
     roots: &'a [Shoup],
     root: usize,
 }
 
+impl<'a> Uniform<'a> {
+    /// For a network on `K` vectors, that is `log2 K` stages.
+    ///
+    /// # Safety
+    /// `roots` is at least `(root + 1) * K / 2` long (checked in debug builds).
+    #[inline(always)]
+    unsafe fn new<const K: usize>(roots: &'a [Shoup], root: usize) -> Self {
+        debug_assert!((root + 1) * K / 2 <= roots.len());
+        Uniform { roots, root }
+    }
+}
+
 impl<V: Vector> Roots<V> for Uniform<'_> {
     #[inline(always)]
     fn root(self, stage: u32, part: usize) -> Factor<V> {
-        let root = self.roots[(self.root << stage) + part];
-        // SAFETY: networks run on values of `V`.
-        unsafe { Factor::splat(root) }
+        // SAFETY: networks run on values of `V`. In the last stage, `2^stage = K / 2`, the largest number is
+        // `root * K / 2 + K / 2 - 1`, which `new` has been promised.
+        unsafe { Factor::splat(*self.roots.get_unchecked((self.root << stage) + part)) }
     }
 }
 

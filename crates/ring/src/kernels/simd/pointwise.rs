@@ -1,6 +1,5 @@
 //! Kernels whose result at a position depends on the operands at that position.
 
-use crate::kernels::portable;
 use super::vector::{Factor, Prime, Vector, Wide};
 use crate::modular::{Modulus, Shoup};
 
@@ -90,20 +89,53 @@ pub(super) unsafe fn tensor<V: Vector>(modulus: &Modulus, a: [&[u32]; 2], b: [&[
     }
 }
 
-/// The fold of the conjugate-invariant ring: the portable loop, which the compiler vectorises.
+/// `c_i = a_i - imaginary a_(n-i)` for `0 < i < n`.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn fold<V: Vector>(modulus: &Modulus, imaginary: Shoup, limb: &mut [u32]) {
-    portable::fold(modulus, imaginary, limb);
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe { combine_mirrored::<V>(modulus, modulus.shoup(1), modulus.shoup(modulus.neg(imaginary.value)), limb) }
 }
 
-/// The inverse of [`fold`].
+/// `a_i = (c_i + imaginary c_(n-i)) / 2` for `0 < i < n`.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn unfold<V: Vector>(modulus: &Modulus, imaginary: Shoup, limb: &mut [u32]) {
-    portable::unfold(modulus, imaginary, limb);
+    let half = modulus.q.div_ceil(2);
+    let mirrored = modulus.shoup(modulus.mul(half, imaginary.value));
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe { combine_mirrored::<V>(modulus, modulus.shoup(half), mirrored, limb) }
+}
+
+/// `a_i = a_i * own + a_(n-i) * mirrored` for `0 < i < n`.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
+#[inline(always)]
+unsafe fn combine_mirrored<V: Vector>(modulus: &Modulus, own: Shoup, mirrored: Shoup, limb: &mut [u32]) {
+    let (length, middle) = (limb.len(), limb.len() / 2);
+    let vectors = middle.saturating_sub(1) / V::LANES;
+    // SAFETY: the caller vouches for the instruction set. `i + LANES <= middle`, so the mirror image of the vector
+    // at `i`, which ends at `length - i`, begins after `middle`.
+    unsafe {
+        let prime = Prime::<V>::new(modulus);
+        let (own, mirrored) = (Factor::<V>::splat(own), Factor::<V>::splat(mirrored));
+        for i in (0..vectors).map(|vector| 1 + vector * V::LANES) {
+            let mirror = length - i - (V::LANES - 1);
+            let (a, b) = (V::load(limb, i), V::load(limb, mirror).reverse());
+            let low = prime.mul_lazy(a, own).add(prime.mul_lazy(b, mirrored));
+            let high = prime.mul_lazy(b, own).add(prime.mul_lazy(a, mirrored));
+            prime.canonical_from_4q(low).store(limb, i);
+            prime.canonical_from_4q(high).reverse().store(limb, mirror);
+        }
+    }
+    for i in 1 + vectors * V::LANES..=middle {
+        let (a, b) = (limb[i], limb[length - i]);
+        let combine = |a, b| modulus.add(modulus.mul_shoup(a, own), modulus.mul_shoup(b, mirrored));
+        (limb[i], limb[length - i]) = (combine(a, b), combine(b, a));
+    }
 }

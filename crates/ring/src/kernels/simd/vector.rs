@@ -13,6 +13,8 @@ use crate::modular::{Modulus, Shoup};
 pub(super) trait Vector: Copy {
     /// `L`.
     const LANES: usize;
+    /// Registers that butterflies combine before memory has to help out: a power of two up to 16.
+    const MAX_RADIX: usize;
     /// `L` registers.
     type Square: Copy + AsRef<[Self]> + AsMut<[Self]>;
 
@@ -85,6 +87,8 @@ pub(super) trait Vector: Copy {
     fn high_words(even: Self, odd: Self) -> Self;
     /// The low words of pairs of wide lanes, `even` in even lanes and `odd` in odd lanes.
     fn low_words(even: Self, odd: Self) -> Self;
+    /// The lanes in reverse order.
+    fn reverse(self) -> Self;
     /// `L` copies.
     fn square(self) -> Self::Square;
     /// Lane `j` of vector `i` becomes lane `i` of vector `j`.

@@ -1,0 +1,203 @@
+//! What a circuit costs: counts of the work, and seconds on a machine that was measured.
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+use std::time::{Duration, Instant};
+
+use unspoken_ring::{Basis, Domain, Poly, Ring, RingError, Seed};
+
+use crate::error::CkksError;
+use crate::parameters::CkksParameters;
+
+/// Counts of work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Relinearisations and automorphisms, by the chain primes they were done over.
+    pub key_switches: BTreeMap<usize, u64>,
+    /// Products of two ciphertexts.
+    pub tensors: u64,
+    /// Divisions by the primes of a level.
+    pub rescales: u64,
+    /// Products of a ciphertext with an encoded vector.
+    pub plaintext_products: u64,
+    /// Transforms of one limb (`n` residues of one prime), in either direction.
+    pub limb_transforms: u64,
+    /// Residues multiplied and added in basis conversions and in inner products with keys.
+    pub residue_macs: u64,
+    /// Residues multiplied and added in products of plaintext matrices with ciphertexts.
+    pub matrix_macs: u64,
+    /// Residues passed through an element-wise operation: sum, product, permutation, copy.
+    pub elementwise: u64,
+}
+
+impl Cost {
+    /// Key switches over all chains.
+    pub fn total_key_switches(&self) -> u64 {
+        self.key_switches.values().sum()
+    }
+
+    /// A relinearisation or an automorphism over `chain` primes, with `drop` primes divided out in the same step.
+    pub(crate) fn key_switch(ring: &Ring, chain: usize, drop: usize) -> Self {
+        let mut cost = Self::decomposition(ring, chain);
+        cost += Self::hoisted_product(ring, chain);
+        cost += Self::division(ring, chain + ring.special().len(), chain - drop).times(2);
+        cost += Self::elementwise(ring, 2 * chain);
+        cost.key_switches.insert(chain, 1);
+        cost
+    }
+
+    /// Raising the digits of one polynomial to the extended basis.
+    pub(crate) fn decomposition(ring: &Ring, chain: usize) -> Self {
+        let (extended, step) = (chain + ring.special().len(), ring.digit_len());
+        let lengths = (0..chain).step_by(step).map(|start| step.min(chain - start));
+        let conversions: usize = lengths.map(|len| len * (extended - len)).sum();
+        Cost {
+            limb_transforms: (ring.digit_count(chain) * extended) as u64,
+            residue_macs: (conversions * ring.degree()) as u64,
+            ..Self::default()
+        }
+    }
+
+    /// The inner product of raised digits with a key.
+    pub(crate) fn hoisted_product(ring: &Ring, chain: usize) -> Self {
+        let limbs = 2 * ring.digit_count(chain) * (chain + ring.special().len());
+        Cost { residue_macs: (limbs * ring.degree()) as u64, ..Self::default() }
+    }
+
+    /// The division of one polynomial of `from` limbs to `to` limbs.
+    pub(crate) fn division(ring: &Ring, from: usize, to: usize) -> Self {
+        Cost {
+            limb_transforms: from as u64,
+            residue_macs: ((from - to + 1) * to * ring.degree()) as u64,
+            elementwise: (2 * to * ring.degree()) as u64,
+            ..Self::default()
+        }
+    }
+
+    /// Element-wise passes over `limbs` limbs.
+    pub(crate) fn elementwise(ring: &Ring, limbs: usize) -> Self {
+        Cost { elementwise: (limbs * ring.degree()) as u64, ..Self::default() }
+    }
+
+    /// Transforms of `limbs` limbs.
+    pub(crate) fn transforms(limbs: usize) -> Self {
+        Cost { limb_transforms: limbs as u64, ..Self::default() }
+    }
+
+    /// The same work `count` times.
+    pub(crate) fn times(self, count: u64) -> Self {
+        Cost {
+            key_switches: self.key_switches.into_iter().map(|(chain, switches)| (chain, switches * count)).collect(),
+            tensors: self.tensors * count,
+            rescales: self.rescales * count,
+            plaintext_products: self.plaintext_products * count,
+            limb_transforms: self.limb_transforms * count,
+            residue_macs: self.residue_macs * count,
+            matrix_macs: self.matrix_macs * count,
+            elementwise: self.elementwise * count,
+        }
+    }
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        other.key_switches.iter().for_each(|(&chain, count)| *self.key_switches.entry(chain).or_insert(0) += count);
+        self.tensors += other.tensors;
+        self.rescales += other.rescales;
+        self.plaintext_products += other.plaintext_products;
+        self.limb_transforms += other.limb_transforms;
+        self.residue_macs += other.residue_macs;
+        self.matrix_macs += other.matrix_macs;
+        self.elementwise += other.elementwise;
+    }
+}
+
+/// Seconds per unit of each kind of work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CostModel {
+    /// Per transform of one limb.
+    pub limb_transform: f64,
+    /// Per residue of a basis conversion or an inner product with a key.
+    pub residue_mac: f64,
+    /// Per residue of a matrix product.
+    pub matrix_mac: f64,
+    /// Per residue of an element-wise operation.
+    pub elementwise: f64,
+}
+
+/// How long each kind of work is repeated, and at least how often.
+const MEASURE_FOR: Duration = Duration::from_millis(60);
+const MEASURE_TIMES: u32 = 3;
+
+/// Rows, columns and primes of the matrix product that is timed.
+const MATRIX_SIDE: usize = 32;
+const MATRIX_PRIMES: usize = 4;
+
+impl CostModel {
+    /// Nominal figures of one AVX2 core at about 3 GHz, for choosing between plans: only their ratios matter there.
+    pub fn nominal(parameters: &CkksParameters) -> Self {
+        let degree = parameters.ring().degree() as f64;
+        let limb_transform = 0.12e-9 * degree * degree.log2();
+        CostModel { limb_transform, residue_mac: 0.3e-9, matrix_mac: 0.1e-9, elementwise: 0.4e-9 }
+    }
+
+    /// Times each kind of work on this machine, on the threads of the present rayon pool. Takes less than a second.
+    ///
+    /// # Errors
+    /// Only if the ring refuses, which its own parameters rule out.
+    pub fn measure(parameters: &CkksParameters) -> Result<Self, CkksError> {
+        let ring = parameters.ring();
+        let degree = ring.degree() as f64;
+        let full = Basis::chain(ring.chain().len());
+        let seed = Seed([0; 32]);
+        let other = ring.uniform(&seed, 1, full);
+
+        let mut poly = ring.uniform(&seed, 0, full);
+        let transforms = fastest(|| {
+            ring.to_coefficients(&mut poly)?;
+            ring.to_evaluation(&mut poly)
+        })?;
+        let sums = fastest(|| ring.add_assign(&mut poly, &other))?;
+
+        let chain = full.chain.min(2 * ring.digit_len());
+        let row = ring.uniform(&seed, 2, Basis::extended(chain));
+        let key = ring.gadget_key(chain, &vec![[&row, &row]; ring.digit_count(chain)])?;
+        let digits = ring.decompose(&ring.restricted(&poly, Basis::chain(chain))?)?;
+        let products = fastest(|| ring.gadget_product_hoisted(&digits, &key).map(drop))?;
+
+        let primes = full.chain.min(MATRIX_PRIMES);
+        let entry = |row, column| (row * MATRIX_SIDE + column + 1) as i128;
+        let matrix = ring.real_matrix(primes, MATRIX_SIDE, MATRIX_SIDE, entry);
+        let inputs: Vec<Poly> = (0..MATRIX_SIDE).map(|_| ring.zero(Basis::chain(primes), Domain::Evaluation)).collect();
+        let inputs: Vec<&Poly> = inputs.iter().collect();
+        let matrices = fastest(|| ring.matrix_product(&matrix, &inputs).map(drop))?;
+
+        Ok(CostModel {
+            limb_transform: transforms / (2 * full.chain) as f64,
+            residue_mac: products / Cost::hoisted_product(ring, chain).residue_macs as f64,
+            matrix_mac: matrices / ((MATRIX_SIDE * MATRIX_SIDE * primes) as f64 * degree),
+            elementwise: sums / (full.chain as f64 * degree),
+        })
+    }
+
+    /// Predicted seconds.
+    pub fn seconds(&self, cost: &Cost) -> f64 {
+        self.limb_transform * cost.limb_transforms as f64
+            + self.residue_mac * cost.residue_macs as f64
+            + self.matrix_mac * cost.matrix_macs as f64
+            + self.elementwise * cost.elementwise as f64
+    }
+}
+
+/// Seconds of the fastest of several runs: what the machine can do when nothing else runs on it.
+fn fastest(mut work: impl FnMut() -> Result<(), RingError>) -> Result<f64, RingError> {
+    let (begin, mut best) = (Instant::now(), f64::INFINITY);
+    let mut runs = 0;
+    while runs < MEASURE_TIMES || begin.elapsed() < MEASURE_FOR {
+        let start = Instant::now();
+        work()?;
+        best = best.min(start.elapsed().as_secs_f64());
+        runs += 1;
+    }
+    Ok(best)
+}

@@ -1,0 +1,214 @@
+//! The noise of each operation: what the formulas predict, and samples of it.
+//!
+//! A polynomial with independent coefficients of variance `v` has slots of variance `g v`, with `g = n` in the standard
+//! ring (complex slots) and `g = 2n` in the conjugate-invariant one (real slots): the canonical embedding is orthogonal
+//! up to that factor (Cheon, Kim, Kim and Song, "Homomorphic encryption for arithmetic of approximate numbers",
+//! ASIACRYPT 2017, section 5; Kim and Song, "Approximate homomorphic encryption over the conjugate-invariant ring",
+//! ICISC 2018). All variances below are of slots times their scale.
+//!
+//! - Encryption under the secret key: `g sigma^2`.
+//! - Division with rounding (rescale, ModDown): each component is off by up to one half, variance `1/12`, and component
+//!   `i` is multiplied by `s^i` on decryption: `g/12 (1 + E|s|^2 [+ E|s|^4])`, with `E|s|^2 = g h/n` for a secret of `h`
+//!   non-zero coefficients.
+//! - Key switch: `sum_d x_d e_d / P` with the digits `x_d` of the input and the errors `e_d` of the key. A digit of `k`
+//!   primes comes out of the fast basis extension as `sum_i z_i Q_d/q_i`, every `z_i` uniform in `[0, q_i)`: its
+//!   coefficients have mean `k Q_d / 2` and variance `k Q_d^2 / 12`.
+//!
+//! The mean of the digits is not spread evenly: `1 + X + X^2 + ...` is large at the slots whose root is close to 1, slot
+//! 0 above all. Where `P` is not much larger than a digit, these slots are off by up to `sqrt(24 n k / pi^2)` times what
+//! is typical. The errors of a key do not change from use to use, so this part of the noise hardly does either.
+
+use chacha20::ChaCha8Rng;
+use num_complex::Complex64;
+use rand_core::{Rng, SeedableRng};
+use unspoken_ring::{ERROR_SIGMA, RingKind};
+use unspoken_rlwe::KeyKind;
+use unspoken_rlwe::security::SecretDistribution;
+
+use crate::encoding::Encoder;
+use crate::parameters::CkksParameters;
+
+/// Variance of a rounding error.
+const ROUNDING_VARIANCE: f64 = 1.0 / 12.0;
+
+/// Predicts root-mean-square errors of slots, times their scale: divide by the scale for errors of values.
+#[derive(Clone, Debug)]
+pub struct NoiseModel {
+    parameters: CkksParameters,
+    real: bool,
+}
+
+/// Mean and variance of the coefficients of one gadget digit divided by `P`.
+struct DigitMoments {
+    mean: f64,
+    variance: f64,
+}
+
+impl NoiseModel {
+    /// The model of these parameters.
+    pub fn new(parameters: &CkksParameters) -> Self {
+        let real = parameters.ring().kind() == RingKind::ConjugateInvariant;
+        NoiseModel { parameters: parameters.clone(), real }
+    }
+
+    /// Of a fresh encryption, without the rounding of the encoding.
+    pub fn encryption(&self) -> f64 {
+        ERROR_SIGMA * self.gain().sqrt()
+    }
+
+    /// Of rounding a plaintext's coefficients.
+    pub fn encoding(&self) -> f64 {
+        (ROUNDING_VARIANCE * self.gain()).sqrt()
+    }
+
+    /// Of a division with rounding (rescale, or the end of a key switch) of a ciphertext of two or three components.
+    pub fn rounding(&self, components: usize) -> f64 {
+        let energy = self.secret_energy();
+        // Slots of the secret are Gaussian, complex or real: E|s|^4 is 2 or 3 times the square of E|s|^2.
+        let fourth = if self.real { 3.0 } else { 2.0 } * energy * energy;
+        let sum = 1.0 + energy + if components > 2 { fourth } else { 0.0 };
+        (ROUNDING_VARIANCE * self.gain() * sum).sqrt()
+    }
+
+    /// Of the key switch of a ciphertext of `chain` primes, after its division by `P`, without the rounding of that: the
+    /// mean over all slots, most of which have less (see the module's description).
+    pub fn key_switch(&self, chain: usize) -> f64 {
+        let power: f64 = self.digits(chain).map(|d| d.mean * d.mean + d.variance).sum();
+        self.gain() * ERROR_SIGMA * power.sqrt()
+    }
+
+    /// As [`NoiseModel::key_switch`], for the slots that the mean of the digits does not reach.
+    pub fn typical_key_switch(&self, chain: usize) -> f64 {
+        self.gain() * ERROR_SIGMA * self.digits(chain).map(|d| d.variance).sum::<f64>().sqrt()
+    }
+
+    /// Variance of a slot over variance of a coefficient.
+    fn gain(&self) -> f64 {
+        let degree = self.parameters.ring().degree() as f64;
+        if self.real { 2.0 * degree } else { degree }
+    }
+
+    /// `E|s|^2` at a slot.
+    fn secret_energy(&self) -> f64 {
+        let degree = self.parameters.ring().degree() as f64;
+        let weight = match self.parameters.rlwe().literal().secret {
+            SecretDistribution::UniformTernary => 2.0 / 3.0 * degree,
+            SecretDistribution::SparseTernary { weight } => weight as f64,
+        };
+        self.gain() * weight / degree
+    }
+
+    fn digits(&self, chain: usize) -> impl Iterator<Item = DigitMoments> + '_ {
+        let ring = self.parameters.ring();
+        let log2 = |primes: &[u32]| primes.iter().map(|&q| f64::from(q).log2()).sum::<f64>();
+        let special = log2(ring.special());
+        ring.chain()[..chain].chunks(ring.digit_len()).map(move |digit| {
+            let (ratio, primes) = ((log2(digit) - special).exp2(), digit.len() as f64);
+            DigitMoments { mean: ratio * primes / 2.0, variance: ratio * ratio * primes * ROUNDING_VARIANCE }
+        })
+    }
+}
+
+/// Draws noise at the slots, as if a client had drawn a secret and keys from `seed`.
+pub(crate) struct NoiseSource {
+    model: NoiseModel,
+    seed: u64,
+    /// A secret at the slots.
+    secret: Vec<Complex64>,
+    /// `1 + X + X^2 + ...` at the slots.
+    ones: Vec<Complex64>,
+}
+
+impl NoiseSource {
+    pub(crate) fn new(encoder: &Encoder, seed: u64) -> Self {
+        let parameters = encoder.parameters();
+        let degree = parameters.ring().degree();
+        let mut rng = ChaCha8Rng::seed_from_u64(mix(seed, &[SECRET_STREAM]));
+        let weight = match parameters.rlwe().literal().secret {
+            SecretDistribution::UniformTernary => 2.0 / 3.0,
+            SecretDistribution::SparseTernary { weight } => weight as f64 / degree as f64,
+        };
+        let ternary = |_| {
+            let draw = unit(&mut rng);
+            if draw >= weight { 0.0 } else { (if draw < weight / 2.0 { 1.0 } else { -1.0 }) }
+        };
+        let secret: Vec<f64> = (0..degree).map(ternary).collect();
+        NoiseSource {
+            model: NoiseModel::new(parameters),
+            seed,
+            secret: encoder.slots_of(&secret, 1.0),
+            ones: encoder.slots_of(&vec![1.0; degree], 1.0),
+        }
+    }
+
+    /// The error of a fresh encryption.
+    pub(crate) fn encryption(&self, stream: u64) -> Vec<Complex64> {
+        self.gaussian(&[ENCRYPTION_STREAM, stream], self.model.encryption())
+    }
+
+    /// The rounding of a division: of all components, each times its power of the secret.
+    pub(crate) fn rounding(&self, stream: u64, components: usize) -> Vec<Complex64> {
+        let mut sum = vec![Complex64::default(); self.secret.len()];
+        for component in (0..components).rev() {
+            let error = self.gaussian(&[ROUNDING_STREAM, stream, component as u64], self.model.encoding());
+            sum.iter_mut().zip(&self.secret).zip(error).for_each(|((sum, s), e)| *sum = *sum * s + e);
+        }
+        sum
+    }
+
+    /// The noise of a switch from `kind` over `chain` primes, after its division by `P` and without the rounding of that.
+    pub(crate) fn key_switch(&self, stream: u64, kind: KeyKind, chain: usize) -> Vec<Complex64> {
+        let key = match kind {
+            KeyKind::Relinearisation => 0,
+            KeyKind::Galois { element } => element,
+        };
+        let mut sum = vec![Complex64::default(); self.secret.len()];
+        for (index, digit) in self.model.digits(chain).enumerate() {
+            let index = index as u64;
+            let deviation = (digit.variance * self.model.gain()).sqrt();
+            let spread = self.gaussian(&[DIGIT_STREAM, stream, index], deviation);
+            let errors = self.gaussian(&[KEY_STREAM, key, index], self.model.encryption());
+            for (((sum, spread), ones), error) in sum.iter_mut().zip(spread).zip(&self.ones).zip(errors) {
+                *sum += (ones * digit.mean + spread) * error;
+            }
+        }
+        sum
+    }
+
+    /// Independent Gaussian slots with `E|z|^2 = deviation^2`, a function of the seed and the label alone.
+    fn gaussian(&self, label: &[u64], deviation: f64) -> Vec<Complex64> {
+        let mut rng = ChaCha8Rng::seed_from_u64(mix(self.seed, label));
+        // Box and Muller: modulus and argument of a complex Gaussian with E|z|^2 = 2.
+        let draw = || {
+            let modulus = (-2.0 * (1.0 - unit(&mut rng)).ln()).sqrt();
+            let z = Complex64::from_polar(modulus, std::f64::consts::TAU * unit(&mut rng));
+            if self.model.real {
+                Complex64::new(z.re * deviation, 0.0)
+            } else {
+                z * (deviation * std::f64::consts::FRAC_1_SQRT_2)
+            }
+        };
+        std::iter::repeat_with(draw).take(self.secret.len()).collect()
+    }
+}
+
+const SECRET_STREAM: u64 = 1;
+const ENCRYPTION_STREAM: u64 = 2;
+const ROUNDING_STREAM: u64 = 3;
+const DIGIT_STREAM: u64 = 4;
+const KEY_STREAM: u64 = 5;
+
+/// Uniform in `[0, 1)`.
+fn unit(rng: &mut ChaCha8Rng) -> f64 {
+    (rng.next_u64() >> 11) as f64 * 2f64.powi(-53)
+}
+
+/// Hashes words into one, by the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+pub(crate) fn mix(seed: u64, words: &[u64]) -> u64 {
+    words.iter().fold(seed, |state, word| {
+        let z = (state ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    })
+}

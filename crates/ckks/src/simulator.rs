@@ -1,0 +1,550 @@
+//! Circuits in the clear, with the noise, the keys and the cost the encrypted run would have.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use num_complex::Complex64;
+use rayon::prelude::*;
+use unspoken_ring::RingKind;
+use unspoken_rlwe::{KeyKind, KeyPlan, RlweError, galois};
+
+use crate::arithmetic::{Arithmetic, check_scales, round_constant};
+use crate::cost::Cost;
+use crate::encoding::{Encoder, log2_largest};
+use crate::error::CkksError;
+use crate::matrix::PreparedMatrix;
+use crate::noise::{NoiseSource, mix};
+use crate::parameters::CkksParameters;
+
+/// Runs circuits in the clear.
+///
+/// Every vector is carried twice: exactly, and with the noise the evaluator would have added so far. Levels, scales and
+/// refusals are those of an [`Evaluator`](crate::Evaluator). It writes down which keys the circuit used, what it cost,
+/// and where a value outgrew its modulus. The same operation on the same vector has the same noise, as in the encrypted
+/// run; two runs with one seed agree, on any number of threads.
+pub struct Simulator {
+    encoder: Encoder,
+    noise: NoiseSource,
+    keys: Option<KeyPlan>,
+    record: Mutex<Record>,
+}
+
+#[derive(Default)]
+struct Record {
+    encryptions: u64,
+    plan: KeyPlan,
+    cost: Cost,
+    overflows: Vec<Overflow>,
+}
+
+/// A vector in the clear beside its noisy twin.
+#[derive(Clone, Debug)]
+pub struct Simulated {
+    /// Names the operations that led here: the stream of further noise.
+    id: u64,
+    exact: Arc<Vec<Complex64>>,
+    noisy: Arc<Vec<Complex64>>,
+    level: usize,
+    scale: f64,
+    components: usize,
+}
+
+/// The difference between a noisy vector and the exact one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ErrorStatistics {
+    /// Root of the mean square over the slots.
+    pub rms: f64,
+    /// The median over the slots: half of them are off by less.
+    pub median: f64,
+    /// The largest.
+    pub worst: f64,
+}
+
+/// A result whose coefficients do not fit the modulus of its level: the encrypted run would have decrypted to garbage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overflow {
+    /// The operation that made it.
+    pub operation: &'static str,
+    /// The level of the result.
+    pub level: usize,
+    /// Bits of its largest coefficient, sign included.
+    pub log2_coefficient: f64,
+    /// Bits of the modulus.
+    pub log2_modulus: f64,
+}
+
+impl ErrorStatistics {
+    /// Compares two vectors of slots, of equal length.
+    pub fn between(found: &[Complex64], exact: &[Complex64]) -> Self {
+        let mut errors: Vec<f64> = found.iter().zip(exact).map(|(a, b)| (a - b).norm()).collect();
+        errors.sort_by(f64::total_cmp);
+        let count = errors.len().max(1) as f64;
+        ErrorStatistics {
+            rms: (errors.iter().map(|e| e * e).sum::<f64>() / count).sqrt(),
+            median: errors.get(errors.len() / 2).copied().unwrap_or(0.0),
+            worst: errors.last().copied().unwrap_or(0.0),
+        }
+    }
+}
+
+impl Simulated {
+    /// The exact slots.
+    pub fn exact(&self) -> &[Complex64] {
+        &self.exact
+    }
+
+    /// The slots a decryption would give.
+    pub fn noisy(&self) -> &[Complex64] {
+        &self.noisy
+    }
+
+    /// How far the two are apart.
+    pub fn error(&self) -> ErrorStatistics {
+        ErrorStatistics::between(&self.noisy, &self.exact)
+    }
+}
+
+/// Operations as part of a vector's name.
+#[derive(Clone, Copy)]
+enum Step {
+    Encrypt,
+    Add,
+    Sub,
+    Tensor,
+    Relinearise,
+    Rescale,
+    Automorphism,
+    Imaginary,
+    Constant,
+    Plaintext,
+    Matrix,
+}
+
+fn derive(step: Step, parts: &[u64]) -> u64 {
+    mix(step as u64, parts)
+}
+
+impl Simulator {
+    /// A simulator that has every key. `seed` decides the noise.
+    pub fn new(encoder: &Encoder, seed: u64) -> Self {
+        let noise = NoiseSource::new(encoder, seed);
+        Simulator { encoder: encoder.clone(), noise, keys: None, record: Mutex::default() }
+    }
+
+    /// Has the keys of this plan only, and refuses what needs others.
+    pub fn with_keys(self, plan: KeyPlan) -> Self {
+        Simulator { keys: Some(plan), ..self }
+    }
+
+    /// Encodes and encrypts, as [`Encoder::encode`] and [`Encoder::encrypt`] do.
+    ///
+    /// # Errors
+    /// As for [`Encoder::encode`].
+    pub fn encrypt(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Simulated, CkksError> {
+        const OPERATION: &str = "encode";
+        let encoded = self.encoded(OPERATION, values, level, scale)?;
+        let count = {
+            let mut record = self.record();
+            record.encryptions += 1;
+            record.encryptions
+        };
+        let id = derive(Step::Encrypt, &[count]);
+        let noisy = plus(&encoded, self.noise.encryption(id), scale);
+        let exact = (0..encoded.len()).map(|j| values[j % values.len()]).collect();
+        Ok(self.finish(OPERATION, Simulated { id, exact: Arc::new(exact), noisy: Arc::new(noisy), level, scale, components: 2 }))
+    }
+
+    /// The keys used so far, each with the most chain primes it was used over: what the circuit needs, exactly.
+    pub fn key_plan(&self) -> KeyPlan {
+        self.record().plan.clone()
+    }
+
+    /// The cost so far.
+    pub fn cost(&self) -> Cost {
+        self.record().cost.clone()
+    }
+
+    /// Every result so far that outgrew its modulus.
+    pub fn overflows(&self) -> Vec<Overflow> {
+        self.record().overflows.clone()
+    }
+
+    /// Several rotations of one vector, its digits raised once (hoisting).
+    ///
+    /// # Errors
+    /// If a key is missing.
+    pub fn rotate_hoisted(&self, a: &Simulated, steps: &[i64]) -> Result<Vec<Simulated>, CkksError> {
+        const OPERATION: &str = "hoisted automorphism";
+        check_components("hoist", a, 2)?;
+        let ring = self.parameters().ring();
+        let chain = self.parameters().chain(a.level);
+        self.charge(Cost::decomposition(ring, chain));
+        let shared = Cost::decomposition(ring, chain);
+        let rotate = |&steps: &i64| {
+            let mut cost = Cost::key_switch(ring, chain, 0);
+            cost.limb_transforms -= shared.limb_transforms;
+            cost.residue_macs -= shared.residue_macs;
+            self.rotation(OPERATION, a, steps, cost)
+        };
+        steps.iter().map(rotate).collect()
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn charge(&self, cost: Cost) {
+        self.record().cost += cost;
+    }
+
+    /// Charges element-wise passes over `limbs` limbs.
+    fn charge_elementwise(&self, limbs: usize) {
+        self.charge(Cost::elementwise(self.parameters().ring(), limbs));
+    }
+
+    fn is_real(&self) -> bool {
+        self.parameters().ring().kind() == RingKind::ConjugateInvariant
+    }
+
+    fn limbs(&self, a: &Simulated) -> usize {
+        a.components * self.parameters().chain(a.level)
+    }
+
+    /// The slots of the rounded encoding.
+    fn encoded(
+        &self,
+        operation: &'static str,
+        values: &[Complex64],
+        level: usize,
+        scale: f64,
+    ) -> Result<Vec<Complex64>, CkksError> {
+        let mut coefficients = self.encoder.coefficients(operation, values, scale)?;
+        self.encoder.check_fits(operation, &coefficients, level)?;
+        coefficients.iter_mut().for_each(|c| *c = c.round());
+        Ok(self.encoder.slots_of(&coefficients, scale))
+    }
+
+    /// Notes a result that does not fit its modulus.
+    fn finish(&self, operation: &'static str, result: Simulated) -> Simulated {
+        let log2_modulus = self.parameters().log2_modulus(result.level);
+        // No coefficient exceeds the mean modulus of the slots: only where that is too large, look at each.
+        let mean = result.noisy.iter().map(|z| z.norm()).sum::<f64>() / result.noisy.len() as f64;
+        if (mean * result.scale).log2() + 1.0 >= log2_modulus
+            && let Ok(coefficients) = self.encoder.coefficients(operation, &result.noisy, result.scale)
+        {
+            let log2_coefficient = log2_largest(&coefficients) + 1.0;
+            if log2_coefficient >= log2_modulus {
+                let overflow = Overflow { operation, level: result.level, log2_coefficient, log2_modulus };
+                self.record().overflows.push(overflow);
+            }
+        }
+        result
+    }
+
+    /// Notes the use of a key, or says that it is missing.
+    fn use_key(&self, operation: &'static str, kind: KeyKind, chain: usize) -> Result<(), CkksError> {
+        let there = |keys: &KeyPlan| keys.iter().any(|(k, covered)| k == kind && covered >= chain);
+        if !self.keys.as_ref().is_none_or(there) {
+            return Err(RlweError::MissingKeys { operation, missing: vec![(kind, chain)] }.into());
+        }
+        self.record().plan.require(kind, chain);
+        Ok(())
+    }
+
+    fn combine(
+        &self,
+        (operation, step): (&'static str, Step),
+        a: &Simulated,
+        b: &Simulated,
+        combine: impl Fn(&Complex64, &Complex64) -> Complex64,
+    ) -> Result<Simulated, CkksError> {
+        check_scales(operation, a.scale, b.scale)?;
+        let zip = |x: &[Complex64], y: &[Complex64]| Arc::new(x.iter().zip(y).map(|(x, y)| combine(x, y)).collect());
+        let level = a.level.min(b.level);
+        self.charge_elementwise(a.components.max(b.components) * self.parameters().chain(level));
+        let result = Simulated {
+            id: derive(step, &[a.id, b.id]),
+            exact: zip(&a.exact, &b.exact),
+            noisy: zip(&a.noisy, &b.noisy),
+            level,
+            scale: a.scale,
+            components: a.components.max(b.components),
+        };
+        Ok(self.finish(operation, result))
+    }
+
+    /// The switch of a product back to two components, and `drop` levels down.
+    fn switch_product(&self, a: &Simulated, drop: usize) -> Result<Simulated, CkksError> {
+        check_components("relinearise", a, 3)?;
+        let parameters = self.parameters();
+        let chain = parameters.chain(a.level);
+        self.use_key("relinearise", KeyKind::Relinearisation, chain)?;
+        self.charge(Cost::key_switch(parameters.ring(), chain, drop * parameters.primes_per_level()));
+        let divisor = if drop > 0 { parameters.level_modulus(a.level) } else { 1.0 };
+        let id = derive(Step::Relinearise, &[a.id, a.level as u64, drop as u64]);
+        let scale = a.scale / divisor;
+        let switched = plus(&a.noisy, self.noise.key_switch(id, KeyKind::Relinearisation, chain), a.scale);
+        let noisy = Arc::new(plus(&switched, self.noise.rounding(id, 2), scale));
+        Ok(Simulated { id, noisy, level: a.level - drop, scale, components: 2, ..a.clone() })
+    }
+
+    /// Switches with the key of `element` and moves the slots by `image`.
+    fn automorphism(
+        &self,
+        operation: &'static str,
+        a: &Simulated,
+        element: u64,
+        cost: Cost,
+        image: impl Fn(&[Complex64]) -> Vec<Complex64>,
+    ) -> Result<Simulated, CkksError> {
+        check_components(operation, a, 2)?;
+        if element == 1 {
+            return Ok(a.clone());
+        }
+        let kind = KeyKind::Galois { element };
+        let chain = self.parameters().chain(a.level);
+        self.use_key(operation, kind, chain)?;
+        self.charge(cost);
+        // The digits depend on the vector and its level only: hoisted or not, the noise is the same.
+        let id = derive(Step::Automorphism, &[a.id, a.level as u64, element]);
+        let switched = plus(&a.noisy, self.noise.key_switch(id, kind, chain), a.scale);
+        let noisy = Arc::new(plus(&image(&switched), self.noise.rounding(id, 2), a.scale));
+        Ok(Simulated { id, exact: Arc::new(image(&a.exact)), noisy, ..a.clone() })
+    }
+
+    fn rotation(
+        &self,
+        operation: &'static str,
+        a: &Simulated,
+        steps: i64,
+        cost: Cost,
+    ) -> Result<Simulated, CkksError> {
+        let left = steps.rem_euclid(self.parameters().slots() as i64) as usize;
+        let element = galois::rotation(self.parameters().ring(), steps);
+        self.automorphism(operation, a, element, cost, |slots| [&slots[left..], &slots[..left]].concat())
+    }
+
+    /// The cost of an automorphism at the level of `a`: a switch, and the permutation of both components.
+    fn automorphism_cost(&self, a: &Simulated) -> Cost {
+        Cost::key_switch(self.parameters().ring(), self.parameters().chain(a.level), 0)
+    }
+}
+
+fn check_components(operation: &'static str, a: &Simulated, needed: usize) -> Result<(), CkksError> {
+    if a.components == needed {
+        Ok(())
+    } else {
+        Err(RlweError::Components { operation, found: a.components, needed }.into())
+    }
+}
+
+fn check_level(operation: &'static str, a: &Simulated, needed: usize) -> Result<(), CkksError> {
+    if a.level >= needed { Ok(()) } else { Err(CkksError::Level { operation, found: a.level, needed }) }
+}
+
+/// `slots + noise / scale`.
+fn plus(slots: &[Complex64], noise: Vec<Complex64>, scale: f64) -> Vec<Complex64> {
+    slots.iter().zip(noise).map(|(z, e)| z + e / scale).collect()
+}
+
+/// Every slot changed.
+fn map(slots: &[Complex64], change: impl Fn(Complex64) -> Complex64) -> Arc<Vec<Complex64>> {
+    Arc::new(slots.iter().map(|&z| change(z)).collect())
+}
+
+fn constant_bits(constant: Complex64) -> [u64; 2] {
+    [constant.re.to_bits(), constant.im.to_bits()]
+}
+
+fn values_bits(values: &[Complex64]) -> u64 {
+    values.iter().fold(0, |state, &z| mix(state, &constant_bits(z)))
+}
+
+impl Arithmetic for Simulator {
+    type Vector = Simulated;
+
+    fn parameters(&self) -> &CkksParameters {
+        self.encoder.parameters()
+    }
+
+    fn level(&self, a: &Simulated) -> usize {
+        a.level
+    }
+
+    fn scale(&self, a: &Simulated) -> f64 {
+        a.scale
+    }
+
+    fn add(&self, a: &Simulated, b: &Simulated) -> Result<Simulated, CkksError> {
+        self.combine(("add", Step::Add), a, b, |x, y| x + y)
+    }
+
+    fn sub(&self, a: &Simulated, b: &Simulated) -> Result<Simulated, CkksError> {
+        self.combine(("subtract", Step::Sub), a, b, |x, y| x - y)
+    }
+
+    fn tensor(&self, a: &Simulated, b: &Simulated) -> Result<Simulated, CkksError> {
+        const OPERATION: &str = "multiply";
+        let found = a.components.max(b.components);
+        if found != 2 {
+            return Err(RlweError::Components { operation: OPERATION, found, needed: 2 }.into());
+        }
+        let level = a.level.min(b.level);
+        let mut cost = Cost::elementwise(self.parameters().ring(), 5 * self.parameters().chain(level));
+        cost.tensors = 1;
+        self.charge(cost);
+        let zip = |x: &[Complex64], y: &[Complex64]| Arc::new(x.iter().zip(y).map(|(x, y)| x * y).collect());
+        let result = Simulated {
+            id: derive(Step::Tensor, &[a.id.min(b.id), a.id.max(b.id)]),
+            exact: zip(&a.exact, &b.exact),
+            noisy: zip(&a.noisy, &b.noisy),
+            level,
+            scale: a.scale * b.scale,
+            components: 3,
+        };
+        Ok(self.finish(OPERATION, result))
+    }
+
+    fn relinearise_rescale(&self, a: &Simulated) -> Result<Simulated, CkksError> {
+        if a.components == 2 {
+            return self.rescale(a);
+        }
+        check_level("relinearise and rescale", a, 1)?;
+        let result = self.switch_product(a, 1)?;
+        self.record().cost.rescales += 1;
+        Ok(self.finish("relinearise and rescale", result))
+    }
+
+    fn relinearise(&self, a: &Simulated) -> Result<Simulated, CkksError> {
+        if a.components == 2 { Ok(a.clone()) } else { self.switch_product(a, 0) }
+    }
+
+    fn rescale(&self, a: &Simulated) -> Result<Simulated, CkksError> {
+        check_level("rescale", a, 1)?;
+        let parameters = self.parameters();
+        let (from, to) = (parameters.chain(a.level), parameters.chain(a.level - 1));
+        let mut cost = Cost::division(parameters.ring(), from, to).times(a.components as u64);
+        cost.rescales = 1;
+        self.charge(cost);
+        let id = derive(Step::Rescale, &[a.id, a.level as u64]);
+        let scale = a.scale / parameters.level_modulus(a.level);
+        let noisy = Arc::new(plus(&a.noisy, self.noise.rounding(id, a.components), scale));
+        Ok(self.finish("rescale", Simulated { id, noisy, level: a.level - 1, scale, ..a.clone() }))
+    }
+
+    fn drop_to(&self, a: &Simulated, level: usize) -> Result<Simulated, CkksError> {
+        check_level("drop to a level", a, level)?;
+        let result = Simulated { level, ..a.clone() };
+        if level < a.level {
+            self.charge_elementwise(self.limbs(&result));
+        }
+        Ok(self.finish("drop to a level", result))
+    }
+
+    fn rotate(&self, a: &Simulated, steps: i64) -> Result<Simulated, CkksError> {
+        self.rotation("automorphism", a, steps, self.automorphism_cost(a))
+    }
+
+    fn conjugate(&self, a: &Simulated) -> Result<Simulated, CkksError> {
+        if self.is_real() {
+            return Err(CkksError::RealRing { operation: "conjugate" });
+        }
+        let element = galois::conjugation(self.parameters().ring());
+        let image = |slots: &[Complex64]| slots.iter().map(|z| z.conj()).collect();
+        self.automorphism("automorphism", a, element, self.automorphism_cost(a), image)
+    }
+
+    fn mul_imaginary(&self, a: &Simulated) -> Result<Simulated, CkksError> {
+        if self.is_real() {
+            return Err(CkksError::RealRing { operation: "multiply by i" });
+        }
+        self.charge_elementwise(self.limbs(a));
+        let turn = |z: Complex64| Complex64::new(-z.im, z.re);
+        let id = derive(Step::Imaginary, &[a.id]);
+        Ok(Simulated { id, exact: map(&a.exact, turn), noisy: map(&a.noisy, turn), ..a.clone() })
+    }
+
+    fn mul_constant(&self, a: &Simulated, constant: Complex64, scale: f64) -> Result<Simulated, CkksError> {
+        const OPERATION: &str = "multiply by a constant";
+        let factor = scale / a.scale;
+        let (re, im) = round_constant(OPERATION, constant, factor, self.is_real())?;
+        self.charge_elementwise(self.limbs(a) * if im == 0 { 1 } else { 4 });
+        let rounded = Complex64::new(re as f64, im as f64) / factor;
+        let [c0, c1] = constant_bits(constant);
+        let result = Simulated {
+            id: derive(Step::Constant, &[a.id, c0, c1, scale.to_bits()]),
+            exact: map(&a.exact, |z| z * constant),
+            noisy: map(&a.noisy, |z| z * rounded),
+            scale,
+            ..a.clone()
+        };
+        Ok(self.finish(OPERATION, result))
+    }
+
+    fn add_constant(&self, a: &Simulated, constant: Complex64) -> Result<Simulated, CkksError> {
+        const OPERATION: &str = "add a constant";
+        let (re, im) = round_constant(OPERATION, constant, a.scale, self.is_real())?;
+        self.charge_elementwise(self.parameters().chain(a.level) * if im == 0 { 1 } else { 6 });
+        let rounded = Complex64::new(re as f64, im as f64) / a.scale;
+        // Only the first component changes: further digits, and so further noise, do not.
+        let result = Simulated { exact: map(&a.exact, |z| z + constant), noisy: map(&a.noisy, |z| z + rounded), ..a.clone() };
+        Ok(self.finish(OPERATION, result))
+    }
+
+    fn mul_values(&self, a: &Simulated, values: &[Complex64], scale: f64) -> Result<Simulated, CkksError> {
+        const OPERATION: &str = "encode";
+        let encoded = self.encoded(OPERATION, values, a.level, scale)?;
+        let mut cost = Cost::transforms(self.parameters().chain(a.level));
+        cost += Cost::elementwise(self.parameters().ring(), self.limbs(a));
+        cost.plaintext_products = 1;
+        self.charge(cost);
+        let result = Simulated {
+            id: derive(Step::Plaintext, &[a.id, values_bits(values), scale.to_bits()]),
+            exact: Arc::new(a.exact.iter().zip(values.iter().cycle()).map(|(x, y)| x * y).collect()),
+            noisy: Arc::new(a.noisy.iter().zip(&encoded).map(|(x, y)| x * y).collect()),
+            scale: a.scale * scale,
+            ..a.clone()
+        };
+        Ok(self.finish("multiply by values", result))
+    }
+
+    fn add_values(&self, a: &Simulated, values: &[Complex64]) -> Result<Simulated, CkksError> {
+        let encoded = self.encoded("encode", values, a.level, a.scale)?;
+        let chain = self.parameters().chain(a.level);
+        let mut cost = Cost::transforms(chain);
+        cost += Cost::elementwise(self.parameters().ring(), chain);
+        self.charge(cost);
+        let result = Simulated {
+            exact: Arc::new(a.exact.iter().zip(values.iter().cycle()).map(|(x, y)| x + y).collect()),
+            noisy: Arc::new(a.noisy.iter().zip(&encoded).map(|(x, y)| x + y).collect()),
+            ..a.clone()
+        };
+        Ok(self.finish("add values", result))
+    }
+
+    fn matrix(&self, matrix: &PreparedMatrix, inputs: &[&Simulated]) -> Result<Vec<Simulated>, CkksError> {
+        const OPERATION: &str = "matrix product";
+        matrix.check(inputs.iter().map(|a| (a.level, a.scale)))?;
+        let components = inputs.first().map_or(2, |a| a.components);
+        inputs.iter().try_for_each(|a| check_components(OPERATION, a, components))?;
+        let (rows, columns) = matrix.shape();
+        let limbs = components * self.parameters().chain(matrix.level());
+        let mut cost = Cost::elementwise(self.parameters().ring(), limbs * columns);
+        cost.matrix_macs = (rows * columns * limbs * self.parameters().ring().degree()) as u64;
+        self.charge(cost);
+        let name = inputs.iter().fold(columns as u64, |state, a| mix(state, &[a.id]));
+        let row = |row: usize| {
+            let zero = vec![Complex64::default(); self.parameters().slots()];
+            let (mut exact, mut noisy, mut id) = (zero.clone(), zero, derive(Step::Matrix, &[name]));
+            for (column, input) in inputs.iter().enumerate() {
+                let (entry, factor) = (matrix.entry(row, column), matrix.factor(row, column));
+                exact.iter_mut().zip(input.exact.iter()).for_each(|(sum, x)| *sum += entry * x);
+                noisy.iter_mut().zip(input.noisy.iter()).for_each(|(sum, x)| *sum += factor * x);
+                id = mix(id, &constant_bits(entry));
+            }
+            let (exact, noisy) = (Arc::new(exact), Arc::new(noisy));
+            let (level, scale) = (matrix.level(), matrix.output_scales()[row]);
+            self.finish(OPERATION, Simulated { id, exact, noisy, level, scale, components })
+        };
+        Ok((0..rows).into_par_iter().map(row).collect())
+    }
+}

@@ -1,0 +1,73 @@
+//! Powers of an encrypted number by a product tree, and where their levels and scales end up.
+
+use unspoken_ckks::{Arithmetic, CkksError, CkksParameters};
+
+/// The level and scale of a vector, to plan with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shape {
+    pub(crate) level: usize,
+    pub(crate) scale: f64,
+}
+
+impl Shape {
+    /// The shape of a relinearised and rescaled product, or `None` below level 1.
+    pub(crate) fn times(self, other: Shape, parameters: &CkksParameters) -> Option<Shape> {
+        let level = self.level.min(other.level);
+        let scale = self.scale * other.scale / parameters.level_modulus(level);
+        (level > 0).then(|| Shape { level: level - 1, scale })
+    }
+}
+
+/// `k = i + j` with `i` the largest power of two below `k`: the paper's tree (Algorithm 1), of depth `ceil(log2 k)`.
+fn split(k: usize) -> (usize, usize) {
+    let half = k.next_power_of_two() / 2;
+    (half, k - half)
+}
+
+/// The shapes of `a^1 .. a^count`; `None` if the levels do not suffice.
+pub(crate) fn power_shapes(a: Shape, count: usize, parameters: &CkksParameters) -> Option<Vec<Shape>> {
+    let mut shapes = vec![a];
+    for k in 2..=count {
+        let (i, j) = split(k);
+        shapes.push(shapes[i - 1].times(shapes[j - 1], parameters)?);
+    }
+    Some(shapes)
+}
+
+/// `a^1 .. a^count`, each relinearised and rescaled: `count - 1` products.
+///
+/// # Errors
+/// If levels or the relinearisation key are missing.
+pub(crate) fn powers<A: Arithmetic>(arithmetic: &A, a: &A::Vector, count: usize) -> Result<Vec<A::Vector>, CkksError> {
+    let mut powers = vec![a.clone()];
+    for k in 2..=count {
+        let (i, j) = split(k);
+        powers.push(arithmetic.multiply(&powers[i - 1], &powers[j - 1])?);
+    }
+    Ok(powers)
+}
+
+/// The `a^(i + half)`, `i = 1 ..= half`, as products that wait to be relinearised: the last layer of the tree.
+///
+/// # Errors
+/// If `powers` does not hold `a^1 .. a^half`.
+pub(crate) fn last_layer<A: Arithmetic>(arithmetic: &A, powers: &[A::Vector]) -> Result<Vec<A::Vector>, CkksError> {
+    let Some(top) = powers.last() else { return Ok(Vec::new()) };
+    powers.iter().map(|power| arithmetic.tensor(top, power)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_is_as_shallow_as_can_be() {
+        let mut depth = vec![0, 0];
+        for k in 2..=512usize {
+            let (i, j) = split(k);
+            assert_eq!(i + j, k);
+            depth.push(1 + depth[i].max(depth[j]));
+            assert_eq!(depth[k], k.next_power_of_two().trailing_zeros());
+        }
+    }
+}
