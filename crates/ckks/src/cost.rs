@@ -137,7 +137,7 @@ impl CostModel {
     /// Nominal figures of one AVX2 core at about 3 GHz, for choosing between plans: only their ratios matter there.
     pub fn nominal(parameters: &CkksParameters) -> Self {
         let degree = parameters.ring().degree() as f64;
-        let limb_transform = 0.12e-9 * degree * degree.log2();
+        let limb_transform = 0.2e-9 * degree * degree.log2();
         CostModel { limb_transform, residue_mac: 0.3e-9, matrix_mac: 0.1e-9, elementwise: 0.4e-9 }
     }
 

@@ -210,12 +210,7 @@ impl Encoder {
     }
 
     /// Whether scaled coefficients fit the modulus of a level.
-    pub(crate) fn check_fits(
-        &self,
-        operation: &'static str,
-        scaled: &[f64],
-        level: usize,
-    ) -> Result<(), CkksError> {
+    pub(crate) fn check_fits(&self, operation: &'static str, scaled: &[f64], level: usize) -> Result<(), CkksError> {
         let max_level = self.parameters.max_level();
         if level > max_level {
             return Err(CkksError::Level { operation, found: max_level, needed: level });
@@ -228,13 +223,7 @@ impl Encoder {
         Ok(())
     }
 
-    fn round(
-        &self,
-        operation: &'static str,
-        scaled: &[f64],
-        level: usize,
-        special: bool,
-    ) -> Result<Poly, CkksError> {
+    fn round(&self, operation: &'static str, scaled: &[f64], level: usize, special: bool) -> Result<Poly, CkksError> {
         self.check_fits(operation, scaled, level)?;
         let ring = self.parameters.ring();
         let basis = Basis { chain: self.parameters.chain(level), special };

@@ -14,7 +14,9 @@ pub enum CkksError {
     #[error(transparent)]
     Ring(#[from] RingError),
     /// Not enough levels are left.
-    #[error("{operation} needs level {needed} or more, found level {found}; start at a higher level or use a deeper preset")]
+    #[error(
+        "{operation} needs level {needed} or more, found level {found}; start at a higher level or use a deeper preset"
+    )]
     Level {
         /// The operation.
         operation: &'static str,

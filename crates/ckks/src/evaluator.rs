@@ -1,5 +1,7 @@
 //! Arithmetic on encrypted vectors.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use num_complex::Complex64;
 use unspoken_ring::{Poly, RingKind};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, RlweError, galois};
@@ -16,12 +18,23 @@ use crate::vector::Ciphertext;
 pub struct Evaluator<'a> {
     encoder: &'a Encoder,
     keys: &'a EvaluationKeys,
+    cancel: Option<&'a AtomicBool>,
 }
 
 impl<'a> Evaluator<'a> {
     /// An evaluator with these keys.
     pub fn new(encoder: &'a Encoder, keys: &'a EvaluationKeys) -> Self {
-        Evaluator { encoder, keys }
+        Evaluator { encoder, keys, cancel: None }
+    }
+
+    /// The same, which stops with [`RlweError::Interrupted`] at its next key switch once `cancel` is set.
+    pub fn with_cancel(self, cancel: &'a AtomicBool) -> Self {
+        Evaluator { cancel: Some(cancel), ..self }
+    }
+
+    fn check_cancel(&self) -> Result<(), CkksError> {
+        let cancelled = self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed));
+        if cancelled { Err(RlweError::Interrupted.into()) } else { Ok(()) }
     }
 
     /// The keys.
@@ -81,7 +94,11 @@ impl<'a> Evaluator<'a> {
         Ok(Ciphertext { inner: rlwe::Ciphertext::new(components)?, level, scale: a.scale })
     }
 
-    fn map(&self, a: &Ciphertext, mut change: impl FnMut(&mut Poly) -> Result<(), CkksError>) -> Result<Ciphertext, CkksError> {
+    fn map(
+        &self,
+        a: &Ciphertext,
+        mut change: impl FnMut(&mut Poly) -> Result<(), CkksError>,
+    ) -> Result<Ciphertext, CkksError> {
         let mut result = a.clone();
         result.inner.components_mut().iter_mut().try_for_each(&mut change)?;
         Ok(result)
@@ -130,6 +147,7 @@ impl Arithmetic for Evaluator<'_> {
         if a.inner.components().len() == 2 {
             return self.rescale(a);
         }
+        self.check_cancel()?;
         Self::require_level("relinearise and rescale", a, 1)?;
         let parameters = self.parameters();
         let inner = a.inner.relinearise(parameters.ring(), self.keys, parameters.primes_per_level())?;
@@ -140,6 +158,7 @@ impl Arithmetic for Evaluator<'_> {
         if a.inner.components().len() == 2 {
             return Ok(a.clone());
         }
+        self.check_cancel()?;
         Ok(Ciphertext { inner: a.inner.relinearise(self.parameters().ring(), self.keys, 0)?, ..*a })
     }
 
@@ -160,6 +179,7 @@ impl Arithmetic for Evaluator<'_> {
     }
 
     fn rotate(&self, a: &Ciphertext, steps: i64) -> Result<Ciphertext, CkksError> {
+        self.check_cancel()?;
         let ring = self.parameters().ring();
         let inner = a.inner.automorphism(ring, galois::rotation(ring, steps), self.keys)?;
         Ok(Ciphertext { inner, ..*a })
@@ -169,6 +189,7 @@ impl Arithmetic for Evaluator<'_> {
         if self.is_real() {
             return Err(CkksError::RealRing { operation: "conjugate" });
         }
+        self.check_cancel()?;
         let ring = self.parameters().ring();
         let inner = a.inner.automorphism(ring, galois::conjugation(ring), self.keys)?;
         Ok(Ciphertext { inner, ..*a })
@@ -242,9 +263,7 @@ impl Arithmetic for Evaluator<'_> {
         for component in 0..count {
             let polys = aligned.iter().map(|a| match a.inner.components() {
                 same if same.len() == count => Ok(&same[component]),
-                other => {
-                    Err(RlweError::Components { operation: "matrix product", found: other.len(), needed: count })
-                }
+                other => Err(RlweError::Components { operation: "matrix product", found: other.len(), needed: count }),
             });
             let products = matrix.multiply(self.parameters(), &polys.collect::<Result<Vec<&Poly>, _>>()?)?;
             rows.iter_mut().zip(products).for_each(|(row, product)| row.push(product));

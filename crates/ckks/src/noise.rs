@@ -130,7 +130,13 @@ impl NoiseSource {
         };
         let ternary = |_| {
             let draw = unit(&mut rng);
-            if draw >= weight { 0.0 } else { (if draw < weight / 2.0 { 1.0 } else { -1.0 }) }
+            if draw >= weight {
+                0.0
+            } else if draw < weight / 2.0 {
+                1.0
+            } else {
+                -1.0
+            }
         };
         let secret: Vec<f64> = (0..degree).map(ternary).collect();
         NoiseSource {

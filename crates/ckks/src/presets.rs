@@ -62,7 +62,10 @@ impl Preset {
     pub fn find(name: &str) -> Result<&'static Preset, CkksError> {
         PRESETS.iter().find(|p| p.name == name).ok_or_else(|| {
             let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
-            CkksError::Parameters { name: name.into(), reason: format!("no such preset; there are {}", names.join(", ")) }
+            CkksError::Parameters {
+                name: name.into(),
+                reason: format!("no such preset; there are {}", names.join(", ")),
+            }
         })
     }
 
@@ -159,7 +162,8 @@ fn pair_up(below: &[u32], mut above: Vec<u32>, count: usize, target: f64) -> Vec
     let mut pairs = Vec::new();
     for &low in below.iter().take(count) {
         let distance = |high: &u32| (f64::from(low) * f64::from(*high) / target).ln().abs();
-        let Some(closest) = (0..above.len()).min_by(|&a, &b| distance(&above[a]).total_cmp(&distance(&above[b]))) else {
+        let Some(closest) = (0..above.len()).min_by(|&a, &b| distance(&above[a]).total_cmp(&distance(&above[b])))
+        else {
             break;
         };
         pairs.push(vec![low, above.swap_remove(closest)]);

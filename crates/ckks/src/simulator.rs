@@ -150,7 +150,10 @@ impl Simulator {
         let id = derive(Step::Encrypt, &[count]);
         let noisy = plus(&encoded, self.noise.encryption(id), scale);
         let exact = (0..encoded.len()).map(|j| values[j % values.len()]).collect();
-        Ok(self.finish(OPERATION, Simulated { id, exact: Arc::new(exact), noisy: Arc::new(noisy), level, scale, components: 2 }))
+        Ok(self.finish(
+            OPERATION,
+            Simulated { id, exact: Arc::new(exact), noisy: Arc::new(noisy), level, scale, components: 2 },
+        ))
     }
 
     /// The keys used so far, each with the most chain primes it was used over: what the circuit needs, exactly.
@@ -311,13 +314,7 @@ impl Simulator {
         Ok(Simulated { id, exact: Arc::new(image(&a.exact)), noisy, ..a.clone() })
     }
 
-    fn rotation(
-        &self,
-        operation: &'static str,
-        a: &Simulated,
-        steps: i64,
-        cost: Cost,
-    ) -> Result<Simulated, CkksError> {
+    fn rotation(&self, operation: &'static str, a: &Simulated, steps: i64, cost: Cost) -> Result<Simulated, CkksError> {
         let left = steps.rem_euclid(self.parameters().slots() as i64) as usize;
         let element = galois::rotation(self.parameters().ring(), steps);
         self.automorphism(operation, a, element, cost, |slots| [&slots[left..], &slots[..left]].concat())
@@ -486,7 +483,8 @@ impl Arithmetic for Simulator {
         self.charge_elementwise(self.parameters().chain(a.level) * if im == 0 { 1 } else { 6 });
         let rounded = Complex64::new(re as f64, im as f64) / a.scale;
         // Only the first component changes: further digits, and so further noise, do not.
-        let result = Simulated { exact: map(&a.exact, |z| z + constant), noisy: map(&a.noisy, |z| z + rounded), ..a.clone() };
+        let result =
+            Simulated { exact: map(&a.exact, |z| z + constant), noisy: map(&a.noisy, |z| z + rounded), ..a.clone() };
         Ok(self.finish(OPERATION, result))
     }
 

@@ -1,6 +1,8 @@
 //! Every operation of the evaluator against plain complex arithmetic, in both rings.
 
-use unspoken_ckks::{Arithmetic, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, PreparedMatrix, Preset};
+use unspoken_ckks::{
+    Arithmetic, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, PreparedMatrix, Preset,
+};
 use unspoken_ring::{RingKind, SecretRng};
 use unspoken_rlwe::{EvaluationKeys, KeyKind, KeyPlan, SecretKey, galois};
 
@@ -224,7 +226,8 @@ fn vectors_survive_serialisation() {
     let bytes = seeded.to_bytes(s.parameters());
     assert_eq!(bytes.len(), unspoken_ckks::SeededCiphertext::byte_len(s.parameters(), 3));
     let seeded = unspoken_ckks::SeededCiphertext::from_bytes(s.parameters(), &bytes).unwrap();
-    let again = Ciphertext::from_bytes(s.parameters(), &seeded.expand(s.parameters()).to_bytes(s.parameters())).unwrap();
+    let again =
+        Ciphertext::from_bytes(s.parameters(), &seeded.expand(s.parameters()).to_bytes(s.parameters())).unwrap();
     assert_eq!((again.level(), again.scale()), (3, 2f64.powi(45)));
     s.assert_close(&again, |i| x[i], 32);
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 2f64.powi(201)] {

@@ -17,6 +17,11 @@ use crate::vocabulary::Vocabulary;
 pub struct ModelId([u8; 16]);
 
 impl ModelId {
+    /// The 16 bytes, to send.
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0
+    }
+
     pub(crate) fn of(vocabulary: &Vocabulary, codes: &[u16], scores: &[f64]) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("unspoken fasttext model id v1");
         hasher.update(&(vocabulary.len() as u64).to_le_bytes());

@@ -62,7 +62,10 @@ impl Lookup {
             return Err(LookupError::Plan {
                 plan: plan.to_string(),
                 preset: parameters.name().into(),
-                reason: format!("it needs level {level}, the preset has {}; use a deeper preset", parameters.max_level()),
+                reason: format!(
+                    "it needs level {level}, the preset has {}; use a deeper preset",
+                    parameters.max_level()
+                ),
             });
         }
         let input = Shape { level, scale: parameters.scale() };
@@ -153,7 +156,11 @@ impl Lookup {
     ///
     /// # Errors
     /// If the query does not fit, or keys are missing.
-    pub fn generate<A: Arithmetic>(&self, arithmetic: &A, query: &[A::Vector]) -> Result<Generated<A::Vector>, LookupError> {
+    pub fn generate<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        query: &[A::Vector],
+    ) -> Result<Generated<A::Vector>, LookupError> {
         self.check_query(arithmetic, query)?;
         let n = self.columns / 2;
         let mut generated = Generated { parts: Vec::new(), giants: Vec::new() };
@@ -271,11 +278,16 @@ impl Lookup {
     fn finish_complex<A: Arithmetic>(&self, arithmetic: &A, rows: &[A::Vector]) -> Result<Vec<A::Vector>, LookupError> {
         let rows = match self.form {
             // 2 Re x = x + conj x
-            OutputForm::Rows => rows.iter().map(|x| (x, x)).zip(self.constants.iter().map(|&c| Complex64::from(c))).collect::<Vec<_>>(),
+            OutputForm::Rows => {
+                rows.iter().map(|x| (x, x)).zip(self.constants.iter().map(|&c| Complex64::from(c))).collect::<Vec<_>>()
+            }
             // 2 Re x + 2i Re y = (x + iy) + conj(x - iy)
             OutputForm::Pairs => {
                 let constant = |pair: &[f64]| Complex64::new(pair[0], pair.get(1).copied().unwrap_or(0.0));
-                rows.chunks_exact(2).map(|pair| (&pair[0], &pair[1])).zip(self.constants.chunks(2).map(constant)).collect()
+                rows.chunks_exact(2)
+                    .map(|pair| (&pair[0], &pair[1]))
+                    .zip(self.constants.chunks(2).map(constant))
+                    .collect()
             }
         };
         let finish = |((plus, minus), constant): ((&A::Vector, &A::Vector), Complex64)| {
@@ -290,7 +302,12 @@ impl Lookup {
 ///
 /// # Errors
 /// If levels or the relinearisation key are missing.
-pub fn indicator<A: Arithmetic>(arithmetic: &A, x: &A::Vector, k: usize, columns: usize) -> Result<A::Vector, CkksError> {
+pub fn indicator<A: Arithmetic>(
+    arithmetic: &A,
+    x: &A::Vector,
+    k: usize,
+    columns: usize,
+) -> Result<A::Vector, CkksError> {
     let shifted = arithmetic.add_constant(x, Complex64::from(-(k as f64) / columns as f64))?;
     let square = arithmetic.multiply(&shifted, &shifted)?;
     let negated = arithmetic.mul_constant(&square, Complex64::from(-1.0), arithmetic.scale(&square))?;

@@ -157,7 +157,9 @@ impl Compiler<'_> {
             Plan::BabyGiant { babies } if babies.is_power_of_two() && (2..=n / 2).contains(&babies) => {
                 self.baby_giant(n, babies)
             }
-            Plan::BabyGiant { .. } => Err(self.refuse(format!("the number of babies must be a power of two up to {}", n / 2))),
+            Plan::BabyGiant { .. } => {
+                Err(self.refuse(format!("the number of babies must be a power of two up to {}", n / 2)))
+            }
         }
     }
 

@@ -64,7 +64,8 @@ fn worst_error(preset: &str, plan: Plan, form: OutputForm, (subtables, rows, col
 
 #[test]
 fn every_plan_selects_columns() {
-    let plans = [Plan::Paper, Plan::ComplexFirst, Plan::LazyLast, Plan::BabyGiant { babies: 2 }, Plan::BabyGiant { babies: 4 }];
+    let plans =
+        [Plan::Paper, Plan::ComplexFirst, Plan::LazyLast, Plan::BabyGiant { babies: 2 }, Plan::BabyGiant { babies: 4 }];
     for plan in plans {
         for form in [OutputForm::Rows, OutputForm::Pairs] {
             for shape in [(1, 1, 16), (2, 3, 32)] {
@@ -106,6 +107,6 @@ fn what_does_not_fit_is_refused_with_a_reason() {
         let error = refuse(&[table(1, 16, 0)], plan, 1.0, level).to_string();
         assert!(error.contains(what), "{error}");
     }
-    let error = refuse(&[table(1, 16, 0)], Plan::Paper, 1e12, None).to_string();
+    let error = refuse(&[table(1, 16, 0)], Plan::ComplexFirst, 1e40, None).to_string();
     assert!(error.contains("scale the table down"), "{error}");
 }

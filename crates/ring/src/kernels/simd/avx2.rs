@@ -25,7 +25,6 @@ macro_rules! operation {
 
 impl Vector for Register {
     const LANES: usize = LANES;
-    const MAX_RADIX: usize = 8;
     type Square = [Self; LANES];
 
     #[inline(always)]

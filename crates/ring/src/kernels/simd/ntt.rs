@@ -26,6 +26,9 @@ fn columns_of(degree: usize) -> usize {
     if degree <= SINGLE_ROW { degree } else { COLUMNS.max(degree / MAX_ROWS) }
 }
 
+/// Vectors that one network combines in registers: with 16, compilers spill even on 32 registers.
+const MAX_RADIX: usize = 8;
+
 #[repr(C, align(64))]
 struct Tile([u32; TILE * MAX_ROWS]);
 
@@ -135,19 +138,13 @@ impl Strip {
     }
 }
 
-/// Of `rows` rows of a block, how many the pass over the shortest distances combines. Passes are as few as can be,
-/// of about equal radix, the larger ones over the shorter distances: there are more blocks there to set up.
-fn radix<V: Vector>(rows: usize) -> usize {
+/// How to combine `rows` rows: as few passes as can be, of at most [`MAX_RADIX`] rows and about equal. Returns the
+/// radix of the pass over the longest distances and that of the pass over the shortest, which is the larger one:
+/// there are more blocks there to set up.
+fn radices(rows: usize) -> (usize, usize) {
     let stages = rows.ilog2();
-    let passes = stages.div_ceil(V::MAX_RADIX.ilog2());
-    1 << stages.div_ceil(passes)
-}
-
-/// The same for the pass over the longest distances.
-fn first_radix<V: Vector>(rows: usize) -> usize {
-    let stages = rows.ilog2();
-    let passes = stages.div_ceil(V::MAX_RADIX.ilog2());
-    1 << (stages / passes)
+    let passes = stages.div_ceil(MAX_RADIX.ilog2());
+    (1 << (stages / passes), 1 << stages.div_ceil(passes))
 }
 
 /// All forward stages down the rows of a block with root number `root`. The first pass reads `strip` and the last
@@ -159,13 +156,12 @@ fn first_radix<V: Vector>(rows: usize) -> usize {
 unsafe fn forward_stages<V: Vector>(prime: &Prime<V>, roots: &[Shoup], root: usize, strip: Strip, work: Strip) {
     let mut blocks = 1;
     while blocks < strip.rows {
-        let radix = first_radix::<V>(strip.rows / blocks);
+        let (radix, _) = radices(strip.rows / blocks);
         let from = if blocks == 1 { strip } else { work };
         let to = if blocks * radix == strip.rows { strip } else { work };
         // SAFETY: the caller vouches for the strips and roots.
         unsafe {
             match radix {
-                16 => pass::<V, 16>(prime, Forward, roots, root * blocks, blocks, from, to),
                 8 => pass::<V, 8>(prime, Forward, roots, root * blocks, blocks, from, to),
                 4 => pass::<V, 4>(prime, Forward, roots, root * blocks, blocks, from, to),
                 _ => pass::<V, 2>(prime, Forward, roots, root * blocks, blocks, from, to),
@@ -191,18 +187,16 @@ unsafe fn inverse_stages<V: Vector>(
 ) {
     let mut blocks = strip.rows;
     while blocks > 1 {
-        let radix = radix::<V>(blocks);
+        let (_, radix) = radices(blocks);
         let from = if blocks == strip.rows { strip } else { work };
         blocks /= radix;
         let to = if blocks == 1 { strip } else { work };
         // SAFETY: the caller vouches for the strips and roots.
         unsafe {
             match (radix, last.filter(|_| blocks == 1)) {
-                (16, None) => pass::<V, 16>(prime, Inverse, roots, root * blocks, blocks, from, to),
                 (8, None) => pass::<V, 8>(prime, Inverse, roots, root * blocks, blocks, from, to),
                 (4, None) => pass::<V, 4>(prime, Inverse, roots, root * blocks, blocks, from, to),
                 (_, None) => pass::<V, 2>(prime, Inverse, roots, root * blocks, blocks, from, to),
-                (16, Some(last)) => pass::<V, 16>(prime, last, roots, root, 1, from, to),
                 (8, Some(last)) => pass::<V, 8>(prime, last, roots, root, 1, from, to),
                 (4, Some(last)) => pass::<V, 4>(prime, last, roots, root, 1, from, to),
                 (_, Some(last)) => pass::<V, 2>(prime, last, roots, root, 1, from, to),
@@ -368,7 +362,7 @@ impl<V: Vector> Roots<V> for PerLane<'_> {
     }
 }
 
-/// A butterfly network on 2, 4, 8 or 16 vectors.
+/// A butterfly network on 2, 4, 8 or (for a square) 16 vectors.
 trait Network<V>: Copy {
     fn run(self, prime: &Prime<V>, roots: impl Roots<V>, x: &mut [V]);
 }

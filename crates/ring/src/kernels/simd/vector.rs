@@ -13,8 +13,6 @@ use crate::modular::{Modulus, Shoup};
 pub(super) trait Vector: Copy {
     /// `L`.
     const LANES: usize;
-    /// Registers that butterflies combine before memory has to help out: a power of two up to 16.
-    const MAX_RADIX: usize;
     /// `L` registers.
     type Square: Copy + AsRef<[Self]> + AsMut<[Self]>;
 

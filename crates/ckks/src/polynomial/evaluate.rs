@@ -1,0 +1,159 @@
+//! Evaluation of polynomials by baby and giant steps, relinearising late.
+//!
+//! After Paterson and Stockmeyer ("On the number of nonscalar multiplications necessary to evaluate polynomials", SIAM
+//! J. Comput. 1973), with the scale of every part chosen from the result backwards, so that all sums are of equal scale
+//! by construction (Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, EUROCRYPT 2021, section 5).
+
+use std::collections::BTreeMap;
+
+use num_complex::Complex64;
+
+use super::plan::{Node, Plan, factors};
+use super::{Polynomial, PolynomialBasis};
+use crate::arithmetic::Arithmetic;
+use crate::error::CkksError;
+
+const OPERATION: &str = "evaluate a polynomial";
+
+/// The polynomial of every slot, at the parameters' scale, [`Polynomial::depth`] levels below the input.
+///
+/// # Errors
+/// As for [`evaluate_to_scale`].
+pub fn evaluate<A: Arithmetic>(
+    arithmetic: &A,
+    input: &A::Vector,
+    polynomial: &Polynomial,
+) -> Result<A::Vector, CkksError> {
+    evaluate_to_scale(arithmetic, input, polynomial, arithmetic.parameters().scale())
+}
+
+/// The polynomial of every slot, at scale `scale`, [`Polynomial::depth`] levels below the input.
+///
+/// Coefficients are rounded after multiplication with `scale` and the primes of a level, over the scale of the power
+/// they belong to: a `scale` far below the input's makes them coarse.
+///
+/// # Errors
+/// [`CkksError::Level`] if the input's level is below the polynomial's depth; if the input is a product that waits to be
+/// relinearised, the relinearisation key is missing, a coefficient is complex in the conjugate-invariant ring, or the
+/// scale is not a positive number.
+pub fn evaluate_to_scale<A: Arithmetic>(
+    arithmetic: &A,
+    input: &A::Vector,
+    polynomial: &Polynomial,
+    scale: f64,
+) -> Result<A::Vector, CkksError> {
+    if !(scale > 0.0 && scale.is_finite()) {
+        let (found, needed) = (format!("scale {scale}"), "a positive, finite scale");
+        return Err(CkksError::Value { operation: OPERATION, index: 0, found, needed });
+    }
+    let (found, needed) = (arithmetic.level(input), polynomial.depth());
+    if found < needed {
+        return Err(CkksError::Level { operation: OPERATION, found, needed });
+    }
+    if polynomial.degree() == 0 {
+        let zero = arithmetic.mul_constant(input, Complex64::default(), scale)?;
+        return arithmetic.add_constant(&zero, polynomial.coefficients()[0]);
+    }
+    let variable = change_variable(arithmetic, input, polynomial)?;
+    let level = arithmetic.level(&variable);
+    let plan = Plan::cheapest(arithmetic.parameters(), polynomial, level);
+    let powers = make_powers(arithmetic, variable, &plan, polynomial.basis())?;
+    // The level the last sum is made at, one above the result's.
+    let level = level - polynomial.product_depth() + 1;
+    Steps { arithmetic, powers }.evaluate(&plan.root, level, scale)
+}
+
+/// Maps the argument to the variable of the basis. A factor other than 1 costs a level.
+fn change_variable<A: Arithmetic>(
+    arithmetic: &A,
+    input: &A::Vector,
+    polynomial: &Polynomial,
+) -> Result<A::Vector, CkksError> {
+    let (factor, offset) = polynomial.affine_map();
+    let mut variable = input.clone();
+    if factor != 1.0 {
+        let parameters = arithmetic.parameters();
+        let scale = parameters.scale() * parameters.level_modulus(arithmetic.level(input));
+        variable = arithmetic.rescale(&arithmetic.mul_constant(input, Complex64::from(factor), scale)?)?;
+    }
+    if offset != 0.0 {
+        variable = arithmetic.add_constant(&variable, Complex64::from(offset))?;
+    }
+    Ok(variable)
+}
+
+/// The powers of a plan, each at the highest level it can have: `T_k` at `ceil(log2 k)` below `T_1`.
+fn make_powers<A: Arithmetic>(
+    arithmetic: &A,
+    variable: A::Vector,
+    plan: &Plan,
+    basis: PolynomialBasis,
+) -> Result<BTreeMap<usize, A::Vector>, CkksError> {
+    let mut powers = BTreeMap::from([(1, variable)]);
+    for &k in &plan.powers {
+        let (high, low) = factors(k);
+        let product = arithmetic.tensor(&powers[&high], &powers[&low])?;
+        let product = match basis {
+            PolynomialBasis::Monomial => product,
+            // T_(a+b) = 2 T_a T_b - T_(a-b), subtracted before the rescale, at the scale of the product.
+            PolynomialBasis::Chebyshev { .. } => {
+                let doubled = arithmetic.add(&product, &product)?;
+                if high == low {
+                    arithmetic.add_constant(&doubled, Complex64::from(-1.0))?
+                } else {
+                    let scale = arithmetic.scale(&doubled);
+                    let lower = arithmetic.drop_to(&powers[&(high - low)], arithmetic.level(&doubled))?;
+                    arithmetic.sub(&doubled, &arithmetic.mul_constant(&lower, Complex64::from(1.0), scale)?)?
+                }
+            }
+        };
+        powers.insert(k, arithmetic.relinearise_rescale(&product)?);
+    }
+    Ok(powers)
+}
+
+struct Steps<'a, A: Arithmetic> {
+    arithmetic: &'a A,
+    powers: BTreeMap<usize, A::Vector>,
+}
+
+impl<A: Arithmetic> Steps<'_, A> {
+    /// The node's value at `scale`, one level below `level`.
+    fn evaluate(&self, node: &Node, level: usize, scale: f64) -> Result<A::Vector, CkksError> {
+        let sum = self.sum(node, level, scale * self.arithmetic.parameters().level_modulus(level))?;
+        self.arithmetic.relinearise_rescale(&sum)
+    }
+
+    /// The node's value at `level` and `scale`, not relinearised: one relinearisation serves all its products.
+    fn sum(&self, node: &Node, level: usize, scale: f64) -> Result<A::Vector, CkksError> {
+        let arithmetic = self.arithmetic;
+        let mut sum = None;
+        let mut add = |part: A::Vector| -> Result<(), CkksError> {
+            sum = Some(match sum.take() {
+                Some(sum) => arithmetic.add(&sum, &part)?,
+                None => part,
+            });
+            Ok(())
+        };
+        for &(k, coefficient) in node.terms.iter().filter(|(k, _)| *k > 0) {
+            let power = arithmetic.drop_to(&self.powers[&k], level)?;
+            add(arithmetic.mul_constant(&power, coefficient, scale)?)?;
+        }
+        for (giant, quotient) in &node.products {
+            let power = arithmetic.drop_to(&self.powers[giant], level)?;
+            let quotient = self.evaluate(quotient, level + 1, scale / arithmetic.scale(&power))?;
+            add(arithmetic.tensor(&quotient, &power)?)?;
+        }
+        let constant = node.terms.iter().find(|(k, _)| *k == 0);
+        match (sum, constant) {
+            (Some(sum), Some(&(_, constant))) => arithmetic.add_constant(&sum, constant),
+            (Some(sum), None) => Ok(sum),
+            // Only a constant polynomial has neither terms nor products; it was dealt with before.
+            (None, constant) => {
+                let zero = arithmetic.mul_constant(&self.powers[&1], Complex64::default(), scale)?;
+                let zero = arithmetic.drop_to(&zero, level)?;
+                arithmetic.add_constant(&zero, constant.map_or(Complex64::default(), |c| c.1))
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The client's half: words in, encrypted codes out; encrypted scores in, labels out.
+
+use std::io::Write;
+use std::sync::atomic::AtomicBool;
+
+use prost::Message;
+use unspoken_ckks::{Complex64, Encoder};
+use unspoken_fasttext as fasttext;
+use unspoken_lookup::alpha;
+use unspoken_ring::SecretRng;
+use unspoken_rlwe::{self as rlwe, KeyBundle, RlweError, SecretKey};
+
+use crate::answer::{check_sum, checksum, read_vector};
+use crate::description::Description;
+use crate::error::ClassifyError;
+use crate::proto;
+
+/// A client of a text classifier: its vocabulary, its secret key, and what the server said of itself.
+pub struct Asker {
+    description: Description,
+    words: fasttext::Encoder,
+    encoder: Encoder,
+    secret: SecretKey,
+    rng: SecretRng,
+}
+
+/// The answer for one message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Classified {
+    /// The label of the largest score.
+    pub label: String,
+    /// One score per class, in the order of [`Asker::labels`]. They carry the noise of the encryption: do not publish them
+    /// as they are.
+    pub scores: Vec<f64>,
+}
+
+impl Asker {
+    /// A client with a new secret key.
+    ///
+    /// # Errors
+    /// If the vocabulary belongs to another model than the server's, or the operating system has no randomness.
+    pub fn new(description: Description, words: fasttext::Encoder) -> Result<Self, ClassifyError> {
+        let mut rng = SecretRng::from_os().map_err(RlweError::from)?;
+        let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng)?;
+        Self::assemble(description, words, secret, rng)
+    }
+
+    /// A client with a stored secret key, whose switching keys the server may have already.
+    ///
+    /// # Errors
+    /// As for [`Asker::new`], or if the key does not belong to the server's preset.
+    pub fn with_secret(
+        description: Description,
+        words: fasttext::Encoder,
+        secret: &[u8],
+    ) -> Result<Self, ClassifyError> {
+        let rng = SecretRng::from_os().map_err(RlweError::from)?;
+        let secret = SecretKey::from_bytes(description.parameters().rlwe(), secret)?;
+        Self::assemble(description, words, secret, rng)
+    }
+
+    fn assemble(
+        description: Description,
+        words: fasttext::Encoder,
+        secret: SecretKey,
+        rng: SecretRng,
+    ) -> Result<Self, ClassifyError> {
+        let ours = words.id().to_bytes();
+        if description.message.model_id != ours {
+            return Err(ClassifyError::mismatch(
+                "model",
+                "a server with another model than this vocabulary's",
+                "the vocabulary that was trained with the server's model",
+            ));
+        }
+        let shape = words.shape();
+        let theirs = &description.message;
+        let pairs = [
+            (shape.subtables, theirs.subtables),
+            (shape.columns, theirs.columns),
+            (shape.classes, theirs.classes),
+            (shape.max_tokens, theirs.max_tokens),
+        ];
+        if pairs.iter().any(|&(ours, theirs)| ours != theirs as usize) {
+            return Err(ClassifyError::mismatch("model shape", format!("{theirs:?}"), format!("{shape:?}")));
+        }
+        let encoder = Encoder::new(description.parameters());
+        Ok(Asker { description, words, encoder, secret, rng })
+    }
+
+    /// What the server said of itself.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// The label names; class `c` is `labels()[c]`.
+    pub fn labels(&self) -> &[String] {
+        self.words.labels()
+    }
+
+    /// The secret key's bytes, to store: whoever has them reads every query.
+    ///
+    /// # Errors
+    /// Only if the key's parameters refuse, which their own check rules out.
+    pub fn secret_bytes(&self) -> Result<impl std::ops::Deref<Target = Vec<u8>> + use<>, ClassifyError> {
+        Ok(self.secret.to_bytes()?)
+    }
+
+    /// Bytes of the key bundle [`Asker::write_keys`] writes.
+    pub fn key_bytes(&self) -> u64 {
+        KeyBundle::byte_len(self.description.parameters().rlwe(), self.description.key_plan())
+    }
+
+    /// Makes the switching keys and writes them as a bundle, one at a time; `progress` is told how many of how many are
+    /// done. Every call makes new keys for the same secret.
+    ///
+    /// # Errors
+    /// If writing fails, or when `cancel` is set.
+    pub fn write_keys(
+        &mut self,
+        out: &mut impl Write,
+        mut progress: impl FnMut(usize, usize),
+        cancel: &AtomicBool,
+    ) -> Result<(), ClassifyError> {
+        let (parameters, plan) = (self.description.parameters().rlwe(), self.description.key_plan());
+        KeyBundle::write_plan(parameters, plan, out)?;
+        let mut done = 0;
+        progress(done, plan.len());
+        rlwe::generate_keys(&self.secret, plan, &mut self.rng, cancel, |key| {
+            KeyBundle::write_key(parameters, &key, out)?;
+            done += 1;
+            progress(done, plan.len());
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// Encrypts up to [`Description::batch`] messages. Always the same number of bytes, whatever the messages.
+    ///
+    /// # Errors
+    /// If there are too many messages.
+    pub fn query<S: AsRef<str>>(&mut self, messages: &[S]) -> Result<Vec<u8>, ClassifyError> {
+        let batch = self.description.batch();
+        if messages.is_empty() || messages.len() > batch {
+            return Err(ClassifyError::mismatch(
+                "query",
+                format!("{} messages", messages.len()),
+                format!("1 to {batch}"),
+            ));
+        }
+        let codes: Vec<fasttext::Codes> = messages.iter().map(|message| self.words.encode(message.as_ref())).collect();
+        let shape = self.words.shape();
+        let parameters = self.description.parameters();
+        let level = self.description.message.query_level as usize;
+        let alphas: Vec<Complex64> = (0..shape.columns).map(|j| alpha(j, shape.columns)).collect();
+        let mut vectors = Vec::with_capacity(shape.subtables);
+        for t in 0..shape.subtables {
+            // Padded slots stay zero: centred tables give them no weight.
+            let mut slots = vec![Complex64::default(); parameters.slots()];
+            for (e, codes) in codes.iter().enumerate() {
+                for (i, code) in codes.stream(t).take(shape.max_tokens).enumerate() {
+                    slots[i * batch + e] = alphas[usize::from(code)];
+                }
+            }
+            let plaintext = self.encoder.encode(&slots, level, parameters.scale())?;
+            slots.iter_mut().for_each(|z| *z = Complex64::default());
+            vectors.push(self.encoder.encrypt(&plaintext, &self.secret, &mut self.rng)?.to_bytes(parameters));
+        }
+        let model_id = self.description.message.model_id.clone();
+        let checksum = checksum(&model_id, &vectors);
+        Ok(proto::Query { model_id, vectors, checksum }.encode_to_vec())
+    }
+
+    /// Decrypts the answer to a query of `count` messages.
+    ///
+    /// # Errors
+    /// If the answer is malformed or of another model.
+    pub fn read(&self, answer: &[u8], count: usize) -> Result<Vec<Classified>, ClassifyError> {
+        let answer =
+            proto::Answer::decode(answer).map_err(|e| ClassifyError::mismatch("answer", e, "a protobuf message"))?;
+        check_sum("answer", &answer.model_id, &answer.vectors, &answer.checksum)?;
+        if answer.model_id != self.description.message.model_id {
+            return Err(ClassifyError::mismatch(
+                "answer",
+                "one of another model",
+                "this model's; read the description again",
+            ));
+        }
+        let classes = self.description.classes();
+        if answer.vectors.len() != classes.div_ceil(2) || count > self.description.batch() {
+            let needed = format!("{} for {classes} classes", classes.div_ceil(2));
+            return Err(ClassifyError::mismatch("answer", format!("{} vectors", answer.vectors.len()), needed));
+        }
+        let mut scores = vec![Vec::with_capacity(classes); count];
+        for vector in &answer.vectors {
+            let (ciphertext, scale) = read_vector(self.description.parameters(), vector)?;
+            let slots = self.encoder.decode(&self.secret.decrypt(&ciphertext)?, scale)?;
+            scores.iter_mut().zip(slots).for_each(|(scores, z)| scores.extend([z.re, z.im]));
+        }
+        let classify = |mut scores: Vec<f64>| {
+            scores.truncate(classes);
+            Ok(Classified { label: self.words.label(&scores)?.to_owned(), scores })
+        };
+        scores.into_iter().map(classify).collect()
+    }
+}

@@ -1,0 +1,204 @@
+//! The server's half: encrypted codes in, encrypted scores out.
+
+use std::io::Read;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use prost::Message;
+use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator, SeededCiphertext};
+use unspoken_fasttext::ScoreTables;
+use unspoken_lookup::{Lookup, OutputForm, Plan, Table};
+use unspoken_ring::Basis;
+use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyKind, KeyPlan, galois};
+
+use crate::answer::{check_sum, checksum, vector_bytes, write_vector};
+use crate::description::{Description, PROTOCOL_VERSION, key_requirements};
+use crate::error::ClassifyError;
+use crate::proto;
+
+/// A text classifier that never sees a text: score tables behind an encrypted lookup, summed over the tokens.
+pub struct Classifier {
+    encoder: Encoder,
+    lookup: Lookup,
+    description: Description,
+}
+
+/// What one answer cost, by stage, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StageSeconds {
+    /// Powers of the encrypted codes (VecGen in the paper).
+    pub vectors: f64,
+    /// Tables, sum over tokens (Linear in the paper).
+    pub linear: f64,
+}
+
+impl Classifier {
+    /// Prepares a model for a preset and a plan.
+    ///
+    /// # Errors
+    /// If the preset has too few levels for the plan, or its modulus no room for the model's scores.
+    pub fn new(tables: &ScoreTables, parameters: &CkksParameters, plan: Plan) -> Result<Self, ClassifyError> {
+        let shape = tables.shape();
+        if !shape.max_tokens.is_power_of_two() || shape.max_tokens > parameters.slots() {
+            let needed = format!("a power of two up to {}", parameters.slots());
+            return Err(ClassifyError::mismatch("tokens per message", shape.max_tokens, needed));
+        }
+        let subtable = |t: usize| {
+            let rows = (0..shape.classes).filter_map(|c| tables.row(t, c)).flatten().copied().collect::<Vec<f64>>();
+            Table::new(shape.classes, &rows)
+        };
+        let subtables = (0..shape.subtables).map(subtable).collect::<Result<Vec<_>, _>>()?;
+        // Two scores share a slot, one in each part.
+        let bound = tables.score_bound() * std::f64::consts::SQRT_2;
+        let lookup = Lookup::new(parameters, &subtables, plan, OutputForm::Pairs, bound, None)?;
+        if !lookup.is_centred() {
+            return Err(ClassifyError::mismatch(
+                "score tables",
+                "rows whose mean is not zero",
+                "centred rows, so that padding adds nothing",
+            ));
+        }
+        let batch = parameters.slots() / shape.max_tokens;
+        let key_plan = key_plan(&lookup, batch, shape.max_tokens);
+        let message = proto::Description {
+            version: PROTOCOL_VERSION,
+            preset: parameters.name().into(),
+            fingerprint: parameters.rlwe().fingerprint().0.to_vec(),
+            model_id: tables.id().to_bytes().to_vec(),
+            subtables: shape.subtables as u32,
+            columns: shape.columns as u32,
+            classes: shape.classes as u32,
+            max_tokens: shape.max_tokens as u32,
+            query_level: lookup.input_level() as u32,
+            keys: key_requirements(&key_plan),
+            plan: plan.to_string(),
+        };
+        let description = Description::new(parameters, key_plan, message);
+        Ok(Classifier { encoder: Encoder::new(parameters), lookup, description })
+    }
+
+    /// What a client must know.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Most bytes of an answer.
+    pub fn answer_bytes(&self) -> usize {
+        let vector = vector_bytes(self.description.parameters(), self.lookup.output_level());
+        self.lookup.outputs() * (vector + 10) + self.description.message.model_id.len() + 64
+    }
+
+    /// Bytes of memory one answer takes while it is computed, beyond keys: the powers of all subtables at their top level,
+    /// the combinations of one subtable, and the ring's idle buffers.
+    pub fn working_bytes(&self) -> u64 {
+        let parameters = self.description.parameters();
+        let top = Basis::chain(parameters.chain(self.lookup.input_level()));
+        let (subtables, _, columns) = self.lookup.shape();
+        let vectors = match self.lookup.plan() {
+            Plan::BabyGiant { babies } => subtables * (babies + columns / 2 / babies) + 64,
+            _ => subtables * columns + 64,
+        };
+        (vectors * 3 * parameters.ring().poly_bytes(top)) as u64
+    }
+
+    /// Reads the plan at the front of a key bundle and tells what its keys will take in memory.
+    ///
+    /// # Errors
+    /// If it is malformed, of other parameters, or lacks a key.
+    pub fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ClassifyError> {
+        let parameters = self.description.parameters();
+        let plan = KeyBundle::read_plan(parameters.rlwe(), &mut &front[..])?;
+        if plan != *self.description.key_plan() {
+            return Err(ClassifyError::mismatch(
+                "key bundle",
+                format!("{} keys of another plan", plan.len()),
+                "exactly the keys of the description; read it again and make new keys",
+            ));
+        }
+        Ok(plan.memory_bytes(parameters.ring()))
+    }
+
+    /// Reads and expands a key bundle.
+    ///
+    /// # Errors
+    /// If it is malformed, of other parameters, lacks a key, or reading fails.
+    pub fn load_keys(&self, bundle: &mut impl Read) -> Result<EvaluationKeys, ClassifyError> {
+        let keys = KeyBundle::read(self.description.parameters().rlwe(), bundle)?;
+        keys.check("classification", self.description.key_plan())?;
+        Ok(keys)
+    }
+
+    /// Computes the answer to a query of untrusted bytes; stops soon after `cancel` is set.
+    ///
+    /// # Errors
+    /// If the query is malformed or does not fit, or when cancelled.
+    pub fn answer(&self, keys: &EvaluationKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ClassifyError> {
+        self.timed_answer(keys, query, cancel).map(|(answer, _)| answer)
+    }
+
+    /// As [`Classifier::answer`], and tells how long each stage took.
+    ///
+    /// # Errors
+    /// As for [`Classifier::answer`].
+    pub fn timed_answer(
+        &self,
+        keys: &EvaluationKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<(Vec<u8>, StageSeconds), ClassifyError> {
+        let parameters = self.description.parameters();
+        let query = self.read_query(query)?;
+        let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
+        let start = Instant::now();
+        let generated = self.lookup.generate(&evaluator, &query)?;
+        let vectors = start.elapsed().as_secs_f64();
+        let sums = self.lookup.combine(&evaluator, &generated)?;
+        drop(generated);
+        let max_tokens = self.description.max_tokens();
+        let finish = |sum: &Ciphertext| {
+            let total = evaluator.sum_slots(sum, self.description.batch(), max_tokens)?;
+            write_vector(parameters, &total)
+        };
+        let model_id = self.description.message.model_id.clone();
+        let answers = sums.iter().map(finish).collect::<Result<Vec<_>, _>>()?;
+        let linear = start.elapsed().as_secs_f64() - vectors;
+        let checksum = checksum(&model_id, &answers);
+        let answer = proto::Answer { model_id, vectors: answers, checksum }.encode_to_vec();
+        Ok((answer, StageSeconds { vectors, linear }))
+    }
+
+    fn read_query(&self, bytes: &[u8]) -> Result<Vec<Ciphertext>, ClassifyError> {
+        let limit = self.description.query_bytes();
+        if bytes.len() > limit {
+            return Err(ClassifyError::mismatch(
+                "query",
+                format!("{} bytes", bytes.len()),
+                format!("at most {limit} bytes"),
+            ));
+        }
+        let query =
+            proto::Query::decode(bytes).map_err(|e| ClassifyError::mismatch("query", e, "a protobuf message"))?;
+        check_sum("query", &query.model_id, &query.vectors, &query.checksum)?;
+        if query.model_id != self.description.message.model_id {
+            return Err(ClassifyError::mismatch(
+                "query",
+                "one for another model",
+                "this model's; read the description again",
+            ));
+        }
+        let parameters = self.description.parameters();
+        let read = |vector: &Vec<u8>| Ok(SeededCiphertext::from_bytes(parameters, vector)?.expand(parameters));
+        query.vectors.iter().map(read).collect()
+    }
+}
+
+/// The keys of the lookup, and those of the sum over the tokens.
+fn key_plan(lookup: &Lookup, stride: usize, count: usize) -> KeyPlan {
+    let parameters = lookup.parameters();
+    let mut plan = lookup.key_plan();
+    for k in 0..count.trailing_zeros() {
+        let element = galois::rotation(parameters.ring(), (stride << k) as i64);
+        plan.require(KeyKind::Galois { element }, parameters.chain(lookup.output_level()));
+    }
+    plan
+}
