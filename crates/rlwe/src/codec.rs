@@ -188,12 +188,14 @@ pub struct KeyBundle;
 impl KeyBundle {
     /// Bytes of a bundle with the keys of `plan`.
     pub fn byte_len(parameters: &Parameters, plan: &KeyPlan) -> u64 {
-        let head = HEADER_BYTES + 4 + plan.len() * DESCRIPTOR_BYTES + plan.len() * 32;
+        let head = Self::plan_bytes(plan) + plan.len() * 32;
         head as u64 + plan.wire_bytes(parameters.ring())
     }
 
-    /// Bytes to read from the front of a bundle before [`KeyBundle::read_plan`] can tell its plan.
-    pub const PLAN_PREFIX_MAX: usize = HEADER_BYTES + 4 + MAX_BUNDLE_KEYS * DESCRIPTOR_BYTES;
+    /// Bytes at the front of a bundle that hold its plan: what [`KeyBundle::read_plan`] reads.
+    pub fn plan_bytes(plan: &KeyPlan) -> usize {
+        HEADER_BYTES + 4 + plan.len() * DESCRIPTOR_BYTES
+    }
 
     /// Writes the part before the keys themselves.
     ///

@@ -1,1 +1,34 @@
 //! The service: keys, requests, limits and metrics over HTTP.
+//!
+//! An [`Application`] is what can be asked; everything else is here. Start a
+//! [`Server`] from a [`ServerConfig`] and [`Applications`]. The protocol is
+//! that of `unspoken-wire`.
+
+mod application;
+mod auth;
+mod body;
+mod classify;
+mod config;
+mod disk;
+mod engine;
+mod logging;
+mod memory;
+mod metrics;
+mod observe;
+mod queue;
+mod refusal;
+mod routes;
+mod serve;
+mod service;
+mod share;
+mod store;
+mod tls;
+
+pub use application::{Application, ApplicationError, ApplicationLimits, Applications, InvalidName};
+pub use auth::{NewToken, TokenError, make_token};
+pub use classify::ClassifyApplication;
+pub use config::{ConfigError, ServerConfig, ServiceLimits, Timeouts, TlsFiles};
+pub use disk::{Disk, LocalDisk};
+pub use logging::{LogError, LogFormat, init_logging};
+pub use serve::{ServeError, Server, shutdown_signal};
+pub use tls::TlsError;

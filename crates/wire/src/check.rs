@@ -18,9 +18,7 @@ pub fn is_application_name(name: &str) -> bool {
     let segment_ok = |segment: &str| {
         let bytes = segment.as_bytes();
         bytes.first().is_some_and(|&b| b.is_ascii_lowercase() || b.is_ascii_digit())
-            && bytes
-                .iter()
-                .all(|&b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b))
+            && bytes.iter().all(|&b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b))
     };
     name.len() <= MAX_NAME_BYTES && name.split('/').all(segment_ok)
 }
@@ -42,12 +40,7 @@ impl TryFrom<KeyDeclaration> for CheckedDeclaration {
     type Error = WireError;
 
     fn try_from(raw: KeyDeclaration) -> Result<Self, WireError> {
-        let bad = |field, found: String, needed| WireError::Field {
-            message: "KeyDeclaration",
-            field,
-            found,
-            needed,
-        };
+        let bad = |field, found: String, needed| WireError::Field { message: "KeyDeclaration", field, found, needed };
         if !is_application_name(&raw.application) {
             let found = raw.application.chars().take(40).collect::<String>();
             return Err(bad("application", format!("{found:?}"), "a name such as classify/spam"));
@@ -57,11 +50,6 @@ impl TryFrom<KeyDeclaration> for CheckedDeclaration {
         }
         let blake3 = <[u8; 32]>::try_from(raw.blake3.as_slice())
             .map_err(|_| bad("blake3", format!("{} bytes", raw.blake3.len()), "32 bytes"))?;
-        Ok(Self {
-            application: raw.application,
-            key_format: raw.key_format,
-            length: raw.length,
-            blake3,
-        })
+        Ok(Self { application: raw.application, key_format: raw.key_format, length: raw.length, blake3 })
     }
 }

@@ -2,18 +2,12 @@
 
 use proptest::prelude::*;
 use unspoken_wire::{
-    CheckedDeclaration, MAX_CONTROL_BYTES, Message, ProblemCode, WireError, decode,
-    is_application_name,
+    CheckedDeclaration, MAX_CONTROL_BYTES, Message, ProblemCode, WireError, decode, is_application_name,
     v1::{ApplicationDescription, KeyDeclaration, KeyList, KeyStatus, Problem},
 };
 
 fn declaration() -> KeyDeclaration {
-    KeyDeclaration {
-        application: "classify/spam".into(),
-        key_format: 3,
-        length: 1000,
-        blake3: vec![9; 32],
-    }
+    KeyDeclaration { application: "classify/spam".into(), key_format: 3, length: 1000, blake3: vec![9; 32] }
 }
 
 #[test]
@@ -28,13 +22,10 @@ fn a_message_over_the_limit_is_refused_before_it_is_read() {
 fn every_truncation_of_a_declaration_is_refused() {
     let whole = declaration().encode_to_vec();
     for cut in 0..whole.len() {
-        let checked = decode::<KeyDeclaration>(&whole[..cut], MAX_CONTROL_BYTES)
-            .and_then(CheckedDeclaration::try_from);
+        let checked = decode::<KeyDeclaration>(&whole[..cut], MAX_CONTROL_BYTES).and_then(CheckedDeclaration::try_from);
         assert!(checked.is_err(), "{cut} of {} bytes passed", whole.len());
     }
-    let checked = decode::<KeyDeclaration>(&whole, MAX_CONTROL_BYTES)
-        .and_then(CheckedDeclaration::try_from)
-        .unwrap();
+    let checked = decode::<KeyDeclaration>(&whole, MAX_CONTROL_BYTES).and_then(CheckedDeclaration::try_from).unwrap();
     assert_eq!((checked.length, checked.key_format), (1000, 3));
 }
 

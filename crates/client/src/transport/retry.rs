@@ -1,0 +1,53 @@
+//! Trying again, more and more slowly.
+
+use std::time::{Duration, Instant};
+
+use super::{Cancel, Error, RetryPolicy};
+
+/// Pauses between tries of one call.
+pub(super) struct Pauses<'a> {
+    policy: &'a RetryPolicy,
+    start: Instant,
+    next: Duration,
+}
+
+impl<'a> Pauses<'a> {
+    pub(super) fn new(policy: &'a RetryPolicy) -> Self {
+        Self { policy, start: Instant::now(), next: policy.first_pause }
+    }
+
+    /// Waits before the next try, or returns the error if another try cannot
+    /// help or patience is at its end.
+    pub(super) fn after(&mut self, error: Error, cancel: &Cancel) -> Result<(), Error> {
+        let Some(asked) = error.pause() else { return Err(error) };
+        // Spread, so that clients turned away together do not return together.
+        let own = self.next.mul_f64(0.5 + random_fraction());
+        self.next = (2 * self.next).min(self.policy.longest_pause);
+        let pause = asked.mul_f64(1.0 + 0.25 * random_fraction()).max(own);
+        let spent = self.start.elapsed();
+        if spent + pause > self.policy.patience {
+            return Err(Error::GaveUp { after: spent, last: Box::new(error) });
+        }
+        cancel.sleep(pause)
+    }
+}
+
+/// Runs `attempt` until it succeeds or trying again cannot help.
+pub(super) fn run<T>(
+    policy: &RetryPolicy,
+    cancel: &Cancel,
+    mut attempt: impl FnMut() -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut pauses = Pauses::new(policy);
+    loop {
+        match attempt() {
+            Ok(value) => return Ok(value),
+            Err(error) => pauses.after(error, cancel)?,
+        }
+    }
+}
+
+/// In [0, 1); a half if there is no randomness, which only spreads less.
+fn random_fraction() -> f64 {
+    getrandom::u32().map_or(0.5, |value| f64::from(value) / (f64::from(u32::MAX) + 1.0))
+}

@@ -1,0 +1,140 @@
+//! Who may do what.
+
+use std::time::Duration;
+
+use unspoken_client::transport::{Cancel, Error, Transport, TransportConfig};
+use unspoken_server::{Applications, ConfigError, ServeError, Server, TlsFiles};
+use unspoken_wire::ProblemCode;
+
+use crate::support::*;
+
+#[test]
+fn another_clients_keys_look_like_no_keys() {
+    let mut setup = Setup::new();
+    let [ann, bob] = setup.tokens(["ann", "bob"]);
+    let service = setup.start();
+    let (ann_client, bob_client) = (service.client(Some(&ann)), service.client(Some(&bob)));
+    let anns = bundle(1, 10_000, 10);
+    let id = upload(&ann_client, &anns).unwrap();
+    let cancel = Cancel::new();
+    for result in [
+        ask(&bob_client, &id, query(0, b"x")).map(drop),
+        bob_client.key_status(&id, &cancel).map(drop),
+        bob_client.delete_key(&id, &cancel),
+    ] {
+        assert_eq!(result.unwrap_err().code(), Some(ProblemCode::KeyNotFound));
+    }
+    assert!(bob_client.keys(&cancel).unwrap().is_empty());
+    // To the byte what an id that does not exist gives.
+    let requests = ["GET /v1/keys/{}", "DELETE /v1/keys/{}", "POST /v1/keys/{}/complete"];
+    for request in requests {
+        let send = |id: &str| {
+            raw(
+                service.address,
+                format!(
+                    "{} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Request-Id: same\r\n\
+                     Authorization: Bearer {bob}\r\nContent-Length: 0\r\n\r\n",
+                    request.replace("{}", id)
+                ),
+            )
+        };
+        let (other, none) = (send(id.as_str()), send(&"0".repeat(32)));
+        assert_eq!((other.status, &other.body), (none.status, &none.body), "{request}");
+        assert_eq!(other.status, 404);
+    }
+    // Bob's own upload of the same bytes is his own bundle.
+    assert_ne!(upload(&bob_client, &anns).unwrap(), id);
+    assert_eq!(ask(&ann_client, &id, query(0, b"x")).unwrap(), expected(&anns, b"x"));
+}
+
+#[test]
+fn without_a_known_token_nothing_is_told() {
+    let mut setup = Setup::new();
+    let [ann] = setup.tokens(["ann"]);
+    let service = setup.start();
+    let id = upload(&service.client(Some(&ann)), &bundle(1, 10_000, 10)).unwrap();
+    let wrong = ann.replace("unspoken_", "unspoken-");
+    for token in [None, Some(wrong.as_str())] {
+        let client = service.client(token);
+        let cancel = Cancel::new();
+        for result in [
+            client.applications(&cancel).map(drop),
+            client.describe(APP, &cancel).map(drop),
+            client.keys(&cancel).map(drop),
+            ask(&client, &id, query(0, b"x")).map(drop),
+            upload(&client, &bundle(2, 10_000, 10)).map(drop),
+        ] {
+            assert_eq!(result.unwrap_err().code(), Some(ProblemCode::Unauthorized));
+        }
+    }
+    let response = service.get("/v1/apps");
+    assert_eq!((response.status, response.header("www-authenticate")), (401, Some("Bearer")));
+    for open in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(service.get(open).status, 200, "{open}");
+    }
+}
+
+#[test]
+fn a_token_taken_from_the_file_stops_working() {
+    let mut setup = Setup::new();
+    setup.config.timeouts.sweep = Duration::from_millis(50);
+    let [ann, bob] = setup.tokens(["ann", "bob"]);
+    let path = setup.config.tokens.clone().unwrap();
+    let service = setup.start();
+    let cancel = Cancel::new();
+    let (ann, bob) = (service.client(Some(&ann)), service.client(Some(&bob)));
+    ann.applications(&cancel).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let bobs: Vec<_> = text.lines().filter(|line| line.starts_with("bob:")).collect();
+    std::fs::write(&path, bobs.join("\n")).unwrap();
+    wait_until("ann is locked out", || ann.applications(&cancel).is_err());
+    bob.applications(&cancel).unwrap();
+}
+
+#[test]
+fn a_service_open_to_the_network_must_be_meant() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = Setup::new().config;
+    config.data_dir = dir.path().to_owned();
+    config.listen = "0.0.0.0:0".parse().unwrap();
+    assert!(matches!(config.check(), Err(ConfigError::Open { .. })));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let bound = runtime.block_on(Server::bind(config.clone(), Applications::new()));
+    assert!(matches!(bound.err(), Some(ServeError::Config(ConfigError::Open { .. }))));
+    config.allow_anonymous = true;
+    config.check().unwrap();
+}
+
+#[test]
+fn tls_works_with_an_authority_of_ones_own_and_only_then() {
+    let mut setup = Setup::new();
+    let [ann] = setup.tokens(["ann"]);
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (setup.dir.path().join("cert.pem"), setup.dir.path().join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    setup.config.tls = Some(TlsFiles { certificate, key });
+    let service = setup.start();
+
+    let url = format!("https://localhost:{}", service.address.port());
+    let mut config = TransportConfig::new(url).with_token(ann);
+    config.retry.patience = Duration::ZERO;
+    let cancel = Cancel::new();
+    let strangers = Transport::new(config.clone()).unwrap().applications(&cancel).unwrap_err();
+    assert!(strangers.to_string().to_lowercase().contains("certificate"), "{strangers}");
+    let config = config.with_authorities(made.cert.pem());
+    let client = Transport::new(config).unwrap();
+    let bundle = bundle(1, 2_000_000, 10);
+    let id = upload(&client, &bundle).unwrap();
+    assert_eq!(ask(&client, &id, query(0, b"tls")).unwrap(), expected(&bundle, b"tls"));
+}
+
+#[test]
+fn a_token_does_not_travel_in_the_clear_unless_allowed() {
+    let mut config = TransportConfig::new("http://192.0.2.1").with_token("secret");
+    let refused = Transport::new(config.clone()).err().unwrap();
+    assert!(matches!(refused, Error::Config { .. }), "{refused}");
+    assert!(!format!("{config:?} {refused}").contains("\"secret\""));
+    config.allow_plaintext = true;
+    assert!(Transport::new(config).is_ok());
+}

@@ -1,0 +1,11 @@
+//! The service from outside: over HTTP on 127.0.0.1, with an application that
+//! stands in for the cryptography.
+
+mod access;
+mod crash;
+mod crowd;
+mod disk;
+mod limits;
+mod operations;
+mod support;
+mod upload;
