@@ -152,6 +152,14 @@ pub(crate) fn check_scales(operation: &'static str, needed: f64, found: f64) -> 
     }
 }
 
+/// Whether a scale is a positive, finite number.
+pub(crate) fn check_scale(operation: &'static str, scale: f64) -> Result<(), CkksError> {
+    if scale > 0.0 && scale.is_finite() {
+        return Ok(());
+    }
+    Err(CkksError::Value { operation, index: 0, found: format!("scale {scale}"), needed: "a positive, finite scale" })
+}
+
 /// The Gaussian integer nearest to `constant * factor`.
 pub(crate) fn round_constant(
     operation: &'static str,

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
-use unspoken_ring::{Basis, Domain, Poly, Ring, RingError, Seed};
+use unspoken_ring::{Basis, Domain, Poly, Ring, Seed};
 
+use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::parameters::CkksParameters;
 
@@ -28,6 +29,8 @@ pub struct Cost {
     pub matrix_macs: u64,
     /// Residues passed through an element-wise operation: sum, product, permutation, copy.
     pub elementwise: u64,
+    /// Residues of vectors encoded on the way, their transforms included.
+    pub encoded: u64,
 }
 
 impl Cost {
@@ -37,7 +40,7 @@ impl Cost {
     }
 
     /// A relinearisation or an automorphism over `chain` primes, with `drop` primes divided out in the same step.
-    pub(crate) fn key_switch(ring: &Ring, chain: usize, drop: usize) -> Self {
+    pub fn key_switch(ring: &Ring, chain: usize, drop: usize) -> Self {
         let mut cost = Self::decomposition(ring, chain);
         cost += Self::hoisted_product(ring, chain);
         cost += Self::division(ring, chain + ring.special().len(), chain - drop).times(2);
@@ -65,7 +68,7 @@ impl Cost {
     }
 
     /// The division of one polynomial of `from` limbs to `to` limbs.
-    pub(crate) fn division(ring: &Ring, from: usize, to: usize) -> Self {
+    pub fn division(ring: &Ring, from: usize, to: usize) -> Self {
         Cost {
             limb_transforms: from as u64,
             residue_macs: ((from - to + 1) * to * ring.degree()) as u64,
@@ -74,18 +77,24 @@ impl Cost {
         }
     }
 
+    /// The product of a plaintext matrix with ciphertexts of two components over `chain` primes.
+    pub fn matrix(ring: &Ring, chain: usize, rows: usize, columns: usize) -> Self {
+        let matrix_macs = (2 * chain * rows * columns * ring.degree()) as u64;
+        Cost { matrix_macs, ..Self::default() }
+    }
+
     /// Element-wise passes over `limbs` limbs.
-    pub(crate) fn elementwise(ring: &Ring, limbs: usize) -> Self {
+    pub fn elementwise(ring: &Ring, limbs: usize) -> Self {
         Cost { elementwise: (limbs * ring.degree()) as u64, ..Self::default() }
     }
 
-    /// Transforms of `limbs` limbs.
-    pub(crate) fn transforms(limbs: usize) -> Self {
-        Cost { limb_transforms: limbs as u64, ..Self::default() }
+    /// Encoding a vector over `limbs` primes.
+    pub(crate) fn encoding(ring: &Ring, limbs: usize) -> Self {
+        Cost { encoded: (limbs * ring.degree()) as u64, ..Self::default() }
     }
 
     /// The same work `count` times.
-    pub(crate) fn times(self, count: u64) -> Self {
+    pub fn times(self, count: u64) -> Self {
         Cost {
             key_switches: self.key_switches.into_iter().map(|(chain, switches)| (chain, switches * count)).collect(),
             tensors: self.tensors * count,
@@ -95,6 +104,7 @@ impl Cost {
             residue_macs: self.residue_macs * count,
             matrix_macs: self.matrix_macs * count,
             elementwise: self.elementwise * count,
+            encoded: self.encoded * count,
         }
     }
 }
@@ -109,10 +119,12 @@ impl AddAssign for Cost {
         self.residue_macs += other.residue_macs;
         self.matrix_macs += other.matrix_macs;
         self.elementwise += other.elementwise;
+        self.encoded += other.encoded;
     }
 }
 
-/// Seconds per unit of each kind of work.
+/// Seconds per unit of each kind of work. Predictions are good to a factor of about two: caches, and threads that wait for
+/// each other, are not modelled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostModel {
     /// Per transform of one limb.
@@ -123,10 +135,12 @@ pub struct CostModel {
     pub matrix_mac: f64,
     /// Per residue of an element-wise operation.
     pub elementwise: f64,
+    /// Per residue of an encoding.
+    pub encoding: f64,
 }
 
 /// How long each kind of work is repeated, and at least how often.
-const MEASURE_FOR: Duration = Duration::from_millis(60);
+const MEASURE_FOR: Duration = Duration::from_millis(50);
 const MEASURE_TIMES: u32 = 3;
 
 /// Rows, columns and primes of the matrix product that is timed.
@@ -138,7 +152,7 @@ impl CostModel {
     pub fn nominal(parameters: &CkksParameters) -> Self {
         let degree = parameters.ring().degree() as f64;
         let limb_transform = 0.2e-9 * degree * degree.log2();
-        CostModel { limb_transform, residue_mac: 0.3e-9, matrix_mac: 0.1e-9, elementwise: 0.4e-9 }
+        CostModel { limb_transform, residue_mac: 0.3e-9, matrix_mac: 0.1e-9, elementwise: 0.4e-9, encoding: 10e-9 }
     }
 
     /// Times each kind of work on this machine, on the threads of the present rayon pool. Takes less than a second.
@@ -172,11 +186,17 @@ impl CostModel {
         let inputs: Vec<&Poly> = inputs.iter().collect();
         let matrices = fastest(|| ring.matrix_product(&matrix, &inputs).map(drop))?;
 
+        let encoder = Encoder::new(parameters);
+        let level = parameters.max_level();
+        let values: Vec<f64> = (0..parameters.slots()).map(|j| (j as f64).sin()).collect();
+        let encodings = fastest(|| encoder.encode_real(&values, level, parameters.scale()).map(drop))?;
+
         Ok(CostModel {
             limb_transform: transforms / (2 * full.chain) as f64,
             residue_mac: products / Cost::hoisted_product(ring, chain).residue_macs as f64,
             matrix_mac: matrices / ((MATRIX_SIDE * MATRIX_SIDE * primes) as f64 * degree),
             elementwise: sums / (full.chain as f64 * degree),
+            encoding: encodings / (full.chain as f64 * degree),
         })
     }
 
@@ -186,11 +206,12 @@ impl CostModel {
             + self.residue_mac * cost.residue_macs as f64
             + self.matrix_mac * cost.matrix_macs as f64
             + self.elementwise * cost.elementwise as f64
+            + self.encoding * cost.encoded as f64
     }
 }
 
 /// Seconds of the fastest of several runs: what the machine can do when nothing else runs on it.
-fn fastest(mut work: impl FnMut() -> Result<(), RingError>) -> Result<f64, RingError> {
+fn fastest<E>(mut work: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
     let (begin, mut best) = (Instant::now(), f64::INFINITY);
     let mut runs = 0;
     while runs < MEASURE_TIMES || begin.elapsed() < MEASURE_FOR {

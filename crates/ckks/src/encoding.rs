@@ -13,6 +13,7 @@ use rustfft::{Fft, FftPlanner};
 use unspoken_ring::{Basis, Poly, RingKind};
 use zeroize::Zeroize;
 
+use crate::arithmetic::check_scale;
 use crate::error::CkksError;
 use crate::parameters::CkksParameters;
 
@@ -107,6 +108,7 @@ impl Encoder {
     /// If there are not exactly `n` values, or as for [`Encoder::encode`].
     pub fn encode_coefficients(&self, values: &[f64], level: usize, scale: f64) -> Result<Plaintext, CkksError> {
         const OPERATION: &str = "encode coefficients";
+        check_scale(OPERATION, scale)?;
         let degree = self.parameters.ring().degree();
         if values.len() != degree {
             let needed = format!("the ring degree, {degree}");
@@ -154,6 +156,7 @@ impl Encoder {
         values: &[Complex64],
         scale: f64,
     ) -> Result<Vec<f64>, CkksError> {
+        check_scale(operation, scale)?;
         let slots = self.parameters.slots();
         if values.is_empty() || !slots.is_multiple_of(values.len()) {
             let needed = format!("a divisor of the {slots} slots");

@@ -13,7 +13,7 @@ use num_complex::Complex64;
 use unspoken_ring::{Basis, Domain, Poly, Ring, RingKind};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
 
-use crate::arithmetic::{Arithmetic, check_scales};
+use crate::arithmetic::{Arithmetic, check_scale, check_scales};
 use crate::cost::{Cost, CostModel};
 use crate::encoding::Encoder;
 use crate::error::CkksError;
@@ -42,7 +42,7 @@ impl LinearPlan {
     ///
     /// # Errors
     /// If there are no diagonals, one's index or length does not fit the slots, an entry is not finite (or not real, in
-    /// the conjugate-invariant ring), or the level is 0 or above the highest.
+    /// the conjugate-invariant ring), a scale is no positive number, or the level is 0 or above the highest.
     pub fn new(
         parameters: &CkksParameters,
         diagonals: BTreeMap<usize, Vec<Complex64>>,
@@ -61,6 +61,8 @@ impl LinearPlan {
         if level > parameters.max_level() {
             return Err(CkksError::Level { operation: OPERATION, found: parameters.max_level(), needed: level });
         }
+        check_scale(OPERATION, input_scale)?;
+        check_scale(OPERATION, output_scale)?;
         let real = parameters.ring().kind() == RingKind::ConjugateInvariant;
         for (&k, diagonal) in &diagonals {
             if k >= slots {
@@ -189,6 +191,7 @@ impl LinearPlan {
     }
 
     fn cost_of(&self, indices: &[usize]) -> Cost {
+        // A permutation and a sum of products count twice: they wait for memory more than a sum does.
         let (ring, parameters) = (self.parameters.ring(), &self.parameters);
         let (chain, special) = (parameters.chain(self.level), ring.special().len());
         let extended = chain + special;
@@ -196,15 +199,15 @@ impl LinearPlan {
         let nontrivial = |steps: &BTreeSet<usize>| steps.iter().filter(|&&s| s > 0).count() as u64;
         let mut cost = Cost::decomposition(ring, chain);
         let mut baby = Cost::hoisted_product(ring, chain);
-        baby += Cost::elementwise(ring, chain + 2 * extended);
+        baby += Cost::elementwise(ring, 3 * chain + 4 * extended);
         cost += baby.times(nontrivial(&babies));
-        let mut product = Cost::elementwise(ring, 2 * extended);
+        let mut product = Cost::elementwise(ring, 4 * extended);
         product.plaintext_products = 1;
         cost += product.times(indices.len() as u64);
         let mut giant = Cost::division(ring, extended, chain);
         giant += Cost::decomposition(ring, chain);
         giant += Cost::hoisted_product(ring, chain);
-        giant += Cost::elementwise(ring, 5 * extended);
+        giant += Cost::elementwise(ring, 8 * extended);
         cost += giant.times(nontrivial(&giants));
         cost += Cost::division(ring, extended, parameters.chain(self.level - 1)).times(2);
         cost.rescales = 1;

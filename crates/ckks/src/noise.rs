@@ -11,12 +11,8 @@
 //!   `i` is multiplied by `s^i` on decryption: `g/12 (1 + E|s|^2 [+ E|s|^4])`, with `E|s|^2 = g h/n` for a secret of `h`
 //!   non-zero coefficients.
 //! - Key switch: `sum_d x_d e_d / P` with the digits `x_d` of the input and the errors `e_d` of the key. A digit of `k`
-//!   primes comes out of the fast basis extension as `sum_i z_i Q_d/q_i`, every `z_i` uniform in `[0, q_i)`: its
-//!   coefficients have mean `k Q_d / 2` and variance `k Q_d^2 / 12`.
-//!
-//! The mean of the digits is not spread evenly: `1 + X + X^2 + ...` is large at the slots whose root is close to 1, slot
-//! 0 above all. Where `P` is not much larger than a digit, these slots are off by up to `sqrt(24 n k / pi^2)` times what
-//! is typical. The errors of a key do not change from use to use, so this part of the noise hardly does either.
+//!   primes comes out of the fast basis extension as `sum_i z_i Q_d/q_i`, every `z_i` uniform in `[-q_i/2, q_i/2]`: its
+//!   coefficients have mean zero and variance `k Q_d^2 / 12`.
 
 use chacha20::ChaCha8Rng;
 use num_complex::Complex64;
@@ -36,12 +32,6 @@ const ROUNDING_VARIANCE: f64 = 1.0 / 12.0;
 pub struct NoiseModel {
     parameters: CkksParameters,
     real: bool,
-}
-
-/// Mean and variance of the coefficients of one gadget digit divided by `P`.
-struct DigitMoments {
-    mean: f64,
-    variance: f64,
 }
 
 impl NoiseModel {
@@ -70,16 +60,9 @@ impl NoiseModel {
         (ROUNDING_VARIANCE * self.gain() * sum).sqrt()
     }
 
-    /// Of the key switch of a ciphertext of `chain` primes, after its division by `P`, without the rounding of that: the
-    /// mean over all slots, most of which have less (see the module's description).
+    /// Of the key switch of a ciphertext of `chain` primes, after its division by `P`, without the rounding of that.
     pub fn key_switch(&self, chain: usize) -> f64 {
-        let power: f64 = self.digits(chain).map(|d| d.mean * d.mean + d.variance).sum();
-        self.gain() * ERROR_SIGMA * power.sqrt()
-    }
-
-    /// As [`NoiseModel::key_switch`], for the slots that the mean of the digits does not reach.
-    pub fn typical_key_switch(&self, chain: usize) -> f64 {
-        self.gain() * ERROR_SIGMA * self.digits(chain).map(|d| d.variance).sum::<f64>().sqrt()
+        self.gain() * ERROR_SIGMA * self.digit_variances(chain).sum::<f64>().sqrt()
     }
 
     /// Variance of a slot over variance of a coefficient.
@@ -98,14 +81,13 @@ impl NoiseModel {
         self.gain() * weight / degree
     }
 
-    fn digits(&self, chain: usize) -> impl Iterator<Item = DigitMoments> + '_ {
+    /// Variance of the coefficients of each gadget digit divided by `P`.
+    fn digit_variances(&self, chain: usize) -> impl Iterator<Item = f64> + '_ {
         let ring = self.parameters.ring();
         let log2 = |primes: &[u32]| primes.iter().map(|&q| f64::from(q).log2()).sum::<f64>();
         let special = log2(ring.special());
-        ring.chain()[..chain].chunks(ring.digit_len()).map(move |digit| {
-            let (ratio, primes) = ((log2(digit) - special).exp2(), digit.len() as f64);
-            DigitMoments { mean: ratio * primes / 2.0, variance: ratio * ratio * primes * ROUNDING_VARIANCE }
-        })
+        let digits = ring.chain()[..chain].chunks(ring.digit_len());
+        digits.map(move |d| (2.0 * (log2(d) - special)).exp2() * d.len() as f64 * ROUNDING_VARIANCE)
     }
 }
 
@@ -115,8 +97,6 @@ pub(crate) struct NoiseSource {
     seed: u64,
     /// A secret at the slots.
     secret: Vec<Complex64>,
-    /// `1 + X + X^2 + ...` at the slots.
-    ones: Vec<Complex64>,
 }
 
 impl NoiseSource {
@@ -139,12 +119,7 @@ impl NoiseSource {
             }
         };
         let secret: Vec<f64> = (0..degree).map(ternary).collect();
-        NoiseSource {
-            model: NoiseModel::new(parameters),
-            seed,
-            secret: encoder.slots_of(&secret, 1.0),
-            ones: encoder.slots_of(&vec![1.0; degree], 1.0),
-        }
+        NoiseSource { model: NoiseModel::new(parameters), seed, secret: encoder.slots_of(&secret, 1.0) }
     }
 
     /// The error of a fresh encryption.
@@ -169,14 +144,12 @@ impl NoiseSource {
             KeyKind::Galois { element } => element,
         };
         let mut sum = vec![Complex64::default(); self.secret.len()];
-        for (index, digit) in self.model.digits(chain).enumerate() {
+        for (index, variance) in self.model.digit_variances(chain).enumerate() {
             let index = index as u64;
-            let deviation = (digit.variance * self.model.gain()).sqrt();
+            let deviation = (variance * self.model.gain()).sqrt();
             let spread = self.gaussian(&[DIGIT_STREAM, stream, index], deviation);
             let errors = self.gaussian(&[KEY_STREAM, key, index], self.model.encryption());
-            for (((sum, spread), ones), error) in sum.iter_mut().zip(spread).zip(&self.ones).zip(errors) {
-                *sum += (ones * digit.mean + spread) * error;
-            }
+            sum.iter_mut().zip(spread).zip(errors).for_each(|((sum, spread), error)| *sum += spread * error);
         }
         sum
     }

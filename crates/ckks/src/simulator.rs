@@ -263,7 +263,8 @@ impl Simulator {
         check_scales(operation, a.scale, b.scale)?;
         let zip = |x: &[Complex64], y: &[Complex64]| Arc::new(x.iter().zip(y).map(|(x, y)| combine(x, y)).collect());
         let level = a.level.min(b.level);
-        self.charge_elementwise(a.components.max(b.components) * self.parameters().chain(level));
+        // The operation, and two copies: to the lower level, and into the result.
+        self.charge_elementwise(3 * a.components.max(b.components) * self.parameters().chain(level));
         let result = Simulated {
             id: derive(step, &[a.id, b.id]),
             exact: zip(&a.exact, &b.exact),
@@ -386,7 +387,7 @@ impl Arithmetic for Simulator {
             return Err(RlweError::Components { operation: OPERATION, found, needed: 2 }.into());
         }
         let level = a.level.min(b.level);
-        let mut cost = Cost::elementwise(self.parameters().ring(), 5 * self.parameters().chain(level));
+        let mut cost = Cost::elementwise(self.parameters().ring(), 7 * self.parameters().chain(level));
         cost.tensors = 1;
         self.charge(cost);
         let zip = |x: &[Complex64], y: &[Complex64]| Arc::new(x.iter().zip(y).map(|(x, y)| x * y).collect());
@@ -454,7 +455,7 @@ impl Arithmetic for Simulator {
         if self.is_real() {
             return Err(CkksError::RealRing { operation: "multiply by i" });
         }
-        self.charge_elementwise(self.limbs(a));
+        self.charge_elementwise(2 * self.limbs(a));
         let turn = |z: Complex64| Complex64::new(-z.im, z.re);
         let id = derive(Step::Imaginary, &[a.id]);
         Ok(Simulated { id, exact: map(&a.exact, turn), noisy: map(&a.noisy, turn), ..a.clone() })
@@ -464,7 +465,7 @@ impl Arithmetic for Simulator {
         const OPERATION: &str = "multiply by a constant";
         let factor = scale / a.scale;
         let (re, im) = round_constant(OPERATION, constant, factor, self.is_real())?;
-        self.charge_elementwise(self.limbs(a) * if im == 0 { 1 } else { 4 });
+        self.charge_elementwise(self.limbs(a) * if im == 0 { 2 } else { 6 });
         let rounded = Complex64::new(re as f64, im as f64) / factor;
         let [c0, c1] = constant_bits(constant);
         let result = Simulated {
@@ -480,7 +481,7 @@ impl Arithmetic for Simulator {
     fn add_constant(&self, a: &Simulated, constant: Complex64) -> Result<Simulated, CkksError> {
         const OPERATION: &str = "add a constant";
         let (re, im) = round_constant(OPERATION, constant, a.scale, self.is_real())?;
-        self.charge_elementwise(self.parameters().chain(a.level) * if im == 0 { 1 } else { 6 });
+        self.charge_elementwise(self.limbs(a) + self.parameters().chain(a.level) * if im == 0 { 1 } else { 6 });
         let rounded = Complex64::new(re as f64, im as f64) / a.scale;
         // Only the first component changes: further digits, and so further noise, do not.
         let result =
@@ -491,8 +492,8 @@ impl Arithmetic for Simulator {
     fn mul_values(&self, a: &Simulated, values: &[Complex64], scale: f64) -> Result<Simulated, CkksError> {
         const OPERATION: &str = "encode";
         let encoded = self.encoded(OPERATION, values, a.level, scale)?;
-        let mut cost = Cost::transforms(self.parameters().chain(a.level));
-        cost += Cost::elementwise(self.parameters().ring(), self.limbs(a));
+        let mut cost = Cost::encoding(self.parameters().ring(), self.parameters().chain(a.level));
+        cost += Cost::elementwise(self.parameters().ring(), 2 * self.limbs(a));
         cost.plaintext_products = 1;
         self.charge(cost);
         let result = Simulated {
@@ -508,8 +509,8 @@ impl Arithmetic for Simulator {
     fn add_values(&self, a: &Simulated, values: &[Complex64]) -> Result<Simulated, CkksError> {
         let encoded = self.encoded("encode", values, a.level, a.scale)?;
         let chain = self.parameters().chain(a.level);
-        let mut cost = Cost::transforms(chain);
-        cost += Cost::elementwise(self.parameters().ring(), chain);
+        let mut cost = Cost::encoding(self.parameters().ring(), chain);
+        cost += Cost::elementwise(self.parameters().ring(), self.limbs(a) + chain);
         self.charge(cost);
         let result = Simulated {
             exact: Arc::new(a.exact.iter().zip(values.iter().cycle()).map(|(x, y)| x + y).collect()),

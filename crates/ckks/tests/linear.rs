@@ -150,5 +150,7 @@ fn mistakes_are_errors_that_name_what_is_missing() {
     assert!(refused(BTreeMap::from([(slots, diagonal.clone())]), 3));
     assert!(refused(BTreeMap::from([(0, diagonal[1..].to_vec())]), 3));
     assert!(refused(BTreeMap::from([(0, diagonal.clone())]), 0));
-    assert!(refused(BTreeMap::from([(0, diagonal)]), 99));
+    assert!(refused(BTreeMap::from([(0, diagonal.clone())]), 99));
+    let diagonals = BTreeMap::from([(0, diagonal)]);
+    assert!(LinearPlan::new(client.parameters(), diagonals, 3, scale, f64::NAN).is_err());
 }

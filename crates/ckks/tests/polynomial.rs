@@ -71,9 +71,9 @@ fn sparse_odd_and_even_polynomials() {
 fn functions_on_intervals() {
     for preset in [STANDARD, REAL] {
         let mut client = Client::new(preset, 3);
-        let sine = Polynomial::chebyshev_approximation(f64::sin, -6.0, 6.0, 27).unwrap();
+        let sine = Polynomial::chebyshev_approximation(f64::sin, -6.0, 6.0, 23).unwrap();
         assert!(sine.coefficients().iter().step_by(2).all(|c| c.norm() == 0.0), "sine is odd");
-        assert_eq!((sine.degree(), sine.depth()), (27, 6));
+        assert_eq!((sine.degree(), sine.depth()), (23, 6));
         assert!((sine.at(Complex64::from(2.5)).re - 2.5f64.sin()).abs() < 1e-9);
         check(&mut client, &sine, (-6.0, 6.0), 27);
         let exponential = Polynomial::chebyshev_approximation(f64::exp, -3.0, 1.0, 15).unwrap();

@@ -7,7 +7,7 @@ use std::time::Instant;
 use prost::Message;
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator, SeededCiphertext};
 use unspoken_fasttext::ScoreTables;
-use unspoken_lookup::{Lookup, OutputForm, Plan, Table};
+use unspoken_lookup::{Lookup, OutputForm, Plan, Table, Task, best_plan};
 use unspoken_ring::Basis;
 use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyKind, KeyPlan, galois};
 
@@ -33,6 +33,17 @@ pub struct StageSeconds {
 }
 
 impl Classifier {
+    /// Prepares a model for a preset, with the plan that costs least.
+    ///
+    /// # Errors
+    /// As for [`Classifier::new`].
+    pub fn with_best_plan(tables: &ScoreTables, parameters: &CkksParameters) -> Result<Self, ClassifyError> {
+        let shape = tables.shape();
+        let columns = shape.columns.next_power_of_two();
+        let task = Task { subtables: shape.subtables, rows: shape.classes, columns, form: OutputForm::Pairs };
+        Self::new(tables, parameters, best_plan(parameters, task)?)
+    }
+
     /// Prepares a model for a preset and a plan.
     ///
     /// # Errors

@@ -1,2 +1,52 @@
-//! The `unspoken` command.
-fn main() {}
+//! The `unspoken` command: train, serve, ask, measure.
+
+mod commands;
+mod interrupt;
+mod progress;
+
+use clap::{Parser, Subcommand};
+
+/// Ask a server questions it never sees.
+///
+/// A model is trained with `train`, offered with `serve`, and asked with `classify`. The server computes on encrypted
+/// messages: it sees neither words nor answers.
+#[derive(Parser)]
+#[command(version, propagate_version = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Train a text classifier from labelled messages
+    Train(commands::train::Arguments),
+    /// Offer a model as a service
+    Serve(commands::serve::Arguments),
+    /// Classify messages at a service, without showing them
+    Classify(commands::classify::Arguments),
+    /// Look after keys at a service, and make access tokens
+    #[command(subcommand)]
+    Keys(commands::keys::Command),
+    /// List the parameter sets and their security
+    Params(commands::params::Arguments),
+    /// Show the plans of a lookup and what each costs
+    Plan(commands::plan::Arguments),
+    /// Measure against baselines
+    Bench(commands::bench::Arguments),
+    /// Train, serve and ask on this machine, and show what travelled
+    Demo(commands::demo::Arguments),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().command {
+        Command::Train(arguments) => commands::train::run(&arguments),
+        Command::Serve(arguments) => commands::serve::run(arguments),
+        Command::Classify(arguments) => commands::classify::run(&arguments),
+        Command::Keys(command) => commands::keys::run(&command),
+        Command::Params(arguments) => commands::params::run(&arguments),
+        Command::Plan(arguments) => commands::plan::run(&arguments),
+        Command::Bench(arguments) => commands::bench::run(&arguments),
+        Command::Demo(arguments) => commands::demo::run(&arguments),
+    }
+}

@@ -96,7 +96,7 @@ pub(crate) fn conversion_target(ring: &Ring, prime: usize, digit: &[usize]) -> C
         let others = product_mod(ring, &modulus, digit.iter().copied().filter(|i| i != d));
         modulus.mul(others, modulus.r2)
     };
-    ConversionTarget { modulus, factors: digit.iter().map(factor).collect() }
+    ConversionTarget { modulus, offset: 0, factors: digit.iter().map(factor).collect() }
 }
 
 pub(crate) fn product_mod(ring: &Ring, modulus: &Modulus, primes: impl Iterator<Item = usize>) -> u32 {

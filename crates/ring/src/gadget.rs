@@ -42,13 +42,27 @@ impl DecompositionTable {
             .map(|tile| {
                 let outside = |d: &Vec<usize>| {
                     let outside = tile.iter().filter(|prime| !d.contains(prime));
-                    outside.map(|&prime| conversion_target(ring, prime, d)).collect()
+                    outside.map(|&prime| centred_target(ring, prime, d)).collect()
                 };
                 members.iter().map(outside).collect()
             })
             .collect();
         DecompositionTable { digits, scales, conversions }
     }
+}
+
+/// As [`conversion_target`], for plain digits that were shifted by half their primes ([`half`]): takes the shift back.
+fn centred_target(ring: &Ring, prime: usize, digit: &[usize]) -> ConversionTarget {
+    let mut target = conversion_target(ring, prime, digit);
+    let modulus = target.modulus;
+    let shifts = digit.iter().zip(&target.factors).map(|(&i, &factor)| modulus.mul(half(ring, i) % modulus.q, factor));
+    target.offset = modulus.neg(shifts.fold(0, |sum, shift| modulus.add(sum, shift)));
+    target
+}
+
+/// Half of a prime, rounded down: what its plain digits are shifted by.
+fn half(ring: &Ring, prime: usize) -> u32 {
+    ring.modulus(prime).q / 2
 }
 
 /// A gadget encryption: for every prime of an extended basis and every digit, two residue polynomials.
@@ -286,7 +300,11 @@ impl Ring {
         Ok(())
     }
 
-    /// The digits' residues modulo their own primes, as plain coefficients.
+    /// The digits' residues modulo their own primes, as plain coefficients `z_i` shifted by half their prime.
+    ///
+    /// A digit is raised as `sum_i (z_i + h_i mod q_i) Q_d/q_i - sum_i h_i Q_d/q_i`, so that its coefficients have mean
+    /// zero. Without the shift their mean is a multiple of `1 + X + X^2 + ...`, which is huge at the slots whose root is
+    /// close to 1, and the noise of every switch gathers there.
     fn plain_digits(&self, poly: &Poly) -> Result<Poly, RingError> {
         self.check_domain("decompose", poly, Domain::Evaluation)?;
         let (found, needed) = (poly.basis(), Basis::chain(poly.basis().chain));
@@ -298,6 +316,8 @@ impl Ring {
         self.for_each_limb(&mut plain, |i, prime, limb| {
             self.kernels().ntt_inverse_from(self.table(prime), poly.limb(i), limb, table.scales[i]);
             self.unfold(prime, limb);
+            let (modulus, half) = (self.modulus(prime), half(self, prime));
+            limb.iter_mut().for_each(|z| *z = modulus.add(*z, half));
         });
         Ok(plain)
     }

@@ -10,7 +10,7 @@ use num_complex::Complex64;
 
 use super::plan::{Node, Plan, factors};
 use super::{Polynomial, PolynomialBasis};
-use crate::arithmetic::Arithmetic;
+use crate::arithmetic::{Arithmetic, check_scale};
 use crate::error::CkksError;
 
 const OPERATION: &str = "evaluate a polynomial";
@@ -42,10 +42,7 @@ pub fn evaluate_to_scale<A: Arithmetic>(
     polynomial: &Polynomial,
     scale: f64,
 ) -> Result<A::Vector, CkksError> {
-    if !(scale > 0.0 && scale.is_finite()) {
-        let (found, needed) = (format!("scale {scale}"), "a positive, finite scale");
-        return Err(CkksError::Value { operation: OPERATION, index: 0, found, needed });
-    }
+    check_scale(OPERATION, scale)?;
     let (found, needed) = (arithmetic.level(input), polynomial.depth());
     if found < needed {
         return Err(CkksError::Level { operation: OPERATION, found, needed });

@@ -67,14 +67,14 @@ impl Plan {
         let product = |depth: usize| {
             let chain = parameters.chain(level.saturating_sub(depth));
             let mut cost = Cost::key_switch(parameters.ring(), chain, 0);
-            cost += Cost::elementwise(parameters.ring(), 7 * chain);
+            cost += Cost::elementwise(parameters.ring(), 16 * chain);
             cost
         };
         let mut cost = Cost::default();
         self.powers.iter().for_each(|&k| cost += product(ceil_log2(k) - 1));
         self.root.visit(self.depth, &mut |node, depth| {
             let chain = parameters.chain(level.saturating_sub(depth));
-            cost += Cost::elementwise(parameters.ring(), 6 * chain * node.terms.len());
+            cost += Cost::elementwise(parameters.ring(), 12 * chain * node.terms.len());
             if !node.products.is_empty() {
                 cost += product(depth);
             }

@@ -26,9 +26,11 @@ pub(crate) const MATRIX_TILE: usize = 4;
 /// Most products of two 30-bit numbers a 64-bit accumulator takes before Montgomery reduction.
 pub(crate) const LAZY_TERMS: usize = 12;
 
-/// One target prime of a basis conversion: `out = sum_i source_i * factors_i / R mod q`.
+/// One target prime of a basis conversion: `out = (offset + sum_i source_i * factors_i) / R mod q`.
 pub(crate) struct ConversionTarget {
     pub(crate) modulus: Modulus,
+    /// Below `q`.
+    pub(crate) offset: u32,
     pub(crate) factors: Vec<u32>,
 }
 

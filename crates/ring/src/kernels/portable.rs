@@ -85,7 +85,7 @@ impl Kernels for Portable {
             let modulus = &target.modulus;
             for (x, out) in output.iter_mut().enumerate() {
                 let terms = sources.iter().zip(&target.factors).map(|(s, &f)| (s[x], f));
-                *out = dot_product(modulus, terms);
+                *out = dot_product(modulus, target.offset, terms);
             }
         }
     }
@@ -101,7 +101,7 @@ impl Kernels for Portable {
         for (component, out) in out.into_iter().enumerate() {
             for (x, out) in out.iter_mut().enumerate() {
                 let at = (x / KEY_BLOCK) * 2 * KEY_BLOCK + component * KEY_BLOCK + x % KEY_BLOCK;
-                *out = dot_product(modulus, digits.iter().zip(key).map(|(d, k)| (d[x], k[at])));
+                *out = dot_product(modulus, 0, digits.iter().zip(key).map(|(d, k)| (d[x], k[at])));
             }
         }
     }
@@ -119,9 +119,9 @@ impl Kernels for Portable {
     }
 }
 
-/// `sum a b / R mod q`, canonical: one Montgomery reduction for every [`LAZY_TERMS`] products.
-fn dot_product(modulus: &Modulus, terms: impl Iterator<Item = (u32, u32)>) -> u32 {
-    let (mut result, mut sum, mut pending) = (0, 0u64, 0);
+/// `(offset + sum a b) / R mod q`, canonical: one Montgomery reduction for every [`LAZY_TERMS`] products.
+fn dot_product(modulus: &Modulus, offset: u32, terms: impl Iterator<Item = (u32, u32)>) -> u32 {
+    let (mut result, mut sum, mut pending) = (0, u64::from(offset), 0);
     for (a, b) in terms {
         sum += u64::from(a) * u64::from(b);
         pending += 1;

@@ -292,7 +292,7 @@ fn conversions_agree() {
             let sources = sources(count, primes[0], maximal, &mut random);
             let target = |&q: &u32| {
                 let factors = if maximal { vec![q - 1; count] } else { random.limb(q, count) };
-                ConversionTarget { modulus: Modulus::new(q), factors }
+                ConversionTarget { modulus: Modulus::new(q), offset: q / 3, factors }
             };
             let targets: Vec<_> = primes[..targets].iter().map(target).collect();
             let run = |kernels: &dyn Kernels| {
@@ -441,7 +441,7 @@ fn time_sums(kernels: &dyn Kernels, degree: usize) {
     let limbs: Vec<_> = words.chunks_exact(stride).take(10).map(|limb| &limb[..degree]).collect();
     let (mut outputs, _) = aligned(4, degree, 1, &mut random);
     let mut outputs: Vec<_> = outputs.chunks_exact_mut(stride).take(4).map(|limb| &mut limb[..degree]).collect();
-    let target = |&modulus: &Modulus| ConversionTarget { modulus, factors: random.limb(modulus.q, 10) };
+    let target = |&modulus: &Modulus| ConversionTarget { modulus, offset: 0, factors: random.limb(modulus.q, 10) };
     let targets: Vec<_> = moduli.iter().map(target).collect();
     println!("  convert 10 to 4      {}", microseconds(60, || kernels.convert(&limbs, &targets, &mut outputs)));
     let reciprocals = moduli[0].q >> 1;

@@ -56,6 +56,12 @@ unsafe fn convert_to<V: Vector, const T: usize>(
             let mut results = [zero; T];
             for first in (0..sources.len()).step_by(LAZY_TERMS) {
                 let mut sums = [Wide { even: zero, odd: zero }; T];
+                if first == 0 {
+                    for t in 0..T {
+                        let offset = V::splat64(u64::from(targets[t].offset));
+                        sums[t] = Wide { even: offset, odd: offset };
+                    }
+                }
                 for i in first..sources.len().min(first + LAZY_TERMS) {
                     let source = V::load(sources.get_unchecked(i), x);
                     let odd = source.odd();

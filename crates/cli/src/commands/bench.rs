@@ -1,0 +1,54 @@
+//! `unspoken bench`
+
+use std::path::PathBuf;
+
+use unspoken_bench::{Options, Row, Suite};
+
+/// Measure against baselines
+///
+/// One line per row. `ours` and `baseline` are medians of repetitions that alternated in this run; `ratio` is the median
+/// of the pairwise ratios, above 1 where ours is better.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// What to measure: engine or lookup
+    suite: String,
+    /// End within a minute: small rings, few repetitions
+    #[arg(long)]
+    quick: bool,
+    /// One JSON object per row
+    #[arg(long)]
+    json: bool,
+    /// Leave out the baselines of other libraries
+    #[arg(long)]
+    no_peers: bool,
+    /// The repository, where peers and data are looked for
+    #[arg(long, default_value = ".")]
+    root: PathBuf,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let suite: Suite = arguments.suite.parse()?;
+    let options = Options {
+        quick: arguments.quick,
+        peers: !arguments.no_peers,
+        root: arguments.root.clone(),
+        ..Options::default()
+    };
+    let mut print = |row: Row| match serde_json::to_string(&row) {
+        Ok(line) if arguments.json => println!("{line}"),
+        _ => println!("{}", sentence(&row)),
+    };
+    Ok(unspoken_bench::run(suite, &options, &mut print, &mut |what| eprintln!("{what}"))?)
+}
+
+/// One row for people.
+fn sentence(row: &Row) -> String {
+    let ours = format!("{:44} {:28} {:>12.4} {}", row.case, row.metric, row.ours, row.unit);
+    match (row.baseline, row.ratio) {
+        (Some(baseline), Some(ratio)) => {
+            format!("{ours}  ({} {baseline:.4}, ratio {ratio:.2})", row.baseline_name)
+        }
+        _ => ours,
+    }
+}

@@ -1,0 +1,64 @@
+//! `unspoken classify`
+
+use std::io::BufRead;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use unspoken_client::{ClassifyClient, StateDir};
+use unspoken_fasttext::Encoder;
+
+use crate::commands::connection::{Connection, choose_application, default_state_dir};
+use crate::{interrupt, progress::Bars};
+
+/// Classify messages at a service, without showing them
+///
+/// Messages are arguments, or lines of standard input. The first call makes keys and uploads them; later ones use them
+/// again.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    connection: Connection,
+    /// Directory with the model's client half
+    #[arg(long)]
+    model: PathBuf,
+    /// Application of the service; not needed if it offers one
+    #[arg(long)]
+    application: Option<String>,
+    /// Directory for the secret key
+    #[arg(long, env = "UNSPOKEN_STATE", default_value_os_t = default_state_dir())]
+    state_dir: PathBuf,
+    /// One JSON object per message instead of label and text
+    #[arg(long)]
+    json: bool,
+    /// Messages; standard input if there are none
+    messages: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let cancel = interrupt::on_ctrl_c()?;
+    let transport = arguments.connection.open()?;
+    let application = choose_application(&transport, arguments.application.as_deref(), &cancel)?;
+    let words = Encoder::load(&arguments.model)?;
+    let state = StateDir::open(&arguments.state_dir, arguments.connection.url(), &application)
+        .with_context(|| format!("cannot use {}", arguments.state_dir.display()))?;
+    let mut bars = Bars::new();
+    let mut client =
+        ClassifyClient::connect(transport, &application, words, &state, &mut |step| bars.step(step), &cancel)?;
+    let messages = match arguments.messages.as_slice() {
+        [] => std::io::stdin().lock().lines().collect::<Result<Vec<_>, _>>()?,
+        given => given.to_vec(),
+    };
+    let results = client.classify(&messages, &mut |step| bars.step(step), &mut |_| {}, &cancel)?;
+    bars.finish();
+    for (message, result) in messages.iter().zip(&results) {
+        if arguments.json {
+            let scores: serde_json::Map<String, serde_json::Value> =
+                client.labels().iter().cloned().zip(result.scores.iter().map(|&z| z.into())).collect();
+            println!("{}", serde_json::json!({ "label": result.label, "scores": scores }));
+        } else {
+            println!("{}\t{message}", result.label);
+        }
+    }
+    Ok(())
+}

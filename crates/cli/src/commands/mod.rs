@@ -1,0 +1,11 @@
+//! One module per subcommand.
+
+pub mod bench;
+pub mod classify;
+pub mod connection;
+pub mod demo;
+pub mod keys;
+pub mod params;
+pub mod plan;
+pub mod serve;
+pub mod train;

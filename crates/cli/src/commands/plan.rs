@@ -1,0 +1,53 @@
+//! `unspoken plan`
+
+use unspoken_ckks::{CostModel, Preset};
+use unspoken_lookup::{Explanation, OutputForm, Task, estimates};
+
+use crate::commands::serve::DEFAULT_PRESET;
+
+/// Show the plans of a lookup and what each costs
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Parameter set; `unspoken params` lists them
+    #[arg(long, default_value = DEFAULT_PRESET)]
+    preset: String,
+    /// Subtables
+    #[arg(long, default_value_t = 4)]
+    subtables: usize,
+    /// Rows of a subtable: classes, or embedding dimensions
+    #[arg(long, default_value_t = 2)]
+    rows: usize,
+    /// Columns of a subtable
+    #[arg(long, default_value_t = 256)]
+    columns: usize,
+    /// Two rows per ciphertext, one in each part, as classifiers do
+    #[arg(long)]
+    pairs: bool,
+    /// Show every plan with its costs, measured on one thread of this machine, instead of the best plan's name
+    #[arg(long)]
+    explain: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let parameters = Preset::find(&arguments.preset)?.build()?;
+    anyhow::ensure!((4..=4096).contains(&arguments.columns), "{} columns; needed 4 to 4096", arguments.columns);
+    let form = if arguments.pairs { OutputForm::Pairs } else { OutputForm::Rows };
+    let (subtables, rows, columns) = (arguments.subtables, arguments.rows, arguments.columns.next_power_of_two());
+    let task = Task { subtables, rows, columns, form };
+    if !arguments.explain {
+        println!("{}", unspoken_lookup::best_plan(&parameters, task)?);
+        return Ok(());
+    }
+    let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+    let model = one_thread.install(|| CostModel::measure(&parameters))?;
+    let found = estimates(&parameters, task, &model);
+    anyhow::ensure!(!found.is_empty(), "no plan for {columns} columns fits preset {}", arguments.preset);
+    println!(
+        "{subtables} subtables of {rows} rows and {columns} columns, {} tokens at once, preset {}",
+        parameters.slots(),
+        parameters.name()
+    );
+    print!("{}", Explanation(&found));
+    Ok(())
+}

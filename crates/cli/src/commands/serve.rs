@@ -1,0 +1,134 @@
+//! `unspoken serve`
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use unspoken_ckks::Preset;
+use unspoken_classify::Classifier;
+use unspoken_fasttext::ScoreTables;
+use unspoken_lookup::Plan;
+use unspoken_server::{
+    Applications, ClassifyApplication, LogFormat, Server, ServerConfig, TlsFiles, init_logging, shutdown_signal,
+};
+
+/// The preset of text classifiers unless told otherwise.
+pub const DEFAULT_PRESET: &str = "n15_depth8_scale50";
+
+/// Time for answers that ignore the end.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
+/// Offer a model as a service
+///
+/// Prints one line of JSON with the address on standard output when it listens, and its log on standard error. Flags go
+/// before the configuration file.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Directory with the model's server half
+    #[arg(long)]
+    model: PathBuf,
+    /// Name of the application in the service's URL
+    #[arg(long, default_value = "classify/text")]
+    name: String,
+    /// Parameter set; `unspoken params` lists them
+    #[arg(long, default_value = DEFAULT_PRESET)]
+    preset: String,
+    /// How the lookup is computed: auto, paper, complex-first, lazy-last or baby-giant-<m>
+    #[arg(long, default_value = "auto")]
+    plan: String,
+    /// Configuration file, TOML or JSON
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// Address to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
+    #[arg(long)]
+    listen: Option<SocketAddr>,
+    /// Directory for clients' keys [default: unspoken-data]
+    #[arg(long)]
+    data_dir: Option<PathBuf>,
+    /// File of access tokens, as `unspoken keys token` makes them
+    #[arg(long)]
+    tokens: Option<PathBuf>,
+    /// Serve everyone who can reach the address
+    #[arg(long)]
+    allow_anonymous: bool,
+    /// TLS certificate chain, PEM
+    #[arg(long, requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+    /// TLS private key, PEM
+    #[arg(long, requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+    /// Answers computed at once [default: the number of cores]
+    #[arg(long)]
+    workers: Option<usize>,
+    /// Memory for keys and work, in MiB [default: 4096]
+    #[arg(long)]
+    memory_mib: Option<u64>,
+    /// Form of the log
+    #[arg(long, value_enum, default_value = "text")]
+    log: Log,
+    /// What the log shows, for instance info or unspoken_server=debug
+    #[arg(long, default_value = "info")]
+    log_filter: String,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Log {
+    Text,
+    Json,
+}
+
+/// Runs the command.
+pub fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let format = match arguments.log {
+        Log::Text => LogFormat::Text,
+        Log::Json => LogFormat::Json,
+    };
+    init_logging(format, &arguments.log_filter)?;
+    let config = configuration(&arguments)?;
+    let tables = ScoreTables::load(&arguments.model)?;
+    let parameters = Preset::find(&arguments.preset)?.build()?;
+    anyhow::ensure!(!parameters.rlwe().is_insecure(), "preset {} is for tests; choose a secure one", arguments.preset);
+    let classifier = match arguments.plan.as_str() {
+        "auto" => Classifier::with_best_plan(&tables, &parameters)?,
+        name => Classifier::new(&tables, &parameters, name.parse::<Plan>()?)?,
+    };
+    let applications = Applications::new().with(ClassifyApplication::new(&arguments.name, classifier))?;
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let served = runtime.block_on(async {
+        let server = Server::bind(config, applications).await?;
+        println!("{}", serde_json::json!({ "listening": format!("{scheme}://{}", server.local_addr()?) }));
+        server.run(shutdown_signal()).await;
+        anyhow::Ok(())
+    });
+    runtime.shutdown_timeout(LAST_WAIT);
+    served
+}
+
+fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
+    let mut config = match &arguments.config {
+        Some(path) => ServerConfig::from_file(path).with_context(|| format!("cannot use {}", path.display()))?,
+        None => ServerConfig::default(),
+    };
+    if let Some(listen) = arguments.listen {
+        config.listen = listen;
+    }
+    if let Some(dir) = &arguments.data_dir {
+        config.data_dir = dir.clone();
+    }
+    if let Some(tokens) = &arguments.tokens {
+        config.tokens = Some(tokens.clone());
+    }
+    if let (Some(certificate), Some(key)) = (&arguments.tls_certificate, &arguments.tls_key) {
+        config.tls = Some(TlsFiles { certificate: certificate.clone(), key: key.clone() });
+    }
+    if let Some(workers) = arguments.workers {
+        config.workers = workers;
+    }
+    if let Some(mib) = arguments.memory_mib {
+        config.limits.memory_bytes = mib << 20;
+    }
+    config.allow_anonymous |= arguments.allow_anonymous;
+    Ok(config)
+}

@@ -1,0 +1,68 @@
+//! Progress bars on standard error; silent where that is no terminal.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use unspoken_client::{Step, transport};
+use unspoken_fasttext as fasttext;
+
+/// Shows one piece of work after the other.
+pub struct Bars {
+    current: Option<(&'static str, ProgressBar)>,
+}
+
+impl Bars {
+    /// Nothing shown yet.
+    pub fn new() -> Self {
+        Bars { current: None }
+    }
+
+    /// Shows a step of a client's work.
+    pub fn step(&mut self, step: Step) {
+        match step {
+            Step::MakingKeys { done, total } => self.show("making keys", done as u64, total as u64, false),
+            Step::Uploading(transport::Progress::Hashing { done, total }) => {
+                self.show("hashing keys", done, total, true)
+            }
+            Step::Uploading(transport::Progress::Sending { done, total }) => {
+                self.show("uploading keys", done, total, true)
+            }
+            Step::Uploading(transport::Progress::Checking) => self.show("the service checks the keys", 0, 1, false),
+            Step::Classifying { done, total } => self.show("classifying", done as u64, total as u64, false),
+        }
+    }
+
+    /// Shows an epoch of training.
+    pub fn epoch(&mut self, progress: &fasttext::Progress) {
+        self.show("training", progress.epoch as u64, progress.epochs as u64, false);
+        if let Some((_, bar)) = &self.current {
+            bar.set_message(format!("loss {:.4}, accuracy {:.4}", progress.loss, progress.training_accuracy));
+        }
+    }
+
+    /// Removes what is shown.
+    pub fn finish(&mut self) {
+        if let Some((_, bar)) = self.current.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn show(&mut self, what: &'static str, done: u64, total: u64, bytes: bool) {
+        if self.current.as_ref().is_none_or(|(current, _)| *current != what) {
+            self.finish();
+            let counts = if bytes { "{bytes}/{total_bytes} {bytes_per_sec}" } else { "{pos}/{len}" };
+            let template = format!("{{prefix:28}} {{bar:30}} {counts} {{eta}} {{msg}}");
+            let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
+            let bar = ProgressBar::new(total).with_style(style).with_prefix(what);
+            self.current = Some((what, bar));
+        }
+        if let Some((_, bar)) = &self.current {
+            bar.set_length(total);
+            bar.set_position(done);
+        }
+    }
+}
+
+impl Drop for Bars {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

@@ -1,0 +1,260 @@
+//! Choosing a plan by counted cost.
+
+use std::fmt;
+
+use unspoken_ckks::{CkksParameters, Cost, CostModel};
+
+use crate::error::LookupError;
+use crate::plan::{OutputForm, Plan, indicator_squarings};
+use crate::powers::{Shape, power_shapes};
+
+/// What is to be looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Subtables `l`.
+    pub subtables: usize,
+    /// Rows `d`.
+    pub rows: usize,
+    /// Columns `p`, a power of two.
+    pub columns: usize,
+    /// How rows become outputs.
+    pub form: OutputForm,
+}
+
+/// A plan and what it costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// The plan.
+    pub plan: Plan,
+    /// Levels it consumes.
+    pub depth: usize,
+    /// Counted work.
+    pub cost: Cost,
+    /// Bytes of the powers and combinations it holds at once.
+    pub bytes: u64,
+    /// Predicted seconds.
+    pub seconds: f64,
+}
+
+/// Every plan the preset has the levels for, cheapest first.
+///
+/// Queries are encrypted at the level the plan needs, so a shallower plan also works on smaller ciphertexts.
+pub fn estimates(parameters: &CkksParameters, task: Task, model: &CostModel) -> Vec<Estimate> {
+    let n = task.columns / 2;
+    let babies = (1..n.max(1).ilog2()).map(|log| Plan::BabyGiant { babies: 1 << log });
+    let plans = [Plan::Paper, Plan::ComplexFirst, Plan::LazyLast, Plan::Indicator].into_iter().chain(babies);
+    let mut estimates: Vec<Estimate> = plans.filter_map(|plan| estimate(parameters, task, plan, model)).collect();
+    estimates.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    estimates
+}
+
+/// The cheapest plan by the nominal cost model.
+///
+/// # Errors
+/// If the preset has the levels for none.
+pub fn best_plan(parameters: &CkksParameters, task: Task) -> Result<Plan, LookupError> {
+    let cheapest = estimates(parameters, task, &CostModel::nominal(parameters)).into_iter().next();
+    cheapest.map(|estimate| estimate.plan).ok_or_else(|| LookupError::Plan {
+        plan: "auto".into(),
+        preset: parameters.name().into(),
+        reason: format!(
+            "no plan for {} columns fits {} levels; use a deeper preset",
+            task.columns,
+            parameters.max_level()
+        ),
+    })
+}
+
+/// What one plan costs; `None` if the preset is too shallow.
+pub fn estimate(parameters: &CkksParameters, task: Task, plan: Plan, model: &CostModel) -> Option<Estimate> {
+    let depth = plan.depth(task.columns);
+    if depth > parameters.max_level() {
+        return None;
+    }
+    let mut counter = Counter { parameters, cost: Cost::default(), bytes: 0 };
+    counter.run(task, plan, depth)?;
+    let Counter { cost, bytes, .. } = counter;
+    Some(Estimate { plan, depth, seconds: model.seconds(&cost), cost, bytes })
+}
+
+struct Counter<'a> {
+    parameters: &'a CkksParameters,
+    cost: Cost,
+    bytes: u64,
+}
+
+impl Counter<'_> {
+    fn run(&mut self, task: Task, plan: Plan, depth: usize) -> Option<()> {
+        let n = task.columns / 2;
+        let l = task.subtables;
+        let input = Shape { level: depth, scale: self.parameters.scale() };
+        // Complex rows: two per pair.
+        let rows = match task.form {
+            OutputForm::Rows => task.rows,
+            OutputForm::Pairs => 2 * task.rows.div_ceil(2),
+        };
+        let outputs = if task.form == OutputForm::Rows { task.rows } else { task.rows.div_ceil(2) };
+        match plan {
+            Plan::Paper => {
+                let shapes = self.powers(input, n, l)?;
+                for shape in &shapes {
+                    self.automorphisms(shape.level, l);
+                    self.hold(shape.level, l);
+                }
+                let level = shapes[n - 1].level;
+                self.matrix(level, l * task.rows, 2 * n - 1);
+                self.rescales(level, task.rows);
+            }
+            Plan::Indicator => {
+                for level in depth - indicator_squarings(task.columns)..=depth {
+                    self.products(level, l * task.columns);
+                }
+                self.hold(1, l * task.columns);
+                self.matrix(1, l * task.rows, task.columns);
+                self.rescales(1, task.rows);
+            }
+            Plan::ComplexFirst => {
+                let shapes = self.powers(input, n, l)?;
+                let level = shapes[n - 1].level;
+                self.matrix(level, l * rows, n);
+                self.automorphisms(level, outputs);
+            }
+            Plan::LazyLast => {
+                let shapes = self.powers(input, n / 2, l)?;
+                let level = shapes[n / 2 - 1].level;
+                self.tensors(level, l * n / 2);
+                self.hold(level, l * n / 2);
+                self.matrix(level, l * rows, n / 2);
+                // Three components on the upper half.
+                self.matrix(level, (l * rows * 3).div_ceil(2), n / 2);
+                self.relinearisations(level, rows);
+                self.automorphisms(level - 1, outputs);
+            }
+            Plan::BabyGiant { babies } => {
+                let groups = n / babies;
+                let baby_shapes = self.powers(input, babies, l)?;
+                let giant_shapes = self.powers(baby_shapes[babies - 1], groups - 1, l)?;
+                self.matrix(baby_shapes[babies - 1].level, l * rows * groups, babies);
+                for giant in &giant_shapes {
+                    self.tensors(giant.level, l * rows);
+                    self.sums(giant.level, 3 * l * rows);
+                }
+                let level = giant_shapes.iter().map(|s| s.level).min()?;
+                self.relinearisations(level, rows);
+                self.automorphisms(level.checked_sub(1)?, outputs);
+            }
+        }
+        Some(())
+    }
+
+    /// `a^1 .. a^count` for `times` vectors.
+    fn powers(&mut self, start: Shape, count: usize, times: usize) -> Option<Vec<Shape>> {
+        let shapes = power_shapes(start, count, self.parameters)?;
+        for shape in &shapes[1..] {
+            self.products(shape.level + 1, times);
+        }
+        shapes.iter().for_each(|shape| self.hold(shape.level, times));
+        Some(shapes)
+    }
+
+    /// Products at `level`, relinearised and rescaled.
+    fn products(&mut self, level: usize, count: usize) {
+        self.tensors(level, count);
+        self.relinearisations(level, count);
+    }
+
+    fn tensors(&mut self, level: usize, count: usize) {
+        let chain = self.parameters.chain(level);
+        // Four products and a sum of each residue.
+        self.cost += Cost::elementwise(self.parameters.ring(), 5 * chain).times(count as u64);
+        self.cost.tensors += count as u64;
+    }
+
+    fn relinearisations(&mut self, level: usize, count: usize) {
+        let (ring, chain) = (self.parameters.ring(), self.parameters.chain(level));
+        self.cost += Cost::key_switch(ring, chain, self.parameters.primes_per_level()).times(count as u64);
+    }
+
+    fn automorphisms(&mut self, level: usize, count: usize) {
+        let (ring, chain) = (self.parameters.ring(), self.parameters.chain(level));
+        self.cost += Cost::key_switch(ring, chain, 0).times(count as u64);
+        self.sums(level, 2 * count);
+    }
+
+    fn rescales(&mut self, level: usize, count: usize) {
+        let (from, to) = (self.parameters.chain(level), self.parameters.chain(level - 1));
+        self.cost += Cost::division(self.parameters.ring(), from, to).times(2 * count as u64);
+        self.cost.rescales += count as u64;
+    }
+
+    fn matrix(&mut self, level: usize, rows: usize, columns: usize) {
+        self.cost += Cost::matrix(self.parameters.ring(), self.parameters.chain(level), rows, columns);
+    }
+
+    fn sums(&mut self, level: usize, polys: usize) {
+        self.cost += Cost::elementwise(self.parameters.ring(), polys * self.parameters.chain(level));
+    }
+
+    fn hold(&mut self, level: usize, vectors: usize) {
+        let words = 2 * self.parameters.chain(level) * self.parameters.ring().degree();
+        self.bytes += (vectors * words * size_of::<u32>()) as u64;
+    }
+}
+
+/// The table `--explain` prints: one line per plan, cheapest first.
+pub struct Explanation<'a>(pub &'a [Estimate]);
+
+impl fmt::Display for Explanation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:16} {:>5} {:>12} {:>9} {:>14} {:>9} {:>9}",
+            "plan", "depth", "key switches", "tensors", "matrix MACs", "MiB", "seconds"
+        )?;
+        for e in self.0 {
+            writeln!(
+                f,
+                "{:16} {:>5} {:>12} {:>9} {:>14.3e} {:>9.0} {:>9.2}",
+                e.plan.to_string(),
+                e.depth,
+                e.cost.total_key_switches(),
+                e.cost.tensors,
+                e.cost.matrix_macs as f64,
+                e.bytes as f64 / f64::from(1 << 20),
+                e.seconds
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unspoken_ckks::Preset;
+
+    const CLASSIFIER: Task = Task { subtables: 4, rows: 2, columns: 256, form: OutputForm::Pairs };
+
+    fn counted(plan: Plan) -> u64 {
+        let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
+        let model = CostModel::nominal(&parameters);
+        estimate(&parameters, CLASSIFIER, plan, &model).unwrap().cost.total_key_switches()
+    }
+
+    #[test]
+    fn key_switches_are_those_of_the_formulas() {
+        assert_eq!(counted(Plan::Paper), 4 * (127 + 128));
+        assert_eq!(counted(Plan::ComplexFirst), 4 * 127 + 1);
+        assert_eq!(counted(Plan::LazyLast), 4 * 63 + 2 + 1);
+        assert_eq!(counted(Plan::BabyGiant { babies: 16 }), 4 * (15 + 6) + 2 + 1);
+    }
+
+    #[test]
+    fn the_best_plan_for_a_classifier_has_few_babies() {
+        let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
+        let best = best_plan(&parameters, CLASSIFIER).unwrap();
+        assert!(matches!(best, Plan::BabyGiant { babies: 4..=32 }), "{best}");
+        let shallow = Task { columns: 4096, ..CLASSIFIER };
+        assert!(best_plan(&parameters, shallow).unwrap_err().to_string().contains("deeper preset"));
+    }
+}
