@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use num_complex::Complex64;
-use unspoken_ring::{Poly, RingKind};
+use unspoken_ring::{Domain, Poly, RingKind};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, RlweError, galois};
 
 use crate::arithmetic::{Arithmetic, check_scales, round_constant};
@@ -76,21 +76,29 @@ impl<'a> Evaluator<'a> {
         check_scales(operation, a.scale, b.scale)?;
         let ring = self.parameters().ring();
         let level = a.level.min(b.level);
-        let a = self.drop_to(a, level)?;
-        let mut components = a.inner.components().to_vec();
-        for (i, other) in b.inner.components().iter().enumerate() {
-            match components.get_mut(i) {
-                Some(component) if negate_b => ring.sub_assign(component, other)?,
-                Some(component) => ring.add_assign(component, other)?,
-                None => {
-                    let mut extra = ring.restricted(other, a.inner.basis())?;
-                    if negate_b {
-                        ring.neg_assign(&mut extra)?;
-                    }
-                    components.push(extra);
+        let lowered;
+        let a = if a.level == level {
+            a
+        } else {
+            lowered = self.drop_to(a, level)?;
+            &lowered
+        };
+        let (ours, theirs) = (a.inner.components(), b.inner.components());
+        let basis = a.inner.basis();
+        let combine = |i: usize| match (ours.get(i), theirs.get(i)) {
+            (Some(x), Some(y)) if negate_b => ring.sub(x, y),
+            (Some(x), Some(y)) => ring.add(x, y),
+            (Some(x), None) => Ok(x.clone()),
+            (None, Some(y)) => {
+                let mut extra = ring.restricted(y, basis)?;
+                if negate_b {
+                    ring.neg_assign(&mut extra)?;
                 }
+                Ok(extra)
             }
-        }
+            (None, None) => Ok(ring.zero(basis, Domain::Evaluation)),
+        };
+        let components = (0..ours.len().max(theirs.len())).map(combine).collect::<Result<Vec<_>, _>>()?;
         Ok(Ciphertext { inner: rlwe::Ciphertext::new(components)?, level, scale: a.scale })
     }
 
@@ -239,9 +247,9 @@ impl Arithmetic for Evaluator<'_> {
 
     fn mul_values(&self, a: &Ciphertext, values: &[Complex64], scale: f64) -> Result<Ciphertext, CkksError> {
         let plaintext = self.encoder.encode(values, a.level, scale)?;
-        let mut result = self.map(a, |c| Ok(self.parameters().ring().mul_assign(c, &plaintext.poly)?))?;
-        result.scale = a.scale * scale;
-        Ok(result)
+        let ring = self.parameters().ring();
+        let products = a.inner.components().iter().map(|c| ring.mul(c, &plaintext.poly)).collect::<Result<_, _>>()?;
+        Ok(Ciphertext { inner: rlwe::Ciphertext::new(products)?, level: a.level, scale: a.scale * scale })
     }
 
     fn add_values(&self, a: &Ciphertext, values: &[Complex64]) -> Result<Ciphertext, CkksError> {

@@ -327,6 +327,40 @@ impl Ring {
 
     // ----- arithmetic -----
 
+    /// `a + b` over the basis of `a`. `b` may have more chain primes than `a`.
+    pub fn add(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
+        self.check_pair("add", a, b)?;
+        let mut sum = self.blank(a.basis, a.domain);
+        self.for_each_limb(&mut sum, |i, prime, limb| {
+            limb.copy_from_slice(a.limb(i));
+            self.kernels().add_assign(self.modulus(prime), limb, b.limb(i));
+        });
+        Ok(sum)
+    }
+
+    /// `a - b` over the basis of `a`. `b` may have more chain primes than `a`.
+    pub fn sub(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
+        self.check_pair("subtract", a, b)?;
+        let mut difference = self.blank(a.basis, a.domain);
+        self.for_each_limb(&mut difference, |i, prime, limb| {
+            limb.copy_from_slice(a.limb(i));
+            self.kernels().sub_assign(self.modulus(prime), limb, b.limb(i));
+        });
+        Ok(difference)
+    }
+
+    /// `a * b` over the basis of `a`, in the evaluation domain. `b` may have more chain primes than `a`.
+    pub fn mul(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
+        self.check_domain("multiply", a, Domain::Evaluation)?;
+        self.check_pair("multiply", a, b)?;
+        let mut product = self.blank(a.basis, a.domain);
+        self.for_each_limb(&mut product, |i, prime, limb| {
+            limb.copy_from_slice(a.limb(i));
+            self.kernels().mul_assign(self.modulus(prime), limb, b.limb(i));
+        });
+        Ok(product)
+    }
+
     /// `a += b`. `b` may have more chain primes than `a`.
     pub fn add_assign(&self, a: &mut Poly, b: &Poly) -> Result<(), RingError> {
         self.check_pair("add", a, b)?;

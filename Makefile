@@ -1,0 +1,61 @@
+# The two commands of the README, and what a contributor needs besides.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := target/release/unspoken
+
+.PHONY: demo test build data python-env lint audit peers fuzz benchmarks clean
+
+# Builds, downloads the SMS spam collection, trains, serves, asks privately, and prints what travelled.
+demo: build data
+	$(BIN) demo
+
+build:
+	cargo build --release -p unspoken-cli
+
+data: data/sms/spam_collection.csv
+
+data/sms/spam_collection.csv:
+	$(PYTHON) scripts/fetch_data.py sms
+
+# The whole suite: formatting, lints, Rust and Python tests.
+test: data build lint
+	cargo test --release --workspace --exclude unspoken-python
+	$(MAKE) test-python
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets -- -D warnings
+
+.PHONY: test-python
+test-python: python-env build
+	$(VENV)/bin/ruff check python scripts peers
+	$(VENV)/bin/ruff format --check python scripts
+	$(VENV)/bin/mypy --strict python/unspoken
+	UNSPOKEN_BIN=$(abspath $(BIN)) $(VENV)/bin/pytest -q python/tests
+
+python-env:
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --upgrade pip
+	$(VENV)/bin/pip install --quiet ".[dev]"
+
+# Licences and advisories of every dependency.
+audit:
+	cargo install --locked cargo-deny
+	cargo deny check
+
+# Other libraries as baselines of `unspoken bench`, where this machine can have them.
+peers:
+	sh peers/setup.sh
+
+# Two minutes for each decoder; needs a nightly toolchain and cargo-fuzz.
+fuzz:
+	sh fuzz/run.sh
+
+# The tables of docs/benchmarks.md.
+benchmarks: build data
+	$(PYTHON) scripts/benchmarks.py $(BIN)
+
+clean:
+	cargo clean
+	rm -rf $(VENV) .peers data

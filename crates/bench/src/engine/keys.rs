@@ -1,0 +1,75 @@
+//! Switching keys: bytes in memory and on the wire, seconds to make and to load.
+
+use unspoken_ring::SecretRng;
+use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, SeededSwitchingKey};
+
+use super::fixture::{Fixture, rotation_key};
+use crate::clock::{Contender, alternate};
+use crate::error::BenchError;
+use crate::peer::OpenFhe;
+use crate::row::{Metric, params};
+use crate::session::Session;
+
+/// Keys for all levels: one rotation key, one relinearisation key.
+pub(super) fn run(session: &mut Session<'_>, fixture: &Fixture, peer: Option<&OpenFhe>) -> Result<(), BenchError> {
+    let ring = fixture.parameters.ring();
+    let rotation = peer.map(|peer| peer.setup.rotation_key_bytes);
+    let relinearisation = peer.map(|peer| peer.setup.relin_key_bytes);
+    bytes(session, fixture, "rotation key", rotation_key(ring), rotation)?;
+    bytes(session, fixture, "relinearisation key", KeyKind::Relinearisation, relinearisation)?;
+    session.note("making and loading a rotation key");
+    seconds(session, fixture)
+}
+
+fn plan(fixture: &Fixture, kind: KeyKind) -> KeyPlan {
+    let mut plan = KeyPlan::new();
+    plan.require(kind, fixture.parameters.ring().chain().len());
+    plan
+}
+
+fn bytes(
+    session: &mut Session<'_>,
+    fixture: &Fixture,
+    case: &str,
+    kind: KeyKind,
+    serialised: Option<u64>,
+) -> Result<(), BenchError> {
+    let plan = plan(fixture, kind);
+    let rlwe = fixture.parameters.rlwe();
+    let params = || params! { "preset": rlwe.name(), "keys": 1 };
+    let baseline = serialised.map(|bytes| ("OpenFHE, serialised", bytes as f64));
+    let wire = KeyBundle::byte_len(rlwe, &plan) as f64;
+    session.fact(Metric::less("wire_bytes", "bytes"), case, wire, baseline, params());
+    let memory = plan.memory_bytes(rlwe.ring()) as f64;
+    session.fact(Metric::less("memory_bytes", "bytes"), case, memory, None, params());
+    Ok(())
+}
+
+fn seconds(session: &mut Session<'_>, fixture: &Fixture) -> Result<(), BenchError> {
+    let rlwe = fixture.parameters.rlwe();
+    let (kind, chain) = (rotation_key(rlwe.ring()), rlwe.ring().chain().len());
+    let plan = plan(fixture, kind);
+    let mut rng = SecretRng::insecure_from_seed(2);
+    let mut bundle = Vec::new();
+    KeyBundle::write_plan(rlwe, &plan, &mut bundle)?;
+    KeyBundle::write_key(rlwe, &SeededSwitchingKey::generate(&fixture.secret, kind, chain, &mut rng)?, &mut bundle)?;
+    let (clock, single) = (session.clock(), &session.single);
+    let mut contenders: [Contender<'_>; 2] = [
+        Box::new(|| {
+            let make = || SeededSwitchingKey::generate(&fixture.secret, kind, chain, &mut rng);
+            let (key, seconds) = clock.time_in(single, make);
+            Ok(key.map(|_| seconds)?)
+        }),
+        Box::new(|| {
+            let (keys, seconds) = clock.time_in(single, || KeyBundle::read(rlwe, &mut bundle.as_slice()));
+            Ok(keys.map(|_| seconds)?)
+        }),
+    ];
+    let samples = alternate(session.effort(), &mut contenders)?;
+    drop(contenders);
+    let params = || params! { "preset": rlwe.name(), "backend": fixture.backend() };
+    let time = Metric::less("time", "s");
+    session.timing(time, "rotation key, make (client)", &samples[0], None, params());
+    session.timing(time, "rotation key, read and expand (server)", &samples[1], None, params());
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! Evaluator operations at three levels, beside OpenFHE's at the nearest modulus.
+
+use unspoken_ckks::{Arithmetic, Ciphertext};
+use unspoken_rlwe::{self as rlwe, Hoisted, galois};
+
+use super::fixture::{Fixture, Operands, STEPS};
+use crate::clock::{Contender, alternate, scaled};
+use crate::error::BenchError;
+use crate::peer::OpenFhe;
+use crate::row::{Metric, params};
+use crate::session::Session;
+
+const TIME: Metric = Metric::less("time", "ms");
+
+/// One operation on ciphertexts, as both sides time it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Rotate,
+    MultiplyRelinearise,
+    /// Ours divides once for both; OpenFHE's is the sum of its two calls.
+    MultiplyRelineariseRescale,
+    Rescale,
+    Hoist,
+    HoistedRotation,
+    MultiplyPlain,
+    Add,
+}
+
+/// What an operation yields: kept until the clock has stopped.
+pub(super) enum Outcome<'a> {
+    Vector(Ciphertext),
+    /// A ciphertext at this scale.
+    Raw(rlwe::Ciphertext, f64),
+    Digits(Hoisted<'a>),
+}
+
+impl Operation {
+    pub(super) const ALL: [Operation; 8] = [
+        Operation::Rotate,
+        Operation::MultiplyRelinearise,
+        Operation::MultiplyRelineariseRescale,
+        Operation::Rescale,
+        Operation::Hoist,
+        Operation::HoistedRotation,
+        Operation::MultiplyPlain,
+        Operation::Add,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Operation::Rotate => "rotate",
+            Operation::MultiplyRelinearise => "multiply and relinearise",
+            Operation::MultiplyRelineariseRescale => "multiply, relinearise and rescale",
+            Operation::Rescale => "rescale",
+            Operation::Hoist => "hoist",
+            Operation::HoistedRotation => "hoisted rotation, each",
+            Operation::MultiplyPlain => "multiply by a plaintext",
+            Operation::Add => "add",
+        }
+    }
+
+    /// The calls of `peers/openfhe_peer.py` that do the same.
+    fn peer_calls(self) -> &'static [&'static str] {
+        match self {
+            Operation::Rotate => &["rotate"],
+            Operation::MultiplyRelinearise => &["mult_relin"],
+            Operation::MultiplyRelineariseRescale => &["mult_relin", "rescale"],
+            Operation::Rescale => &["rescale"],
+            Operation::Hoist => &["hoist"],
+            Operation::HoistedRotation => &["hoisted_rotation"],
+            Operation::MultiplyPlain => &["mult_plain"],
+            Operation::Add => &["add"],
+        }
+    }
+
+    /// Does it once. `hoisted` are the raised digits of `operands.a`.
+    pub(super) fn apply<'a>(
+        self,
+        fixture: &Fixture,
+        operands: &'a Operands,
+        hoisted: &Hoisted<'_>,
+    ) -> Result<Outcome<'a>, BenchError> {
+        let (evaluator, ring) = (fixture.evaluator(), fixture.parameters.ring());
+        let Operands { a, b, product, plain, .. } = operands;
+        Ok(match self {
+            Operation::Rotate => Outcome::Vector(evaluator.rotate(a, STEPS)?),
+            Operation::MultiplyRelinearise => Outcome::Vector(evaluator.relinearise(&evaluator.tensor(a, b)?)?),
+            Operation::MultiplyRelineariseRescale => Outcome::Vector(evaluator.multiply(a, b)?),
+            Operation::Rescale => Outcome::Vector(evaluator.rescale(product)?),
+            Operation::Hoist => Outcome::Digits(a.inner().hoist(ring)?),
+            Operation::HoistedRotation => {
+                let element = galois::rotation(ring, STEPS);
+                Outcome::Raw(hoisted.automorphism(ring, element, &fixture.keys)?, a.scale())
+            }
+            Operation::MultiplyPlain => {
+                let mut inner = a.inner().clone();
+                inner.components_mut().iter_mut().try_for_each(|c| ring.mul_assign(c, plain.poly()))?;
+                Outcome::Raw(inner, a.scale() * plain.scale())
+            }
+            Operation::Add => Outcome::Vector(evaluator.add(a, b)?),
+        })
+    }
+
+    /// Runs it once untimed and decrypts: a wrong result is an error, not a timing.
+    fn check(self, fixture: &Fixture, operands: &Operands, hoisted: &Hoisted<'_>) -> Result<(), BenchError> {
+        let expected = |a: f64, b: f64, next: f64| match self {
+            Operation::Rotate | Operation::Hoist | Operation::HoistedRotation => next,
+            Operation::Add => a + b,
+            _ => a * b,
+        };
+        match self.apply(fixture, operands, hoisted)? {
+            Outcome::Vector(found) => fixture.check(self.name(), found.inner(), found.scale(), expected),
+            Outcome::Raw(found, scale) => fixture.check(self.name(), &found, scale, expected),
+            Outcome::Digits(digits) => {
+                let element = galois::rotation(fixture.parameters.ring(), STEPS);
+                let rotated = digits.automorphism(fixture.parameters.ring(), element, &fixture.keys)?;
+                fixture.check(self.name(), &rotated, operands.a.scale(), expected)
+            }
+        }
+    }
+}
+
+/// The highest level, half of it, and the last one from which a product can still be rescaled.
+fn levels(max_level: usize) -> [(&'static str, usize); 3] {
+    [("full", max_level), ("half", max_level / 2), ("lowest", 1)]
+}
+
+pub(super) fn run(
+    session: &mut Session<'_>,
+    fixtures: &[Fixture],
+    mut peer: Option<&mut OpenFhe>,
+) -> Result<(), BenchError> {
+    for (name, level) in levels(fixtures[0].parameters.max_level()) {
+        let operands: Vec<Operands> = fixtures.iter().map(|f| f.operands(level)).collect::<Result<_, _>>()?;
+        for operation in Operation::ALL {
+            session.note(format!("{}, {name} level", operation.name()));
+            measure(session, operation, name, fixtures, &operands, peer.as_deref_mut())?;
+        }
+    }
+    Ok(())
+}
+
+/// One operation at one level: every fixture and the peer in turn, one row per fixture.
+fn measure(
+    session: &mut Session<'_>,
+    operation: Operation,
+    level_name: &str,
+    fixtures: &[Fixture],
+    operands: &[Operands],
+    peer: Option<&mut OpenFhe>,
+) -> Result<(), BenchError> {
+    let parameters = &fixtures[0].parameters;
+    let (ring, level) = (parameters.ring(), operands[0].level);
+    let (clock, single) = (session.clock(), &session.single);
+    let theirs = peer.as_ref().map(|peer| (peer.setup.clone(), peer.setup.towers_near(parameters.log2_modulus(level))));
+    let mut contenders: Vec<Contender<'_>> = Vec::new();
+    for (fixture, operands) in fixtures.iter().zip(operands) {
+        let hoisted = operands.a.inner().hoist(fixture.parameters.ring())?;
+        operation.check(fixture, operands, &hoisted)?;
+        contenders.push(Box::new(move || {
+            let (outcome, seconds) = clock.time_in(single, || operation.apply(fixture, operands, &hoisted));
+            outcome.map(|_| seconds)
+        }));
+    }
+    if let (Some(peer), Some((_, (towers, _)))) = (peer, &theirs) {
+        let towers = *towers;
+        contenders.push(Box::new(move || operation.peer_calls().iter().map(|call| peer.time(call, towers)).sum()));
+    }
+    let mut samples = alternate(session.effort(), &mut contenders)?;
+    drop(contenders);
+    let baseline = theirs.as_ref().and_then(|_| samples.pop()).map(|seconds| scaled(&seconds, 1e3));
+    for (fixture, seconds) in fixtures.iter().zip(&samples) {
+        let mut params = params! {
+            "preset": parameters.name(), "n": ring.degree(), "backend": fixture.backend(), "level": level,
+            "primes": parameters.chain(level), "log2_q": rounded(parameters.log2_modulus(level)),
+            "log2_qp_max": rounded(log2_qp(fixture)), "digits_max": ring.digit_count(ring.chain().len()),
+        };
+        if let Some((setup, (towers, log2_q))) = &theirs {
+            params.extend(params! {
+                "baseline_version": setup.version, "baseline_primes": towers, "baseline_log2_q": log2_q,
+                "baseline_log2_qp_max": rounded(setup.log2_qp), "baseline_digits_max": setup.digits,
+            });
+        }
+        let case = format!("{}, {level_name} level, {}", operation.name(), fixture.backend());
+        let baseline = baseline.as_ref().map(|samples| (OpenFhe::NAME, samples.as_slice()));
+        session.timing(TIME, case, &scaled(seconds, 1e3), baseline, params);
+    }
+    Ok(())
+}
+
+fn log2_qp(fixture: &Fixture) -> f64 {
+    let rlwe = fixture.parameters.rlwe();
+    rlwe.log2_modulus(unspoken_ring::Basis::extended(rlwe.ring().chain().len()))
+}
+
+fn rounded(bits: f64) -> f64 {
+    (bits * 10.0).round() / 10.0
+}

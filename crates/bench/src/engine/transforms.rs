@@ -1,0 +1,82 @@
+//! Number-theoretic transforms, by degree and backend.
+
+use std::ops::RangeInclusive;
+
+use unspoken_ring::modular::primes_descending;
+use unspoken_ring::{Backend, Basis, Poly, Ring, RingKind, RingLiteral, Seed};
+
+use crate::clock::{Contender, alternate, scaled};
+use crate::error::BenchError;
+use crate::row::{Metric, params};
+use crate::session::Session;
+
+const TIME: Metric = Metric::less("time_per_prime", "us");
+
+/// Words of the polynomial that is transformed: together with the tables of its primes it stays in a second-level cache
+/// at small degrees.
+const WORDS: usize = 1 << 17;
+
+/// Words transformed per sample, so that a sample lasts well over the clock's grain.
+const SAMPLE_WORDS: usize = 1 << 22;
+
+/// What is inside the clock besides the network itself.
+const INCLUDES: &str = "forward: one more pass, into Montgomery form; inverse: the division by n";
+
+/// One row per degree, direction and vector backend, with the portable one as baseline.
+pub(super) fn run(session: &mut Session<'_>, log_degrees: RangeInclusive<u32>) -> Result<(), BenchError> {
+    for log_n in log_degrees {
+        session.note(format!("transforms of degree 2^{log_n}"));
+        degree(session, log_n)?;
+    }
+    Ok(())
+}
+
+fn degree(session: &mut Session<'_>, log_n: u32) -> Result<(), BenchError> {
+    let n = 1usize << log_n;
+    let primes = (WORDS / n).clamp(2, 32);
+    let rounds = (SAMPLE_WORDS / (n * primes)).max(1);
+    let backends: Vec<Backend> = Backend::ALL.into_iter().filter(|backend| backend.is_available()).collect();
+    let rings: Vec<Ring> = backends.iter().map(|&backend| ring(n, primes, backend)).collect::<Result<_, _>>()?;
+    for (direction, forward) in [("forward", true), ("inverse", false)] {
+        let (clock, single) = (session.clock(), &session.single);
+        let mut contenders: Vec<Contender<'_>> = Vec::new();
+        for ring in &rings {
+            let mut poly = ring.uniform(&Seed([7; 32]), 0, Basis::chain(primes));
+            contenders.push(Box::new(move || {
+                let mut seconds = 0.0;
+                for _ in 0..rounds {
+                    seconds += single.install(|| round_trip(clock, ring, &mut poly, forward))?;
+                }
+                Ok(seconds / (rounds * primes) as f64)
+            }));
+        }
+        let samples = alternate(session.effort(), &mut contenders)?;
+        drop(contenders);
+        let micros: Vec<Vec<f64>> = samples.iter().map(|seconds| scaled(seconds, 1e6)).collect();
+        let params = |backend: Backend| params! { "n": n, "backend": backend.name(), "includes": INCLUDES };
+        let case = |backend: Backend| format!("NTT {direction}, n = 2^{log_n}, {}", backend.name());
+        for (&backend, ours) in backends.iter().zip(&micros).skip(1) {
+            let baseline = Some((Backend::Portable.name(), micros[0].as_slice()));
+            session.timing(TIME, case(backend), ours, baseline, params(backend));
+        }
+        if let [only] = backends[..] {
+            session.timing(TIME, case(only), &micros[0], None, params(only));
+        }
+    }
+    Ok(())
+}
+
+/// To coefficients and back; the seconds of one direction.
+fn round_trip(clock: crate::Clock, ring: &Ring, poly: &mut Poly, forward: bool) -> Result<f64, BenchError> {
+    let (inverted, inverse_seconds) = clock.time(|| ring.to_coefficients(poly));
+    inverted?;
+    let (transformed, forward_seconds) = clock.time(|| ring.to_evaluation(poly));
+    transformed?;
+    Ok(if forward { forward_seconds } else { inverse_seconds })
+}
+
+fn ring(degree: usize, primes: usize, backend: Backend) -> Result<Ring, BenchError> {
+    let kind = RingKind::Standard;
+    let chain = primes_descending(1 << 16, 1 << 30, kind.prime_step(degree)).take(primes).collect();
+    Ok(Ring::new(RingLiteral { degree, kind, chain, special: Vec::new(), digit_len: 1 }, backend)?)
+}

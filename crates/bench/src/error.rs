@@ -1,0 +1,70 @@
+//! What can go wrong in a benchmark.
+
+use unspoken_ckks::CkksError;
+use unspoken_classify::ClassifyError;
+use unspoken_fasttext::{DataError, ModelError, TrainError};
+use unspoken_lookup::LookupError;
+use unspoken_ring::RingError;
+use unspoken_rlwe::RlweError;
+
+/// Errors of this crate. Each says what was being measured, what was found and what was needed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// No suite of that name.
+    #[error("no suite '{found}'; there are engine and lookup")]
+    Suite {
+        /// The name given.
+        found: String,
+    },
+    /// An operation gave a wrong result: no timing of it is worth anything.
+    #[error("{case}: the result is off by {found:e}, needed at most {needed:e}; this is a bug, please report it")]
+    Wrong {
+        /// What was measured.
+        case: String,
+        /// Largest distance from the expected values.
+        found: f64,
+        /// Largest distance allowed.
+        needed: f64,
+    },
+    /// A peer process failed.
+    #[error("peer {peer}: {reason}; run 'make peers' again, or leave peers out")]
+    Peer {
+        /// Its name.
+        peer: &'static str,
+        /// What happened.
+        reason: String,
+    },
+    /// Threads cannot be had.
+    #[error("cannot start {threads} threads: {reason}; ask for fewer")]
+    Threads {
+        /// How many were asked for.
+        threads: usize,
+        /// What the operating system says.
+        reason: String,
+    },
+    /// The ring failed.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// Keys or ciphertexts failed.
+    #[error(transparent)]
+    Rlwe(#[from] RlweError),
+    /// Encrypted arithmetic failed.
+    #[error(transparent)]
+    Ckks(#[from] CkksError),
+    /// A lookup failed.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// Classification failed.
+    #[error(transparent)]
+    Classify(#[from] ClassifyError),
+    /// The data set cannot be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// Training failed.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// The model refuses its own codes.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+}
