@@ -177,7 +177,10 @@ impl Encoder {
         let factor = scale / slots as f64;
         work.iter_mut().zip(&self.tables.twist).for_each(|(c, t)| *c = *c * t.conj() * factor);
         let coefficients = self.untwist(&work);
-        work.iter_mut().for_each(|c| (c.re, c.im) = (0.0, 0.0));
+        work.iter_mut().for_each(|c| {
+            c.re.zeroize();
+            c.im.zeroize();
+        });
         Ok(coefficients)
     }
 
@@ -241,12 +244,15 @@ impl Encoder {
             integers.zeroize();
             poly?
         };
+        // What is encoded may be a client's message.
+        poly.mark_secret();
         ring.to_evaluation(&mut poly)?;
         Ok(poly)
     }
 }
 
-/// Bits of the largest coefficient, at least 0.
+/// Bits of the largest coefficient, at least 0; infinite if one is no number.
 pub(crate) fn log2_largest(scaled: &[f64]) -> f64 {
-    scaled.iter().fold(1.0f64, |max, x| x.abs().max(max)).log2()
+    let larger = |max: f64, x: &f64| if x.is_nan() { f64::INFINITY } else { x.abs().max(max) };
+    scaled.iter().fold(1.0, larger).log2()
 }

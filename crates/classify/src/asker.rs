@@ -21,7 +21,6 @@ pub struct Asker {
     words: fasttext::Encoder,
     encoder: Encoder,
     secret: SecretKey,
-    rng: SecretRng,
 }
 
 /// The answer for one message.
@@ -34,15 +33,20 @@ pub struct Classified {
     pub scores: Vec<f64>,
 }
 
+/// Keyed anew for every use: a copy of the process (a fork, a restored snapshot) never draws what this one drew.
+fn fresh_randomness() -> Result<SecretRng, ClassifyError> {
+    Ok(SecretRng::from_os().map_err(RlweError::from)?)
+}
+
 impl Asker {
     /// A client with a new secret key.
     ///
     /// # Errors
     /// If the vocabulary belongs to another model than the server's, or the operating system has no randomness.
     pub fn new(description: Description, words: fasttext::Encoder) -> Result<Self, ClassifyError> {
-        let mut rng = SecretRng::from_os().map_err(RlweError::from)?;
+        let mut rng = fresh_randomness()?;
         let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng)?;
-        Self::assemble(description, words, secret, rng)
+        Self::assemble(description, words, secret)
     }
 
     /// A client with a stored secret key, whose switching keys the server may have already.
@@ -54,17 +58,11 @@ impl Asker {
         words: fasttext::Encoder,
         secret: &[u8],
     ) -> Result<Self, ClassifyError> {
-        let rng = SecretRng::from_os().map_err(RlweError::from)?;
         let secret = SecretKey::from_bytes(description.parameters().rlwe(), secret)?;
-        Self::assemble(description, words, secret, rng)
+        Self::assemble(description, words, secret)
     }
 
-    fn assemble(
-        description: Description,
-        words: fasttext::Encoder,
-        secret: SecretKey,
-        rng: SecretRng,
-    ) -> Result<Self, ClassifyError> {
+    fn assemble(description: Description, words: fasttext::Encoder, secret: SecretKey) -> Result<Self, ClassifyError> {
         let ours = words.id().to_bytes();
         if description.message.model_id != ours {
             return Err(ClassifyError::mismatch(
@@ -77,7 +75,7 @@ impl Asker {
         let theirs = &description.message;
         let pairs = [
             (shape.subtables, theirs.subtables),
-            (shape.columns, theirs.columns),
+            (shape.columns.next_power_of_two().max(4), theirs.columns),
             (shape.classes, theirs.classes),
             (shape.max_tokens, theirs.max_tokens),
         ];
@@ -85,7 +83,7 @@ impl Asker {
             return Err(ClassifyError::mismatch("model shape", format!("{theirs:?}"), format!("{shape:?}")));
         }
         let encoder = Encoder::new(description.parameters());
-        Ok(Asker { description, words, encoder, secret, rng })
+        Ok(Asker { description, words, encoder, secret })
     }
 
     /// What the server said of itself.
@@ -117,16 +115,17 @@ impl Asker {
     /// # Errors
     /// If writing fails, or when `cancel` is set.
     pub fn write_keys(
-        &mut self,
+        &self,
         out: &mut impl Write,
         mut progress: impl FnMut(usize, usize),
         cancel: &AtomicBool,
     ) -> Result<(), ClassifyError> {
         let (parameters, plan) = (self.description.parameters().rlwe(), self.description.key_plan());
+        let mut rng = fresh_randomness()?;
         KeyBundle::write_plan(parameters, plan, out)?;
         let mut done = 0;
         progress(done, plan.len());
-        rlwe::generate_keys(&self.secret, plan, &mut self.rng, cancel, |key| {
+        rlwe::generate_keys(&self.secret, plan, &mut rng, cancel, |key| {
             KeyBundle::write_key(parameters, &key, out)?;
             done += 1;
             progress(done, plan.len());
@@ -139,7 +138,7 @@ impl Asker {
     ///
     /// # Errors
     /// If there are too many messages.
-    pub fn query<S: AsRef<str>>(&mut self, messages: &[S]) -> Result<Vec<u8>, ClassifyError> {
+    pub fn query<S: AsRef<str>>(&self, messages: &[S]) -> Result<Vec<u8>, ClassifyError> {
         let batch = self.description.batch();
         if messages.is_empty() || messages.len() > batch {
             return Err(ClassifyError::mismatch(
@@ -152,7 +151,9 @@ impl Asker {
         let shape = self.words.shape();
         let parameters = self.description.parameters();
         let level = self.description.message.query_level as usize;
-        let alphas: Vec<Complex64> = (0..shape.columns).map(|j| alpha(j, shape.columns)).collect();
+        let width = self.description.message.columns as usize;
+        let alphas: Vec<Complex64> = (0..shape.columns).map(|j| alpha(j, width)).collect();
+        let mut rng = fresh_randomness()?;
         let mut vectors = Vec::with_capacity(shape.subtables);
         for t in 0..shape.subtables {
             // Padded slots stay zero: centred tables give them no weight.
@@ -164,7 +165,7 @@ impl Asker {
             }
             let plaintext = self.encoder.encode(&slots, level, parameters.scale())?;
             slots.iter_mut().for_each(|z| *z = Complex64::default());
-            vectors.push(self.encoder.encrypt(&plaintext, &self.secret, &mut self.rng)?.to_bytes(parameters));
+            vectors.push(self.encoder.encrypt(&plaintext, &self.secret, &mut rng)?.to_bytes(parameters));
         }
         let model_id = self.description.message.model_id.clone();
         let checksum = checksum(&model_id, &vectors);
@@ -197,8 +198,13 @@ impl Asker {
             let slots = self.encoder.decode(&self.secret.decrypt(&ciphertext)?, scale)?;
             scores.iter_mut().zip(slots).for_each(|(scores, z)| scores.extend([z.re, z.im]));
         }
+        let bound = self.description.message.score_bound * (1.0 + 1e-6);
         let classify = |mut scores: Vec<f64>| {
             scores.truncate(classes);
+            if scores.iter().any(|score| score.abs() > bound) {
+                let needed = format!("scores up to {bound:.3e}; make new keys");
+                return Err(ClassifyError::mismatch("answer", "one that this secret key does not open", needed));
+            }
             Ok(Classified { label: self.words.label(&scores)?.to_owned(), scores })
         };
         scores.into_iter().map(classify).collect()

@@ -1,13 +1,14 @@
 //! The server's half: encrypted codes in, encrypted scores out.
 
+use std::collections::HashSet;
 use std::io::Read;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use prost::Message;
-use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator, SeededCiphertext};
+use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator, SeededCiphertext as Seeded};
 use unspoken_fasttext::ScoreTables;
-use unspoken_lookup::{Lookup, OutputForm, Plan, Table, Task, best_plan};
+use unspoken_lookup::{Lookup, OutputForm, Plan, QueryForm, Table, Task, best_plan};
 use unspoken_ring::Basis;
 use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyKind, KeyPlan, galois};
 
@@ -39,7 +40,7 @@ impl Classifier {
     /// As for [`Classifier::new`].
     pub fn with_best_plan(tables: &ScoreTables, parameters: &CkksParameters) -> Result<Self, ClassifyError> {
         let shape = tables.shape();
-        let columns = shape.columns.next_power_of_two();
+        let columns = shape.columns.next_power_of_two().max(4);
         let task = Task { subtables: shape.subtables, rows: shape.classes, columns, form: OutputForm::Pairs };
         Self::new(tables, parameters, best_plan(parameters, task)?)
     }
@@ -53,6 +54,9 @@ impl Classifier {
         if !shape.max_tokens.is_power_of_two() || shape.max_tokens > parameters.slots() {
             let needed = format!("a power of two up to {}", parameters.slots());
             return Err(ClassifyError::mismatch("tokens per message", shape.max_tokens, needed));
+        }
+        if plan.query_form() != QueryForm::Alpha {
+            return Err(ClassifyError::mismatch("plan", plan, "one for queries of roots of unity, which clients send"));
         }
         let subtable = |t: usize| {
             let rows = (0..shape.classes).filter_map(|c| tables.row(t, c)).flatten().copied().collect::<Vec<f64>>();
@@ -77,12 +81,14 @@ impl Classifier {
             fingerprint: parameters.rlwe().fingerprint().0.to_vec(),
             model_id: tables.id().to_bytes().to_vec(),
             subtables: shape.subtables as u32,
-            columns: shape.columns as u32,
+            // Narrow tables are padded, and an index's root of unity depends on the padded width.
+            columns: lookup.shape().2 as u32,
             classes: shape.classes as u32,
             max_tokens: shape.max_tokens as u32,
             query_level: lookup.input_level() as u32,
             keys: key_requirements(&key_plan),
             plan: plan.to_string(),
+            score_bound: bound,
         };
         let description = Description::new(parameters, key_plan, message);
         Ok(Classifier { encoder: Encoder::new(parameters), lookup, description })
@@ -197,9 +203,22 @@ impl Classifier {
                 "this model's; read the description again",
             ));
         }
+        let (found, needed) = (query.vectors.len(), self.description.message.subtables as usize);
+        if found != needed {
+            return Err(ClassifyError::mismatch(
+                "query",
+                format!("{found} vectors"),
+                format!("{needed}, one per subtable"),
+            ));
+        }
         let parameters = self.description.parameters();
-        let read = |vector: &Vec<u8>| Ok(SeededCiphertext::from_bytes(parameters, vector)?.expand(parameters));
-        query.vectors.iter().map(read).collect()
+        let read = |vector: &Vec<u8>| Ok(Seeded::from_bytes(parameters, vector)?);
+        let vectors: Vec<Seeded> = query.vectors.iter().map(read).collect::<Result<_, ClassifyError>>()?;
+        let seeds: HashSet<&[u8; 32]> = vectors.iter().map(Seeded::seed).collect();
+        if seeds.len() != vectors.len() {
+            return Err(ClassifyError::mismatch("query", "one seed used twice", "a fresh seed for each vector"));
+        }
+        Ok(vectors.iter().map(|vector| vector.expand(parameters)).collect())
     }
 }
 

@@ -2,10 +2,13 @@
 
 use prost::Message;
 use unspoken_ckks::{CkksParameters, Preset};
-use unspoken_rlwe::{KeyKind, KeyPlan, MAX_BUNDLE_KEYS};
+use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, MAX_BUNDLE_KEYS};
 
 use crate::error::ClassifyError;
 use crate::proto;
+
+/// Largest key bundle a client makes because a service says so.
+const MAX_KEY_BYTES: u64 = 4 << 30;
 
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -64,7 +67,10 @@ impl Description {
             && (2..=1024).contains(&message.classes)
             && message.max_tokens.is_power_of_two()
             && batch >= 1
-            && message.query_level as usize <= parameters.max_level();
+            && message.query_level as usize <= parameters.max_level()
+            && message.columns.is_power_of_two()
+            && message.score_bound.is_finite()
+            && message.score_bound > 0.0;
         if !plausible {
             return Err(ClassifyError::mismatch("model shape", format!("{message:?}"), "one that fits the preset"));
         }
@@ -90,6 +96,11 @@ impl Description {
             }
             let kind = if element == 0 { KeyKind::Relinearisation } else { KeyKind::Galois { element } };
             key_plan.require(kind, chain);
+        }
+        let bytes = KeyBundle::byte_len(parameters.rlwe(), &key_plan);
+        if bytes > MAX_KEY_BYTES {
+            let needed = format!("at most {MAX_KEY_BYTES}; do not trust this service");
+            return Err(ClassifyError::mismatch("key plan", format!("keys of {bytes} bytes"), needed));
         }
         Ok(Description { parameters, message, key_plan })
     }

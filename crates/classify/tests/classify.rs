@@ -12,10 +12,14 @@ const GOOD: [&str; 4] = ["lunch at noon", "see you at home", "call mother tonigh
 const BAD: [&str; 4] = ["win free cash", "claim your prize now", "free entry call now", "urgent cash prize waiting"];
 
 fn model(seed: u64) -> Model {
+    model_of(seed, 256)
+}
+
+fn model_of(seed: u64, columns: usize) -> Model {
     let texts: Vec<String> =
         (0..80).map(|i| if i % 2 == 0 { GOOD[i / 2 % 4] } else { BAD[i / 2 % 4] }.into()).collect();
     let labels: Vec<String> = (0..80).map(|i| if i % 2 == 0 { "ham" } else { "spam" }.into()).collect();
-    let options = TrainOptions { seed, ..TrainOptions::default() };
+    let options = TrainOptions { seed, columns, ..TrainOptions::default() };
     fit(&texts, &labels, &options, &mut |_| {}, &AtomicBool::new(false)).unwrap()
 }
 
@@ -29,7 +33,7 @@ fn client(model: &Model, server: &Classifier) -> Asker {
     Asker::new(description, model.encoder().clone()).unwrap()
 }
 
-fn bundle(client: &mut Asker) -> Vec<u8> {
+fn bundle(client: &Asker) -> Vec<u8> {
     let mut bytes = Vec::new();
     client.write_keys(&mut bytes, |_, _| {}, &AtomicBool::new(false)).unwrap();
     assert_eq!(bytes.len() as u64, client.key_bytes());
@@ -43,8 +47,8 @@ fn encrypted_scores_are_the_models_scores() {
     let model = model(1);
     for plan in [Plan::Paper, Plan::BabyGiant { babies: 16 }] {
         let server = server(&model, plan);
-        let mut client = client(&model, &server);
-        let keys = server.load_keys(&mut bundle(&mut client).as_slice()).unwrap();
+        let client = client(&model, &server);
+        let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
         let mut messages: Vec<String> = GOOD.iter().chain(&BAD).map(|s| s.to_string()).collect();
         messages[3] = String::new();
         messages[4] = "win ".repeat(300);
@@ -64,10 +68,44 @@ fn encrypted_scores_are_the_models_scores() {
 }
 
 #[test]
+fn tables_of_any_width_are_padded_on_both_sides() {
+    for columns in [2, 100] {
+        let model = model_of(1, columns);
+        let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+        let server = Classifier::with_best_plan(model.tables(), &parameters).unwrap();
+        let client = client(&model, &server);
+        let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+        let answer = server.answer(&keys, &client.query(&GOOD).unwrap(), &GO).unwrap();
+        for (message, classified) in GOOD.iter().zip(client.read(&answer, GOOD.len()).unwrap()) {
+            let clear = model.scores(message);
+            let size = clear.iter().fold(0.0f64, |max, z| z.abs().max(max));
+            assert!((classified.scores[0] - clear[0]).abs() < size * 2f64.powi(-10), "{columns}");
+        }
+    }
+}
+
+#[test]
+fn plans_for_other_queries_are_refused() {
+    let parameters = Preset::find("insecure_n11_depth24_scale52").unwrap().build().unwrap();
+    let error = Classifier::new(model(1).tables(), &parameters, Plan::Indicator).err().unwrap();
+    assert!(error.to_string().contains("indicator"), "{error}");
+}
+
+#[test]
+fn answers_computed_with_other_keys_are_noticed() {
+    let model = model(1);
+    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let (one, two) = (client(&model, &server), client(&model, &server));
+    let keys = server.load_keys(&mut bundle(&one).as_slice()).unwrap();
+    let answer = server.answer(&keys, &two.query(&GOOD).unwrap(), &GO).unwrap();
+    assert!(two.read(&answer, GOOD.len()).unwrap_err().to_string().contains("secret key"));
+}
+
+#[test]
 fn queries_have_one_length_whatever_they_ask() {
     let model = model(1);
     let server = server(&model, Plan::BabyGiant { babies: 16 });
-    let mut client = client(&model, &server);
+    let client = client(&model, &server);
     let lengths = [vec!["a"], vec!["free cash"; 8], vec![""; 3]].map(|messages| client.query(&messages).unwrap().len());
     assert!(lengths.iter().all(|&len| len == lengths[0]), "{lengths:?}");
     assert!(client.query(&[""; 9]).is_err());
@@ -82,8 +120,8 @@ fn halves_of_different_models_do_not_meet() {
     let error = Asker::new(description, two.encoder().clone()).err().unwrap();
     assert!(error.to_string().contains("another model"), "{error}");
     let server_two = server(&two, Plan::BabyGiant { babies: 16 });
-    let mut client_two = client(&two, &server_two);
-    let keys = server_two.load_keys(&mut bundle(&mut client_two).as_slice()).unwrap();
+    let client_two = client(&two, &server_two);
+    let keys = server_two.load_keys(&mut bundle(&client_two).as_slice()).unwrap();
     let query = client_two.query(&["x"]).unwrap();
     assert!(matches!(server_one.answer(&keys, &query, &GO), Err(ClassifyError::Mismatch { .. })));
     let answer = server_two.answer(&keys, &query, &GO).unwrap();
@@ -94,8 +132,8 @@ fn halves_of_different_models_do_not_meet() {
 fn hostile_bytes_are_refused() {
     let model = model(1);
     let server = server(&model, Plan::BabyGiant { babies: 16 });
-    let mut client = client(&model, &server);
-    let bundle = bundle(&mut client);
+    let client = client(&model, &server);
+    let bundle = bundle(&client);
     let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
     let query = client.query(&["x"]).unwrap();
     for len in [0, 1, 10, 40, query.len() / 2, query.len() - 1] {
@@ -118,8 +156,8 @@ fn hostile_bytes_are_refused() {
 fn work_stops_when_asked() {
     let model = model(1);
     let server = server(&model, Plan::BabyGiant { babies: 16 });
-    let mut client = client(&model, &server);
-    let keys = server.load_keys(&mut bundle(&mut client).as_slice()).unwrap();
+    let client = client(&model, &server);
+    let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
     let query = client.query(&["x"]).unwrap();
     let stop = AtomicBool::new(true);
     assert!(server.answer(&keys, &query, &stop).unwrap_err().is_interrupted());
@@ -130,8 +168,8 @@ fn work_stops_when_asked() {
 fn a_stored_secret_reads_the_answers_to_its_queries() {
     let model = model(1);
     let server = server(&model, Plan::BabyGiant { babies: 16 });
-    let mut first = client(&model, &server);
-    let keys = server.load_keys(&mut bundle(&mut first).as_slice()).unwrap();
+    let first = client(&model, &server);
+    let keys = server.load_keys(&mut bundle(&first).as_slice()).unwrap();
     let answer = server.answer(&keys, &first.query(&["win free cash"]).unwrap(), &GO).unwrap();
     let description = Description::insecure_from_bytes(&server.description().to_bytes()).unwrap();
     let again = Asker::with_secret(description, model.encoder().clone(), &first.secret_bytes().unwrap()).unwrap();

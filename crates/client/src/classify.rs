@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufWriter, Write},
+    path::Path,
     time::Instant,
 };
 
@@ -10,7 +11,7 @@ use unspoken_fasttext as fasttext;
 use unspoken_wire::{ProblemCode, v1::KeyState};
 
 use crate::{
-    state::{StateDir, private_file},
+    state::{StateDir, Uploaded, private_file},
     transport::{self, Cancel, KeyId, Progress, Transport},
 };
 
@@ -141,27 +142,34 @@ impl ClassifyClient {
         let description = read_description(&offer.description)?;
         let at = |source| ClientError::State { path: state.path().display().to_string(), source };
         let start = Instant::now();
-        let asker = match state.secret().map_err(at)? {
+        // Two processes that make keys here at once would mix theirs.
+        let lock = state.lock().map_err(at)?;
+        let entry = state.entry(&description.parameters().rlwe().fingerprint().0);
+        let asker = match entry.secret().map_err(at)? {
             Some(secret) => Asker::with_secret(description, words, &secret)?,
             None => {
                 let asker = Asker::new(description, words)?;
-                state.store_secret(&asker.secret_bytes()?).map_err(at)?;
+                entry.store_secret(&asker.secret_bytes()?).map_err(at)?;
                 asker
             }
         };
-        let mut asker = asker;
+        let secret = asker.secret_bytes()?;
         let mut usage = Usage::default();
-        let key = match find_uploaded(&transport, state, &offer.description, cancel)? {
+        let known = entry.uploaded().map_err(at)?.filter(|uploaded| uploaded.fits(&secret, &offer.description));
+        let key = match find_uploaded(&transport, known, cancel)? {
             Some(key) => key,
             None => {
-                write_bundle(&mut asker, state, progress, cancel)?;
+                let bundle = entry.bundle(&secret, &offer.description);
+                write_bundle(&asker, &bundle, progress, cancel)?;
                 let format = offer.limits.key_format;
-                let key = upload_bundle(&transport, application, format, state, progress, cancel)?;
-                state.store_upload(&offer.description, key.as_str()).map_err(at)?;
+                let key = upload_bundle(&transport, application, format, &bundle, progress, cancel)?;
+                let uploaded = Uploaded::new(key.as_str(), &secret, &offer.description);
+                entry.store_uploaded(&uploaded).map_err(at)?;
                 usage.key_bytes = asker.key_bytes();
                 key
             }
         };
+        drop(lock);
         usage.key_seconds = start.elapsed().as_secs_f64();
         Ok(Self { transport, application: application.into(), asker, key, usage })
     }
@@ -223,21 +231,20 @@ impl ClassifyClient {
 
 /// Writes the bundle to a private file, unless an earlier attempt left it whole.
 fn write_bundle(
-    asker: &mut Asker,
-    state: &StateDir,
+    asker: &Asker,
+    path: &Path,
     progress: &mut dyn FnMut(Step),
     cancel: &Cancel,
 ) -> Result<(), ClientError> {
-    let at = |source| ClientError::State { path: state.path().display().to_string(), source };
-    let path = state.bundle_path();
-    let unfinished = path.with_extension("part");
+    let at = |source| ClientError::State { path: path.display().to_string(), source };
     if path.exists() {
         return Ok(());
     }
+    let unfinished = path.with_extension("part");
     let mut file = BufWriter::new(private_file(&unfinished).map_err(at)?);
     asker.write_keys(&mut file, |done, total| progress(Step::MakingKeys { done, total }), cancel.flag())?;
     file.flush().map_err(at)?;
-    std::fs::rename(&unfinished, &path).map_err(at)
+    std::fs::rename(&unfinished, path).map_err(at)
 }
 
 /// Uploads the bundle file. It stays until the service has it, so that another attempt sends the same bytes and goes on
@@ -246,34 +253,27 @@ fn upload_bundle(
     transport: &Transport,
     application: &str,
     key_format: u32,
-    state: &StateDir,
+    path: &Path,
     progress: &mut dyn FnMut(Step),
     cancel: &Cancel,
 ) -> Result<KeyId, ClientError> {
-    let at = |source| ClientError::State { path: state.path().display().to_string(), source };
-    let path = state.bundle_path();
-    let mut file = std::fs::File::open(&path).map_err(at)?;
+    let at = |source| ClientError::State { path: path.display().to_string(), source };
+    let mut file = std::fs::File::open(path).map_err(at)?;
     let report = |sent| progress(Step::Uploading(sent));
     let uploaded = transport.upload_keys(application, key_format, &mut file, report, cancel);
     if matches!(&uploaded, Ok(_) | Err(transport::Error::Refused(_))) {
-        std::fs::remove_file(&path).map_err(at)?;
+        std::fs::remove_file(path).map_err(at)?;
     }
     Ok(uploaded?)
 }
 
-/// The bundle the service has from an earlier run, if it was made for this very description and is still there.
+/// The bundle of an earlier run, if the service still has it.
 fn find_uploaded(
     transport: &Transport,
-    state: &StateDir,
-    description: &[u8],
+    known: Option<Uploaded>,
     cancel: &Cancel,
 ) -> Result<Option<KeyId>, ClientError> {
-    let at = |source| ClientError::State { path: state.path().display().to_string(), source };
-    let Some((made_for, id)) = state.uploaded().map_err(at)? else { return Ok(None) };
-    if made_for != description {
-        return Ok(None);
-    }
-    let Ok(key) = KeyId::parse(&id) else { return Ok(None) };
+    let Some(key) = known.and_then(|uploaded| KeyId::parse(&uploaded.id).ok()) else { return Ok(None) };
     match transport.key_status(&key, cancel) {
         Ok(status) if status.state() == KeyState::Ready => Ok(Some(key)),
         Ok(_) => Ok(None),

@@ -1,6 +1,7 @@
 //! Evaluating a lookup: encrypted indices to encrypted table columns.
 
-use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64};
+use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, SCALE_TOLERANCE};
+use unspoken_ring::RingKind;
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use crate::error::LookupError;
@@ -56,17 +57,21 @@ impl Lookup {
             let (found, needed) = (format!("{:?}", shape(other)), format!("{:?} as the first", shape(first)));
             return Err(LookupError::Table { what: "the shape of a subtable", found, needed });
         }
+        let refuse =
+            |reason: String| LookupError::Plan { plan: plan.to_string(), preset: parameters.name().into(), reason };
+        if parameters.ring().kind() == RingKind::ConjugateInvariant && plan.query_form() == QueryForm::Alpha {
+            return Err(refuse(
+                "its queries are complex and the preset's slots are real; use a standard preset".into(),
+            ));
+        }
+        if !bound.is_finite() {
+            return Err(refuse(format!("the bound of its outputs is {bound}; needed a finite number")));
+        }
         let (rows, columns) = shape(first);
         let level = level.unwrap_or(plan.depth(columns));
         if level > parameters.max_level() {
-            return Err(LookupError::Plan {
-                plan: plan.to_string(),
-                preset: parameters.name().into(),
-                reason: format!(
-                    "it needs level {level}, the preset has {}; use a deeper preset",
-                    parameters.max_level()
-                ),
-            });
+            let available = parameters.max_level();
+            return Err(refuse(format!("it needs level {level}, the preset has {available}; use a deeper preset")));
         }
         let input = Shape { level, scale: parameters.scale() };
         let (program, output) = Compiler { parameters, plan, tables, form, bound, input }.compile()?;
@@ -229,7 +234,7 @@ impl Lookup {
                 let (found, needed) = (arithmetic.level(vector), self.input.level);
                 return refuse("the level", found.to_string(), needed.to_string());
             }
-            if arithmetic.scale(vector) != self.input.scale {
+            if (arithmetic.scale(vector) / self.input.scale - 1.0).abs() > SCALE_TOLERANCE {
                 let (found, needed) = (arithmetic.scale(vector).log2(), self.input.scale.log2());
                 return refuse("the scale", format!("2^{found}"), format!("2^{needed}"));
             }

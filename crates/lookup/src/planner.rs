@@ -40,8 +40,11 @@ pub struct Estimate {
 ///
 /// Queries are encrypted at the level the plan needs, so a shallower plan also works on smaller ciphertexts.
 pub fn estimates(parameters: &CkksParameters, task: Task, model: &CostModel) -> Vec<Estimate> {
+    if !task.columns.is_power_of_two() || task.columns < 4 {
+        return Vec::new();
+    }
     let n = task.columns / 2;
-    let babies = (1..n.max(1).ilog2()).map(|log| Plan::BabyGiant { babies: 1 << log });
+    let babies = (1..n.ilog2()).map(|log| Plan::BabyGiant { babies: 1 << log });
     let plans = [Plan::Paper, Plan::ComplexFirst, Plan::LazyLast, Plan::Indicator].into_iter().chain(babies);
     let mut estimates: Vec<Estimate> = plans.filter_map(|plan| estimate(parameters, task, plan, model)).collect();
     estimates.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
@@ -65,12 +68,12 @@ pub fn best_plan(parameters: &CkksParameters, task: Task) -> Result<Plan, Lookup
     })
 }
 
-/// What one plan costs; `None` if the preset is too shallow.
+/// What one plan costs; `None` if the preset is too shallow, or the number of columns no power of two of at least 4.
 pub fn estimate(parameters: &CkksParameters, task: Task, plan: Plan, model: &CostModel) -> Option<Estimate> {
-    let depth = plan.depth(task.columns);
-    if depth > parameters.max_level() {
+    if !task.columns.is_power_of_two() || task.columns < 4 || plan.depth(task.columns) > parameters.max_level() {
         return None;
     }
+    let depth = plan.depth(task.columns);
     let mut counter = Counter { parameters, cost: Cost::default(), bytes: 0 };
     counter.run(task, plan, depth)?;
     let Counter { cost, bytes, .. } = counter;

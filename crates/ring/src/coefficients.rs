@@ -1,6 +1,9 @@
 //! Integer coefficients into a ring and out of it, and residues as bytes.
 
+use zeroize::Zeroizing;
+
 use crate::error::RingError;
+use crate::modular::Shoup;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
@@ -10,7 +13,7 @@ impl Ring {
     /// # Errors
     /// If there are not exactly `n` of them.
     pub fn from_i32(&self, coefficients: &[i32], basis: Basis) -> Result<Poly, RingError> {
-        self.embed(coefficients, basis, |modulus, &c| modulus.from_i64(i64::from(c)))
+        self.embed(coefficients, basis, |modulus, &c| modulus.from_i32(c))
     }
 
     /// The polynomial with the given signed coefficients, in the coefficient domain.
@@ -62,32 +65,42 @@ impl Ring {
         }
         let count = poly.limbs;
         // inverses[i][j] = q_j^-1 mod q_i
-        let inverses: Vec<Vec<u32>> = (0..count)
+        let inverses: Vec<Vec<Shoup>> = (0..count)
             .map(|i| {
                 let modulus = self.modulus(i);
-                (0..i).map(|j| modulus.inv(self.modulus(j).q % modulus.q)).collect()
+                (0..i).map(|j| modulus.shoup(modulus.inv(self.modulus(j).q % modulus.q))).collect()
             })
             .collect();
+        let prime = |i: usize| f64::from(self.modulus(i).q);
         let mut digits = vec![0i64; count];
+        // No branch and no division depends on a coefficient: they are a client's messages.
         let coefficient = |x: usize| {
             for i in 0..count {
                 let modulus = self.modulus(i);
                 let mut residue = poly.limb(i)[x];
                 for j in 0..i {
-                    residue = modulus.mul(modulus.sub(residue, modulus.from_i64(digits[j])), inverses[i][j]);
+                    let difference = modulus.sub(residue, modulus.from_i64(digits[j]));
+                    residue = modulus.mul_shoup(difference, inverses[i][j]);
                 }
                 digits[i] = modulus.centred(residue);
             }
-            let start = digits.iter().rposition(|&d| d != 0).map_or(0, |i| i + 1);
             // Two digits fit 60 bits: sum those exactly, so that small coefficients are exact.
-            if start <= 2 {
-                let high = if count > 1 { digits[1] * i64::from(self.modulus(0).q) } else { 0 };
-                (digits[0] + high) as f64
-            } else {
-                (0..start).rev().fold(0.0, |sum, i| sum * f64::from(self.modulus(i).q) + digits[i] as f64)
-            }
+            let low = digits[0] + if count > 1 { digits[1] * i64::from(self.modulus(0).q) } else { 0 };
+            let high = (2..count).rev().fold(0.0, |sum, i| sum * prime(i) + digits[i] as f64);
+            let step = if count > 1 { prime(0) * prime(1) } else { 1.0 };
+            high * step + low as f64
         };
         Ok((0..self.degree()).map(coefficient).collect())
+    }
+
+    /// The coefficients of a ternary polynomial plus one, as 0, 1 or 2, without a branch on them. Coefficient domain.
+    ///
+    /// # Errors
+    /// If the polynomial is in the evaluation domain.
+    pub fn ternary_digits(&self, poly: &Poly) -> Result<Zeroizing<Vec<u8>>, RingError> {
+        self.check_domain("read ternary coefficients", poly, Domain::Coefficient)?;
+        let modulus = self.modulus(0);
+        Ok(Zeroizing::new(poly.limb(0).iter().map(|&c| modulus.add(c, 1) as u8).collect()))
     }
 
     /// Bytes [`Ring::write_residues`] appends for a polynomial over `basis`.

@@ -4,7 +4,7 @@
 //! centred remainder `[x]_D`, reconstructed in each kept prime from `z_k = x (D/d_k)^-1 mod d_k` as
 //! `sum_k z_k (D/d_k) - v D`, where `v = round(sum_k z_k / d_k)` counts the overflow (Halevi, Polyakov and Shoup,
 //! "An improved RNS variant of the BFV scheme", 2019, section 2.2). `v` is computed in fixed point: it can be off by one
-//! only if `[x]_D / D` is within 2^-20 of one half, where either rounding is as good.
+//! only if `[x]_D / D` is within `sum_k z_k / 2^shift` of one half, at most 2^-13, where either rounding is as good.
 
 use rayon::prelude::*;
 

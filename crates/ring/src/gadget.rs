@@ -7,6 +7,8 @@
 //! adds; dividing by `P` afterwards leaves the product with a small error (Han and Ki, "Better bootstrapping for
 //! approximate homomorphic encryption", CT-RSA 2020, section 3).
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 
 use crate::division::{conversion_target, digit_scale};
@@ -70,6 +72,8 @@ fn half(ring: &Ring, prime: usize) -> u32 {
 /// Held in the order the inner product reads it: per prime, per digit, blocks of 64 residues of one component and the
 /// other in turn.
 pub struct GadgetKey {
+    /// Names the ring it belongs to.
+    owner: Arc<Pool>,
     words: Words,
     chain: usize,
     digits: usize,
@@ -150,7 +154,8 @@ impl Ring {
         let digits = self.digit_count(chain);
         // Keys live long and have many sizes: a pool of their own, which keeps nothing.
         let words = Pool::new(0).take(self.gadget_key_bytes(chain) / size_of::<u32>());
-        let key = GadgetKey { words, chain, digits, degree: self.degree() };
+        let owner = Arc::clone(self.pool());
+        let key = GadgetKey { owner, words, chain, digits, degree: self.degree() };
         Ok(GadgetKeyBuilder { ring: self, key, filled: 0 })
     }
 
@@ -275,6 +280,9 @@ impl Ring {
     /// If the key covers fewer chain primes than the digits.
     pub fn gadget_product_hoisted(&self, digits: &Decomposed, key: &GadgetKey) -> Result<[Poly; 2], RingError> {
         self.check_key("hoisted gadget product", digits.chain, key)?;
+        if !digits.words.belongs_to(self.pool()) {
+            return Err(RingError::ForeignOperand { operation: "hoisted gadget product" });
+        }
         let basis = Basis::extended(digits.chain);
         let primes: Vec<usize> = self.prime_indices(basis).collect();
         let (n, stride) = (self.degree(), self.stride());
@@ -290,7 +298,7 @@ impl Ring {
     }
 
     fn check_key(&self, operation: &'static str, chain: usize, key: &GadgetKey) -> Result<(), RingError> {
-        if key.degree != self.degree() {
+        if !Arc::ptr_eq(&key.owner, self.pool()) {
             return Err(RingError::ForeignOperand { operation });
         }
         if chain > key.chain {

@@ -5,16 +5,21 @@
 //! evaluation domain of the standard ring, `i` (that is `X^(n/2)`) is the residue `sqrt(-1)` at the first half of the
 //! positions and its negative at the second half, so a complex matrix costs exactly what a real one does.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 
 use crate::error::RingError;
 use crate::kernels::PackedMatrix;
+use crate::memory::Pool;
 use crate::ntt::RingKind;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
 /// An integer or Gaussian-integer matrix, reduced and packed for every prime of a chain basis.
 pub struct RingMatrix {
+    /// Names the ring it belongs to.
+    owner: Arc<Pool>,
     rows: usize,
     columns: usize,
     primes: Vec<PrimeMatrix>,
@@ -63,7 +68,12 @@ impl Ring {
             let modulus = self.modulus(prime);
             PrimeMatrix::Real(PackedMatrix::new(rows, columns, |r, c| modulus.from_i128(entry(r, c))))
         };
-        RingMatrix { rows, columns, primes: (0..chain.min(self.chain().len())).into_par_iter().map(pack).collect() }
+        RingMatrix {
+            owner: Arc::clone(self.pool()),
+            rows,
+            columns,
+            primes: (0..chain.min(self.chain().len())).into_par_iter().map(pack).collect(),
+        }
     }
 
     /// Packs the Gaussian-integer matrix `entry(row, column) = (real, imaginary)` for the first `chain` primes.
@@ -90,7 +100,7 @@ impl Ring {
             }))
         };
         let primes = (0..chain.min(self.chain().len())).into_par_iter().map(pack).collect();
-        Ok(RingMatrix { rows, columns, primes })
+        Ok(RingMatrix { owner: Arc::clone(self.pool()), rows, columns, primes })
     }
 
     /// `A x`: one polynomial per row of `matrix`, over the chain basis all of `inputs` share. Evaluation domain.
@@ -100,6 +110,9 @@ impl Ring {
     /// the matrix was packed for.
     pub fn matrix_product(&self, matrix: &RingMatrix, inputs: &[&Poly]) -> Result<Vec<Poly>, RingError> {
         const OPERATION: &str = "matrix product";
+        if !Arc::ptr_eq(&matrix.owner, self.pool()) {
+            return Err(RingError::ForeignOperand { operation: OPERATION });
+        }
         let Some(first) = inputs.first().filter(|_| inputs.len() == matrix.columns) else {
             let what = "the vector of a matrix product";
             return Err(RingError::Length { what, found: inputs.len(), needed: "the number of columns" });

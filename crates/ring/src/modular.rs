@@ -130,22 +130,47 @@ impl Modulus {
         reduce_once(self.mul_shoup_lazy(a, w), self.q)
     }
 
-    /// The residue of a signed integer.
+    /// The residue of any 32-bit word, without a division or a branch.
     #[inline(always)]
-    pub fn from_i64(&self, a: i64) -> u32 {
-        a.rem_euclid(i64::from(self.q)) as u32
+    pub fn from_u32(&self, a: u32) -> u32 {
+        // (a R) / R
+        self.montgomery_mul_word(a, self.r)
     }
 
-    /// The residue of a signed 128-bit integer.
+    /// The residue of a signed integer, without a division or a branch: coefficients of secrets come this way.
+    #[inline(always)]
+    pub fn from_i32(&self, a: i32) -> u32 {
+        // As a word, a negative integer is 2^32 too large.
+        self.sub(self.from_u32(a as u32), self.r & (a >> 31) as u32)
+    }
+
+    /// The residue of a signed integer, without a division or a branch.
+    #[inline(always)]
+    pub fn from_i64(&self, a: i64) -> u32 {
+        let high = self.montgomery_mul(self.from_i32((a >> 32) as i32), self.r2);
+        self.add(high, self.from_u32(a as u32))
+    }
+
+    /// The residue of a signed 128-bit integer, without a division or a branch.
     #[inline(always)]
     pub fn from_i128(&self, a: i128) -> u32 {
-        a.rem_euclid(i128::from(self.q)) as u32
+        let shift = |x| self.montgomery_mul(x, self.r2);
+        let middle = self.add(shift(self.from_i64((a >> 64) as i64)), self.from_u32((a >> 32) as u32));
+        self.add(shift(middle), self.from_u32(a as u32))
+    }
+
+    /// `a * b / R mod q` for any word `a` and a residue `b`.
+    #[inline(always)]
+    fn montgomery_mul_word(&self, a: u32, b: u32) -> u32 {
+        // The lazy result is below 2q: a b / 2^32 < q.
+        reduce_once(self.montgomery_lazy(u64::from(a) * u64::from(b)), self.q)
     }
 
     /// The representative in `(-q/2, q/2]`.
     #[inline(always)]
     pub fn centred(&self, a: u32) -> i64 {
-        if a > self.q / 2 { i64::from(a) - i64::from(self.q) } else { i64::from(a) }
+        let above = i64::from(self.q / 2) - i64::from(a);
+        i64::from(a) - (i64::from(self.q) & (above >> 63))
     }
 }
 
@@ -242,7 +267,15 @@ mod tests {
     fn inverses_and_signs() {
         let m = Modulus::new(PRIME);
         assert_eq!(m.mul(m.inv(12345), 12345), 1);
-        assert_eq!(m.from_i64(-1), PRIME - 1);
+        for a in [0, 1, -1, i32::MAX, i32::MIN, 12345, -12345] {
+            assert_eq!(i64::from(m.from_i32(a)), i64::from(a).rem_euclid(i64::from(PRIME)));
+        }
+        for a in [0, 1, -1, i64::MAX, i64::MIN, 1 << 32, -(1 << 32), -(1 << 31)] {
+            assert_eq!(i64::from(m.from_i64(a)), a.rem_euclid(i64::from(PRIME)));
+        }
+        for a in [0, 1, -1, i128::MAX, i128::MIN, 1 << 64, -(1 << 64), 1 << 32, -(1 << 96) + 7] {
+            assert_eq!(i128::from(m.from_i128(a)), a.rem_euclid(i128::from(PRIME)));
+        }
         assert_eq!(m.centred(PRIME - 1), -1);
         assert_eq!(m.neg(0), 0);
     }

@@ -81,6 +81,8 @@ impl SeededCiphertext {
         let basis = message.basis();
         let seed = rng.seed();
         let mut body = ring.uniform(&seed, 0, basis);
+        // On the way it holds a s without an error.
+        body.mark_secret();
         let key = ring.restricted(secret.poly(), basis)?;
         ring.mul_assign(&mut body, &key)?;
         ring.neg_assign(&mut body)?;

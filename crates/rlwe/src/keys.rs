@@ -55,9 +55,9 @@ impl SecretKey {
         let ring = self.parameters.ring();
         let mut poly = ring.restricted(&self.poly, Basis::chain(1))?;
         ring.to_coefficients(&mut poly)?;
-        let values = Zeroizing::new(ring.to_f64(&poly)?);
-        let pack = |quad: &[f64]| quad.iter().rev().fold(0u8, |byte, &c| byte << 2 | (c as i8 + 1) as u8);
-        Ok(Zeroizing::new(values.chunks(4).map(pack).collect()))
+        let digits = ring.ternary_digits(&poly)?;
+        let pack = |quad: &[u8]| quad.iter().rev().fold(0u8, |byte, digit| (byte << 2) | digit);
+        Ok(Zeroizing::new(digits.chunks(4).map(pack).collect()))
     }
 
     /// Reads what [`SecretKey::to_bytes`] wrote.
@@ -237,6 +237,7 @@ impl SeededSwitchingKey {
         let seed = rng.seed();
         let row = |digit: usize| -> Result<Poly, RlweError> {
             let mut body = ring.uniform(&seed, digit as u32, basis);
+            body.mark_secret();
             ring.mul_assign(&mut body, &target)?;
             ring.neg_assign(&mut body)?;
             let error = encrypted_error(ring, basis, rng)?;

@@ -98,7 +98,7 @@ impl Shop {
         } else {
             Description::from_bytes(&description)?
         };
-        let mut client = Asker::new(description, sample.model.encoder().clone())?;
+        let client = Asker::new(description, sample.model.encoder().clone())?;
         let mut bundle = Vec::new();
         client.write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false))?;
         let keys = server.load_keys(&mut bundle.as_slice())?;

@@ -1,0 +1,79 @@
+//! The command as a person runs it, at secure parameters.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn unspoken(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_unspoken")).args(arguments).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn params_say_what_the_contract_asks() {
+    let lines = text(&unspoken(&["params", "--json"]));
+    assert!(lines.lines().count() >= 8);
+    for line in lines.lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        assert!(!row["name"].as_str().unwrap().starts_with("insecure_"));
+        assert!(row.get("log2_failure").is_some());
+        let objects = row["objects"].as_array().unwrap();
+        assert!(!objects.is_empty());
+        for object in objects {
+            for field in ["what", "n", "log2_q", "secret", "sigma", "security_bits"] {
+                assert!(object.get(field).is_some(), "{field} in {object}");
+            }
+            assert!(object["security_bits"].as_f64().unwrap() >= 128.0, "{object}");
+        }
+    }
+}
+
+#[test]
+fn plans_are_explained() {
+    let arguments = ["plan", "--explain", "--pairs", "--preset", "n14_depth8_scale30"];
+    let table = text(&unspoken(&arguments));
+    for plan in ["paper", "complex-first", "lazy-last", "baby-giant-16"] {
+        assert!(table.contains(plan), "{table}");
+    }
+    let best = text(&unspoken(&["plan", "--pairs", "--preset", "n14_depth8_scale30"]));
+    assert!(best.starts_with("baby-giant-"), "{best}");
+}
+
+#[test]
+fn help_and_mistakes_speak_to_people() {
+    let help = text(&unspoken(&["--help"]));
+    for command in ["train", "serve", "classify", "keys", "params", "plan", "bench", "demo"] {
+        assert!(help.contains(command), "{command}");
+    }
+    let mistake = unspoken(&["serve", "--model", "/nowhere"]);
+    assert!(!mistake.status.success());
+    assert!(String::from_utf8_lossy(&mistake.stderr).contains("/nowhere"));
+    let insecure = unspoken(&["serve", "--model", "/nowhere", "--preset", "insecure_n11_depth9_scale50"]);
+    assert!(!insecure.status.success());
+    let token = text(&unspoken(&["keys", "token", "alice"]));
+    assert_eq!(token.lines().count(), 2);
+    assert!(token.lines().nth(1).unwrap().starts_with("alice:"));
+}
+
+/// The whole pipeline at its real parameters: a service in a process of its own, keys, 64 messages, equal labels.
+#[test]
+fn the_demo_classifies_privately() {
+    let data = root().join("data/sms/spam_collection.csv");
+    if !data.exists() {
+        println!("skipped: {} is absent; `make data` downloads it", data.display());
+        return;
+    }
+    let output = unspoken(&["demo", "--messages", "64", "--data", data.to_str().unwrap()]);
+    let table = text(&output);
+    assert!(table.contains("messages classified                      64"), "{table}");
+    assert!(table.contains("messages whose labels differ             0"), "{table}");
+}
