@@ -30,7 +30,7 @@ lint:
 .PHONY: test-python
 test-python: python-env build
 	$(VENV)/bin/ruff check python scripts peers
-	$(VENV)/bin/ruff format --check python scripts
+	$(VENV)/bin/ruff format --check python scripts peers
 	$(VENV)/bin/mypy --strict python/unspoken
 	UNSPOKEN_BIN=$(abspath $(BIN)) $(VENV)/bin/pytest -q python/tests
 

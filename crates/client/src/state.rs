@@ -1,12 +1,18 @@
 //! What a client keeps on disk between runs: its secret key, and which bundle the service has.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use zeroize::Zeroizing;
+
+use crate::transport::Cancel;
+
+/// How often a waiting process looks whether the lock is free.
+const LOCK_POLL: Duration = Duration::from_millis(50);
 
 /// Bytes of a hash that names something.
 const TAG: usize = 16;
@@ -42,10 +48,19 @@ impl StateDir {
     }
 
     /// Waits until no other process makes keys here; others wait while the value lives.
-    pub(crate) fn lock(&self) -> io::Result<File> {
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Interrupted`] when cancelled, or if the file cannot be locked.
+    pub(crate) fn lock(&self, cancel: &Cancel) -> io::Result<File> {
         let file = OpenOptions::new().create(true).append(true).open(self.path.join("lock"))?;
-        file.lock()?;
-        Ok(file)
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if cancel.is_cancelled() => return Err(io::ErrorKind::Interrupted.into()),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_POLL),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
     }
 
     /// What is kept for the parameters of that fingerprint.

@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut bars = Bars::new();
     let transport = Transport::new(TransportConfig::new(&service.url))?;
     // The client has its own half of the model only.
-    let words = Encoder::load(&folder.path().join("model"))?;
+    let words = Encoder::load(folder.path().join("model"))?;
     let state = StateDir::open(&folder.path().join("client"), &service.url, APPLICATION)?;
     let mut client =
         ClassifyClient::connect(transport, APPLICATION, words, &state, &mut |step| bars.step(step), &cancel)?;
@@ -82,7 +82,7 @@ fn train(arguments: &Arguments, folder: &Path, cancel: &Cancel) -> anyhow::Resul
     let (texts, labels) = (split.train.texts(), split.train.labels());
     let model = fit(texts, labels, &options, &mut |progress| bars.epoch(progress), cancel.flag())?;
     bars.finish();
-    model.save(&folder.join("model"))?;
+    model.save(folder.join("model"))?;
     println!("data        {} messages from {}", data.len(), arguments.data.display());
     println!("trained     on {} of them in {:.1} s", split.train.len(), start.elapsed().as_secs_f64());
     let count = arguments.messages.min(split.test.len());

@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     bars.finish();
     model.save(&arguments.out).with_context(|| format!("cannot write {}", arguments.out.display()))?;
     println!("trained on {} messages, wrote {}", split.train.len(), arguments.out.display());
-    if split.test.len() > 0 {
+    if !split.test.is_empty() {
         println!("accuracy on {} held-out messages: {:.4}", split.test.len(), model.accuracy(&split.test));
     }
     Ok(())

@@ -1,0 +1,130 @@
+//! The errors of the crates below, as exceptions of the package.
+
+use std::io;
+
+use pyo3::{PyErr, import_exception};
+use unspoken_ckks::CkksError;
+use unspoken_classify::ClassifyError;
+use unspoken_client::{ClientError, transport};
+use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
+use unspoken_wire::ProblemCode;
+
+import_exception!(unspoken.errors, UnspokenError);
+import_exception!(unspoken.errors, ConfigurationError);
+import_exception!(unspoken.errors, ConnectionFailedError);
+import_exception!(unspoken.errors, TimedOutError);
+import_exception!(unspoken.errors, RefusedError);
+import_exception!(unspoken.errors, KeysExpiredError);
+import_exception!(unspoken.errors, MismatchError);
+import_exception!(unspoken.errors, StateError);
+import_exception!(unspoken.errors, ModelError);
+import_exception!(unspoken.errors, TrainingError);
+
+/// Why work did not succeed. Made without the interpreter, turned into an exception with it.
+pub(crate) enum Failure {
+    /// A model file.
+    Model(ModelFailure),
+    /// Training.
+    Train(TrainError),
+    /// Parameters.
+    Ckks(CkksError),
+    /// Asking, once it is known what.
+    Client(ClientError),
+    /// The directory for the client's own files.
+    State { path: String, source: io::Error },
+    /// No application was named and the service has none, or several.
+    Application { offered: Vec<String> },
+    /// The system gave no threads.
+    Threads(rayon::ThreadPoolBuildError),
+}
+
+impl From<ModelFailure> for Failure {
+    fn from(error: ModelFailure) -> Self {
+        Failure::Model(error)
+    }
+}
+
+impl From<TrainError> for Failure {
+    fn from(error: TrainError) -> Self {
+        Failure::Train(error)
+    }
+}
+
+impl From<CkksError> for Failure {
+    fn from(error: CkksError) -> Self {
+        Failure::Ckks(error)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Failure::Client(error)
+    }
+}
+
+impl From<transport::Error> for Failure {
+    fn from(error: transport::Error) -> Self {
+        Failure::Client(error.into())
+    }
+}
+
+impl From<rayon::ThreadPoolBuildError> for Failure {
+    fn from(error: rayon::ThreadPoolBuildError) -> Self {
+        Failure::Threads(error)
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> PyErr {
+        match failure {
+            Failure::Model(error) => ModelError::new_err(error.to_string()),
+            Failure::Train(error) => TrainingError::new_err(error.to_string()),
+            Failure::Ckks(error) => UnspokenError::new_err(error.to_string()),
+            Failure::Client(ClientError::Transport(error)) => of_transport(error.to_string(), &error),
+            Failure::Client(ClientError::Classify(error)) => of_classification(&error),
+            Failure::Client(error @ ClientError::State { .. }) => StateError::new_err(error.to_string()),
+            Failure::Client(error) => UnspokenError::new_err(error.to_string()),
+            Failure::State { path, source } => StateError::new_err(format!(
+                "make the state directory {path}: {source}; pass state_dir=, a directory that can be written"
+            )),
+            Failure::Application { offered } => ConfigurationError::new_err(format!(
+                "choose an application: found {offered:?} at the service, needed one; pass application= one of them"
+            )),
+            Failure::Threads(error) => UnspokenError::new_err(format!(
+                "start threads: {error}; set RAYON_NUM_THREADS lower, or raise the limit on threads"
+            )),
+        }
+    }
+}
+
+/// The exception for the innermost cause, with the message of the whole.
+fn of_transport(message: String, error: &transport::Error) -> PyErr {
+    match error {
+        transport::Error::GaveUp { last, .. } => of_transport(message, last),
+        transport::Error::Refused(problem) => {
+            let remedy = problem.remedy.clone();
+            let retry_after = problem.retry_after.map(|time| time.as_secs_f64());
+            let fields =
+                (message, problem.code.clone(), problem.status, remedy, retry_after, problem.request_id.clone());
+            match problem.known_code() {
+                Some(ProblemCode::KeyNotFound | ProblemCode::KeyDamaged) => KeysExpiredError::new_err(fields),
+                _ => RefusedError::new_err(fields),
+            }
+        }
+        transport::Error::Unreachable { .. } => ConnectionFailedError::new_err(message),
+        transport::Error::TimedOut { .. } => TimedOutError::new_err(message),
+        transport::Error::Config { .. } => ConfigurationError::new_err(message),
+        transport::Error::Source(_) => StateError::new_err(message),
+        transport::Error::Protocol { .. } => MismatchError::new_err(message),
+        _ => UnspokenError::new_err(message),
+    }
+}
+
+fn of_classification(error: &ClassifyError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        ClassifyError::Mismatch { .. } => MismatchError::new_err(message),
+        ClassifyError::Model(_) => ModelError::new_err(message),
+        _ => UnspokenError::new_err(message),
+    }
+}

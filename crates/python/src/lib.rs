@@ -1,0 +1,22 @@
+#![doc = include_str!("../README.md")]
+
+mod asking;
+mod failure;
+mod interruptible;
+mod model;
+mod presets;
+mod progress;
+
+use pyo3::prelude::*;
+
+/// What the package `unspoken` is built on. Not for direct use.
+#[pymodule]
+fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<asking::Connection>()?;
+    module.add_class::<asking::Service>()?;
+    module.add_class::<model::Model>()?;
+    module.add_class::<model::Words>()?;
+    module.add_class::<progress::Progress>()?;
+    module.add_function(wrap_pyfunction!(presets::presets, module)?)
+}

@@ -1,0 +1,42 @@
+#!/bin/sh
+# Builds the fuzz targets, runs one after the other and prints what each did.
+#   fuzz/run.sh [SECONDS [TARGET...]]       120 seconds and every target if not said otherwise
+# Needs a nightly toolchain and `cargo install cargo-fuzz`. Reproducers of failures go to fuzz/artifacts.
+set -eu
+cd "$(dirname "$0")/.."
+
+seconds=${1:-120}
+[ $# -eq 0 ] || shift
+[ $# -gt 0 ] || set -- $(cargo +nightly fuzz list)
+
+directory=${CARGO_TARGET_DIR:-fuzz/target}
+cargo +nightly fuzz build --target-dir "$directory"
+built=$directory/$(rustc +nightly -vV | sed -n 's/^host: //p')/release
+"$built/seeds" fuzz/corpus
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# The last number in the log after the text given.
+last() {
+    number=$(grep -o "$1 *[0-9][0-9]*" "$log" | tail -n 1 | grep -o '[0-9]*$') || true
+    echo "${number:--}"
+}
+
+export RAYON_NUM_THREADS=1
+failed=0
+row='%-24s %10s %7s %7s %7s %8s  %s\n'
+printf "$row" target executions cover feature corpus peak_MiB result
+for target in "$@"; do
+    mkdir -p "fuzz/artifacts/$target"
+    result=clean
+    "$built/$target" "fuzz/corpus/$target" "-artifact_prefix=fuzz/artifacts/$target/" "-max_total_time=$seconds" \
+        -max_len=131072 -len_control=0 -timeout=20 -rss_limit_mb=2048 -malloc_limit_mb=256 -print_final_stats=1 \
+        >"$log" 2>&1 || result=FAILED
+    if [ "$result" = FAILED ]; then
+        failed=1
+        tail -n 40 "$log"
+    fi
+    printf "$row" "$target" "$(last number_of_executed_units:)" "$(last ' cov:')" "$(last ' ft:')" \
+        "$(last ' corp:')" "$(last peak_rss_mb:)" "$result"
+done
+exit "$failed"

@@ -1,0 +1,221 @@
+//! The classifier's protocol: descriptions a client reads, keys and queries a server reads, answers a client reads.
+
+use std::cell::RefCell;
+use std::sync::LazyLock;
+use std::sync::atomic::AtomicBool;
+
+use prost::Message;
+use unspoken_ckks::PRESETS;
+use unspoken_classify::{Asker, Description, PROTOCOL_VERSION};
+use unspoken_rlwe::KeyBundle;
+
+use crate::Target;
+use crate::fixtures::{BUNDLE, CLASSIFIER, DESCRIPTION, KEYS, MODEL, PRESET, asker, asker_of};
+use crate::repair;
+
+/// The fields of a description that repairs touch, and the others that the decoder looks at.
+#[derive(Clone, PartialEq, Message)]
+struct Described {
+    #[prost(uint32, tag = "1")]
+    version: u32,
+    #[prost(string, tag = "2")]
+    preset: String,
+    #[prost(bytes = "vec", tag = "3")]
+    fingerprint: Vec<u8>,
+    #[prost(bytes = "vec", tag = "4")]
+    model_id: Vec<u8>,
+    #[prost(uint32, tag = "5")]
+    subtables: u32,
+    #[prost(uint32, tag = "6")]
+    columns: u32,
+    #[prost(uint32, tag = "7")]
+    classes: u32,
+    #[prost(uint32, tag = "8")]
+    max_tokens: u32,
+    #[prost(uint32, tag = "9")]
+    query_level: u32,
+    #[prost(message, repeated, tag = "10")]
+    keys: Vec<KeyRequirement>,
+    #[prost(string, tag = "11")]
+    plan: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct KeyRequirement {
+    #[prost(uint64, tag = "1")]
+    galois_element: u64,
+    #[prost(uint32, tag = "2")]
+    chain: u32,
+}
+
+/// A query or an answer; they have the same fields.
+#[derive(Clone, PartialEq, Message)]
+struct Vectors {
+    #[prost(bytes = "vec", tag = "1")]
+    model_id: Vec<u8>,
+    #[prost(bytes = "vec", repeated, tag = "2")]
+    vectors: Vec<Vec<u8>>,
+    #[prost(bytes = "vec", tag = "3")]
+    checksum: Vec<u8>,
+}
+
+impl Vectors {
+    fn encoded(mut self) -> Vec<u8> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.model_id);
+        self.vectors.iter().for_each(|vector| {
+            hasher.update(vector);
+        });
+        self.checksum = hasher.finalize().as_bytes().to_vec();
+        self.encode_to_vec()
+    }
+}
+
+/// Presets of this ring and below; a larger one is sound too, but takes a second to build.
+const SMALL_PRESETS: &str = "insecure_n11_";
+
+/// Longest list of keys that is made, for speed.
+const MOST_KEYS_MADE: usize = 2;
+
+/// The small presets and the fingerprints of their numbers.
+static FINGERPRINTS: LazyLock<Vec<(&str, Vec<u8>)>> = LazyLock::new(|| {
+    let small = PRESETS.iter().filter(|preset| preset.name.starts_with(SMALL_PRESETS));
+    small.map(|preset| (preset.name, preset.build().expect("builds").rlwe().fingerprint().0.to_vec())).collect()
+});
+
+/// `Description::insecure_from_bytes`, and a client that asks what such a server wants to be asked.
+pub static DESCRIBED: Target = Target {
+    name: "classify_description",
+    run: |data| {
+        let Ok(message) = Described::decode(data) else {
+            assert!(Description::insecure_from_bytes(data).is_err(), "no protobuf message was accepted");
+            return false;
+        };
+        if !message.preset.starts_with(SMALL_PRESETS) {
+            return false;
+        }
+        let Ok(description) = Description::insecure_from_bytes(data) else { return false };
+        let again = Described::decode(description.to_bytes().as_slice()).expect("its own bytes");
+        assert_eq!(again, message);
+        assert!(description.batch() * description.max_tokens() <= description.parameters().slots());
+        if let Ok(asker) = asker_of(description) {
+            serve_a_hostile_server(asker);
+        }
+        true
+    },
+    repair: |data| {
+        let Ok(mut message) = Described::decode(data.as_slice()) else { return };
+        message.version = PROTOCOL_VERSION;
+        if !message.preset.starts_with(SMALL_PRESETS) {
+            message.preset = PRESET.into();
+        }
+        if let Some((_, fingerprint)) = FINGERPRINTS.iter().find(|(name, _)| *name == message.preset) {
+            message.fingerprint = fingerprint.clone();
+        }
+        message.model_id = MODEL_ID.to_vec();
+        *data = message.encode_to_vec();
+    },
+    seeds: || {
+        let sound = Described::decode(DESCRIPTION.to_bytes().as_slice()).expect("a description");
+        let of = |(name, fingerprint): &(&str, Vec<u8>)| Described {
+            preset: (*name).into(),
+            fingerprint: fingerprint.clone(),
+            ..sound.clone()
+        };
+        FINGERPRINTS.iter().map(|preset| of(preset).encode_to_vec()).collect()
+    },
+};
+
+/// Makes the keys and a query that a description asks for, of the sizes that follow from it.
+fn serve_a_hostile_server(mut asker: Asker) {
+    let most = asker.description().query_bytes();
+    if let Ok(query) = asker.query(&["claim your prize"]) {
+        assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
+    }
+    if asker.description().key_plan().len() <= MOST_KEYS_MADE {
+        let mut bundle = Vec::new();
+        if asker.write_keys(&mut bundle, |_, _| {}, &GO).is_ok() {
+            assert_eq!(bundle.len() as u64, asker.key_bytes());
+        }
+    }
+}
+
+/// `Classifier::loaded_key_bytes`: accepts the front of a bundle of its own plan, and nothing else.
+pub static KEY_FRONT: Target = Target {
+    name: "classify_key_front",
+    run: |data| {
+        let Ok(bytes) = CLASSIFIER.loaded_key_bytes(data) else { return false };
+        assert_eq!(bytes, KEYS.bytes());
+        assert!(data.starts_with(front()), "another plan was accepted");
+        true
+    },
+    repair: |data| {
+        repair::key_plan(CLASSIFIER.description().parameters().rlwe(), data);
+    },
+    seeds: || vec![front().to_vec(), [front(), b"more"].concat()],
+};
+
+fn front() -> &'static [u8] {
+    &BUNDLE[..KeyBundle::plan_bytes(CLASSIFIER.description().key_plan())]
+}
+
+/// `Classifier::answer`: a query it accepts has an answer of the size announced, which the client can read.
+pub static QUERY: Target = Target {
+    name: "classify_query",
+    run: |data| {
+        let Ok(answer) = CLASSIFIER.answer(&KEYS, data, &GO) else { return false };
+        assert!(data.len() <= CLASSIFIER.description().query_bytes());
+        assert!(answer.len() <= CLASSIFIER.answer_bytes());
+        let read = asker().read(&answer, 1).expect("the server's own answer");
+        assert!(read.len() == 1 && read[0].scores.len() == CLASSIFIER.description().classes());
+        true
+    },
+    repair: |data| {
+        let Ok(mut query) = Vectors::decode(data.as_slice()) else { return };
+        let parameters = CLASSIFIER.description().parameters();
+        query.model_id = MODEL_ID.to_vec();
+        for vector in &mut query.vectors {
+            let rest = |rest: &mut Vec<u8>| repair::seeded_ciphertext(parameters.rlwe(), rest);
+            repair::scaled(vector, parameters.scale(), rest);
+        }
+        *data = query.encoded();
+    },
+    seeds: || vec![QUERY_BYTES.clone()],
+};
+
+/// `Asker::read`: an answer it accepts has a finite score for each class of each message.
+pub static ANSWER: Target = Target {
+    name: "classify_answer",
+    run: |data| {
+        thread_local! {
+            static ASKER: RefCell<Asker> = RefCell::new(asker());
+        }
+        ASKER.with_borrow(|asker| {
+            let batch = asker.description().batch();
+            assert!(asker.read(data, batch + 1).is_err(), "more messages than a query holds");
+            let Ok(read) = asker.read(data, batch) else { return false };
+            let whole = |scores: &Vec<f64>| scores.len() == 2 && scores.iter().all(|score| score.is_finite());
+            assert!(read.len() == batch && read.iter().all(|one| whole(&one.scores)));
+            assert!(read.iter().all(|one| asker.labels().contains(&one.label)));
+            true
+        })
+    },
+    repair: |data| {
+        let Ok(mut answer) = Vectors::decode(data.as_slice()) else { return };
+        let parameters = CLASSIFIER.description().parameters();
+        answer.model_id = MODEL_ID.to_vec();
+        for vector in &mut answer.vectors {
+            repair::scaled(vector, parameters.scale(), |rest| repair::ciphertext(parameters.rlwe(), rest));
+        }
+        *data = answer.encoded();
+    },
+    seeds: || vec![ANSWERED.clone()],
+};
+
+static MODEL_ID: LazyLock<[u8; 16]> = LazyLock::new(|| MODEL.tables().id().to_bytes());
+
+static ANSWERED: LazyLock<Vec<u8>> = LazyLock::new(|| CLASSIFIER.answer(&KEYS, &QUERY_BYTES, &GO).expect("an answer"));
+
+static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| asker().query(&["claim your prize", ""]).expect("fits"));
+
+static GO: AtomicBool = AtomicBool::new(false);

@@ -1,0 +1,96 @@
+//! Small parameters, a small model and both sides of a classifier, the same in every run.
+
+use std::sync::LazyLock;
+use std::sync::atomic::AtomicBool;
+
+use unspoken_ckks::{CkksParameters, Preset};
+use unspoken_classify::{Asker, Classifier, Description};
+use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
+use unspoken_lookup::Plan;
+use unspoken_ring::SecretRng;
+use unspoken_rlwe::{EvaluationKeys, SecretKey};
+
+/// The test preset the small parameters are cut from; descriptions name it as it is.
+pub const PRESET: &str = "insecure_n11_depth9_scale50";
+
+/// The smallest ring there is.
+const DEGREE: usize = 512;
+
+/// The test preset in the smallest ring, with fewer primes. Its primes suit every smaller ring too.
+fn small(base_primes: usize, levels: usize, special_primes: usize, digit_len: usize) -> CkksParameters {
+    let mut literal = Preset::find(PRESET).expect("a preset").literal().expect("enough primes");
+    literal.rlwe.name = "insecure_fuzz".into();
+    literal.rlwe.ring.degree = DEGREE;
+    literal.rlwe.ring.chain.drain(base_primes..literal.base_primes);
+    literal.rlwe.ring.chain.truncate(base_primes + levels * literal.primes_per_level);
+    literal.rlwe.ring.special.truncate(special_primes);
+    literal.rlwe.ring.digit_len = digit_len;
+    literal.base_primes = base_primes;
+    CkksParameters::new(literal).expect("a possible set")
+}
+
+/// Three chain primes on two levels; the second digit of a key has one prime only.
+pub static SMALL: LazyLock<CkksParameters> = LazyLock::new(|| small(1, 1, 2, 2));
+
+/// A secret of [`SMALL`].
+pub static SMALL_SECRET: LazyLock<SecretKey> =
+    LazyLock::new(|| SecretKey::generate(SMALL.rlwe(), &mut rng()).expect("a secret"));
+
+/// As many primes as [`CLASSIFIER`] needs.
+static DEEP: LazyLock<CkksParameters> = LazyLock::new(|| small(3, 3, 4, 4));
+
+/// A model of two subtables of eight columns.
+pub static MODEL: LazyLock<Model> = LazyLock::new(|| {
+    let texts = ["win free cash", "see you at home", "claim your prize", "the train is late"];
+    let texts: Vec<String> = (0..24).map(|i| texts[i % 4].to_owned()).collect();
+    let labels: Vec<String> = (0..24).map(|i| ["spam", "ham"][i % 2].to_owned()).collect();
+    let options = TrainOptions {
+        tokeniser: Tokeniser { bigrams: false, max_tokens: 8 },
+        subtables: 2,
+        columns: 8,
+        dimension: 4,
+        batch: 8,
+        relaxed_epochs: 2,
+        hard_epochs: 2,
+        ..TrainOptions::default()
+    };
+    fit(&texts, &labels, &options, &mut |_| {}, &AtomicBool::new(false)).expect("a model")
+});
+
+fn classifier(parameters: &CkksParameters) -> Classifier {
+    Classifier::new(MODEL.tables(), parameters, Plan::BabyGiant { babies: 2 }).expect("levels suffice")
+}
+
+/// A server in the smallest ring.
+pub static CLASSIFIER: LazyLock<Classifier> = LazyLock::new(|| classifier(&DEEP));
+
+/// The description of a server whose preset a client can look up.
+pub static DESCRIPTION: LazyLock<Description> =
+    LazyLock::new(|| classifier(&Preset::find(PRESET).and_then(Preset::build).expect("builds")).description().clone());
+
+/// The client of [`CLASSIFIER`]; its secret is the same in every run.
+pub fn asker() -> Asker {
+    asker_of(CLASSIFIER.description().clone()).expect("the same model")
+}
+
+/// A client of a server that describes itself so.
+pub fn asker_of(description: Description) -> Result<Asker, unspoken_classify::ClassifyError> {
+    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng())?.to_bytes()?;
+    Asker::with_secret(description, MODEL.encoder().clone(), &secret)
+}
+
+/// The bundle of switching keys of [`asker`].
+pub static BUNDLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut bytes = Vec::new();
+    asker().write_keys(&mut bytes, |_, _| {}, &AtomicBool::new(false)).expect("writes to memory");
+    bytes
+});
+
+/// The keys of [`BUNDLE`], expanded.
+pub static KEYS: LazyLock<EvaluationKeys> =
+    LazyLock::new(|| CLASSIFIER.load_keys(&mut BUNDLE.as_slice()).expect("the client's keys"));
+
+/// A generator that gives the same in every run.
+pub fn rng() -> SecretRng {
+    SecretRng::insecure_from_seed(1)
+}

@@ -1,0 +1,77 @@
+//! Fuzz targets for every decoder of untrusted bytes, and the valid objects they start from.
+//!
+//! A [`Target`] is a decoder with a property that must hold of whatever it accepts. Random bytes never get past a magic
+//! number or a checksum, so most mutated inputs are repaired before they are tried; the decoder itself sees plain
+//! bytes, and a file that fails is a reproducer as it is. See `docs/fuzzing.md`.
+
+pub mod ckks;
+pub mod classify;
+pub mod fasttext;
+mod fixtures;
+mod repair;
+pub mod rlwe;
+pub mod wire;
+
+/// One decoder under test.
+pub struct Target {
+    /// Name of the binary and of its folder in the corpus.
+    pub name: &'static str,
+    /// Decodes `data`, panics if a property is broken, and says whether the decoder accepted it.
+    pub run: fn(data: &[u8]) -> bool,
+    /// Puts right what random changes always break: magic numbers, counts, lengths, checksums.
+    pub repair: fn(data: &mut Vec<u8>),
+    /// Valid inputs, each of which the decoder accepts.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// Every target.
+pub const TARGETS: [&Target; 16] = [
+    &rlwe::CIPHERTEXT,
+    &rlwe::SEEDED_CIPHERTEXT,
+    &rlwe::SECRET_KEY,
+    &rlwe::KEY_PLAN,
+    &rlwe::KEY_BUNDLE,
+    &ckks::CIPHERTEXT,
+    &ckks::SEEDED_CIPHERTEXT,
+    &wire::MESSAGES,
+    &wire::DECLARATION,
+    &classify::DESCRIBED,
+    &classify::KEY_FRONT,
+    &classify::QUERY,
+    &classify::ANSWER,
+    &fasttext::ENCODER,
+    &fasttext::TABLES,
+    &fasttext::MODEL_FILES,
+];
+
+/// One mutated input in this many stays as it is.
+const UNREPAIRED: u32 = 8;
+
+/// Repairs the first `size` bytes of `data` and returns their new number; what no longer fits stays unrepaired.
+pub fn repair_in_place(target: &Target, data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
+    if seed % UNREPAIRED == 0 {
+        return size;
+    }
+    let mut bytes = data[..size].to_vec();
+    (target.repair)(&mut bytes);
+    if bytes.len() > max_size {
+        return size;
+    }
+    data[..bytes.len()].copy_from_slice(&bytes);
+    bytes.len()
+}
+
+/// The whole of a fuzz binary.
+#[macro_export]
+macro_rules! fuzz {
+    ($target:path) => {
+        libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+            ($target.run)(data);
+        });
+
+        libfuzzer_sys::fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+            let size = libfuzzer_sys::fuzzer_mutate(data, size, max_size);
+            $crate::repair_in_place(&$target, data, size, max_size, seed)
+        });
+    };
+}

@@ -1,0 +1,125 @@
+//! Ciphertexts, secret keys and key bundles.
+
+use unspoken_ring::{Basis, Domain};
+use unspoken_rlwe::{Ciphertext, KeyBundle, KeyKind, KeyPlan, SecretKey, SeededCiphertext, SeededSwitchingKey, galois};
+
+use crate::Target;
+use crate::fixtures::{SMALL, SMALL_SECRET, rng};
+use crate::repair;
+
+/// `Ciphertext::from_bytes`: what it reads, it writes again.
+pub static CIPHERTEXT: Target = Target {
+    name: "rlwe_ciphertext",
+    run: |data| {
+        let parameters = SMALL.rlwe();
+        let Ok(ciphertext) = Ciphertext::from_bytes(parameters, data) else { return false };
+        assert!(ciphertext.to_bytes(parameters) == data, "the bytes changed");
+        let decrypted = SMALL_SECRET.decrypt(&ciphertext).expect("decrypts");
+        assert_eq!(decrypted.domain(), Domain::Coefficient);
+        true
+    },
+    repair: |data| repair::ciphertext(SMALL.rlwe(), data),
+    seeds: || {
+        let pair = |chain| seeded(chain).expand(SMALL.ring());
+        let three = Ciphertext::new([pair(1).components(), &pair(1).components()[..1]].concat()).expect("one basis");
+        [pair(1), pair(2), pair(3), three].iter().map(|c| c.to_bytes(SMALL.rlwe())).collect()
+    },
+};
+
+/// `SeededCiphertext::from_bytes`: what it reads, it writes again.
+pub static SEEDED_CIPHERTEXT: Target = Target {
+    name: "rlwe_seeded_ciphertext",
+    run: |data| {
+        let parameters = SMALL.rlwe();
+        let Ok(seeded) = SeededCiphertext::from_bytes(parameters, data) else { return false };
+        assert!(seeded.to_bytes(parameters) == data, "the bytes changed");
+        assert_eq!(SeededCiphertext::byte_len(parameters, seeded.chain()), data.len());
+        // What is expanded must be as sound as what is read.
+        let bytes = seeded.expand(SMALL.ring()).to_bytes(parameters);
+        assert!(Ciphertext::from_bytes(parameters, &bytes).is_ok(), "the expansion is no ciphertext");
+        true
+    },
+    repair: |data| repair::seeded_ciphertext(SMALL.rlwe(), data),
+    seeds: || (1..=3).map(|chain| seeded(chain).to_bytes(SMALL.rlwe())).collect(),
+};
+
+fn seeded(chain: usize) -> SeededCiphertext {
+    let zero = SMALL.ring().zero(Basis::chain(chain), Domain::Evaluation);
+    SeededCiphertext::encrypt(&SMALL_SECRET, &zero, &mut rng()).expect("encrypts")
+}
+
+/// `SecretKey::from_bytes`: what it reads, it writes again.
+pub static SECRET_KEY: Target = Target {
+    name: "rlwe_secret_key",
+    run: |data| {
+        let Ok(key) = SecretKey::from_bytes(SMALL.rlwe(), data) else { return false };
+        assert!(key.to_bytes().expect("the key's own parameters").as_slice() == data, "the bytes changed");
+        true
+    },
+    repair: |data| {
+        data.resize(SMALL.ring().degree() / 4, 0);
+        // Two bits hold a coefficient plus one, so 3 is none.
+        data.iter_mut().for_each(|byte| *byte &= !(*byte & *byte << 1 & 0xaa) | 0x55);
+    },
+    seeds: || vec![SMALL_SECRET.to_bytes().expect("the key's own parameters").to_vec()],
+};
+
+/// `KeyBundle::read_plan`: reads no further than the plan, which it writes again.
+pub static KEY_PLAN: Target = Target {
+    name: "rlwe_key_plan",
+    run: |data| {
+        let mut rest = data;
+        let Ok(plan) = KeyBundle::read_plan(SMALL.rlwe(), &mut rest) else { return false };
+        let mut bytes = Vec::new();
+        KeyBundle::write_plan(SMALL.rlwe(), &plan, &mut bytes).expect("writes to memory");
+        assert_eq!(KeyBundle::plan_bytes(&plan), data.len() - rest.len());
+        assert!(data.starts_with(&bytes) && bytes.len() + rest.len() == data.len(), "the bytes changed");
+        assert!(KeyBundle::byte_len(SMALL.rlwe(), &plan) >= bytes.len() as u64);
+        true
+    },
+    repair: |data| {
+        repair::key_plan(SMALL.rlwe(), data);
+    },
+    seeds: || plans().iter().map(plan_bytes).collect(),
+};
+
+/// `KeyBundle::read`: exactly the keys of its plan, in exactly the memory the plan announced.
+pub static KEY_BUNDLE: Target = Target {
+    name: "rlwe_key_bundle",
+    run: |data| {
+        let Ok(keys) = KeyBundle::read(SMALL.rlwe(), &mut &data[..]) else { return false };
+        let plan = KeyBundle::read_plan(SMALL.rlwe(), &mut &data[..]).expect("the bundle was read");
+        assert_eq!(KeyBundle::byte_len(SMALL.rlwe(), &plan), data.len() as u64);
+        assert_eq!(plan.memory_bytes(SMALL.ring()), keys.bytes());
+        keys.check("fuzz", &plan).expect("every key of the plan");
+        true
+    },
+    repair: |data| repair::key_bundle(SMALL.rlwe(), data),
+    seeds: || plans().iter().map(bundle_bytes).collect(),
+};
+
+fn plans() -> [KeyPlan; 4] {
+    let rotation = KeyKind::Galois { element: galois::rotation(SMALL.ring(), 1) };
+    let conjugation = KeyKind::Galois { element: galois::conjugation(SMALL.ring()) };
+    let keys = [(KeyKind::Relinearisation, 3), (rotation, 2), (conjugation, 1)];
+    [&keys[..0], &keys[..1], &keys[1..2], &keys[..]].map(|keys| {
+        let mut plan = KeyPlan::new();
+        keys.iter().for_each(|&(kind, chain)| plan.require(kind, chain));
+        plan
+    })
+}
+
+fn plan_bytes(plan: &KeyPlan) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    KeyBundle::write_plan(SMALL.rlwe(), plan, &mut bytes).expect("writes to memory");
+    bytes
+}
+
+fn bundle_bytes(plan: &KeyPlan) -> Vec<u8> {
+    let mut bytes = plan_bytes(plan);
+    for (kind, chain) in plan.iter() {
+        let key = SeededSwitchingKey::generate(&SMALL_SECRET, kind, chain, &mut rng()).expect("a key");
+        KeyBundle::write_key(SMALL.rlwe(), &key, &mut bytes).expect("writes to memory");
+    }
+    bytes
+}

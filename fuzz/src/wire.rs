@@ -1,0 +1,102 @@
+//! Control messages.
+
+use std::fmt::Debug;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use unspoken_wire::v1::{
+    ApplicationDescription, ApplicationList, KeyDeclaration, KeyList, KeyState, KeyStatus, Limits, Problem,
+};
+use unspoken_wire::{CheckedDeclaration, MAX_CONTROL_BYTES, Message, decode, is_application_name};
+
+use crate::Target;
+
+/// `decode` of every message, on the same bytes. Protobuf has several encodings of one message, so what must be kept is
+/// the message: through its own bytes, and through JSON, which a service also speaks.
+pub static MESSAGES: Target = Target {
+    name: "wire_messages",
+    run: |data| {
+        let accepted = [
+            survives::<KeyDeclaration>(data),
+            survives::<KeyStatus>(data),
+            survives::<KeyList>(data),
+            survives::<Limits>(data),
+            survives::<ApplicationDescription>(data),
+            survives::<ApplicationList>(data),
+            survives::<Problem>(data),
+        ];
+        accepted.contains(&true)
+    },
+    repair: |_| {},
+    seeds: || {
+        let limits = Limits { key_format: 1, max_key_bytes: 1 << 30, max_query_bytes: 1 << 20, max_answer_bytes: 9 };
+        let status = KeyStatus {
+            id: "00112233445566778899aabbccddeeff".into(),
+            state: KeyState::Uploading as i32,
+            application: "classify/spam".into(),
+            length: 1 << 30,
+            offset: 77,
+            expires_unix_seconds: 1_900_000_000,
+        };
+        let problem = Problem {
+            code: "too_large".into(),
+            status: 413,
+            message: "found more".into(),
+            remedy: "send less".into(),
+            retry_after_seconds: 3,
+            request_id: "r-1".into(),
+        };
+        let name = String::from("classify/spam");
+        vec![
+            declaration().encode_to_vec(),
+            status.encode_to_vec(),
+            KeyList { keys: vec![status.clone(), KeyStatus::default()] }.encode_to_vec(),
+            limits.encode_to_vec(),
+            ApplicationDescription { name: name.clone(), limits: Some(limits), description: vec![1, 2, 3] }
+                .encode_to_vec(),
+            ApplicationList { names: vec![name, String::new()] }.encode_to_vec(),
+            problem.encode_to_vec(),
+        ]
+    },
+};
+
+fn survives<M: Message + Default + PartialEq + Debug + Serialize + DeserializeOwned>(data: &[u8]) -> bool {
+    let Ok(message) = decode::<M>(data, MAX_CONTROL_BYTES) else { return false };
+    assert!(data.len() <= MAX_CONTROL_BYTES);
+    let bytes = message.encode_to_vec();
+    let again = M::decode(bytes.as_slice()).expect("its own bytes");
+    assert!(again == message && again.encode_to_vec() == bytes, "{message:?} changed in its own bytes");
+    let json = serde_json::to_vec(&message).expect("JSON");
+    assert_eq!(serde_json::from_slice::<M>(&json).expect("its own JSON"), message);
+    true
+}
+
+/// `CheckedDeclaration`: what passes can stand in a URL and has a length and a hash.
+pub static DECLARATION: Target = Target {
+    name: "wire_declaration",
+    run: |data| {
+        let raw = decode::<KeyDeclaration>(data, MAX_CONTROL_BYTES);
+        let Ok(checked) = raw.and_then(CheckedDeclaration::try_from) else { return false };
+        let name = checked.application.as_str();
+        assert!(is_application_name(name) && name.is_ascii() && name.len() <= 120 && checked.length > 0);
+        assert!(name.split('/').all(|segment| !segment.is_empty() && segment != "." && segment != ".."));
+        let CheckedDeclaration { application, key_format, length, blake3 } = checked.clone();
+        let raw = KeyDeclaration { application, key_format, length, blake3: blake3.to_vec() };
+        assert_eq!(CheckedDeclaration::try_from(raw).expect("was checked"), checked);
+        true
+    },
+    repair: |data| {
+        let Ok(mut raw) = KeyDeclaration::decode(data.as_slice()) else { return };
+        raw.blake3.resize(32, 0);
+        raw.length = raw.length.max(1);
+        *data = raw.encode_to_vec();
+    },
+    seeds: || {
+        let nested = KeyDeclaration { application: "a/b-c/d_e.f".into(), ..declaration() };
+        vec![declaration().encode_to_vec(), nested.encode_to_vec()]
+    },
+};
+
+fn declaration() -> KeyDeclaration {
+    KeyDeclaration { application: "classify/spam".into(), key_format: 1, length: 1000, blake3: vec![7; 32] }
+}

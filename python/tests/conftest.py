@@ -1,0 +1,124 @@
+"""Texts, a small model, and a service on this machine for tests that ask one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import unspoken
+
+ROOT = Path(__file__).resolve().parents[2]
+HAM = ["lunch at noon", "see you at home", "call mother tonight", "the train is late"]
+SPAM = ["win free cash", "claim your prize now", "free entry call now", "urgent cash prize waiting"]
+
+
+def find_binary() -> Path | None:
+    """Return the `unspoken` command: that of UNSPOKEN_BIN, or one that was built here."""
+    if "UNSPOKEN_BIN" in os.environ:
+        return Path(os.environ["UNSPOKEN_BIN"])
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    built = [target / profile / "unspoken" for profile in ("release", "debug")]
+    return next((path for path in built if path.exists()), None)
+
+
+class Service:
+    """An `unspoken serve` process. `start` may be called again after `stop`, on the same port."""
+
+    def __init__(self, binary: Path, model: Path, data: Path) -> None:
+        self.binary, self.model, self.data = binary, model, data
+        self.address = "127.0.0.1:0"
+        self.url = ""
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> Service:
+        # The smallest preset that has room for the lookup: tests do not wait for long keys.
+        options = {
+            "--model": self.model,
+            "--name": "classify/spam",
+            "--preset": "n14_depth8_scale30",
+            "--listen": self.address,
+            "--data-dir": self.data,
+        }
+        words = [str(word) for option in options.items() for word in option]
+        with (self.data.parent / "service.log").open("a") as log:
+            self.process = subprocess.Popen(
+                [self.binary, "serve", *words], stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, (self.data.parent / "service.log").read_text()
+        self.url = json.loads(line)["listening"]
+        self.address = self.url.split("//")[1]
+        return self
+
+    def stop(self) -> None:
+        assert self.process is not None
+        self.process.terminate()
+        self.process.wait(timeout=60)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def texts() -> list[str]:
+    return (HAM + SPAM) * 10
+
+
+@pytest.fixture(scope="session")
+def labels() -> list[str]:
+    return (["ham"] * 4 + ["spam"] * 4) * 10
+
+
+@pytest.fixture(scope="session")
+def model(texts: list[str], labels: list[str]) -> unspoken.FastText:
+    return unspoken.FastText(dim=8, columns=16, progress=False).fit(texts, labels)
+
+
+@pytest.fixture(scope="session")
+def service(model: unspoken.FastText, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    binary = find_binary()
+    if binary is None:
+        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
+    home = tmp_path_factory.mktemp("service")
+    model.save(home / "model")
+    running = Service(binary, home / "model", home / "data").start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state directory that tests share, so that keys are made once."""
+    return tmp_path_factory.mktemp("state")
+
+
+class Child:
+    """A Python process that runs `script`, and is interrupted."""
+
+    def __init__(self, script: str, *arguments: object) -> None:
+        words = [str(argument) for argument in arguments]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", script, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait_for(self, line: str) -> None:
+        assert self.process.stdout is not None
+        for found in self.process.stdout:
+            if found.strip() == line:
+                return
+        pytest.fail(f"no line {line!r}: {self.process.communicate(timeout=60)[1]}")
+
+    def finish(self, timeout: float) -> tuple[str, str]:
+        try:
+            return self.process.communicate(timeout=timeout)
+        finally:
+            self.process.kill()

@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import http.server
+import os
+import shutil
+import signal
+import stat
+import threading
+import time
+
+import numpy as np
+import pytest
+from conftest import HAM, SPAM, Child, Service, find_binary
+
+import unspoken
+from unspoken import Client
+
+
+def quiet(url, **options):
+    return Client(url, progress=False, **options)
+
+
+def test_classifies_as_the_model_in_the_clear(service, state, model):
+    messages = [*HAM, *SPAM, "", "entirely new words", "win " * 300]
+    with quiet(service.url, model=model, state_dir=state) as client:
+        labels, scores = client.classify(messages)
+        assert client.application == "classify/spam"
+        assert client.labels == ["ham", "spam"]
+        used = client.usage
+    np.testing.assert_array_equal(labels, model.predict(messages))
+    assert labels.dtype.kind == "U"
+    clear = model.scores(messages)
+    assert scores.shape == clear.shape
+    assert scores.dtype == np.float64
+    assert np.abs(scores - clear).max() < 2.0**-8 * np.abs(clear).max()
+    assert not np.array_equal(scores, clear)
+    assert used.messages == len(messages)
+    assert min(used.query_bytes, used.answer_bytes) > 1000
+    assert min(used.key_seconds, used.client_seconds, used.server_seconds) > 0
+
+
+def test_keys_are_made_once(service, state, model):
+    first = quiet(service.url, model=model, state_dir=state).connect()
+    directory = service.model
+    with quiet(service.url + "/", model=directory, state_dir=state) as second:
+        assert second.usage == unspoken.Usage()
+        assert second.classify(HAM)[0].tolist() == ["ham"] * 4
+        assert second.usage.key_bytes == 0
+    assert first.classify(SPAM)[0].tolist() == ["spam"] * 4
+
+
+def test_any_number_of_messages(service, state, model):
+    seen = []
+    with Client(service.url, model=model, state_dir=state, progress=seen.append) as client:
+        labels, scores = client.classify([])
+        assert labels.shape == (0,)
+        assert scores.shape == (0, 2)
+        assert client.usage.query_bytes == 0
+        # More than one query holds.
+        labels, scores = client.classify(HAM[i % 4] if i % 3 else SPAM[i % 4] for i in range(130))
+        assert labels.tolist() == ["ham" if i % 3 else "spam" for i in range(130)]
+        assert scores.shape == (130, 2)
+    counts = [each.done for each in seen if each.stage == "classifying" and each.total == 130]
+    assert counts[0] == 0
+    assert counts[-1] == 130
+    assert len(counts) > 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+def test_the_secret_key_is_private(service, state, model):
+    quiet(service.url, model=model, state_dir=state).connect().close()
+    secrets = list(state.rglob("secret*.key"))
+    assert secrets
+    for path in secrets:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_another_model_is_refused(service, state, texts, labels):
+    other = unspoken.FastText(dim=8, columns=16, seed=9, progress=False).fit(texts, labels)
+    with pytest.raises(unspoken.MismatchError, match="model"):
+        quiet(service.url, model=other, state_dir=state).connect()
+
+
+def test_a_refusal_tells_its_code(service, state, model):
+    client = quiet(service.url, model=model, state_dir=state, application="classify/none")
+    with pytest.raises(unspoken.RefusedError, match="refused") as caught:
+        client.connect()
+    assert caught.value.code == "application_not_found"
+    assert caught.value.status == 404
+    assert caught.value.remedy
+    assert caught.value.retry_after is None
+
+
+def test_a_closed_client_says_so(service, state, model):
+    client = quiet(service.url, model=model, state_dir=state).connect()
+    client.classify(HAM)
+    client.close()
+    client.close()
+    assert client.usage.messages == 4
+    assert "closed" in repr(client)
+    with pytest.raises(unspoken.UnspokenError, match="it is closed"):
+        client.classify(HAM)
+
+
+def test_several_threads_share_a_client(service, state, model):
+    client = quiet(service.url, model=model, state_dir=state)
+    answers = {}
+
+    def ask(name, messages):
+        answers[name] = client.classify(messages)[0].tolist()
+
+    threads = [threading.Thread(target=ask, args=pair) for pair in (("ham", HAM), ("spam", SPAM))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == {"ham": ["ham"] * 4, "spam": ["spam"] * 4}
+
+
+CONTROL_C = """
+import sys, unspoken
+url, model, state, stage, application = sys.argv[1:]
+def show(progress):
+    if progress.stage == stage:
+        print("ready", flush=True)
+client = unspoken.Client(url, model=model, state_dir=state, progress=show, patience=600,
+                         application=application or None)
+try:
+    print("asking", flush=True)
+    client.classify(["free cash"] * 10_000)
+except KeyboardInterrupt:
+    print("interrupted", client.usage.key_seconds > 0, flush=True)
+"""
+
+
+def interrupt(child):
+    """Send Control-C; return whether the child was connected by then, and how long it took."""
+    child.process.send_signal(signal.SIGINT)
+    start = time.monotonic()
+    out, err = child.finish(timeout=60)
+    word, connected = out.split()[-2:]
+    assert word == "interrupted", err
+    return connected == "True", time.monotonic() - start
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent the POSIX way")
+@pytest.mark.parametrize("stage", ["making keys", "hashing keys", "classifying"])
+def test_control_c_stops_asking(service, state, model, tmp_path, stage):
+    home = state if stage == "classifying" else tmp_path
+    if home is state:
+        quiet(service.url, model=model, state_dir=state).connect().close()
+    child = Child(CONTROL_C, service.url, service.model, home, stage, "")
+    child.wait_for("ready")
+    # From here on the service says nothing: the child is in this stage or waits in the next.
+    service.process.send_signal(signal.SIGSTOP)
+    try:
+        connected, taken = interrupt(child)
+    finally:
+        service.process.send_signal(signal.SIGCONT)
+    assert connected == (stage == "classifying")
+    assert taken < 10
+    # What was interrupted can be done again.
+    with quiet(service.url, model=model, state_dir=home) as client:
+        assert client.classify(SPAM)[0].tolist() == ["spam"] * 4
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent the POSIX way")
+def test_control_c_stops_waiting_for_a_service(model, tmp_path):
+    model.save(tmp_path / "model")
+    child = Child(CONTROL_C, "http://127.0.0.1:9", tmp_path / "model", tmp_path, "", "classify/spam")
+    child.wait_for("asking")
+    time.sleep(0.5)
+    connected, taken = interrupt(child)
+    assert not connected
+    assert taken < 10
+
+
+def test_lost_keys_are_made_again(model, tmp_path):
+    binary = find_binary()
+    if binary is None:
+        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
+    model.save(tmp_path / "model")
+    service = Service(binary, tmp_path / "model", tmp_path / "data").start()
+    try:
+        with quiet(service.url, model=model, state_dir=tmp_path / "state") as client:
+            client.classify(HAM)
+            before = client.usage
+            service.stop()
+            shutil.rmtree(tmp_path / "data")
+            service.start()
+            with pytest.raises(unspoken.KeysExpiredError) as caught:
+                client.classify(HAM)
+            assert caught.value.code == "key_not_found"
+            assert client.classify(SPAM)[0].tolist() == ["spam"] * 4
+            assert client.usage.key_bytes == 2 * before.key_bytes > 0
+            assert client.usage.messages == 8
+    finally:
+        service.stop()
+
+
+def test_a_service_that_is_not_there(model, tmp_path):
+    client = quiet("http://127.0.0.1:9", model=model, state_dir=tmp_path, patience=0.3)
+    with pytest.raises(unspoken.ConnectionFailedError, match="check the address"):
+        client.connect()
+    with pytest.raises(ConnectionError):
+        client.classify(["a"])
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "message"),
+    [
+        ("127.0.0.1:8080", {}, "127.0.0.1:8080"),
+        ("http://example.org", {"token": "unspoken_secret"}, "plain|clear|https"),
+        ("http://127.0.0.1:9", {"patience": -1.0}, "patience"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_at_once(model, tmp_path, url, options, message):
+    with pytest.raises(unspoken.ConfigurationError, match=message) as caught:
+        quiet(url, model=model, state_dir=tmp_path, **options)
+    assert "unspoken_secret" not in str(caught.value)
+
+
+def test_arguments_are_checked(model, tmp_path):
+    with pytest.raises(unspoken.NotFittedError):
+        quiet("http://127.0.0.1:9", model=unspoken.FastText())
+    with pytest.raises(unspoken.ModelError, match="client"):
+        quiet("http://127.0.0.1:9", model=tmp_path / "absent")
+    with pytest.raises(FileNotFoundError):
+        quiet("http://127.0.0.1:9", model=model, ca_file=tmp_path / "absent.pem")
+    client = quiet("http://127.0.0.1:9", model=model, token="unspoken_secret")
+    assert "secret" not in repr(client)
+    with pytest.raises(TypeError, match="needed several texts"):
+        client.classify("free cash")
+
+
+class Peer(http.server.BaseHTTPRequestHandler):
+    """A service that offers two applications: a message whose first field is a list of names."""
+
+    def do_GET(self):
+        names = [b"classify/ham", b"classify/spam"]
+        body = b"".join(b"\x0a" + bytes([len(name)]) + name for name in names)
+        self.send_response(200)
+        self.send_header("Content-Type", "application/x-protobuf")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words):
+        pass
+
+
+def test_one_of_several_applications_must_be_named(model, tmp_path):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Peer) as peer:
+        thread = threading.Thread(target=peer.serve_forever)
+        thread.start()
+        try:
+            client = quiet(f"http://127.0.0.1:{peer.server_port}", model=model, state_dir=tmp_path)
+            with pytest.raises(unspoken.ConfigurationError, match=r"ham.+spam"):
+                client.connect()
+        finally:
+            peer.shutdown()
+            thread.join()
+
+
+def test_a_state_directory_that_cannot_be_made(model, tmp_path):
+    (tmp_path / "file").write_text("")
+    client = quiet("http://127.0.0.1:9", model=model, state_dir=tmp_path / "file", application="classify/spam")
+    with pytest.raises(unspoken.StateError, match="pass state_dir="):
+        client.connect()
+    with pytest.raises(OSError, match="state directory"):
+        client.connect()

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import doctest
+import importlib
+import pickle
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import unspoken
+from unspoken import errors
+
+MODULES = ["unspoken", *(f"unspoken.{m.name}" for m in pkgutil.iter_modules(unspoken.__path__))]
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "unspoken._unspoken"])
+def test_examples_run(name):
+    results = doctest.testmod(importlib.import_module(name))
+    assert results.failed == 0
+
+
+def test_examples_are_there():
+    public = [getattr(unspoken, name) for name in unspoken.__all__]
+    for each in [unspoken.Client, unspoken.FastText, unspoken.Usage, unspoken.presets]:
+        assert each in public
+        assert ">>>" in each.__doc__
+
+
+def test_presets_say_what_they_give():
+    found = {preset.name: preset for preset in unspoken.presets()}
+    assert not any(name.startswith("insecure_") for name in found)
+    assert all(preset.security_bits >= 128 for preset in found.values())
+    assert (found["n14_depth8_scale30"].slots, found["n14_depth8_scale30"].levels) == (8192, 8)
+    for preset in found.values():
+        small, large = preset.objects
+        assert (small.what, large.what) == ("ciphertext", "key-switching key")
+        assert small.n == large.n
+        assert 0 < small.log2_q < large.log2_q
+        assert preset.purpose
+        assert preset.scale_bits == pytest.approx(int(preset.name.split("scale")[1]), abs=0.2)
+
+
+def test_errors_are_of_one_family():
+    for name in errors.__all__:
+        assert issubclass(getattr(unspoken, name), unspoken.UnspokenError)
+    refused = unspoken.KeysExpiredError("gone", "key_not_found", 404, "ask again", 1.5, "7f3a")
+    again = pickle.loads(pickle.dumps(refused))
+    assert str(again) == "gone"
+    assert (again.code, again.status, again.retry_after) == ("key_not_found", 404, 1.5)
+
+
+def test_the_wheel_says_that_it_is_typed():
+    package = Path(unspoken.__file__).parent
+    assert (package / "py.typed").exists()
+    assert (package / "_unspoken.pyi").exists()
+    assert unspoken.__version__.count(".") == 2

@@ -1,0 +1,58 @@
+"""Ask without saying: text classification by a service that never reads the texts.
+
+Train a model and keep both halves, give the client half to those who ask, serve the other:
+
+>>> import unspoken
+>>> texts = ["win a free prize", "see you at home"] * 20
+>>> labels = ["spam", "ham"] * 20
+>>> model = unspoken.FastText(dim=8, columns=16).fit(texts, labels)
+>>> model.predict(["claim your free prize"])
+array(['spam'], dtype='<U4')
+
+Ask a service (``unspoken serve``) that has the server half:
+
+>>> with unspoken.Client("http://127.0.0.1:8080", model="model") as client:  # doctest: +SKIP
+...     labels, scores = client.classify(["claim your free prize"])
+"""
+
+from __future__ import annotations
+
+from unspoken._client import Client, Usage
+from unspoken._fasttext import FastText
+from unspoken._presets import Preset, SecuredObject, presets
+from unspoken._unspoken import Progress, __version__
+from unspoken.errors import (
+    ConfigurationError,
+    ConnectionFailedError,
+    KeysExpiredError,
+    MismatchError,
+    ModelError,
+    NotFittedError,
+    RefusedError,
+    StateError,
+    TimedOutError,
+    TrainingError,
+    UnspokenError,
+)
+
+__all__ = [
+    "Client",
+    "ConfigurationError",
+    "ConnectionFailedError",
+    "FastText",
+    "KeysExpiredError",
+    "MismatchError",
+    "ModelError",
+    "NotFittedError",
+    "Preset",
+    "Progress",
+    "RefusedError",
+    "SecuredObject",
+    "StateError",
+    "TimedOutError",
+    "TrainingError",
+    "UnspokenError",
+    "Usage",
+    "__version__",
+    "presets",
+]

@@ -1,0 +1,372 @@
+"""The fastText classifier, in the habits of scikit-learn."""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+from typing import Any, Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from unspoken import _unspoken
+from unspoken._texts import text_list
+from unspoken.errors import NotFittedError, TrainingError
+
+
+class FastText:
+    """A text classifier whose embedding table is compressed so that it can be read encrypted.
+
+    Each word is one column in each of a few subtables; a text's scores are the sums over its
+    words. `fit` trains both, and the same seed, data and options give the same model bit for bit.
+    It works with scikit-learn's tools where that is installed, and does not need it.
+
+    Parameters
+    ----------
+    dim : int
+        Embedding dimension in training, 1 to 4096. Costs nothing when asking.
+    subtables : int
+        Subtables, 1 to 16. A query is one ciphertext for each.
+    columns : int
+        Columns of each subtable: even, 2 to 4096.
+    seed : int
+        Decides the start, the order of examples and the validation part.
+    bigrams : bool
+        Whether adjacent pairs of words are tokens too.
+    max_tokens : int
+        Tokens of a text that count; a service needs a power of two.
+    min_count : int
+        Words seen fewer times in training are unknown.
+    max_vocabulary : int
+        Most words known, the most frequent first.
+    unknown_share : float
+        Share of training words hidden as unknown, 0 to 0.5.
+    validation_share : float
+        Share of the examples set aside to choose the best checkpoint, 0 to 0.5.
+    batch : int
+        Examples of a batch.
+    relaxed_epochs, hard_epochs : int
+        Epochs before and after each word's columns are fixed.
+    rate, code_rate, weight_decay : float
+        Rates of the optimiser for weights and for codes, and its weight decay.
+    final_temperature : float
+        Temperature of the last relaxed epoch, 0.001 to 1.
+    progress : bool or callable
+        `True` draws a bar on standard error while that is a terminal; a callable is handed a
+        `Progress` after each epoch.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (classes,)
+        The labels seen in training, sorted.
+    validation_accuracy_ : float or None
+        Accuracy on the validation part; `None` without one.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> texts = ["win a free prize", "see you at home"] * 20
+    >>> labels = ["spam", "ham"] * 20
+    >>> model = unspoken.FastText(dim=8, columns=16).fit(texts, labels)
+    >>> model
+    FastText(dim=8, columns=16)
+    >>> model.score(texts, labels)
+    1.0
+    """
+
+    # For scikit-learn before 1.6; later ones ask `__sklearn_tags__`.
+    _estimator_type = "classifier"
+
+    def __init__(
+        self,
+        dim: int = 50,
+        subtables: int = 4,
+        columns: int = 256,
+        seed: int = 0,
+        *,
+        bigrams: bool = False,
+        max_tokens: int = 128,
+        min_count: int = 1,
+        max_vocabulary: int = 1 << 18,
+        unknown_share: float = 0.05,
+        validation_share: float = 0.1,
+        batch: int = 128,
+        relaxed_epochs: int = 8,
+        hard_epochs: int = 5,
+        rate: float = 0.003,
+        code_rate: float = 0.03,
+        weight_decay: float = 0.01,
+        final_temperature: float = 0.1,
+        progress: bool | Callable[[_unspoken.Progress], object] = True,
+    ) -> None:
+        self.dim = dim
+        self.subtables = subtables
+        self.columns = columns
+        self.seed = seed
+        self.bigrams = bigrams
+        self.max_tokens = max_tokens
+        self.min_count = min_count
+        self.max_vocabulary = max_vocabulary
+        self.unknown_share = unknown_share
+        self.validation_share = validation_share
+        self.batch = batch
+        self.relaxed_epochs = relaxed_epochs
+        self.hard_epochs = hard_epochs
+        self.rate = rate
+        self.code_rate = code_rate
+        self.weight_decay = weight_decay
+        self.final_temperature = final_temperature
+        self.progress = progress
+
+    def fit(self, texts: Iterable[str], labels: npt.ArrayLike) -> FastText:
+        """Train on texts and their labels.
+
+        Parameters
+        ----------
+        texts : iterable of str
+        labels : array-like, shape (texts,)
+            Strings, numbers or booleans; at least two different ones.
+
+        Returns
+        -------
+        FastText
+            This object.
+
+        Raises
+        ------
+        TrainingError
+            If an option is out of range, there are not as many texts as labels, or there are
+            fewer than two classes.
+        KeyboardInterrupt
+            On Control-C; the model stays as it was.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> model = unspoken.FastText(dim=4, columns=8)
+        >>> model.fit(["good", "bad"] * 20, [1, 0] * 20).classes_
+        array([0, 1])
+        """
+        given = text_list(texts, "texts")
+        targets = np.asarray(labels)
+        if targets.ndim != 1:
+            raise TrainingError(
+                f"train: found labels of shape {targets.shape}, needed one label for each text; pass a flat list"
+            )
+        try:
+            classes, index = np.unique(targets, return_inverse=True)
+        except TypeError as error:
+            raise TrainingError(
+                f"train: found labels that cannot be sorted ({error}), needed labels of one kind; "
+                "convert or drop the others"
+            ) from error
+        names = [str(label) for label in classes]
+        options = self.get_params()
+        progress = options.pop("progress")
+        model = _unspoken.Model.fit(given, [names[i] for i in index], options, progress)
+        self._keep(model, classes)
+        return self
+
+    def scores(self, texts: Iterable[str]) -> npt.NDArray[np.float64]:
+        """Return the score of each class: what a service computes, here in the clear.
+
+        Returns
+        -------
+        ndarray of float64, shape (texts, classes)
+            In the order of `classes_`.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> model = unspoken.FastText(dim=4, columns=8).fit(["good", "bad"] * 20, [1, 0] * 20)
+        >>> model.scores(["good", "bad", "bad"]).shape
+        (3, 2)
+        """
+        model = self._fitted("score texts")
+        return np.ascontiguousarray(model.scores(text_list(texts, "texts"))[:, self._order])
+
+    def decision_function(self, texts: Iterable[str]) -> npt.NDArray[np.float64]:
+        """Return confidences, in the form scikit-learn has them.
+
+        Returns
+        -------
+        ndarray of float64
+            With two classes, shape (texts,): the second class's score less the first's. With
+            more, shape (texts, classes): `scores`.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> model = unspoken.FastText(dim=4, columns=8).fit(["good", "bad"] * 20, [1, 0] * 20)
+        >>> model.decision_function(["good", "bad"]) > 0
+        array([ True, False])
+        """
+        scores = self.scores(texts)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict(self, texts: Iterable[str]) -> npt.NDArray[Any]:
+        """Return the label of the largest score for each text, the first of equals.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> model = unspoken.FastText(dim=4, columns=8).fit(["good", "bad"] * 20, [1, 0] * 20)
+        >>> model.predict(["good"])
+        array([1])
+        """
+        best = self.scores(texts).argmax(axis=1)
+        labels: npt.NDArray[Any] = self.classes_[best]
+        return labels
+
+    def score(self, texts: Iterable[str], labels: npt.ArrayLike) -> float:
+        """Return the share of texts whose predicted label is the one given.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> model = unspoken.FastText(dim=4, columns=8).fit(["good", "bad"] * 20, [1, 0] * 20)
+        >>> model.score(["good", "bad"], [1, 1])
+        0.5
+        """
+        predicted, wanted = self.predict(texts), np.asarray(labels)
+        if predicted.shape != wanted.shape or len(wanted) == 0:
+            raise ValueError(
+                f"score: found {len(predicted)} texts and labels of shape {wanted.shape}, "
+                "needed as many of each and at least one; pass one label for each text"
+            )
+        return float(np.mean(predicted == wanted))
+
+    def save(self, directory: str | PathLike[str]) -> None:
+        """Write both halves into a directory, which is made when absent.
+
+        Give those who ask the two ``client`` files and nothing else; a service needs the two
+        ``server`` files. Labels are kept as text.
+
+        Examples
+        --------
+        >>> import tempfile, unspoken
+        >>> model = unspoken.FastText(dim=4, columns=8).fit(["good", "bad"] * 20, ["+", "-"] * 20)
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     model.save(directory)
+        ...     unspoken.FastText.load(directory).predict(["good"])
+        array(['+'], dtype='<U1')
+        """
+        self._fitted("save the model").save(directory)
+
+    @classmethod
+    def load(cls, directory: str | PathLike[str]) -> FastText:
+        """Read both halves of a model; see `save`.
+
+        Options that the files do not hold have their defaults, and the labels are text.
+
+        Raises
+        ------
+        ModelError
+            If the files are missing, damaged, or of two training runs.
+
+        Examples
+        --------
+        >>> model = unspoken.FastText.load("model")  # doctest: +SKIP
+        """
+        loaded = _unspoken.Model.load(directory)
+        model = cls(**loaded.training)
+        model._keep(loaded, np.array(loaded.labels))
+        return model
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
+        """Return the options by name.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> unspoken.FastText(columns=64).get_params()["columns"]
+        64
+        """
+        return {name: getattr(self, name) for name in _defaults()}
+
+    def set_params(self, **params: Any) -> FastText:
+        """Set options by name; return this object.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> unspoken.FastText().set_params(columns=64)
+        FastText(columns=64)
+        """
+        unknown = sorted(set(params) - set(_defaults()))
+        if unknown:
+            raise ValueError(f"set options: found {unknown}, needed some of {sorted(_defaults())}")
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        """Return the options that are not at their defaults."""
+        defaults = _defaults()
+        options = [(name, value) for name, value in self.get_params().items()]
+        shown = [f"{name}={value!r}" for name, value in options if value != defaults[name]]
+        return f"FastText({', '.join(shown)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the options and, when fitted, the files of the model."""
+        state = {name: value for name, value in self.__dict__.items() if name != "_model"}
+        model: _unspoken.Model | None = self.__dict__.get("_model")
+        if model is not None:
+            with tempfile.TemporaryDirectory() as directory:
+                model.save(directory)
+                paths = Path(directory).iterdir()
+                state["_files"] = {path.name: path.read_bytes() for path in paths}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what `__getstate__` returned."""
+        files = state.pop("_files", None)
+        self.__dict__.update(state)
+        if files is not None:
+            with tempfile.TemporaryDirectory() as directory:
+                for name, content in files.items():
+                    Path(directory, Path(name).name).write_bytes(content)
+                self._model = _unspoken.Model.load(directory)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell scikit-learn whether `fit` was called."""
+        return hasattr(self, "_model")
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that this classifies texts. Only scikit-learn calls it."""
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(),
+            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
+        )
+
+    def _keep(self, model: _unspoken.Model, classes: npt.NDArray[Any]) -> None:
+        """Keep a model trained on these sorted labels; its own names are their texts."""
+        column = {name: index for index, name in enumerate(model.labels)}
+        # A label that only the validation part has is no class of the model.
+        known = np.array([str(label) in column for label in classes])
+        self._model = model
+        self.classes_ = classes[known]
+        self._order = np.array([column[str(label)] for label in self.classes_])
+        self.validation_accuracy_ = model.validation_accuracy
+
+    def _fitted(self, purpose: str) -> _unspoken.Model:
+        """Return the model, or say what is missing for `purpose`."""
+        model: _unspoken.Model | None = self.__dict__.get("_model")
+        if model is None:
+            raise NotFittedError(
+                f"{purpose}: found a model without training, needed a fitted one; call fit, or FastText.load"
+            )
+        return model
+
+
+def _defaults() -> dict[str, Any]:
+    """Return the options and their defaults."""
+    parameters = inspect.signature(FastText).parameters.values()
+    return {parameter.name: parameter.default for parameter in parameters}

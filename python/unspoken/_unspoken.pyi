@@ -1,0 +1,105 @@
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any, Callable, TypeAlias, TypedDict, final
+
+import numpy as np
+import numpy.typing as npt
+
+__version__: str
+
+_Path: TypeAlias = str | PathLike[str]
+_Progress: TypeAlias = bool | Callable[[Progress], object] | None
+
+class _Object(TypedDict):
+    what: str
+    n: int
+    log2_q: float
+    secret: str
+    sigma: float
+    security_bits: float
+
+class _Preset(TypedDict):
+    name: str
+    purpose: str
+    slots: int
+    levels: int
+    scale_bits: float
+    objects: list[_Object]
+
+class _Usage(TypedDict):
+    messages: int
+    key_bytes: int
+    query_bytes: int
+    answer_bytes: int
+    key_seconds: float
+    client_seconds: float
+    server_seconds: float
+
+def presets() -> list[_Preset]: ...
+
+@final
+class Progress:
+    @property
+    def stage(self) -> str: ...
+    @property
+    def done(self) -> int: ...
+    @property
+    def total(self) -> int: ...
+    @property
+    def note(self) -> str: ...
+
+@final
+class Model:
+    @staticmethod
+    def fit(texts: Sequence[str], labels: Sequence[str], options: dict[str, Any], progress: _Progress) -> Model: ...
+    @staticmethod
+    def load(directory: _Path) -> Model: ...
+    def save(self, directory: _Path) -> None: ...
+    def scores(self, texts: Sequence[str]) -> npt.NDArray[np.float64]: ...
+    def words(self) -> Words: ...
+    @property
+    def labels(self) -> list[str]: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def training(self) -> dict[str, Any]: ...
+    @property
+    def validation_accuracy(self) -> float | None: ...
+    @property
+    def vocabulary_size(self) -> int: ...
+
+@final
+class Words:
+    @staticmethod
+    def load(directory: _Path) -> Words: ...
+    @property
+    def labels(self) -> list[str]: ...
+    @property
+    def id(self) -> str: ...
+
+@final
+class Service:
+    def __new__(
+        cls, url: str, token: str | None, authorities_pem: bytes | None, patience_seconds: float
+    ) -> Service: ...
+    def applications(self) -> list[str]: ...
+
+@final
+class Connection:
+    @staticmethod
+    def open(
+        service: Service,
+        application: str | None,
+        words: Words,
+        state_dir: _Path,
+        progress: _Progress,
+    ) -> Connection: ...
+    def classify(self, messages: Sequence[str], progress: _Progress) -> tuple[list[str], npt.NDArray[np.float64]]: ...
+    @property
+    def application(self) -> str: ...
+    @property
+    def preset(self) -> str: ...
+    @property
+    def batch(self) -> int: ...
+    @property
+    def usage(self) -> _Usage: ...

@@ -1,0 +1,113 @@
+"""What can go wrong. Every message says what was found, what was needed and what to do."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConfigurationError",
+    "ConnectionFailedError",
+    "KeysExpiredError",
+    "MismatchError",
+    "ModelError",
+    "NotFittedError",
+    "RefusedError",
+    "StateError",
+    "TimedOutError",
+    "TrainingError",
+    "UnspokenError",
+]
+
+
+class UnspokenError(Exception):
+    """Base of all errors of this package.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> try:
+    ...     unspoken.FastText.load("/no/such/directory")
+    ... except unspoken.UnspokenError as error:
+    ...     print(type(error).__name__)
+    ModelError
+    """
+
+
+class ConfigurationError(UnspokenError, ValueError):
+    """An address, a token, a certificate or an application name that cannot be used."""
+
+
+class ConnectionFailedError(UnspokenError, ConnectionError):
+    """The service could not be reached, also not after trying again."""
+
+
+class TimedOutError(ConnectionFailedError, TimeoutError):
+    """The service was reached and did not answer in the time allowed."""
+
+
+class RefusedError(UnspokenError):
+    """The service understood and said no.
+
+    Attributes
+    ----------
+    code : str
+        A stable name, for instance ``"unauthorized"`` or ``"memory_full"``.
+    status : int
+        The HTTP status.
+    remedy : str
+        What to do.
+    retry_after : float or None
+        Seconds after which the same request may succeed, if ever.
+    request_id : str
+        The request's name in the service's log.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> error = unspoken.RefusedError("too large", "too_large", 413, "send less", None, "7f3a")
+    >>> error.code, error.status, str(error)
+    ('too_large', 413, 'too large')
+    """
+
+    def __init__(
+        self,
+        message: str,
+        code: str,
+        status: int,
+        remedy: str,
+        retry_after: float | None,
+        request_id: str,
+    ) -> None:
+        super().__init__(message, code, status, remedy, retry_after, request_id)
+        self.message = message
+        self.code = code
+        self.status = status
+        self.remedy = remedy
+        self.retry_after = retry_after
+        self.request_id = request_id
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return self.message
+
+
+class KeysExpiredError(RefusedError):
+    """The service no longer has this client's keys; the next call makes and uploads new ones."""
+
+
+class MismatchError(UnspokenError):
+    """Client and service do not fit together, or a message was damaged on its way."""
+
+
+class StateError(UnspokenError, OSError):
+    """The client's own files (secret key, key id) cannot be read or written."""
+
+
+class ModelError(UnspokenError, ValueError):
+    """A model cannot be read or written, or is not a model."""
+
+
+class TrainingError(UnspokenError, ValueError):
+    """A model cannot be trained on these texts, labels or options."""
+
+
+class NotFittedError(UnspokenError, ValueError, AttributeError):
+    """A model is asked something before it was fitted or loaded."""
