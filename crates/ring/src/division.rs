@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use crate::error::RingError;
 use crate::kernels::ConversionTarget;
+use crate::memory::Words;
 use crate::modular::{Modulus, Shoup};
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::{MAX_DROPPED, Ring};
@@ -17,21 +18,69 @@ use crate::ring::{MAX_DROPPED, Ring};
 /// Kept primes that are converted, transformed and combined together, so that their limbs stay in cache.
 const TILE: usize = 4;
 
-/// Constants of one division, from one basis to a smaller one.
-pub(crate) struct DivisionTable {
-    dropped: Vec<DroppedPrime>,
+/// Constants of the exact conversion of a residue system to other primes.
+///
+/// The represented integer is the centred one, in `(-D/2, D/2]` for the product `D` of the sources.
+struct ExactConversion {
+    sources: Vec<SourcePrime>,
     /// Fixed-point position of the reciprocals.
     shift: u32,
     reciprocals: Vec<u32>,
-    kept: Vec<KeptPrime>,
     targets: Vec<ConversionTarget>,
 }
 
-struct DroppedPrime {
+struct SourcePrime {
     prime: usize,
     limb: usize,
     /// Out of Montgomery form, times `1/n` and `(D/d)^-1`.
     scale: Shoup,
+}
+
+impl ExactConversion {
+    /// From the primes of `from` listed in `sources` to `targets`.
+    fn new(ring: &Ring, from: Basis, sources: &[usize], targets: &[usize]) -> Self {
+        let smallest = sources.iter().map(|&i| ring.modulus(i).q).min().unwrap_or(2);
+        // Reciprocals below 2^32, and terms below 2^60 so that fourteen of them fit.
+        let shift = (31 + smallest.ilog2()).min(59);
+        let source = |&prime: &usize| {
+            let limb = ring.prime_indices(from).position(|i| i == prime).unwrap_or(0);
+            SourcePrime { prime, limb, scale: digit_scale(ring, prime, sources) }
+        };
+        let target = |&prime: &usize| {
+            let modulus = *ring.modulus(prime);
+            let mut target = conversion_target(ring, prime, sources);
+            let whole = modulus.mul(product_mod(ring, &modulus, sources.iter().copied()), modulus.r2);
+            target.factors.push(modulus.neg(whole));
+            target
+        };
+        ExactConversion {
+            sources: sources.iter().map(source).collect(),
+            shift,
+            reciprocals: sources.iter().map(|&i| ((1u64 << shift) / u64::from(ring.modulus(i).q)) as u32).collect(),
+            targets: targets.iter().map(target).collect(),
+        }
+    }
+
+    /// One limb of plain digits per source prime, and one of the overflow count, a stride apart.
+    fn digits(&self, ring: &Ring, poly: &Poly) -> Words {
+        let (n, stride, sources) = (ring.degree(), ring.stride(), self.sources.len());
+        let mut digits = ring.pool().take((sources + 1) * stride);
+        digits[..sources * stride].par_chunks_mut(stride).zip(&self.sources).for_each(|(digit, source)| {
+            let (limb, digit) = (poly.limb(source.limb), &mut digit[..n]);
+            ring.kernels().ntt_inverse_from(ring.table(source.prime), limb, digit, source.scale);
+            ring.unfold(source.prime, digit);
+        });
+        let (values, overflow) = digits.split_at_mut(sources * stride);
+        let limbs: Vec<&[u32]> = values.chunks_exact(stride).map(|d| &d[..n]).collect();
+        ring.kernels().quotient(&limbs, &self.reciprocals, self.shift, &mut overflow[..n]);
+        digits
+    }
+}
+
+/// Constants of one division, from one basis to a smaller one.
+pub(crate) struct DivisionTable {
+    remainder: ExactConversion,
+    kept: Vec<KeptPrime>,
 }
 
 struct KeptPrime {
@@ -44,38 +93,17 @@ struct KeptPrime {
 impl DivisionTable {
     pub(crate) fn new(ring: &Ring, from: Basis, to: Basis) -> Self {
         let from_primes: Vec<usize> = ring.prime_indices(from).collect();
-        let kept: Vec<usize> = ring.prime_indices(to).collect();
-        let dropped: Vec<usize> = from_primes.iter().copied().filter(|i| !kept.contains(i)).collect();
-        let limb_of = |prime: usize| from_primes.iter().position(|&i| i == prime).unwrap_or(0);
-        let value = |i: usize| ring.modulus(i).q;
-        let smallest = dropped.iter().map(|&i| value(i)).min().unwrap_or(2);
-        // Reciprocals below 2^32, and terms below 2^60 so that fourteen of them fit.
-        let shift = (31 + smallest.ilog2()).min(59);
+        let to_primes: Vec<usize> = ring.prime_indices(to).collect();
+        let dropped: Vec<usize> = from_primes.iter().copied().filter(|i| !to_primes.contains(i)).collect();
+        let keep = |&prime: &usize| {
+            let modulus = ring.modulus(prime);
+            let product = product_mod(ring, modulus, dropped.iter().copied());
+            let limb = from_primes.iter().position(|&i| i == prime).unwrap_or(0);
+            KeptPrime { prime, limb, inverse: modulus.shoup(modulus.inv(product)) }
+        };
         DivisionTable {
-            shift,
-            reciprocals: dropped.iter().map(|&i| ((1u64 << shift) / u64::from(value(i))) as u32).collect(),
-            dropped: dropped
-                .iter()
-                .map(|&prime| DroppedPrime { prime, limb: limb_of(prime), scale: digit_scale(ring, prime, &dropped) })
-                .collect(),
-            kept: kept
-                .iter()
-                .map(|&prime| {
-                    let modulus = ring.modulus(prime);
-                    let product = product_mod(ring, modulus, dropped.iter().copied());
-                    KeptPrime { prime, limb: limb_of(prime), inverse: modulus.shoup(modulus.inv(product)) }
-                })
-                .collect(),
-            targets: kept
-                .iter()
-                .map(|&prime| {
-                    let modulus = *ring.modulus(prime);
-                    let mut target = conversion_target(ring, prime, &dropped);
-                    let whole = modulus.mul(product_mod(ring, &modulus, dropped.iter().copied()), modulus.r2);
-                    target.factors.push(modulus.neg(whole));
-                    target
-                })
-                .collect(),
+            kept: to_primes.iter().map(keep).collect(),
+            remainder: ExactConversion::new(ring, from, &dropped, &to_primes),
         }
     }
 }
@@ -124,23 +152,13 @@ impl Ring {
             return Ok(poly.clone());
         }
         let table = self.division(from, to);
-        let (n, stride, sources) = (self.degree(), self.stride(), table.dropped.len());
-
-        // One limb per dropped prime, and one for the overflow count.
-        let mut digits = self.pool().take((sources + 1) * stride);
-        digits[..sources * stride].par_chunks_mut(stride).zip(&table.dropped).for_each(|(digit, dropped)| {
-            let (source, digit) = (poly.limb(dropped.limb), &mut digit[..n]);
-            self.kernels().ntt_inverse_from(self.table(dropped.prime), source, digit, dropped.scale);
-            self.unfold(dropped.prime, digit);
-        });
-        let (values, overflow) = digits.split_at_mut(sources * stride);
-        let limbs: Vec<&[u32]> = values.chunks_exact(stride).map(|d| &d[..n]).collect();
-        self.kernels().quotient(&limbs, &table.reciprocals, table.shift, &mut overflow[..n]);
+        let (n, stride) = (self.degree(), self.stride());
+        let digits = table.remainder.digits(self, poly);
         let limbs: Vec<&[u32]> = digits.chunks_exact(stride).map(|d| &d[..n]).collect();
 
         let mut result = self.blank(to, Domain::Evaluation);
         let tiles = result.words.par_chunks_mut(TILE * stride).zip(table.kept.par_chunks(TILE));
-        tiles.zip(table.targets.par_chunks(TILE)).for_each(|((out, kept), targets)| {
+        tiles.zip(table.remainder.targets.par_chunks(TILE)).for_each(|((out, kept), targets)| {
             let mut remainders = self.pool().take(kept.len() * stride);
             let mut outputs: Vec<&mut [u32]> = remainders.chunks_exact_mut(stride).map(|r| &mut r[..n]).collect();
             self.kernels().convert(&limbs, targets, &mut outputs);
@@ -149,6 +167,36 @@ impl Ring {
                 let out = &mut out[..n];
                 out.copy_from_slice(poly.limb(kept.limb));
                 self.kernels().sub_scale_assign(self.modulus(kept.prime), out, remainder, kept.inverse);
+            }
+        });
+        Ok(result)
+    }
+
+    /// The same integer coefficients, centred, over a larger basis (exact basis extension). Evaluation domain in and out.
+    ///
+    /// # Errors
+    /// If `to` does not contain the polynomial's basis, or that has more than 14 primes.
+    pub fn extend_basis(&self, poly: &Poly, to: Basis) -> Result<Poly, RingError> {
+        const OPERATION: &str = "extend the basis";
+        self.check_domain(OPERATION, poly, Domain::Evaluation)?;
+        let from = poly.basis();
+        let contained = to.chain >= from.chain && to.chain <= self.chain().len() && (to.special || !from.special);
+        if !contained || self.limb_count(from) > MAX_DROPPED {
+            return Err(RingError::Basis { operation: OPERATION, found: from, needed: to });
+        }
+        let own: Vec<usize> = self.prime_indices(from).collect();
+        let new: Vec<usize> = self.prime_indices(to).filter(|i| !own.contains(i)).collect();
+        let conversion = ExactConversion::new(self, from, &own, &new);
+        let (n, stride) = (self.degree(), self.stride());
+        let digits = conversion.digits(self, poly);
+        let limbs: Vec<&[u32]> = digits.chunks_exact(stride).map(|d| &d[..n]).collect();
+        let mut result = self.blank(to, Domain::Evaluation);
+        self.for_each_limb(&mut result, |_, prime, limb| match own.iter().position(|&i| i == prime) {
+            Some(source) => limb.copy_from_slice(poly.limb(source)),
+            None => {
+                let target = new.iter().position(|&i| i == prime).unwrap_or(0);
+                self.kernels().convert(&limbs, &conversion.targets[target..=target], &mut [&mut *limb]);
+                self.forward(prime, &mut [limb]);
             }
         });
         Ok(result)

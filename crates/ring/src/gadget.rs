@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::division::{conversion_target, digit_scale};
+use crate::division::{conversion_target, digit_scale, product_mod};
 use crate::error::RingError;
 use crate::kernels::{ConversionTarget, KEY_BLOCK};
 use crate::memory::{Pool, Words};
@@ -171,15 +171,9 @@ impl Ring {
             return Err(RingError::Basis { operation: "gadget message", found, needed });
         }
         let members = digit * self.digit_len()..((digit + 1) * self.digit_len()).min(target.basis().chain);
-        let all = self.chain().len();
-        let special: Vec<usize> = (all..all + self.special().len()).collect();
         self.for_each_limb(target, |i, prime, limb| {
             if members.contains(&prime) {
-                let modulus = self.modulus(prime);
-                let product = crate::division::product_mod(self, modulus, special.iter().copied());
-                let factor = modulus.shoup(product);
-                let lifted = limb.iter_mut().zip(poly.limb(i));
-                lifted.for_each(|(x, &p)| *x = modulus.add(*x, modulus.mul_shoup(p, factor)));
+                self.add_special_multiple(prime, limb, poly.limb(i));
             }
         });
         Ok(())
@@ -207,18 +201,21 @@ impl Ring {
         if found != needed || !acc.basis().special {
             return Err(RingError::Basis { operation: OPERATION, found, needed });
         }
-        let all = self.chain().len();
-        let special: Vec<usize> = (all..all + self.special().len()).collect();
         self.for_each_limb(acc, |i, prime, limb| {
             if i < needed.chain {
-                let modulus = self.modulus(prime);
-                let product = crate::division::product_mod(self, modulus, special.iter().copied());
-                let factor = modulus.shoup(product);
-                let lifted = limb.iter_mut().zip(poly.limb(i));
-                lifted.for_each(|(x, &p)| *x = modulus.add(*x, modulus.mul_shoup(p, factor)));
+                self.add_special_multiple(prime, limb, poly.limb(i));
             }
         });
         Ok(())
+    }
+
+    /// `acc += P * source` modulo one prime of the chain.
+    fn add_special_multiple(&self, prime: usize, acc: &mut [u32], source: &[u32]) {
+        let modulus = self.modulus(prime);
+        let all = self.chain().len();
+        let factor = modulus.shoup(product_mod(self, modulus, all..all + self.special().len()));
+        let lifted = acc.iter_mut().zip(source);
+        lifted.for_each(|(x, &p)| *x = modulus.add(*x, modulus.mul_shoup(p, factor)));
     }
 
     /// Raises every digit of `poly` to the extended basis. Evaluation domain.

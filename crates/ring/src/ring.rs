@@ -464,16 +464,46 @@ impl Ring {
         Ok(())
     }
 
-    /// The image under `X -> X^galois`, in the evaluation domain.
+    /// The image under `X -> X^galois`, in the polynomial's domain.
     ///
     /// # Errors
     /// If the map is no automorphism: `galois` must be odd (1 modulo 4 in the conjugate-invariant ring) and below the
     /// order of the ring's root of unity.
     pub fn automorphism(&self, poly: &Poly, galois: u64) -> Result<Poly, RingError> {
-        self.check_domain("automorphism", poly, Domain::Evaluation)?;
+        self.check_own("automorphism", poly)?;
+        if poly.domain == Domain::Coefficient {
+            return self.coefficient_automorphism(poly, galois);
+        }
         let permutation = self.permutation(galois)?;
         let mut result = self.blank(poly.basis, Domain::Evaluation);
         self.for_each_limb(&mut result, |i, _, limb| self.kernels().permute(&permutation, poly.limb(i), limb));
+        if poly.words.is_secret() {
+            result.mark_secret();
+        }
+        Ok(result)
+    }
+}
+
+impl Ring {
+    /// Coefficient `i` moves to `i * galois`, with the sign of `X^n = -1`; in the conjugate-invariant ring `X^i + X^-i`
+    /// moves to `X^(i galois) + X^(-i galois)`.
+    fn coefficient_automorphism(&self, poly: &Poly, galois: u64) -> Result<Poly, RingError> {
+        self.permutation(galois)?;
+        let n = self.degree() as u64;
+        let half = u64::from(self.kind().prime_step(self.degree())) / 2;
+        let mut result = self.blank(poly.basis, Domain::Coefficient);
+        self.for_each_limb(&mut result, |i, prime, limb| {
+            let modulus = self.modulus(prime);
+            for (k, &coefficient) in poly.limb(i).iter().enumerate() {
+                // X^half = -1; in the conjugate-invariant ring, where half = 2n, X^e = -X^-(2n - e).
+                let exponent = k as u64 * galois % (2 * half);
+                let (mut exponent, mut negative) = (exponent % half, exponent >= half);
+                if exponent > n {
+                    (exponent, negative) = (half - exponent, !negative);
+                }
+                limb[exponent as usize] = if negative { modulus.neg(coefficient) } else { coefficient };
+            }
+        });
         if poly.words.is_secret() {
             result.mark_secret();
         }

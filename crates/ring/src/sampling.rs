@@ -78,6 +78,11 @@ impl SecretRng {
         Zeroizing::new((0..n).map(|_| ((u128::from(self.0.next_u64()) * 3) >> 64) as i32 - 1).collect())
     }
 
+    /// `n` coefficients, each 0 or 1 with probability one half.
+    pub fn binary(&mut self, n: usize) -> Zeroizing<Vec<i32>> {
+        Zeroizing::new((0..n).map(|_| (self.0.next_u32() & 1) as i32).collect())
+    }
+
     /// `n` coefficients of which exactly `weight` are -1 or 1, at uniform places (up to 2^-62 per place).
     ///
     /// Selection sampling: place `i` is taken with probability (still needed) / (still left), without a branch.
@@ -157,6 +162,8 @@ mod tests {
             let count = rng.ternary(n).iter().filter(|&&x| x == value).count();
             assert!(count.abs_diff(n / 3) < 700, "{count}");
         }
+        let ones = rng.binary(n).iter().map(|&x| x as usize).sum::<usize>();
+        assert!(rng.binary(n).iter().all(|x| (0..=1).contains(x)) && ones.abs_diff(n / 2) < 700, "{ones}");
         let sparse = rng.sparse_ternary(n, 192);
         assert_eq!(sparse.iter().filter(|&&x| x != 0).count(), 192);
         let first_half = sparse[..n / 2].iter().filter(|&&x| x != 0).count();

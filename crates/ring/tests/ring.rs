@@ -113,8 +113,10 @@ fn automorphisms_act_on_coefficients() {
     for ring in rings(1, 0, 1) {
         for galois in [1u64, 5, 25, 2 * DEGREE as u64 - 3] {
             let mut poly = ring.from_i128(&a, Basis::chain(1)).unwrap();
+            let of_coefficients = ring.automorphism(&poly, galois).unwrap();
             ring.to_evaluation(&mut poly).unwrap();
             let image = ring.automorphism(&poly, galois).unwrap();
+            assert_eq!(read(&ring, of_coefficients), read(&ring, image.clone()));
             let (degree, terms) = terms(ring.kind(), &a);
             let moved = terms.into_iter().map(|(i, c)| (i * galois as usize, BigInt::from(c)));
             assert_integers(&read(&ring, image), &collect(ring.kind(), degree, moved));
@@ -153,6 +155,28 @@ fn division_rounds_to_the_nearest_integer() {
                 assert_eq!(format!("{x:.0}").replace("-0", "0"), floor.to_string(), "{from} to {to}");
             }
         }
+    }
+}
+
+#[test]
+fn basis_extension_keeps_centred_integers() {
+    let mut rng = SecretRng::insecure_from_seed(9);
+    for ring in rings(4, 2, 1) {
+        let a = random(&mut rng, 53);
+        for (from, to) in [(Basis::chain(2), Basis::chain(4)), (Basis::chain(2), Basis::extended(3))] {
+            let extend = |basis| {
+                let mut poly = ring.from_i128(&a, basis).unwrap();
+                ring.to_evaluation(&mut poly).unwrap();
+                poly
+            };
+            let mut difference = ring.extend_basis(&extend(from), to).unwrap();
+            ring.sub_assign(&mut difference, &extend(to)).unwrap();
+            let mut bytes = Vec::new();
+            ring.write_residues(&difference, &mut bytes);
+            assert!(bytes.iter().all(|&b| b == 0), "{from} to {to}");
+        }
+        let small = ring.zero(Basis::chain(1), Domain::Evaluation);
+        assert!(ring.extend_basis(&small, Basis::chain(5)).is_err());
     }
 }
 
