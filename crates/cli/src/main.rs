@@ -4,6 +4,8 @@ mod commands;
 mod interrupt;
 mod progress;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 /// Ask a server questions it never sees.
@@ -38,8 +40,19 @@ enum Command {
     Demo(commands::demo::Arguments),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().command {
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The chain of reasons, on one line, without a backtrace: it is for the person at the keyboard.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
         Command::Train(arguments) => commands::train::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(arguments),
         Command::Classify(arguments) => commands::classify::run(&arguments),

@@ -1,6 +1,8 @@
 //! Structured logs on standard error. They hold names, sizes and times; never
 //! tokens, bodies or keys.
 
+use std::io::IsTerminal;
+
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::{EnvFilter, fmt, util::SubscriberInitExt};
 
@@ -27,7 +29,8 @@ pub struct LogError(String);
 /// [`LogError`] if the filter makes no sense or a log was started before.
 pub fn init_logging(format: LogFormat, filter: &str) -> Result<(), LogError> {
     let filter = EnvFilter::try_new(filter).map_err(|error| LogError(error.to_string()))?;
-    let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Colours are for a terminal, not for a file.
+    let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
     let started = match format {
         LogFormat::Text => lines.finish().try_init(),
         LogFormat::Json => lines.json().flatten_event(true).finish().try_init(),

@@ -34,7 +34,7 @@ pub struct Arguments {
     /// Parameter set; `unspoken params` lists them
     #[arg(long, default_value = DEFAULT_PRESET)]
     preset: String,
-    /// How the lookup is computed: auto, paper, complex-first, lazy-last or baby-giant-<m>
+    /// How the lookup is computed: auto, paper, complex-first, lazy-last, or baby-giant-M for a power of two M
     #[arg(long, default_value = "auto")]
     plan: String,
     /// Configuration file, TOML or JSON
