@@ -49,7 +49,7 @@ const UNREPAIRED: u32 = 8;
 
 /// Repairs the first `size` bytes of `data` and returns their new number; what no longer fits stays unrepaired.
 pub fn repair_in_place(target: &Target, data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
-    if seed % UNREPAIRED == 0 {
+    if seed.is_multiple_of(UNREPAIRED) {
         return size;
     }
     let mut bytes = data[..size].to_vec();

@@ -63,7 +63,7 @@ pub fn key_plan(parameters: &Parameters, bytes: &mut Vec<u8>) -> Vec<usize> {
     let order = unspoken_rlwe::galois::order(parameters.ring());
     let end = first + count * DESCRIPTOR_BYTES;
     let (descriptors, _) = bytes[first..end].as_chunks_mut::<DESCRIPTOR_BYTES>();
-    descriptors.sort_unstable_by_key(|descriptor| element(descriptor));
+    descriptors.sort_unstable_by_key(element);
     let mut least = 0;
     let mut chains = Vec::new();
     for descriptor in descriptors {
