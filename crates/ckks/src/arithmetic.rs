@@ -168,7 +168,7 @@ pub(crate) fn round_constant(
     real: bool,
 ) -> Result<(i128, i128), CkksError> {
     let scaled = constant * factor;
-    let fits = |x: f64| x.is_finite() && x.abs() < 2f64.powi(120);
+    let fits = |x: f64| x.is_finite() && x.abs() < 2f64.powi(126);
     if !fits(scaled.re) || !fits(scaled.im) || (real && constant.im != 0.0) {
         let needed = "a finite number that fits its scale, real in the conjugate-invariant ring";
         return Err(CkksError::Value { operation, index: 0, found: constant.to_string(), needed });

@@ -32,7 +32,7 @@ impl<'a> Evaluator<'a> {
         Evaluator { cancel: Some(cancel), ..self }
     }
 
-    fn check_cancel(&self) -> Result<(), CkksError> {
+    pub(crate) fn check_cancel(&self) -> Result<(), CkksError> {
         let cancelled = self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed));
         if cancelled { Err(RlweError::Interrupted.into()) } else { Ok(()) }
     }
@@ -158,7 +158,7 @@ impl Arithmetic for Evaluator<'_> {
         self.check_cancel()?;
         Self::require_level("relinearise and rescale", a, 1)?;
         let parameters = self.parameters();
-        let inner = a.inner.relinearise(parameters.ring(), self.keys, parameters.primes_per_level())?;
+        let inner = a.inner.relinearise(parameters.ring(), self.keys, parameters.level_primes(a.level))?;
         Ok(Ciphertext { inner, level: a.level - 1, scale: a.scale / parameters.level_modulus(a.level) })
     }
 
@@ -173,7 +173,7 @@ impl Arithmetic for Evaluator<'_> {
     fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
         Self::require_level("rescale", a, 1)?;
         let parameters = self.parameters();
-        let inner = a.inner.rescale(parameters.ring(), parameters.primes_per_level())?;
+        let inner = a.inner.rescale(parameters.ring(), parameters.level_primes(a.level))?;
         Ok(Ciphertext { inner, level: a.level - 1, scale: a.scale / parameters.level_modulus(a.level) })
     }
 

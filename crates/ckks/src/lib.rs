@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod arithmetic;
+mod bootstrap;
 mod cost;
 mod encoding;
 mod error;
@@ -15,6 +16,7 @@ mod simulator;
 mod vector;
 
 pub use arithmetic::{Arithmetic, SCALE_TOLERANCE};
+pub use bootstrap::{Bootstrap, Bootstrapper, SlotValues};
 pub use cost::{Cost, CostModel};
 pub use encoding::{Encoder, Plaintext};
 pub use error::CkksError;
@@ -23,7 +25,7 @@ pub use linear::{LinearPlan, LinearTransform};
 pub use matrix::PreparedMatrix;
 pub use noise::NoiseModel;
 pub use num_complex::Complex64;
-pub use parameters::{CkksLiteral, CkksParameters};
+pub use parameters::{BootstrapLiteral, CkksLiteral, CkksParameters};
 pub use polynomial::{Polynomial, PolynomialBasis, evaluate, evaluate_to_scale};
 pub use presets::{PRESETS, Preset};
 pub use simulator::{ErrorStatistics, Overflow, Simulated, Simulator};

@@ -2,7 +2,8 @@
 //!
 //! `out[j] = sum_k diagonal_k[j] in[j + k]`. Writing `k = g + b` with `g` a multiple of the number of baby steps, this is
 //! `sum_g rot_g(sum_b rot_-g(diagonal_(g+b)) rot_b(in))`: one rotation per baby step and per giant step instead of one
-//! per diagonal. Encrypted, both are hoisted (Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, "Efficient bootstrapping
+//! per diagonal. The outer sum is taken by Horner's rule, from the largest `g` down, so that giant steps rotate by the
+//! differences of successive `g`: where these are equal, one key serves all of them. Encrypted, both are hoisted (Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, "Efficient bootstrapping
 //! for approximate homomorphic encryption with non-sparse keys", EUROCRYPT 2021, section 4): the baby steps share one
 //! raise of digits and stay over the extended basis, undivided; each giant step divides one component by `P`; the sum is
 //! divided once, by `P` and the level's primes together.
@@ -10,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use num_complex::Complex64;
-use unspoken_ring::{Basis, Domain, Poly, Ring, RingKind};
+use unspoken_ring::{Basis, Poly, Ring, RingKind};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
 
 use crate::arithmetic::{Arithmetic, check_scale, check_scales};
@@ -95,6 +96,18 @@ impl LinearPlan {
         Ok(LinearPlan { diagonals, ..with_steps(baby_steps) })
     }
 
+    /// The same plan with another number of baby steps: fewer keys and products with fewer, more divisions.
+    ///
+    /// # Errors
+    /// If it is no power of two up to the number of slots.
+    pub fn with_baby_steps(self, baby_steps: usize) -> Result<Self, CkksError> {
+        if !baby_steps.is_power_of_two() || baby_steps > self.parameters.slots() {
+            let needed = format!("a power of two up to the {} slots", self.parameters.slots());
+            return Err(CkksError::Shape { operation: "choose baby steps", found: baby_steps, needed });
+        }
+        Ok(LinearPlan { baby_steps, ..self })
+    }
+
     /// The number of baby steps: rotations by less than this, and by multiples of it.
     pub fn baby_steps(&self) -> usize {
         self.baby_steps
@@ -105,10 +118,12 @@ impl LinearPlan {
         self.level
     }
 
-    /// The rotations it does, to the left: baby steps and giant steps.
+    /// The rotations it does, to the left: baby steps, and the differences of successive giant steps.
     pub fn rotations(&self) -> Vec<usize> {
         let (babies, giants) = self.steps(self.diagonals.keys());
-        babies.union(&giants).copied().filter(|&steps| steps > 0).collect()
+        let differences = giants.iter().scan(0, |last, &giant| Some(giant - std::mem::replace(last, giant)));
+        let rotations: BTreeSet<usize> = babies.into_iter().chain(differences).collect();
+        rotations.into_iter().filter(|&steps| steps > 0).collect()
     }
 
     /// The keys it needs.
@@ -156,16 +171,19 @@ impl LinearPlan {
             };
             sums.insert(giant, sum);
         }
-        let mut total: Option<A::Vector> = None;
-        for (giant, sum) in sums {
-            let rotated = arithmetic.rotate(&sum, giant as i64)?;
-            total = Some(match total {
-                Some(total) => arithmetic.add(&total, &rotated)?,
-                None => rotated,
-            });
+        let mut total: Option<(usize, A::Vector)> = None;
+        for (giant, sum) in sums.into_iter().rev() {
+            total = Some((
+                giant,
+                match total {
+                    Some((last, total)) => arithmetic.add(&arithmetic.rotate(&total, (last - giant) as i64)?, &sum)?,
+                    None => sum,
+                },
+            ));
         }
         let none = || CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one diagonal".into() };
-        arithmetic.rescale(&total.ok_or_else(none)?)
+        let (giant, total) = total.ok_or_else(none)?;
+        arithmetic.rescale(&arithmetic.rotate(&total, giant as i64)?)
     }
 
     /// What diagonals are scaled by: the rescale takes it back, up to the change from input to output scale.
@@ -219,7 +237,8 @@ impl LinearPlan {
 /// A linear transformation with its diagonals encoded, to be applied to encrypted vectors.
 pub struct LinearTransform {
     plan: LinearPlan,
-    /// Per giant step: the baby step and the diagonal, rotated back by the giant step, over the extended basis.
+    babies: Vec<usize>,
+    /// Per giant step: which of the baby steps, and the diagonal, rotated back by the giant step, over the extended basis.
     rows: Vec<(usize, Vec<(usize, Poly)>)>,
 }
 
@@ -229,9 +248,12 @@ impl LinearTransform {
     /// # Errors
     /// If the scaled values of a diagonal exceed the modulus of the level.
     pub fn new(encoder: &Encoder, plan: LinearPlan) -> Result<Self, CkksError> {
+        let (babies, _) = plan.steps(plan.diagonals.keys());
+        let babies: Vec<usize> = babies.into_iter().collect();
         let mut rows: Vec<(usize, Vec<(usize, Poly)>)> = Vec::new();
         for (&k, diagonal) in &plan.diagonals {
             let (giant, baby) = plan.split(k);
+            let baby = babies.binary_search(&baby).unwrap_or_default();
             let values = rotated_right(diagonal, giant);
             let poly = encoder.encode_extended(&values, plan.level, plan.plaintext_scale())?;
             match rows.last_mut() {
@@ -240,7 +262,7 @@ impl LinearTransform {
                 _ => rows.push((giant, vec![(baby, poly)])),
             }
         }
-        Ok(LinearTransform { plan, rows })
+        Ok(LinearTransform { plan, babies, rows })
     }
 
     /// Its plan.
@@ -259,62 +281,67 @@ impl LinearTransform {
         evaluator.keys().check(OPERATION, &plan.key_plan())?;
         let input = evaluator.drop_to(input, plan.level)?;
         let (ring, keys) = (evaluator.parameters().ring(), evaluator.keys());
-        let babies = self.baby_steps(ring, keys, input.inner())?;
-        let chain = evaluator.parameters().chain(plan.level);
-        let mut total = zero_pair(ring, chain);
-        for (giant, row) in &self.rows {
-            let mut sum = zero_pair(ring, chain);
-            for (baby, diagonal) in row {
-                for (acc, component) in sum.iter_mut().zip(babies[baby].components()) {
-                    ring.mul_add_assign(acc, component, diagonal)?;
-                }
-            }
-            let turned = giant_step(ring, keys, sum, *giant)?;
-            for (acc, component) in total.iter_mut().zip(&turned) {
-                ring.add_assign(acc, component)?;
-            }
+        let babies = self.rotated_inputs(ring, keys, input.inner())?;
+        let inputs: Vec<[&Poly; 2]> = babies.iter().map(|baby| baby.components().each_ref()).collect();
+        let rows: Vec<&[(usize, Poly)]> = self.rows.iter().map(|(_, row)| row.as_slice()).collect();
+        let sums = ring.product_sums(&inputs, &rows)?;
+        drop(babies);
+        let mut total: Option<(usize, [Poly; 2])> = None;
+        for (&(giant, _), sum) in self.rows.iter().zip(sums).rev() {
+            total = Some((
+                giant,
+                match total {
+                    Some((last, total)) => {
+                        let [mut t0, mut t1] = giant_step(evaluator, total, last - giant)?;
+                        ring.add_assign(&mut t0, &sum[0])?;
+                        ring.add_assign(&mut t1, &sum[1])?;
+                        [t0, t1]
+                    }
+                    None => sum,
+                },
+            ));
         }
+        let none = || CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one diagonal".into() };
+        let (giant, total) = total.ok_or_else(none)?;
+        let total = giant_step(evaluator, total, giant)?;
         let to = Basis::chain(evaluator.parameters().chain(plan.level - 1));
         let [c0, c1] = &total;
         let inner = rlwe::Ciphertext::new(vec![ring.divide_round(c0, to)?, ring.divide_round(c1, to)?])?;
         Ok(Ciphertext { inner, level: plan.level - 1, scale: plan.output_scale })
     }
 
-    /// The rotations by baby steps, undivided.
-    fn baby_steps(
+    /// The rotations of the input by the baby steps, undivided.
+    fn rotated_inputs(
         &self,
         ring: &Ring,
         keys: &EvaluationKeys,
         input: &rlwe::Ciphertext,
-    ) -> Result<BTreeMap<usize, ExtendedCiphertext>, RlweError> {
+    ) -> Result<Vec<ExtendedCiphertext>, RlweError> {
         let hoisted = input.hoist(ring)?;
-        let steps: BTreeSet<usize> = self.rows.iter().flat_map(|(_, row)| row.iter().map(|(baby, _)| *baby)).collect();
-        let rotate = |baby: usize| {
+        let rotate = |&baby: &usize| {
             let element = galois::rotation(ring, baby as i64);
-            Ok((baby, hoisted.automorphism_extended(ring, element, keys)?))
+            hoisted.automorphism_extended(ring, element, keys)
         };
-        steps.into_iter().map(rotate).collect()
+        self.babies.iter().map(rotate).collect()
     }
 }
 
 /// Rotates an undivided sum by a giant step, leaving it undivided: only its second component is divided by `P`, to be
 /// switched again.
-fn giant_step(ring: &Ring, keys: &EvaluationKeys, sum: [Poly; 2], giant: usize) -> Result<[Poly; 2], RlweError> {
-    if giant == 0 {
+fn giant_step(evaluator: &Evaluator<'_>, sum: [Poly; 2], steps: usize) -> Result<[Poly; 2], CkksError> {
+    if steps == 0 {
         return Ok(sum);
     }
+    evaluator.check_cancel()?;
+    let (ring, keys) = (evaluator.parameters().ring(), evaluator.keys());
     let [c0, c1] = sum;
     let chain = c1.basis().chain;
-    let element = galois::rotation(ring, giant as i64);
+    let element = galois::rotation(ring, steps as i64);
     let key = keys.get(OPERATION, KeyKind::Galois { element }, chain)?;
     let divided = ring.divide_round(&c1, Basis::chain(chain))?;
     let [mut k0, k1] = ring.gadget_product(&divided, key)?;
     ring.add_assign(&mut k0, &c0)?;
     Ok([ring.automorphism(&k0, element)?, ring.automorphism(&k1, element)?])
-}
-
-fn zero_pair(ring: &Ring, chain: usize) -> [Poly; 2] {
-    std::array::from_fn(|_| ring.zero(Basis::extended(chain), Domain::Evaluation))
 }
 
 /// `values` with entry `j` taken from `j - steps`.

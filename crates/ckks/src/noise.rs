@@ -19,7 +19,7 @@ use num_complex::Complex64;
 use rand_core::{Rng, SeedableRng};
 use unspoken_ring::{ERROR_SIGMA, RingKind};
 use unspoken_rlwe::KeyKind;
-use unspoken_rlwe::security::SecretDistribution;
+use unspoken_rlwe::security::{SPARSE_WEIGHT, SecretDistribution};
 
 use crate::encoding::Encoder;
 use crate::parameters::CkksParameters;
@@ -142,6 +142,9 @@ impl NoiseSource {
         let key = match kind {
             KeyKind::Relinearisation => 0,
             KeyKind::Galois { element } => element,
+            KeyKind::Encapsulation => 2,
+            KeyKind::QueryEncapsulation => 4,
+            KeyKind::Decapsulation => 6,
         };
         let mut sum = vec![Complex64::default(); self.secret.len()];
         for (index, variance) in self.model.digit_variances(chain).enumerate() {
@@ -152,6 +155,14 @@ impl NoiseSource {
             sum.iter_mut().zip(spread).zip(errors).for_each(|((sum, spread), error)| *sum += spread * error);
         }
         sum
+    }
+
+    /// The integers that raising the modulus adds to the coefficients: sums of as many terms, uniform in `[-1/2, 1/2]`, as
+    /// the sparse secret has coefficients, and one more, rounded.
+    pub(crate) fn raised(&self, stream: u64) -> Vec<f64> {
+        let mut rng = ChaCha8Rng::seed_from_u64(mix(self.seed, &[RAISE_STREAM, stream]));
+        let mut integer = || (0..=SPARSE_WEIGHT).map(|_| unit(&mut rng) - 0.5).sum::<f64>().round();
+        (0..self.model.parameters.ring().degree()).map(|_| integer()).collect()
     }
 
     /// Independent Gaussian slots with `E|z|^2 = deviation^2`, a function of the seed and the label alone.
@@ -176,6 +187,7 @@ const ENCRYPTION_STREAM: u64 = 2;
 const ROUNDING_STREAM: u64 = 3;
 const DIGIT_STREAM: u64 = 4;
 const KEY_STREAM: u64 = 5;
+const RAISE_STREAM: u64 = 6;
 
 /// Uniform in `[0, 1)`.
 fn unit(rng: &mut ChaCha8Rng) -> f64 {

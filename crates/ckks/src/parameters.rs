@@ -14,26 +14,46 @@ pub struct CkksLiteral {
     pub rlwe: ParametersLiteral,
     /// Primes of level 0.
     pub base_primes: usize,
-    /// Primes each further level adds: 1 or 2.
-    pub primes_per_level: usize,
+    /// Primes each further level adds, from level 1 upwards: 1 or 2.
+    pub level_primes: Vec<usize>,
     /// Bits of the default scale, 20 to 60.
     pub scale_bits: f64,
+    /// How its highest levels serve a bootstrap, if they do.
+    pub bootstrap: Option<BootstrapLiteral>,
+}
+
+/// How a parameter set spends levels on a bootstrap: the lowest ones on taking slots to coefficients, the highest ones on
+/// taking coefficients to slots, and those below these on the modular reduction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BootstrapLiteral {
+    /// Factors, and so levels, of the map from slots to coefficients.
+    pub slots_to_coefficients: usize,
+    /// Factors, and so levels, of the map from coefficients to slots.
+    pub coefficients_to_slots: usize,
+    /// `log2` of the modulus of level 0 over the scale of a message there. A slot of modulus 1 is off by
+    /// `(2 pi / 2^bits)^2 / 6` for the sine that stands for the reduction.
+    pub message_ratio_bits: f64,
 }
 
 /// A checked CKKS parameter set. Cheap to clone.
 ///
-/// A ciphertext of level `l` lives over the first `base + l * primes_per_level` primes. A product of two vectors at level
-/// `l` loses the primes of level `l`, whose product is close to the default scale.
+/// Level 0 has the first primes of the chain, each further level one or two more. A product of two vectors at level `l`
+/// loses the primes of level `l`, whose product is close to the default scale, except at the levels a bootstrapping
+/// preset keeps for the bootstrap.
 #[derive(Clone, Debug)]
 pub struct CkksParameters(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     rlwe: rlwe::Parameters,
-    base_primes: usize,
-    primes_per_level: usize,
+    /// Chain primes of each level.
+    chains: Vec<usize>,
     scale: f64,
+    bootstrap: Option<BootstrapLiteral>,
 }
+
+/// Most primes of one level.
+const MAX_LEVEL_PRIMES: usize = 2;
 
 impl CkksParameters {
     /// Checks the literal and builds its ring on the fastest backend of this machine.
@@ -49,20 +69,25 @@ impl CkksParameters {
     /// # Errors
     /// As for [`CkksParameters::new`], or if the backend is not available here.
     pub fn with_backend(literal: CkksLiteral, backend: Backend) -> Result<Self, CkksError> {
-        let CkksLiteral { rlwe, base_primes, primes_per_level, scale_bits } = literal;
+        let CkksLiteral { rlwe, base_primes, level_primes, scale_bits, bootstrap } = literal;
         let refuse = |reason: String| CkksError::Parameters { name: rlwe.name.clone(), reason };
-        let chain = rlwe.ring.chain.len();
-        if !(1..=2).contains(&primes_per_level) {
-            return Err(refuse(format!("{primes_per_level} primes per level; 1 or 2 are possible")));
+        if let Some(bad) = level_primes.iter().find(|primes| !(1..=MAX_LEVEL_PRIMES).contains(*primes)) {
+            return Err(refuse(format!("{bad} primes in a level; 1 to {MAX_LEVEL_PRIMES} are possible")));
         }
-        if base_primes == 0 || base_primes > chain || !(chain - base_primes).is_multiple_of(primes_per_level) {
-            return Err(refuse(format!("{chain} primes with a base of {base_primes} are not whole levels")));
+        let mut chains = vec![base_primes];
+        chains.extend(level_primes.iter().scan(base_primes, |chain, primes| {
+            *chain += primes;
+            Some(*chain)
+        }));
+        let (chain, needed) = (rlwe.ring.chain.len(), chains[chains.len() - 1]);
+        if base_primes == 0 || chain != needed {
+            return Err(refuse(format!("{chain} primes, but base and levels take {needed}, the base at least one")));
         }
         if !(20.0..=60.0).contains(&scale_bits) {
             return Err(refuse(format!("a scale of {scale_bits} bits; 20 to 60 are possible")));
         }
         let rlwe = rlwe::Parameters::with_backend(rlwe, backend)?;
-        Ok(CkksParameters(Arc::new(Inner { rlwe, base_primes, primes_per_level, scale: scale_bits.exp2() })))
+        Ok(CkksParameters(Arc::new(Inner { rlwe, chains, scale: scale_bits.exp2(), bootstrap })))
     }
 
     /// The parameters below.
@@ -87,7 +112,7 @@ impl CkksParameters {
 
     /// The highest level, that is the number of products one after the other.
     pub fn max_level(&self) -> usize {
-        (self.ring().chain().len() - self.0.base_primes) / self.0.primes_per_level
+        self.0.chains.len() - 1
     }
 
     /// The default scale.
@@ -95,14 +120,19 @@ impl CkksParameters {
         self.0.scale
     }
 
-    /// Primes per level.
-    pub fn primes_per_level(&self) -> usize {
-        self.0.primes_per_level
+    /// How its highest levels serve a bootstrap, if they do.
+    pub fn bootstrap(&self) -> Option<BootstrapLiteral> {
+        self.0.bootstrap
     }
 
-    /// Chain primes of a ciphertext of level `level`.
+    /// Primes that level `level` has more than the one below; none at level 0.
+    pub fn level_primes(&self, level: usize) -> usize {
+        self.chain(level) - self.chain(level.saturating_sub(1))
+    }
+
+    /// Chain primes of a ciphertext of level `level`, at most [`CkksParameters::max_level`].
     pub fn chain(&self, level: usize) -> usize {
-        self.0.base_primes + level * self.0.primes_per_level
+        self.0.chains[level.min(self.max_level())]
     }
 
     /// The product of the primes that level `level` has more than the one below; at least level 1.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use num_complex::Complex64;
 use rayon::prelude::*;
 use unspoken_ring::RingKind;
-use unspoken_rlwe::{KeyKind, KeyPlan, RlweError, galois};
+use unspoken_rlwe::{EncapsulationLiteral, KeyKind, KeyPlan, RlweError, galois};
 
 use crate::arithmetic::{Arithmetic, check_scales, round_constant};
 use crate::cost::Cost;
@@ -59,7 +59,8 @@ pub struct ErrorStatistics {
     pub worst: f64,
 }
 
-/// A result whose coefficients do not fit the modulus of its level: the encrypted run would have decrypted to garbage.
+/// A result whose coefficients do not fit the modulus of its level: the encrypted run would have decrypted to garbage. Or
+/// an input of a bootstrap beyond the range it is precise for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overflow {
     /// The operation that made it.
@@ -68,7 +69,7 @@ pub struct Overflow {
     pub level: usize,
     /// Bits of its largest coefficient, sign included.
     pub log2_coefficient: f64,
-    /// Bits of the modulus.
+    /// Bits of the modulus, or of the range of a bootstrap.
     pub log2_modulus: f64,
 }
 
@@ -103,6 +104,9 @@ impl Simulated {
     }
 }
 
+/// By how much a coefficient may exceed the range of a bootstrap before it is noted.
+const RANGE_TOLERANCE: f64 = 1e-3;
+
 /// Operations as part of a vector's name.
 #[derive(Clone, Copy)]
 enum Step {
@@ -117,6 +121,8 @@ enum Step {
     Constant,
     Plaintext,
     Matrix,
+    Scale,
+    Raise,
 }
 
 fn derive(step: Step, parts: &[u64]) -> u64 {
@@ -189,6 +195,63 @@ impl Simulator {
             self.rotation(OPERATION, a, steps, cost)
         };
         steps.iter().map(rotate).collect()
+    }
+
+    /// As [`Simulator::encrypt`], with real values in the coefficients of the polynomial.
+    ///
+    /// # Errors
+    /// If there are not `n` values, or as for [`Encoder::encode_coefficients`].
+    pub fn encrypt_coefficients(&self, values: &[f64], level: usize, scale: f64) -> Result<Simulated, CkksError> {
+        let degree = self.parameters().ring().degree();
+        if values.len() != degree {
+            let needed = format!("the ring degree, {degree}");
+            return Err(CkksError::Shape { operation: "encode coefficients", found: values.len(), needed });
+        }
+        self.encrypt(&self.encoder.slots_of(values, 1.0), level, scale)
+    }
+
+    /// The same polynomial with its values read at another scale.
+    pub(crate) fn reinterpret(&self, a: &Simulated, scale: f64) -> Simulated {
+        let factor = a.scale / scale;
+        let id = derive(Step::Scale, &[a.id, scale.to_bits()]);
+        let (exact, noisy) = (map(&a.exact, |z| z * factor), map(&a.noisy, |z| z * factor));
+        Simulated { id, exact, noisy, scale, ..a.clone() }
+    }
+
+    /// From level 0 to the highest: the coefficients gain multiples of `modulus`, the scale becomes `modulus`, and the
+    /// switches to the sparse secret and back add their noise. Notes coefficients beyond `range`.
+    pub(crate) fn raise_modulus(&self, a: &Simulated, modulus: f64, range: f64) -> Result<Simulated, CkksError> {
+        const OPERATION: &str = "raise the modulus";
+        check_components(OPERATION, a, 2)?;
+        let parameters = self.parameters().clone();
+        let (ring, level) = (parameters.ring(), parameters.max_level());
+        let EncapsulationLiteral { base, primes } = parameters.rlwe().encapsulation()?;
+        self.use_key(OPERATION, KeyKind::Encapsulation, primes)?;
+        self.use_key(OPERATION, KeyKind::Decapsulation, parameters.chain(level))?;
+        let mut cost = Cost::division(ring, primes, base).times(3);
+        cost += Cost::key_switch(ring, parameters.chain(level), 0);
+        cost += Cost::division(ring, parameters.chain(level), base).times(2);
+        self.charge(cost);
+        let id = derive(Step::Raise, &[a.id]);
+        let integers = self.noise.raised(id);
+        let raise = |slots: &[Complex64]| -> Result<(f64, Vec<Complex64>), CkksError> {
+            let mut coefficients = self.encoder.coefficients(OPERATION, slots, a.scale)?;
+            let largest = coefficients.iter().fold(0.0f64, |max, c| max.max(c.abs()));
+            coefficients.iter_mut().zip(&integers).for_each(|(c, i)| *c += modulus * i);
+            Ok((largest, self.encoder.slots_of(&coefficients, modulus)))
+        };
+        let (largest, exact) = raise(&a.exact)?;
+        let rounded = plus(&a.noisy, self.noise.rounding(id, 2), a.scale);
+        let (_, noisy) = raise(&rounded)?;
+        if largest > range * (1.0 + RANGE_TOLERANCE) {
+            let (log2_coefficient, log2_modulus) = (largest.log2(), range.log2());
+            let overflow = Overflow { operation: "bootstrap out of range", level: 0, log2_coefficient, log2_modulus };
+            self.record().overflows.push(overflow);
+        }
+        let switched =
+            plus(&noisy, self.noise.key_switch(id, KeyKind::Decapsulation, parameters.chain(level)), modulus);
+        let noisy = Arc::new(plus(&switched, self.noise.rounding(derive(Step::Raise, &[id]), 2), modulus));
+        Ok(Simulated { id, exact: Arc::new(exact), noisy, level, scale: modulus, components: 2 })
     }
 
     fn record(&self) -> MutexGuard<'_, Record> {
@@ -282,7 +345,7 @@ impl Simulator {
         let parameters = self.parameters();
         let chain = parameters.chain(a.level);
         self.use_key("relinearise", KeyKind::Relinearisation, chain)?;
-        self.charge(Cost::key_switch(parameters.ring(), chain, drop * parameters.primes_per_level()));
+        self.charge(Cost::key_switch(parameters.ring(), chain, drop * parameters.level_primes(a.level)));
         let divisor = if drop > 0 { parameters.level_modulus(a.level) } else { 1.0 };
         let id = derive(Step::Relinearise, &[a.id, a.level as u64, drop as u64]);
         let scale = a.scale / divisor;

@@ -175,7 +175,7 @@ impl Counter<'_> {
 
     fn relinearisations(&mut self, level: usize, count: usize) {
         let (ring, chain) = (self.parameters.ring(), self.parameters.chain(level));
-        self.cost += Cost::key_switch(ring, chain, self.parameters.primes_per_level()).times(count as u64);
+        self.cost += Cost::key_switch(ring, chain, self.parameters.level_primes(level)).times(count as u64);
     }
 
     fn automorphisms(&mut self, level: usize, count: usize) {

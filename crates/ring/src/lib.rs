@@ -13,6 +13,7 @@ mod ntt;
 mod poly;
 mod ring;
 mod sampling;
+mod sums;
 
 pub use error::RingError;
 pub use gadget::{Decomposed, GadgetKey, GadgetKeyBuilder};

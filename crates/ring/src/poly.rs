@@ -79,6 +79,11 @@ impl Poly {
         self.words.mark_secret();
     }
 
+    /// Bytes it takes in memory.
+    pub fn bytes(&self) -> usize {
+        self.words.len() * size_of::<u32>()
+    }
+
     pub(crate) fn limb(&self, index: usize) -> &[u32] {
         &self.words[index * self.stride..][..self.degree]
     }

@@ -274,6 +274,34 @@ impl Ring {
         Ok(result)
     }
 
+    /// `poly(X^k)` for a polynomial of another ring, whose degree is a `k`-th of this one's and whose chain begins with the
+    /// same primes. Coefficient domain in and out; over chain primes alone.
+    ///
+    /// # Errors
+    /// If the rings do not fit each other, or the polynomial's domain or basis is not as described.
+    pub fn embed_from(&self, from: &Ring, poly: &Poly) -> Result<Poly, RingError> {
+        const OPERATION: &str = "embed into a larger ring";
+        from.check_domain(OPERATION, poly, Domain::Coefficient)?;
+        let (found, needed) = (poly.basis(), Basis::chain(poly.basis().chain));
+        if found != needed {
+            return Err(RingError::Basis { operation: OPERATION, found, needed });
+        }
+        let same_primes = self.chain().get(..found.chain) == from.chain().get(..found.chain);
+        let standard = self.kind() == RingKind::Standard && from.kind() == RingKind::Standard;
+        if !same_primes || !standard || !self.degree().is_multiple_of(from.degree()) {
+            return Err(RingError::ForeignOperand { operation: OPERATION });
+        }
+        let step = self.degree() / from.degree();
+        let mut result = self.zero(found, Domain::Coefficient);
+        self.for_each_limb(&mut result, |i, _, limb| {
+            limb.iter_mut().step_by(step).zip(poly.limb(i)).for_each(|(target, source)| *target = *source);
+        });
+        if poly.words.is_secret() {
+            result.mark_secret();
+        }
+        Ok(result)
+    }
+
     // ----- transforms -----
 
     /// Transforms to the evaluation domain, in place. No effect on a polynomial that is there already.

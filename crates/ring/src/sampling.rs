@@ -61,6 +61,12 @@ impl SecretRng {
         SecretRng(ChaCha20Rng::seed_from_u64(seed))
     }
 
+    /// Keyed with secret bytes: for secrets that are derived from another secret. The same key gives the same secrets, so it
+    /// must never serve for errors or seeds.
+    pub fn derived(key: &Zeroizing<[u8; 32]>) -> Self {
+        SecretRng(ChaCha20Rng::from_seed(**key))
+    }
+
     /// A fresh public seed.
     pub fn seed(&mut self) -> Seed {
         let mut seed = [0u8; 32];

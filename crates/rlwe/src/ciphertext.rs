@@ -77,9 +77,19 @@ impl SeededCiphertext {
     /// # Errors
     /// If the message is in the coefficient domain, over special primes or of another ring.
     pub fn encrypt(secret: &SecretKey, message: &Poly, rng: &mut SecretRng) -> Result<Self, RlweError> {
+        let seed = rng.seed();
+        Self::encrypt_with_seed(secret, message, seed, rng)
+    }
+
+    /// As [`SeededCiphertext::encrypt`], under a seed that the caller has just drawn and uses for nothing else.
+    pub(crate) fn encrypt_with_seed(
+        secret: &SecretKey,
+        message: &Poly,
+        seed: Seed,
+        rng: &mut SecretRng,
+    ) -> Result<Self, RlweError> {
         let ring = secret.parameters().ring();
         let basis = message.basis();
-        let seed = rng.seed();
         let mut body = ring.uniform(&seed, 0, basis);
         // On the way it holds a s without an error.
         body.mark_secret();

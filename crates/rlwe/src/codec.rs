@@ -180,8 +180,9 @@ fn read_seed(bytes: &[u8]) -> Seed {
 
 /// A file of seeded switching keys.
 ///
-/// After the header: the number of keys (u32), a descriptor of 12 bytes per key (0 for relinearisation or the Galois
-/// element, u64; chain length, u32), then each key in that order: its seed (32 bytes) and its rows. The descriptors come
+/// After the header: the number of keys (u32), a descriptor of 12 bytes per key (the Galois element, or 0 for
+/// relinearisation, 2 and 4 for encapsulation of ciphertexts and of queries, 6 for decapsulation, u64; chain length, u32),
+/// then each key in that order: its seed (32 bytes) and its rows. The descriptors come
 /// first so that a server knows what the keys will take before it reads one.
 pub struct KeyBundle;
 
@@ -213,11 +214,7 @@ impl KeyBundle {
         write_header(parameters, Object::KeyBundle, &mut bytes);
         bytes.extend((plan.len() as u32).to_le_bytes());
         for (kind, chain) in plan.iter() {
-            let element = match kind {
-                KeyKind::Relinearisation => 0,
-                KeyKind::Galois { element } => element,
-            };
-            bytes.extend(element.to_le_bytes());
+            bytes.extend(kind_code(kind).to_le_bytes());
             bytes.extend((chain as u32).to_le_bytes());
         }
         Ok(out.write_all(&bytes)?)
@@ -262,10 +259,11 @@ impl KeyBundle {
             let element = u64::from_le_bytes([e0, e1, e2, e3, e4, e5, e6, e7]);
             let chain = check_chain(parameters, object, u32::from_le_bytes([c0, c1, c2, c3]) as usize)?;
             let kind = match element {
-                0 => KeyKind::Relinearisation,
+                _ if let Some((_, kind)) = SPECIAL_KINDS.iter().find(|(code, _)| *code == element) => *kind,
                 _ if element < order && element % 2 == 1 && element != 1 => KeyKind::Galois { element },
                 _ => return Err(refuse(object, format!("Galois element {element}"), "an odd number below the order")),
             };
+            check_encapsulated(parameters, kind, chain)?;
             if last.is_some_and(|last| kind <= last) {
                 return Err(refuse(object, format!("{kind} out of order"), "each key once, in ascending order"));
             }
@@ -293,6 +291,37 @@ impl KeyBundle {
     }
 }
 
+/// What stands for a kind that is no Galois element: even numbers, which elements are not.
+const SPECIAL_KINDS: [(u64, KeyKind); 4] = [
+    (0, KeyKind::Relinearisation),
+    (2, KeyKind::Encapsulation),
+    (4, KeyKind::QueryEncapsulation),
+    (6, KeyKind::Decapsulation),
+];
+
+/// Kinds that have to do with the sparse secret exist only where the parameters have one, over as many primes as they say.
+fn check_encapsulated(parameters: &Parameters, kind: KeyKind, chain: usize) -> Result<(), RlweError> {
+    let needed = match kind {
+        KeyKind::Encapsulation | KeyKind::QueryEncapsulation => parameters.encapsulation()?.primes,
+        KeyKind::Decapsulation => {
+            parameters.encapsulation()?;
+            chain
+        }
+        KeyKind::Relinearisation | KeyKind::Galois { .. } => chain,
+    };
+    if chain == needed {
+        return Ok(());
+    }
+    Err(refuse(Object::KeyBundle, format!("{kind} over {chain} primes"), format!("{needed} primes")))
+}
+
+fn kind_code(kind: KeyKind) -> u64 {
+    match kind {
+        KeyKind::Galois { element } => element,
+        special => SPECIAL_KINDS.iter().find(|(_, kind)| *kind == special).map_or(0, |(code, _)| *code),
+    }
+}
+
 fn read_key(
     parameters: &Parameters,
     kind: KeyKind,
@@ -300,7 +329,7 @@ fn read_key(
     input: &mut impl Read,
 ) -> Result<SeededSwitchingKey, RlweError> {
     let ring = parameters.ring();
-    let basis = Basis::extended(chain);
+    let (rows, basis) = kind.rows(ring, chain);
     let mut seed = [0; 32];
     read_exact(Object::KeyBundle, input, &mut seed)?;
     let mut packed = vec![0; ring.residue_bytes(basis)];
@@ -308,7 +337,7 @@ fn read_key(
         read_exact(Object::KeyBundle, input, &mut packed)?;
         Ok(ring.read_residues(&packed, basis, Domain::Evaluation)?)
     };
-    let bodies = (0..ring.digit_count(chain)).map(read_row).collect::<Result<_, _>>()?;
+    let bodies = (0..rows).map(read_row).collect::<Result<_, _>>()?;
     Ok(SeededSwitchingKey { kind, chain, seed: Seed(seed), bodies })
 }
 

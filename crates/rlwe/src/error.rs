@@ -31,6 +31,14 @@ pub enum RlweError {
         /// The largest modulus 128 bits allow.
         needed: f64,
     },
+    /// A parameter set has no sparse secret to bootstrap with, or an impossible one.
+    #[error("parameters '{name}' cannot switch to a sparse secret: {reason}; take a preset made for bootstrapping")]
+    Encapsulation {
+        /// Name of the set.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// Keys are missing; all of them are named.
     #[error("{operation} needs keys that are not there: {}; make them with the key plan of the circuit", list(missing))]
     MissingKeys {

@@ -32,13 +32,15 @@ impl SecretKey {
         Self::from_coefficients(parameters, &coefficients)
     }
 
-    fn from_coefficients(parameters: &Parameters, coefficients: &[i32]) -> Result<Self, RlweError> {
+    pub(crate) fn from_coefficients(parameters: &Parameters, coefficients: &[i32]) -> Result<Self, RlweError> {
         let ring = parameters.ring();
         let basis = Basis { chain: ring.chain().len(), special: !ring.special().is_empty() };
-        let mut poly = ring.from_i32(coefficients, basis)?;
-        poly.mark_secret();
-        ring.to_evaluation(&mut poly)?;
-        Ok(SecretKey { parameters: parameters.clone(), poly })
+        Ok(SecretKey { parameters: parameters.clone(), poly: secret_poly(ring, coefficients, basis)? })
+    }
+
+    /// Another secret over the same primes, in the evaluation domain.
+    pub(crate) fn lift_secret(&self, coefficients: &[i32]) -> Result<Poly, RlweError> {
+        secret_poly(self.parameters.ring(), coefficients, self.poly.basis())
     }
 
     /// The parameters it belongs to.
@@ -80,17 +82,30 @@ impl SecretKey {
     }
 }
 
+fn secret_poly(ring: &Ring, coefficients: &[i32], basis: Basis) -> Result<Poly, RlweError> {
+    let mut poly = ring.from_i32(coefficients, basis)?;
+    poly.mark_secret();
+    ring.to_evaluation(&mut poly)?;
+    Ok(poly)
+}
+
 impl fmt::Debug for SecretKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SecretKey").field("parameters", &self.parameters.name()).finish_non_exhaustive()
     }
 }
 
-/// What a switching key switches from, always to the secret key itself.
+/// What a switching key switches from: to the secret key itself, but for the two kinds of encapsulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyKind {
     /// From `s^2`: for products.
     Relinearisation,
+    /// From `s` to the sparse secret of a bootstrap, at the lowest level.
+    Encapsulation,
+    /// From the secret of compact queries ([`Query`](crate::Query)) to the sparse secret of a bootstrap.
+    QueryEncapsulation,
+    /// From the sparse secret of a bootstrap to `s`.
+    Decapsulation,
     /// From the image of `s` under `X -> X^element`: for rotations and conjugation.
     Galois {
         /// The exponent.
@@ -102,7 +117,28 @@ impl fmt::Display for KeyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             KeyKind::Relinearisation => f.write_str("relinearisation key"),
+            KeyKind::Encapsulation => f.write_str("encapsulation key"),
+            KeyKind::QueryEncapsulation => f.write_str("encapsulation key of queries"),
+            KeyKind::Decapsulation => f.write_str("decapsulation key"),
             KeyKind::Galois { element } => write!(f, "Galois key {element}"),
+        }
+    }
+}
+
+impl KeyKind {
+    /// Rows of a key for ciphertexts of `chain` primes, and the basis they live over. An encapsulation key has one row over
+    /// chain primes alone.
+    pub(crate) fn rows(self, ring: &Ring, chain: usize) -> (usize, Basis) {
+        match self {
+            KeyKind::Encapsulation | KeyKind::QueryEncapsulation => (1, Basis::chain(chain)),
+            _ => (ring.digit_count(chain), Basis::extended(chain)),
+        }
+    }
+
+    fn memory_bytes(self, ring: &Ring, chain: usize) -> usize {
+        match self {
+            KeyKind::Encapsulation | KeyKind::QueryEncapsulation => 2 * ring.poly_bytes(Basis::chain(chain)),
+            _ => ring.gadget_key_bytes(chain),
         }
     }
 }
@@ -193,13 +229,16 @@ impl KeyPlan {
 
     /// Bytes of the expanded keys in memory.
     pub fn memory_bytes(&self, ring: &Ring) -> u64 {
-        self.0.values().map(|&chain| ring.gadget_key_bytes(chain) as u64).sum()
+        self.iter().map(|(kind, chain)| kind.memory_bytes(ring, chain) as u64).sum()
     }
 
     /// Bytes of the seeded keys, without the few bytes of headers.
     pub fn wire_bytes(&self, ring: &Ring) -> u64 {
-        let one = |&chain: &usize| ring.digit_count(chain) * ring.residue_bytes(Basis::extended(chain));
-        self.0.values().map(|chain| one(chain) as u64).sum()
+        let one = |(kind, chain): (KeyKind, usize)| {
+            let (rows, basis) = kind.rows(ring, chain);
+            rows * ring.residue_bytes(basis)
+        };
+        self.iter().map(|key| one(key) as u64).sum()
     }
 }
 
@@ -217,22 +256,17 @@ impl SeededSwitchingKey {
     /// Makes the key of `kind` for ciphertexts of at most `chain` primes, under a fresh seed.
     ///
     /// Row `d` is `(b, a)` with `b = -a t + e + P mask_d m`: for relinearisation `t = s`, `m = s^2`; for the element `g`,
-    /// `t` is the image of `s` under `g^-1` and `m = s`, so that the automorphism is applied after switching.
+    /// `t` is the image of `s` under `g^-1` and `m = s`, so that the automorphism is applied after switching; for
+    /// decapsulation `t = s` and `m` is the sparse secret. An encapsulation key has the sparse secret as `t`, one row, and
+    /// for `P` the product of the chain primes beyond those of the ciphertexts it switches.
     ///
     /// # Errors
-    /// If the parameters have no special primes or fewer chain primes, or `g` is no Galois element.
+    /// If the parameters have no special primes or fewer chain primes, or `g` is no Galois element, or there is no sparse
+    /// secret.
     pub fn generate(secret: &SecretKey, kind: KeyKind, chain: usize, rng: &mut SecretRng) -> Result<Self, RlweError> {
         let ring = secret.parameters.ring();
-        let basis = Basis::extended(chain);
-        let whole = secret.poly();
-        let (target, message) = match kind {
-            KeyKind::Relinearisation => {
-                let mut square = whole.clone();
-                ring.mul_assign(&mut square, whole)?;
-                (whole.clone(), square)
-            }
-            KeyKind::Galois { element } => (ring.automorphism(whole, galois::inverse(ring, element))?, whole.clone()),
-        };
+        let (rows, basis) = kind.rows(ring, chain);
+        let SwitchedSecrets { target, message } = SwitchedSecrets::of(secret, kind)?;
         let target = ring.restricted(&target, basis)?;
         let seed = rng.seed();
         let row = |digit: usize| -> Result<Poly, RlweError> {
@@ -242,10 +276,14 @@ impl SeededSwitchingKey {
             ring.neg_assign(&mut body)?;
             let error = encrypted_error(ring, basis, rng)?;
             ring.add_assign(&mut body, &error)?;
-            ring.add_gadget_message(&mut body, &message, digit)?;
+            if basis.special {
+                ring.add_gadget_message(&mut body, &message, digit)?;
+            } else {
+                ring.add_assign(&mut body, &secret.encapsulated_message(kind, &message, chain)?)?;
+            }
             Ok(body)
         };
-        let bodies = (0..ring.digit_count(chain)).map(row).collect::<Result<_, _>>()?;
+        let bodies = (0..rows).map(row).collect::<Result<_, _>>()?;
         Ok(SeededSwitchingKey { kind, chain, seed, bodies })
     }
 
@@ -255,16 +293,43 @@ impl SeededSwitchingKey {
     }
 
     /// Expands the seeded halves and arranges the key for use.
-    ///
-    /// # Errors
-    /// If the key belongs to another ring.
-    pub fn expand(&self, ring: &Ring) -> Result<GadgetKey, RlweError> {
+    fn expand(&self, ring: &Ring) -> Result<SwitchingKey, RlweError> {
+        let (_, basis) = self.kind.rows(ring, self.chain);
+        let mask = |digit: usize| ring.uniform(&self.seed, digit as u32, basis);
+        if let (false, [body]) = (basis.special, self.bodies.as_slice()) {
+            return Ok(SwitchingKey::SingleDigit([body.clone(), mask(0)]));
+        }
         let mut builder = ring.gadget_key_builder(self.chain)?;
         for (digit, body) in self.bodies.iter().enumerate() {
-            let mask = ring.uniform(&self.seed, digit as u32, Basis::extended(self.chain));
-            builder.push([body, &mask])?;
+            builder.push([body, &mask(digit)])?;
         }
-        Ok(builder.finish()?)
+        Ok(SwitchingKey::Gadget(builder.finish()?))
+    }
+}
+
+/// What a key switches between.
+pub(crate) struct SwitchedSecrets {
+    /// The secret the key is under.
+    pub(crate) target: Poly,
+    /// The secret it switches from.
+    pub(crate) message: Poly,
+}
+
+impl SwitchedSecrets {
+    fn of(secret: &SecretKey, kind: KeyKind) -> Result<Self, RlweError> {
+        let (ring, whole) = (secret.parameters.ring(), secret.poly());
+        let (target, message) = match kind {
+            KeyKind::Relinearisation => {
+                let mut square = whole.clone();
+                ring.mul_assign(&mut square, whole)?;
+                (whole.clone(), square)
+            }
+            KeyKind::Galois { element } => (ring.automorphism(whole, galois::inverse(ring, element))?, whole.clone()),
+            KeyKind::Encapsulation => (secret.sparse_twin()?, whole.clone()),
+            KeyKind::QueryEncapsulation => (secret.sparse_twin()?, secret.embedded_query_secret()?),
+            KeyKind::Decapsulation => (whole.clone(), secret.sparse_twin()?),
+        };
+        Ok(SwitchedSecrets { target, message })
     }
 }
 
@@ -298,7 +363,25 @@ pub fn generate_keys(
 
 /// The expanded switching keys of one client, as the server holds them.
 #[derive(Debug, Default)]
-pub struct EvaluationKeys(BTreeMap<KeyKind, GadgetKey>);
+pub struct EvaluationKeys(BTreeMap<KeyKind, SwitchingKey>);
+
+/// An expanded key.
+#[derive(Debug)]
+enum SwitchingKey {
+    /// For every digit of the extended basis.
+    Gadget(GadgetKey),
+    /// One row over chain primes, in the evaluation domain.
+    SingleDigit([Poly; 2]),
+}
+
+impl SwitchingKey {
+    fn chain(&self) -> usize {
+        match self {
+            SwitchingKey::Gadget(key) => key.chain(),
+            SwitchingKey::SingleDigit([body, _]) => body.basis().chain,
+        }
+    }
+}
 
 impl EvaluationKeys {
     /// No keys yet.
@@ -326,13 +409,28 @@ impl EvaluationKeys {
         Ok(())
     }
 
-    /// The key of `kind` for a ciphertext of `chain` primes.
+    /// The gadget key of `kind` for a ciphertext of `chain` primes.
     ///
     /// # Errors
     /// [`RlweError::MissingKeys`] if it is absent or covers fewer primes.
     pub fn get(&self, operation: &'static str, kind: KeyKind, chain: usize) -> Result<&GadgetKey, RlweError> {
-        let found = self.0.get(&kind).filter(|key| key.chain() >= chain);
-        found.ok_or_else(|| RlweError::MissingKeys { operation, missing: vec![(kind, chain)] })
+        match self.0.get(&kind) {
+            Some(SwitchingKey::Gadget(key)) if key.chain() >= chain => Ok(key),
+            _ => Err(RlweError::MissingKeys { operation, missing: vec![(kind, chain)] }),
+        }
+    }
+
+    /// The row of an encapsulation key.
+    pub(crate) fn single_digit(
+        &self,
+        operation: &'static str,
+        kind: KeyKind,
+        chain: usize,
+    ) -> Result<&[Poly; 2], RlweError> {
+        match self.0.get(&kind) {
+            Some(SwitchingKey::SingleDigit(row)) if row[0].basis().chain == chain => Ok(row),
+            _ => Err(RlweError::MissingKeys { operation, missing: vec![(kind, chain)] }),
+        }
     }
 
     /// Checks that everything a plan asks for is there.
@@ -340,13 +438,18 @@ impl EvaluationKeys {
     /// # Errors
     /// [`RlweError::MissingKeys`] naming all that are not.
     pub fn check(&self, operation: &'static str, plan: &KeyPlan) -> Result<(), RlweError> {
-        let missing: Vec<_> = plan.iter().filter(|&(kind, chain)| self.get(operation, kind, chain).is_err()).collect();
+        let there = |(kind, chain): &(KeyKind, usize)| self.0.get(kind).is_some_and(|key| key.chain() >= *chain);
+        let missing: Vec<_> = plan.iter().filter(|key| !there(key)).collect();
         if missing.is_empty() { Ok(()) } else { Err(RlweError::MissingKeys { operation, missing }) }
     }
 
     /// Bytes in memory.
     pub fn bytes(&self) -> u64 {
-        self.0.values().map(|key| key.bytes() as u64).sum()
+        let bytes = |key: &SwitchingKey| match key {
+            SwitchingKey::Gadget(key) => key.bytes(),
+            SwitchingKey::SingleDigit([body, mask]) => body.bytes() + mask.bytes(),
+        };
+        self.0.values().map(|key| bytes(key) as u64).sum()
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod ciphertext;
 mod codec;
+mod encapsulation;
 mod error;
 mod keys;
 mod parameters;
+mod query;
 pub mod security;
 mod switching;
 
@@ -12,5 +14,8 @@ pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use codec::{FORMAT_VERSION, HEADER_BYTES, KeyBundle, MAX_BUNDLE_KEYS};
 pub use error::RlweError;
 pub use keys::{EvaluationKeys, KeyKind, KeyPlan, SecretKey, SeededSwitchingKey, galois, generate_keys, slot_count};
-pub use parameters::{Fingerprint, INSECURE_PREFIX, Parameters, ParametersLiteral, SecuredObject};
+pub use parameters::{
+    EncapsulationLiteral, Fingerprint, INSECURE_PREFIX, Parameters, ParametersLiteral, SecuredObject,
+};
+pub use query::{Query, QueryParameters, QuerySecret};
 pub use switching::{ExtendedCiphertext, Hoisted};

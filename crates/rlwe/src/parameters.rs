@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unspoken_ring::{Backend, Basis, Ring, RingKind, RingLiteral};
 
 use crate::error::RlweError;
-use crate::security::{SECURITY_BITS, SecretDistribution, max_log2_modulus, security_bits};
+use crate::security::{SECURITY_BITS, SPARSE_SECRET, SecretDistribution, max_log2_modulus, security_bits};
 
 /// The prefix without which nothing under 128 bits builds.
 pub const INSECURE_PREFIX: &str = "insecure_";
@@ -19,6 +19,18 @@ pub struct ParametersLiteral {
     pub ring: RingLiteral,
     /// The distribution of secrets.
     pub secret: SecretDistribution,
+    /// How ciphertexts switch to the sparse secret of a bootstrap, if they can.
+    pub encapsulation: Option<EncapsulationLiteral>,
+}
+
+/// The keys under the sparse secret of a bootstrap: single-digit switching keys over the first `primes` primes of the
+/// chain, for ciphertexts of the first `base`; the primes between take the part of the special ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EncapsulationLiteral {
+    /// Chain primes of the ciphertexts that are bootstrapped.
+    pub base: usize,
+    /// Chain primes of the keys.
+    pub primes: usize,
 }
 
 /// A checked parameter set and its ring. Cheap to clone.
@@ -81,6 +93,9 @@ impl Parameters {
                 needed: max_log2_modulus(degree, literal.secret).unwrap_or(0.0),
             });
         }
+        if let Some(encapsulation) = literal.encapsulation {
+            check_encapsulation(&literal, encapsulation)?;
+        }
         let ring = Ring::new(literal.ring.clone(), backend)?;
         let fingerprint = Fingerprint::of(&literal);
         Ok(Parameters(Arc::new(Inner { literal, ring, fingerprint })))
@@ -125,11 +140,35 @@ impl Parameters {
             let security_bits = security_bits(degree, log2_modulus, secret);
             SecuredObject { what, degree, log2_modulus, secret, sigma: unspoken_ring::ERROR_SIGMA, security_bits }
         };
-        vec![
+        let mut objects = vec![
             object("ciphertext", Basis::chain(chain)),
             object("key-switching key", Basis { chain, special: !self.ring().special().is_empty() }),
-        ]
+        ];
+        if let Some(EncapsulationLiteral { primes, .. }) = self.literal().encapsulation {
+            let (secret, log2_modulus) = (SPARSE_SECRET, self.log2_modulus(Basis::chain(primes)));
+            let what = "key under the sparse secret of a bootstrap";
+            let security_bits = security_bits(self.ring().degree(), log2_modulus, secret);
+            objects.push(SecuredObject { what, secret, log2_modulus, security_bits, ..objects[0].clone() });
+        }
+        objects
     }
+}
+
+/// Whether the keys under the sparse secret have a sensible shape and 128 bits.
+fn check_encapsulation(literal: &ParametersLiteral, encapsulation: EncapsulationLiteral) -> Result<(), RlweError> {
+    let (name, degree) = (literal.name.clone(), literal.ring.degree);
+    let EncapsulationLiteral { base, primes } = encapsulation;
+    if base == 0 || base >= primes || primes > literal.ring.chain.len() {
+        let reason = format!("keys under the sparse secret over {primes} primes for ciphertexts of {base}");
+        return Err(RlweError::Encapsulation { name, reason });
+    }
+    let found = log2_product(literal.ring.chain[..primes].iter());
+    let bits = security_bits(degree, found, SPARSE_SECRET);
+    if bits < SECURITY_BITS && !name.starts_with(INSECURE_PREFIX) {
+        let needed = max_log2_modulus(degree, SPARSE_SECRET).unwrap_or(0.0);
+        return Err(RlweError::Insecure { name, degree, secret: SPARSE_SECRET.to_string(), found, bits, needed });
+    }
+    Ok(())
 }
 
 impl Fingerprint {
@@ -148,6 +187,10 @@ impl Fingerprint {
             SecretDistribution::UniformTernary => 0,
             SecretDistribution::SparseTernary { weight } => weight as u64,
         });
+        if let Some(EncapsulationLiteral { base, primes }) = literal.encapsulation {
+            number(base as u64);
+            number(primes as u64);
+        }
         for primes in [&literal.ring.chain, &literal.ring.special] {
             number(primes.len() as u64);
             primes.iter().for_each(|&q| number(u64::from(q)));

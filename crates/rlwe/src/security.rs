@@ -29,6 +29,13 @@ impl fmt::Display for SecretDistribution {
     }
 }
 
+/// The secret under which a bootstrap raises the modulus: as sparse as the table of bounds goes, because the integer that
+/// the raise adds grows with the square root of the weight.
+pub const SPARSE_SECRET: SecretDistribution = SecretDistribution::SparseTernary { weight: SPARSE_WEIGHT };
+
+/// The Hamming weight of [`SPARSE_SECRET`].
+pub const SPARSE_WEIGHT: usize = 32;
+
 /// The security level every parameter set has that is not named insecure.
 pub const SECURITY_BITS: f64 = 128.0;
 

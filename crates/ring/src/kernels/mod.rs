@@ -114,6 +114,9 @@ pub(crate) trait Kernels: Send + Sync {
     /// `out = floor(sum_i source_i * reciprocals_i / 2^shift + 1/2)`, at most 14 sources, terms below `2^shift`.
     fn quotient(&self, sources: &[&[u32]], reciprocals: &[u32], shift: u32, out: &mut [u32]);
 
+    /// `out = sum_i a_i * b_i / R`.
+    fn dot(&self, modulus: &Modulus, a: &[&[u32]], b: &[&[u32]], out: &mut [u32]);
+
     /// `out_c = sum_d digit_d * key_{d,c} / R` for both components `c` of a gadget key.
     ///
     /// `key[d]` holds digit `d` for this prime: blocks of [`KEY_BLOCK`] residues of component 0, then of component 1.

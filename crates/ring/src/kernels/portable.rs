@@ -97,6 +97,12 @@ impl Kernels for Portable {
         }
     }
 
+    fn dot(&self, modulus: &Modulus, a: &[&[u32]], b: &[&[u32]], out: &mut [u32]) {
+        for (x, out) in out.iter_mut().enumerate() {
+            *out = dot_product(modulus, 0, a.iter().zip(b).map(|(a, b)| (a[x], b[x])));
+        }
+    }
+
     fn inner_product(&self, modulus: &Modulus, digits: &[&[u32]], key: &[&[u32]], out: [&mut [u32]; 2]) {
         for (component, out) in out.into_iter().enumerate() {
             for (x, out) in out.iter_mut().enumerate() {

@@ -351,6 +351,30 @@ fn inner_products_agree() {
 }
 
 #[test]
+fn dot_products_agree() {
+    let mut random = Random(13);
+    for modulus in extreme_primes(DEGREE) {
+        for count in [0, 1, 8, LAZY_TERMS, LAZY_TERMS + 1, 2 * LAZY_TERMS + 3] {
+            for maximal in [false, true] {
+                let a = sources(count, modulus.q, maximal, &mut random);
+                let b = sources(count, modulus.q, maximal, &mut random);
+                let run = |kernels: &dyn Kernels| {
+                    let mut out = vec![u32::MAX; DEGREE];
+                    kernels.dot(&modulus, &slices(&a), &slices(&b), &mut out);
+                    out
+                };
+                let expected = run(&Portable);
+                for (x, &found) in expected.iter().enumerate() {
+                    let terms = a.iter().zip(&b).map(|(a, b)| modulus.from_montgomery(modulus.mul(a[x], b[x])));
+                    assert_eq!(found, terms.fold(0, |sum, term| modulus.add(sum, term)));
+                }
+                vector_kernels().for_each(|k| assert!(run(k) == expected, "{} {count}", k.lanes()));
+            }
+        }
+    }
+}
+
+#[test]
 fn matrix_products_agree() {
     let mut random = Random(12);
     for modulus in extreme_primes(DEGREE) {

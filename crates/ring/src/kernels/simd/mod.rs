@@ -95,6 +95,8 @@ macro_rules! kernels {
                     = sums::convert::<$module::Register>(sources, targets, outputs);
                 fn quotient(sources: &[&[u32]], reciprocals: &[u32], shift: u32, out: &mut [u32])
                     = sums::quotient::<$module::Register>(sources, reciprocals, shift, out);
+                fn dot(modulus: &Modulus, a: &[&[u32]], b: &[&[u32]], out: &mut [u32])
+                    = sums::dot::<$module::Register>(modulus, a, b, out);
                 fn inner_product(modulus: &Modulus, digits: &[&[u32]], key: &[&[u32]], out: [&mut [u32]; 2])
                     = sums::inner_product::<$module::Register>(modulus, digits, key, out);
                 fn matrix_product(modulus: &Modulus, matrix: &PackedMatrix, inputs: &[&[u32]], outputs: &mut [&mut [u32]])

@@ -105,6 +105,32 @@ pub(super) unsafe fn quotient<V: Vector>(sources: &[&[u32]], reciprocals: &[u32]
     }
 }
 
+/// `out = sum_i a_i * b_i / R`.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
+#[inline(always)]
+pub(super) unsafe fn dot<V: Vector>(modulus: &Modulus, a: &[&[u32]], b: &[&[u32]], out: &mut [u32]) {
+    assert!(out.len().is_multiple_of(V::LANES) && a.len() == b.len());
+    assert!(a.iter().chain(b).all(|limb| limb.len() == out.len()));
+    // SAFETY: the caller vouches for the instruction set; the lengths are checked.
+    unsafe {
+        let prime = Prime::<V>::new(modulus);
+        let zero = prime.q.sub(prime.q);
+        for x in (0..out.len()).step_by(V::LANES) {
+            let mut result = zero;
+            for first in (0..a.len()).step_by(LAZY_TERMS) {
+                let mut sum = Wide { even: zero, odd: zero };
+                for i in first..a.len().min(first + LAZY_TERMS) {
+                    sum = sum.add(Wide::product(V::load(a.get_unchecked(i), x), V::load(b.get_unchecked(i), x)));
+                }
+                result = prime.add(result, prime.canonical_from_4q(prime.montgomery_lazy(sum)));
+            }
+            result.store(out, x);
+        }
+    }
+}
+
 /// `out_c = sum_d digit_d * key_{d,c} / R` for both components of a gadget key.
 ///
 /// # Safety

@@ -1,0 +1,43 @@
+//! How often the integer that raising the modulus adds leaves the interval of the reduction.
+
+use unspoken_rlwe::security::SPARSE_WEIGHT;
+
+/// The reduction serves `|x| <= RANGE`, with `x` a coefficient over the modulus before the raise.
+pub(super) const RANGE: f64 = 13.5;
+
+/// `log2` of a bound on the probability that any of `coefficients` coefficients leaves [`RANGE`].
+///
+/// Before the raise each coefficient of `c_0 + c_1 s` is, over the modulus, the sum of `h + 1` terms uniform in
+/// `[-1/2, 1/2]`, with `h` the weight of the sparse secret. Chernoff's bound for that sum, `min_t (sinh(t/2) / (t/2))^(h+1)
+/// exp(-t RANGE)`, on both sides, and the union bound over the coefficients.
+pub(super) fn log2_failure(coefficients: usize) -> f64 {
+    let terms = (SPARSE_WEIGHT + 1) as f64;
+    let exponent = |t: f64| terms * ((t / 2.0).sinh() / (t / 2.0)).ln() - t * RANGE;
+    // The exponent is convex in t.
+    let (mut low, mut high) = (1e-3, 100.0);
+    for _ in 0..100 {
+        let (a, b) = (low + (high - low) / 3.0, high - (high - low) / 3.0);
+        if exponent(a) < exponent(b) {
+            high = b;
+        } else {
+            low = a;
+        }
+    }
+    (exponent(low) + (2.0 * coefficients as f64).ln()) / std::f64::consts::LN_2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_rarer_than_promised_and_the_bound_is_one() {
+        assert!(log2_failure(1 << 16) < -40.0);
+        assert!((log2_failure(1 << 16) - log2_failure(1 << 15) - 1.0).abs() < 1e-9);
+        // Twelve terms of the Irwin-Hall distribution, exactly: Pr[sum > 11/2] = (1/2)^12 / 12!.
+        let exact = -12.0 - (1..=12).map(|k| f64::from(k).log2()).sum::<f64>();
+        let exponent = |t: f64| 12.0 * ((t / 2.0f64).sinh() / (t / 2.0)).ln() - t * 5.5;
+        let bound = (1..400).map(|i| exponent(f64::from(i) / 4.0)).fold(f64::INFINITY, f64::min);
+        assert!(bound / std::f64::consts::LN_2 > exact);
+    }
+}

@@ -1,0 +1,254 @@
+//! Bootstrapping: from the lowest level back up.
+//!
+//! In the order slots to coefficients, raise, coefficients to slots, reduction: the first map runs at the lowest levels,
+//! where it is cheap, and its input is what the sine must resolve, slot by slot. The raise happens under a sparse secret
+//! (see `unspoken_rlwe`), which bounds the integer it adds.
+
+mod dft;
+mod failure;
+mod reduction;
+mod run;
+
+use std::f64::consts::PI;
+
+use unspoken_ring::RingKind;
+use unspoken_rlwe::{KeyKind, KeyPlan, galois};
+
+use self::dft::Diagonals;
+use self::reduction::Reduction;
+use crate::encoding::Encoder;
+use crate::error::CkksError;
+use crate::linear::{LinearPlan, LinearTransform};
+use crate::parameters::{BootstrapLiteral, CkksParameters};
+
+pub(crate) use self::reduction::REDUCTION_DEPTH;
+
+/// What the slots of the vectors to bootstrap hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotValues {
+    /// Real numbers: one reduction.
+    Real,
+    /// Complex numbers: one reduction for each part.
+    Complex,
+}
+
+/// A bootstrap: what to know before any key is made or any memory taken.
+///
+/// It serves vectors whose slots repeat with a period (sparse packing) or fill the ring. With its matrices encoded in a
+/// [`Bootstrapper`] it does four things, all of which end at [`Bootstrap::output_level`]: [`Bootstrapper::refresh`] from
+/// slots to slots, [`Bootstrapper::refresh_coefficients`] from coefficients to slots (half a bootstrap),
+/// [`Bootstrapper::exponential`] from torus elements in the coefficients to `exp(2 pi i t)` in the slots, and
+/// [`Bootstrapper::exponential_of_query`] the same from a compact query.
+///
+/// A slot `z` of [`Bootstrapper::refresh`] comes back as `sin(a z) / a` with `a = 2 pi / 2^message_ratio_bits`: precise for
+/// `|z| <= 1` in each part, with a loss that grows with the cube of `z` beyond. A simulator reports such slots.
+#[derive(Clone, Debug)]
+pub struct Bootstrap {
+    parameters: CkksParameters,
+    literal: BootstrapLiteral,
+    slots: usize,
+    values: SlotValues,
+    /// From level `slots_to_coefficients` down to 0.
+    down: Vec<LinearPlan>,
+    /// From the highest level down.
+    up: Vec<LinearPlan>,
+    reduction: Reduction,
+}
+
+/// A number of baby steps near the square root of the number of diagonals: few keys for not much more time.
+fn baby_steps(diagonals: &Diagonals) -> usize {
+    let stride = diagonals.keys().copied().filter(|&k| k > 0).min().unwrap_or(1);
+    let log2 = (diagonals.len() as f64).log2() / 2.0;
+    stride << (log2.ceil() as u32)
+}
+
+/// The modulus of level 0.
+fn modulus(parameters: &CkksParameters) -> f64 {
+    parameters.ring().chain()[..parameters.chain(0)].iter().map(|&q| f64::from(q)).product()
+}
+
+impl Bootstrap {
+    /// Plans the bootstrap of vectors whose slots repeat every `slots` (all of them: `parameters.slots()`).
+    ///
+    /// # Errors
+    /// If the parameters are not made for bootstrapping or in the conjugate-invariant ring, or `slots` is no power of two
+    /// from 2 to the number of slots.
+    pub fn new(parameters: &CkksParameters, slots: usize, values: SlotValues) -> Result<Self, CkksError> {
+        const OPERATION: &str = "plan a bootstrap";
+        if parameters.ring().kind() == RingKind::ConjugateInvariant {
+            return Err(CkksError::RealRing { operation: OPERATION });
+        }
+        let Some(literal) = parameters.bootstrap() else {
+            let reason = "not made for bootstrapping; take a preset with 'boot' in its name".into();
+            return Err(CkksError::Parameters { name: parameters.name().into(), reason });
+        };
+        if !slots.is_power_of_two() || !(2..=parameters.slots()).contains(&slots) {
+            let needed = format!("a power of two from 2 to the {} slots", parameters.slots());
+            return Err(CkksError::Shape { operation: OPERATION, found: slots, needed });
+        }
+        let top = parameters.max_level();
+        let BootstrapLiteral { slots_to_coefficients, coefficients_to_slots, message_ratio_bits } = literal;
+        if top < coefficients_to_slots + REDUCTION_DEPTH + slots_to_coefficients {
+            let needed = coefficients_to_slots + REDUCTION_DEPTH + slots_to_coefficients;
+            return Err(CkksError::Level { operation: OPERATION, found: top, needed });
+        }
+        let reduction = Reduction::new(failure::RANGE)?;
+        let modulus = modulus(parameters);
+        let message_scale = modulus * (-message_ratio_bits).exp2();
+        let plan = |diagonals: Diagonals, level: usize, input: f64, output: f64| {
+            let babies = baby_steps(&diagonals).min(parameters.slots());
+            let repeated = |(k, d): (usize, Vec<_>)| (k, d.repeat(parameters.slots() / slots));
+            let diagonals = diagonals.into_iter().map(repeated).collect();
+            LinearPlan::new(parameters, diagonals, level, input, output)?.with_baby_steps(babies)
+        };
+        let maps = dft::slots_to_coefficients(slots, slots_to_coefficients);
+        let (count, scale) = (maps.len(), parameters.scale());
+        let down = maps.into_iter().enumerate().map(|(i, diagonals)| {
+            plan(diagonals, count - i, scale, if i + 1 == count { message_scale } else { scale })
+        });
+        let down = down.collect::<Result<Vec<_>, _>>()?;
+        // Real and imaginary parts are a sum with the conjugate, and summing repeated slots multiplies.
+        let constant = slots as f64 / (2.0 * reduction.bound() * parameters.slots() as f64);
+        let maps = dft::coefficients_to_slots(slots, coefficients_to_slots, constant);
+        let count = maps.len();
+        let scale = parameters.level_modulus(top - count);
+        let up = maps
+            .into_iter()
+            .enumerate()
+            .map(|(i, diagonals)| plan(diagonals, top - i, modulus, if i + 1 == count { scale } else { modulus }));
+        let up = up.collect::<Result<Vec<_>, _>>()?;
+        Ok(Bootstrap { parameters: parameters.clone(), literal, slots, values, down, up, reduction })
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &CkksParameters {
+        &self.parameters
+    }
+
+    /// The period of the slots.
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// The level [`Bootstrapper::refresh`] needs of its input, at the parameters' scale.
+    pub fn input_level(&self) -> usize {
+        self.down.len()
+    }
+
+    /// The level of every result.
+    pub fn output_level(&self) -> usize {
+        self.parameters.max_level() - self.up.len() - REDUCTION_DEPTH
+    }
+
+    /// Products one after the other between two bootstraps.
+    pub fn depth(&self) -> usize {
+        self.output_level() - self.input_level()
+    }
+
+    /// The scale of the coefficients that [`Bootstrapper::refresh_coefficients`] takes, at level 0.
+    pub fn message_scale(&self) -> f64 {
+        self.modulus() * (-self.literal.message_ratio_bits).exp2()
+    }
+
+    /// `log2` of a bound on the probability that a ciphertext comes out wrong in any slot.
+    pub fn log2_failure(&self) -> f64 {
+        failure::log2_failure(self.parameters.ring().degree())
+    }
+
+    /// The largest error of a slot of modulus at most 1 in each part that is the sine's, not the noise's.
+    pub fn sine_error(&self) -> f64 {
+        let angle = 2.0 * PI * (-self.literal.message_ratio_bits).exp2();
+        1.0 - angle.sin() / angle
+    }
+
+    /// The keys of [`Bootstrapper::refresh`].
+    pub fn key_plan(&self) -> KeyPlan {
+        let mut plan = self.coefficient_key_plan();
+        self.down.iter().for_each(|map| plan.extend(&map.key_plan()));
+        plan
+    }
+
+    /// The keys of [`Bootstrapper::refresh_coefficients`] and [`Bootstrapper::exponential`].
+    pub fn coefficient_key_plan(&self) -> KeyPlan {
+        let mut plan = self.raised_key_plan();
+        plan.require(KeyKind::Encapsulation, self.encapsulation_primes());
+        plan
+    }
+
+    /// The keys of [`Bootstrapper::exponential_of_query`].
+    pub fn query_key_plan(&self) -> KeyPlan {
+        let mut plan = self.raised_key_plan();
+        plan.require(KeyKind::QueryEncapsulation, self.encapsulation_primes());
+        plan
+    }
+
+    fn encapsulation_primes(&self) -> usize {
+        self.parameters.rlwe().literal().encapsulation.map_or(0, |e| e.primes)
+    }
+
+    /// The keys of everything from the raise on.
+    fn raised_key_plan(&self) -> KeyPlan {
+        let (ring, top) = (self.parameters.ring(), self.parameters.max_level());
+        let mut plan = KeyPlan::new();
+        plan.require(KeyKind::Decapsulation, self.parameters.chain(top));
+        for steps in self.folding_steps() {
+            plan.require(KeyKind::Galois { element: galois::rotation(ring, steps as i64) }, self.parameters.chain(top));
+        }
+        self.up.iter().for_each(|map| plan.extend(&map.key_plan()));
+        let reduced = self.parameters.chain(top - self.up.len());
+        plan.require(KeyKind::Galois { element: galois::conjugation(ring) }, reduced);
+        plan.require(KeyKind::Relinearisation, reduced);
+        plan
+    }
+
+    /// Rotations that sum the copies of sparse slots.
+    fn folding_steps(&self) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(Some(self.slots), |s| Some(2 * s)).take_while(|&s| s < self.parameters.slots())
+    }
+
+    /// Bytes the encoded matrices of a [`Bootstrapper`] take in memory.
+    pub fn bytes(&self) -> usize {
+        self.down.iter().chain(&self.up).map(LinearPlan::bytes).sum()
+    }
+
+    /// The modulus of level 0.
+    fn modulus(&self) -> f64 {
+        modulus(&self.parameters)
+    }
+}
+
+/// A [`Bootstrap`] with its matrices encoded: what a server keeps, once for all clients.
+pub struct Bootstrapper {
+    plan: Bootstrap,
+    /// Not there if only half a bootstrap was wanted.
+    down: Option<Vec<LinearTransform>>,
+    up: Vec<LinearTransform>,
+}
+
+impl Bootstrapper {
+    /// Encodes the matrices: [`Bootstrap::bytes`].
+    ///
+    /// # Errors
+    /// As for [`LinearTransform::new`].
+    pub fn new(encoder: &Encoder, plan: Bootstrap) -> Result<Self, CkksError> {
+        let down = encode(encoder, &plan.down)?;
+        Ok(Bootstrapper { down: Some(down), ..Self::from_coefficients(encoder, plan)? })
+    }
+
+    /// As [`Bootstrapper::new`], without the map from slots to coefficients: for everything but [`Bootstrapper::refresh`].
+    ///
+    /// # Errors
+    /// As for [`LinearTransform::new`].
+    pub fn from_coefficients(encoder: &Encoder, plan: Bootstrap) -> Result<Self, CkksError> {
+        Ok(Bootstrapper { down: None, up: encode(encoder, &plan.up)?, plan })
+    }
+
+    /// Its plan.
+    pub fn plan(&self) -> &Bootstrap {
+        &self.plan
+    }
+}
+
+fn encode(encoder: &Encoder, maps: &[LinearPlan]) -> Result<Vec<LinearTransform>, CkksError> {
+    maps.iter().map(|map| LinearTransform::new(encoder, map.clone())).collect()
+}

@@ -1,0 +1,118 @@
+//! From `x = I + t`, `I` a small integer, to a function of `t` modulo 1.
+//!
+//! The sine is `cos(2 pi (x - 1/4))`, a polynomial approximation of the cosine on an interval shortened by a power of two,
+//! doubled back by `cos 2a = 2 cos^2 a - 1` (Han and Ki, "Better bootstrapping for approximate homomorphic encryption",
+//! CT-RSA 2020). The cosine is even: its polynomial is one of half the degree in `2 u^2 - 1`. The exponential
+//! `exp(2 pi i x)` is a complex polynomial on the shortened interval, squared back (lookup paper, appendix A.4).
+
+use std::f64::consts::PI;
+
+use num_complex::Complex64;
+
+use crate::arithmetic::Arithmetic;
+use crate::error::CkksError;
+use crate::polynomial::{Polynomial, evaluate_to_scale};
+
+/// Levels a reduction takes, either function.
+pub(crate) const REDUCTION_DEPTH: usize = 8;
+
+/// Doublings of the argument.
+const DOUBLINGS: usize = 3;
+
+/// Degree of the cosine in `2 u^2 - 1`, and of the exponential in `u`.
+const COSINE_DEGREE: usize = 15;
+const EXPONENTIAL_DEGREE: usize = 31;
+
+/// The functions, for arguments `u = x / bound` in `[-1, 1]`.
+#[derive(Clone, Debug)]
+pub(super) struct Reduction {
+    bound: f64,
+    cosine: Polynomial,
+    exponential: Polynomial,
+}
+
+impl Reduction {
+    /// For `|x| <= bound - 1/4` (sine) or `bound` (exponential).
+    pub(super) fn new(bound: f64) -> Result<Self, CkksError> {
+        let angle = 2.0 * PI * bound / f64::from(1 << DOUBLINGS);
+        let cosine = |v: f64| (angle * ((v + 1.0) / 2.0).sqrt()).cos();
+        let part =
+            |f: fn(f64) -> f64| Polynomial::chebyshev_approximation(|u| f(angle * u), -1.0, 1.0, EXPONENTIAL_DEGREE);
+        let (real, imaginary) = (part(f64::cos)?, part(f64::sin)?);
+        let at = |p: &Polynomial, k: usize| p.coefficients().get(k).copied().unwrap_or_default();
+        let coefficients: Vec<Complex64> =
+            (0..=EXPONENTIAL_DEGREE).map(|k| at(&real, k) + at(&imaginary, k) * Complex64::i()).collect();
+        Ok(Reduction {
+            bound,
+            cosine: Polynomial::chebyshev_approximation(cosine, -1.0, 1.0, COSINE_DEGREE)?,
+            exponential: Polynomial::chebyshev(&coefficients, -1.0, 1.0)?,
+        })
+    }
+
+    /// What `x` is divided by.
+    pub(super) fn bound(&self) -> f64 {
+        self.bound
+    }
+
+    /// `sin(2 pi x)` of every slot `u = x / bound`, at scale `scale`, [`REDUCTION_DEPTH`] levels down.
+    pub(super) fn sine<A: Arithmetic>(&self, a: &A, u: &A::Vector, scale: f64) -> Result<A::Vector, CkksError> {
+        let shifted = a.add_constant(u, Complex64::from(-0.25 / self.bound))?;
+        let v = double_angle(a, &shifted)?;
+        self.doubled(a, &v, &self.cosine, scale, double_angle)
+    }
+
+    /// `exp(2 pi i x)` of every slot `u = x / bound`, at scale `scale`, [`REDUCTION_DEPTH`] levels down.
+    pub(super) fn exponential<A: Arithmetic>(&self, a: &A, u: &A::Vector, scale: f64) -> Result<A::Vector, CkksError> {
+        self.doubled(a, u, &self.exponential, scale, |a, y| a.multiply(y, y))
+    }
+
+    /// The polynomial, then the doublings, with the scales chosen backwards from the last.
+    fn doubled<A: Arithmetic>(
+        &self,
+        a: &A,
+        u: &A::Vector,
+        polynomial: &Polynomial,
+        scale: f64,
+        double: impl Fn(&A, &A::Vector) -> Result<A::Vector, CkksError>,
+    ) -> Result<A::Vector, CkksError> {
+        let needed = polynomial.depth() + DOUBLINGS;
+        let level = a.level(u);
+        let Some(last) = level.checked_sub(needed) else {
+            return Err(CkksError::Level { operation: "reduce modulo 1", found: level, needed });
+        };
+        let before = |scale: f64, level: usize| (scale * a.parameters().level_modulus(level)).sqrt();
+        let start = (last + 1..=last + DOUBLINGS).fold(scale, before);
+        let first = evaluate_to_scale(a, u, polynomial, start)?;
+        (0..DOUBLINGS).try_fold(first, |y, _| double(a, &y))
+    }
+}
+
+/// `2 y^2 - 1`.
+fn double_angle<A: Arithmetic>(a: &A, y: &A::Vector) -> Result<A::Vector, CkksError> {
+    let square = a.tensor(y, y)?;
+    a.relinearise_rescale(&a.add_constant(&a.add(&square, &square)?, Complex64::from(-1.0))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polynomials_and_doublings_give_the_functions_and_fit_their_levels() {
+        let reduction = Reduction::new(13.5).unwrap();
+        assert_eq!(1 + reduction.cosine.depth() + DOUBLINGS, REDUCTION_DEPTH);
+        assert_eq!(reduction.exponential.depth() + DOUBLINGS, REDUCTION_DEPTH);
+        let (mut sine_error, mut exponential_error) = (0f64, 0f64);
+        for step in -2000..=2000 {
+            let x = f64::from(step) / 2000.0 * 13.25;
+            let u = (x - 0.25) / 13.5;
+            let cosine = reduction.cosine.at(Complex64::from(2.0 * u * u - 1.0)).re;
+            let sine = (0..DOUBLINGS).fold(cosine, |y, _| 2.0 * y * y - 1.0);
+            sine_error = sine_error.max((sine - (2.0 * PI * x).sin()).abs());
+            let power = (0..DOUBLINGS).fold(reduction.exponential.at(Complex64::from(x / 13.5)), |y, _| y * y);
+            exponential_error = exponential_error.max((power - Complex64::cis(2.0 * PI * x)).norm());
+        }
+        assert!(sine_error < 2f64.powi(-33), "2^{}", sine_error.log2());
+        assert!(exponential_error < 2f64.powi(-35), "2^{}", exponential_error.log2());
+    }
+}

@@ -1,0 +1,249 @@
+//! Bootstraps at work, encrypted and simulated.
+
+use std::f64::consts::PI;
+
+use unspoken_rlwe::{KeyKind, Query, QueryParameters};
+
+use super::{Bootstrap, Bootstrapper, SlotValues};
+use crate::arithmetic::Arithmetic;
+use crate::error::CkksError;
+use crate::evaluator::Evaluator;
+use crate::linear::{LinearPlan, LinearTransform};
+use crate::simulator::{Simulated, Simulator};
+use crate::vector::Ciphertext;
+
+/// What a bootstrap takes besides arithmetic.
+trait Refresh: Arithmetic {
+    /// A linear map made ready.
+    type Map;
+
+    fn transform(&self, map: &Self::Map, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
+
+    /// The same polynomial with its values read at another scale.
+    fn at_scale(&self, a: &Self::Vector, scale: f64) -> Self::Vector;
+
+    /// From level 0 to the highest. The coefficients of the polynomial gain multiples of `modulus`, the scale becomes
+    /// `modulus`. `range` is the largest coefficient that the reduction resolves.
+    fn raise(&self, a: &Self::Vector, modulus: f64, range: f64) -> Result<Self::Vector, CkksError>;
+}
+
+impl Refresh for Evaluator<'_> {
+    type Map = LinearTransform;
+
+    fn transform(&self, map: &LinearTransform, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        map.apply(self, a)
+    }
+
+    fn at_scale(&self, a: &Ciphertext, scale: f64) -> Ciphertext {
+        Ciphertext { scale, ..a.clone() }
+    }
+
+    fn raise(&self, a: &Ciphertext, modulus: f64, _range: f64) -> Result<Ciphertext, CkksError> {
+        let (parameters, level) = (self.parameters(), self.parameters().max_level());
+        let sparse = a.inner().encapsulate(parameters.rlwe(), KeyKind::Encapsulation, self.keys())?;
+        let inner = sparse.raise(parameters.rlwe(), parameters.chain(level), self.keys())?;
+        Ok(Ciphertext { inner, level, scale: modulus })
+    }
+}
+
+impl Refresh for Simulator {
+    type Map = LinearPlan;
+
+    fn transform(&self, map: &LinearPlan, a: &Simulated) -> Result<Simulated, CkksError> {
+        map.evaluate(self, a)
+    }
+
+    fn at_scale(&self, a: &Simulated, scale: f64) -> Simulated {
+        self.reinterpret(a, scale)
+    }
+
+    fn raise(&self, a: &Simulated, modulus: f64, range: f64) -> Result<Simulated, CkksError> {
+        self.raise_modulus(a, modulus, range)
+    }
+}
+
+/// A change of scale up to which a vector may differ from the parameters' scale on its way into a bootstrap.
+const SCALE_ROOM: f64 = 2.0;
+
+impl Bootstrap {
+    /// From slots to slots.
+    fn refresh_on<A: Refresh>(
+        &self,
+        a: &A,
+        (down, up): (&[A::Map], &[A::Map]),
+        input: &A::Vector,
+    ) -> Result<A::Vector, CkksError> {
+        const OPERATION: &str = "bootstrap";
+        let (found, needed) = (a.level(input), self.input_level());
+        if found < needed {
+            return Err(CkksError::Level { operation: OPERATION, found, needed });
+        }
+        let (found, needed) = (a.scale(input), self.parameters.scale());
+        if !(1.0 / SCALE_ROOM..=SCALE_ROOM).contains(&(found / needed)) {
+            return Err(CkksError::Scale { operation: OPERATION, found, needed });
+        }
+        let mut coefficients = a.at_scale(input, needed);
+        for map in down {
+            coefficients = a.transform(map, &coefficients)?;
+        }
+        // The map leaves the message at the scale planned for, so the output has the scale of the input.
+        let output = self.refresh_coefficients_on(a, up, &coefficients)?;
+        Ok(a.at_scale(&output, found))
+    }
+
+    /// From coefficients at level 0 to slots.
+    fn refresh_coefficients_on<A: Refresh>(
+        &self,
+        a: &A,
+        up: &[A::Map],
+        input: &A::Vector,
+    ) -> Result<A::Vector, CkksError> {
+        let ratio = self.literal.message_ratio_bits.exp2();
+        crate::arithmetic::check_scales("bootstrap", self.message_scale(), a.scale(input))?;
+        let raised = a.raise(&a.drop_to(input, 0)?, self.modulus(), self.message_scale())?;
+        let folded = self.slots_of_coefficients(a, up, raised)?;
+        let conjugate = a.conjugate(&folded)?;
+        // sin(2 pi t) = 2 pi t for a small t = z / ratio.
+        let (scale, factor) = (self.parameters.scale(), ratio / (2.0 * PI));
+        let reduce = |u: &A::Vector| self.reduction.sine(a, u, scale * factor);
+        let mut slots = reduce(&a.add(&folded, &conjugate)?)?;
+        if self.values == SlotValues::Complex {
+            let imaginary = reduce(&a.mul_imaginary(&a.sub(&conjugate, &folded)?)?)?;
+            slots = a.add(&slots, &a.mul_imaginary(&imaginary)?)?;
+        }
+        Ok(a.at_scale(&slots, scale))
+    }
+
+    /// From the lower half of the coefficients, raised, to exponentials in the slots.
+    fn exponential_on<A: Refresh>(&self, a: &A, up: &[A::Map], raised: A::Vector) -> Result<A::Vector, CkksError> {
+        let folded = self.slots_of_coefficients(a, up, raised)?;
+        let real = a.add(&folded, &a.conjugate(&folded)?)?;
+        self.reduction.exponential(a, &real, self.parameters.scale())
+    }
+
+    /// Half of each coefficient over the reduction's bound, in bit-reversed order.
+    fn slots_of_coefficients<A: Refresh>(
+        &self,
+        a: &A,
+        up: &[A::Map],
+        raised: A::Vector,
+    ) -> Result<A::Vector, CkksError> {
+        let mut slots = raised;
+        for steps in self.folding_steps() {
+            slots = a.add(&slots, &a.rotate(&slots, steps as i64)?)?;
+        }
+        up.iter().try_fold(slots, |slots, map| a.transform(map, &slots))
+    }
+
+    /// [`Bootstrapper::refresh`] in the clear, with its noise.
+    ///
+    /// # Errors
+    /// As for [`Bootstrapper::refresh`].
+    pub fn simulate_refresh(&self, simulator: &Simulator, input: &Simulated) -> Result<Simulated, CkksError> {
+        self.refresh_on(simulator, (&self.down, &self.up), input)
+    }
+
+    /// [`Bootstrapper::refresh_coefficients`] in the clear, with its noise.
+    ///
+    /// # Errors
+    /// As for [`Bootstrapper::refresh_coefficients`].
+    pub fn simulate_refresh_coefficients(
+        &self,
+        simulator: &Simulator,
+        input: &Simulated,
+    ) -> Result<Simulated, CkksError> {
+        self.refresh_coefficients_on(simulator, &self.up, input)
+    }
+
+    /// [`Bootstrapper::exponential`] in the clear, with its noise.
+    ///
+    /// # Errors
+    /// As for [`Bootstrapper::exponential`].
+    pub fn simulate_exponential(&self, simulator: &Simulator, input: &Simulated) -> Result<Simulated, CkksError> {
+        crate::arithmetic::check_scales("exponential bootstrap", self.modulus(), simulator.scale(input))?;
+        let raised = simulator.raise(&simulator.drop_to(input, 0)?, self.modulus(), self.modulus())?;
+        self.exponential_on(simulator, &self.up, raised)
+    }
+
+    /// Where coefficient `k < slots` of a polynomial in `X^(n/(2 slots))` comes out: slot `slot_of(k)`, the real part from
+    /// `k`, the imaginary part from `k + slots`.
+    pub fn slot_of(&self, coefficient: usize) -> usize {
+        let bits = self.slots.trailing_zeros();
+        (coefficient % self.slots).reverse_bits() >> (usize::BITS - bits)
+    }
+}
+
+impl Bootstrapper {
+    /// Bootstraps slots: an input of [`Bootstrap::input_level`] or above, whose scale is within a factor of two of the
+    /// parameters', comes back at [`Bootstrap::output_level`] with the same scale. Values are best at most 1 in each part.
+    ///
+    /// # Errors
+    /// If level or scale are not as described, keys are missing (all of them are named, before any work), or this
+    /// bootstrapper was made without the map from slots to coefficients.
+    pub fn refresh(&self, evaluator: &Evaluator<'_>, input: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        const OPERATION: &str = "bootstrap";
+        let missing = || CkksError::Shape {
+            operation: OPERATION,
+            found: 0,
+            needed: "the map from slots to coefficients; make the bootstrapper with Bootstrapper::new".into(),
+        };
+        let down = self.down.as_ref().ok_or_else(missing)?;
+        evaluator.keys().check(OPERATION, &self.plan.key_plan())?;
+        self.plan.refresh_on(evaluator, (down, &self.up), input)
+    }
+
+    /// Bootstraps coefficients into slots: an input whose coefficients hold values at [`Bootstrap::message_scale`], at level
+    /// 0 or above, comes back with `m_k + i m_(k + n/2)` in slot [`Bootstrap::slot_of`]`(k)`, at the parameters' scale and
+    /// [`Bootstrap::output_level`].
+    ///
+    /// # Errors
+    /// If the scale is another, or keys are missing (all of them are named, before any work).
+    pub fn refresh_coefficients(&self, evaluator: &Evaluator<'_>, input: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        evaluator.keys().check("bootstrap", &self.plan.coefficient_key_plan())?;
+        self.plan.refresh_coefficients_on(evaluator, &self.up, input)
+    }
+
+    /// The functional bootstrap `t -> exp(2 pi i t)`: an input whose lower coefficients hold torus elements at level 0, so
+    /// with the modulus of that level as its scale, comes back with `exp(2 pi i t_k)` in slot
+    /// [`Bootstrap::slot_of`]`(k)`, at the parameters' scale and [`Bootstrap::output_level`].
+    ///
+    /// # Errors
+    /// If the scale is another, or keys are missing (all of them are named, before any work).
+    pub fn exponential(&self, evaluator: &Evaluator<'_>, input: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        const OPERATION: &str = "exponential bootstrap";
+        evaluator.keys().check(OPERATION, &self.plan.coefficient_key_plan())?;
+        let modulus = self.plan.modulus();
+        crate::arithmetic::check_scales(OPERATION, modulus, input.scale())?;
+        let raised = evaluator.raise(&evaluator.drop_to(input, 0)?, modulus, modulus)?;
+        self.plan.exponential_on(evaluator, &self.up, raised)
+    }
+
+    /// [`Bootstrapper::exponential`] of the elements of a compact query: element `i` comes out in slot
+    /// `slot_of(parameters.coefficient(i))`. All slots must be in use: the plan's slots are the ring's.
+    ///
+    /// # Errors
+    /// If the plan is for sparse slots, the query belongs to other parameters, or keys are missing (all of them are named,
+    /// before any work).
+    pub fn exponential_of_query(
+        &self,
+        evaluator: &Evaluator<'_>,
+        parameters: &QueryParameters,
+        query: &Query,
+    ) -> Result<Ciphertext, CkksError> {
+        const OPERATION: &str = "bootstrap a compact query";
+        let plan = &self.plan;
+        if plan.slots != plan.parameters.slots() {
+            let needed = format!("a bootstrap of all {} slots", plan.parameters.slots());
+            return Err(CkksError::Shape { operation: OPERATION, found: plan.slots, needed });
+        }
+        evaluator.keys().check(OPERATION, &plan.query_key_plan())?;
+        let (rlwe, ring, level) = (plan.parameters.rlwe(), plan.parameters.ring(), plan.parameters.max_level());
+        let packed = query.expand(parameters, ring)?;
+        let sparse = packed.encapsulate(rlwe, KeyKind::QueryEncapsulation, evaluator.keys())?;
+        // From the first prime to the whole modulus of level 0, so that what follows adds no more noise than to other inputs.
+        let base = plan.parameters.chain(0);
+        let grown = sparse.scale_modulus(ring, base)?;
+        let inner = grown.raise(rlwe, plan.parameters.chain(level), evaluator.keys())?;
+        plan.exponential_on(evaluator, &self.up, Ciphertext { inner, level, scale: plan.modulus() })
+    }
+}

@@ -1,0 +1,131 @@
+//! The sparse secret of a bootstrap, and the switches to and from it.
+//!
+//! Raising the modulus of `(c_0, c_1)` from `q` adds `q I` to the message, with `I` the sum of as many rounded terms as the
+//! secret has coefficients. So the raise is done under a secret of few coefficients, which is safe only for a small
+//! modulus: a ciphertext of the lowest level is switched to it, raised, and switched back at once (Bossuat,
+//! Troncoso-Pastoriza and Hubaux, "Bootstrapping for approximate homomorphic encryption with negligible failure-probability
+//! by using sparse-secret encapsulation", ACNS 2022).
+//!
+//! The sparse secret is derived from the main one with a hash, so it is never stored and both switches can be made at
+//! any time. Like every evaluation key, the two switches together assume circular security.
+
+use unspoken_ring::{Basis, Poly, Ring, SecretRng};
+use zeroize::Zeroizing;
+
+use crate::ciphertext::Ciphertext;
+use crate::error::RlweError;
+use crate::keys::{EvaluationKeys, KeyKind, SecretKey};
+use crate::parameters::{EncapsulationLiteral, Parameters};
+use crate::security::SPARSE_WEIGHT;
+
+const SPARSE_LABEL: &str = "unspoken 2026 sparse secret of a bootstrap";
+
+impl Parameters {
+    /// How ciphertexts switch to the sparse secret.
+    ///
+    /// # Errors
+    /// If these parameters are not made for bootstrapping.
+    pub fn encapsulation(&self) -> Result<EncapsulationLiteral, RlweError> {
+        let none = || RlweError::Encapsulation { name: self.name().into(), reason: "it has none".into() };
+        self.literal().encapsulation.ok_or_else(none)
+    }
+}
+
+impl SecretKey {
+    /// A generator of secrets that follow from this one.
+    pub(crate) fn derive(&self, label: &str) -> Result<SecretRng, RlweError> {
+        let mut hasher = blake3::Hasher::new_derive_key(label);
+        hasher.update(&self.parameters().fingerprint().0);
+        hasher.update(&self.to_bytes()?);
+        Ok(SecretRng::derived(&Zeroizing::new(*hasher.finalize().as_bytes())))
+    }
+
+    /// The sparse secret, over the whole extended basis, in the evaluation domain.
+    pub(crate) fn sparse_twin(&self) -> Result<Poly, RlweError> {
+        self.parameters().encapsulation()?;
+        let degree = self.parameters().ring().degree();
+        self.lift_secret(&self.derive(SPARSE_LABEL)?.sparse_ternary(degree, SPARSE_WEIGHT))
+    }
+
+    /// The message of an encapsulation key over `chain` primes: the switched secret times the primes beyond those of the
+    /// ciphertexts.
+    pub(crate) fn encapsulated_message(&self, kind: KeyKind, message: &Poly, chain: usize) -> Result<Poly, RlweError> {
+        let ring = self.parameters().ring();
+        let mut scaled = ring.restricted(message, Basis::chain(chain))?;
+        scaled.mark_secret();
+        let auxiliary = ring.chain()[switched_primes(self.parameters(), kind)?..chain].iter();
+        for &prime in auxiliary {
+            ring.scale_assign(&mut scaled, i128::from(prime))?;
+        }
+        Ok(scaled)
+    }
+}
+
+/// Chain primes of the ciphertexts an encapsulation key switches.
+fn switched_primes(parameters: &Parameters, kind: KeyKind) -> Result<usize, RlweError> {
+    let EncapsulationLiteral { base, .. } = parameters.encapsulation()?;
+    Ok(if kind == KeyKind::QueryEncapsulation { 1 } else { base })
+}
+
+impl Ciphertext {
+    /// Switches a ciphertext of the lowest level to the sparse secret: from the main one
+    /// ([`KeyKind::Encapsulation`]) or from that of compact queries ([`KeyKind::QueryEncapsulation`]).
+    ///
+    /// # Errors
+    /// If there are not two components over as many primes as the kind of key switches, or the key is missing.
+    pub fn encapsulate(
+        &self,
+        parameters: &Parameters,
+        kind: KeyKind,
+        keys: &EvaluationKeys,
+    ) -> Result<Ciphertext, RlweError> {
+        const OPERATION: &str = "encapsulate";
+        let ring = parameters.ring();
+        let EncapsulationLiteral { primes, .. } = parameters.encapsulation()?;
+        let needed = Basis::chain(switched_primes(parameters, kind)?);
+        let [c0, c1] = self.pair(OPERATION)?;
+        let found = c1.basis();
+        if found != needed {
+            return Err(unspoken_ring::RingError::Basis { operation: OPERATION, found, needed }.into());
+        }
+        let row = keys.single_digit(OPERATION, kind, primes)?;
+        let digit = ring.extend_basis(c1, Basis::chain(primes))?;
+        let mut k0 = ring.divide_round(&ring.mul(&digit, &row[0])?, needed)?;
+        ring.add_assign(&mut k0, c0)?;
+        let k1 = ring.divide_round(&ring.mul(&digit, &row[1])?, needed)?;
+        Ok(Ciphertext { components: vec![k0, k1] })
+    }
+
+    /// The same torus elements modulo the first `chain` primes: message and modulus are multiplied by the primes beyond its
+    /// own.
+    ///
+    /// # Errors
+    /// If it has more primes.
+    pub fn scale_modulus(&self, ring: &Ring, chain: usize) -> Result<Ciphertext, RlweError> {
+        let own = self.chain();
+        let grow = |component: &Poly| {
+            let mut grown = ring.extend_basis(component, Basis::chain(chain))?;
+            for &prime in ring.chain().iter().take(chain).skip(own) {
+                ring.scale_assign(&mut grown, i128::from(prime))?;
+            }
+            Ok(grown)
+        };
+        Ok(Ciphertext { components: self.components.iter().map(grow).collect::<Result<_, RlweError>>()? })
+    }
+
+    /// Raises a ciphertext under the sparse secret to the first `chain` primes and switches it to the main secret. The
+    /// message becomes `m + q I`, with `q` the modulus before and `I` a polynomial of small integers.
+    ///
+    /// # Errors
+    /// If there are not two components, or the decapsulation key is missing.
+    pub fn raise(&self, parameters: &Parameters, chain: usize, keys: &EvaluationKeys) -> Result<Ciphertext, RlweError> {
+        const OPERATION: &str = "raise the modulus";
+        let (ring, to) = (parameters.ring(), Basis::chain(chain));
+        let key = keys.get(OPERATION, KeyKind::Decapsulation, chain)?;
+        let [c0, c1] = self.pair(OPERATION)?;
+        let switched = ring.gadget_product(&ring.extend_basis(c1, to)?, key)?;
+        let mut k0 = ring.divide_round(&switched[0], to)?;
+        ring.add_assign(&mut k0, &ring.extend_basis(c0, to)?)?;
+        Ok(Ciphertext { components: vec![k0, ring.divide_round(&switched[1], to)?] })
+    }
+}
