@@ -1,14 +1,20 @@
 #![doc = include_str!("../README.md")]
 
+mod cosine;
 mod error;
+mod giant;
+mod indicator;
 mod lookup;
 mod plan;
 mod planner;
 mod powers;
+mod program;
 mod table;
 
+pub use cosine::cosine;
 pub use error::LookupError;
-pub use lookup::{Generated, Lookup, indicator};
+pub use indicator::indicator;
+pub use lookup::{Generated, Lookup};
 pub use plan::{OutputForm, Plan, QueryForm};
 pub use planner::{Estimate, Explanation, Task, best_plan, estimate, estimates};
-pub use table::{Expansion, Table, alpha};
+pub use table::{Expansion, Table, alpha, padded_columns};
