@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod budget;
 mod cosine;
 mod error;
 mod giant;
@@ -11,6 +12,7 @@ mod powers;
 mod program;
 mod table;
 
+pub use budget::{Budget, Spread, spectral_norm};
 pub use cosine::cosine;
 pub use error::LookupError;
 pub use indicator::indicator;

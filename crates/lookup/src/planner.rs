@@ -4,6 +4,7 @@ use std::fmt;
 
 use unspoken_ckks::{CkksParameters, Cost, CostModel};
 
+use crate::budget::{Budget, Spread};
 use crate::cosine;
 use crate::error::LookupError;
 use crate::plan::{OutputForm, Plan, indicator_squarings};
@@ -36,6 +37,9 @@ pub struct Estimate {
     pub bytes: u64,
     /// Predicted seconds.
     pub seconds: f64,
+    /// The bound of the error (see [`Budget`]) for tables of independent entries of mean square 1, root mean square over
+    /// the rows; `None` for the baseline.
+    pub error: Option<f64>,
 }
 
 /// Every plan the preset has the slots and the levels for, cheapest first.
@@ -81,7 +85,9 @@ pub fn estimate(parameters: &CkksParameters, task: Task, plan: Plan, model: &Cos
     let mut counter = Counter { parameters, cost: Cost::default(), bytes: 0 };
     counter.run(task, plan, depth)?;
     let Counter { cost, bytes, .. } = counter;
-    Some(Estimate { plan, depth, seconds: model.seconds(&cost), cost, bytes })
+    let budget = Budget::of(parameters, plan, Spread::typical(task.subtables, task.rows, task.columns));
+    let error = budget.map(|budget| budget.error(parameters.scale()));
+    Some(Estimate { plan, depth, seconds: model.seconds(&cost), cost, bytes, error })
 }
 
 struct Counter<'a> {
@@ -222,27 +228,29 @@ impl Counter<'_> {
     }
 }
 
-/// The table `--explain` prints: one line per plan, cheapest first.
+/// The table `--explain` prints: one line per plan, cheapest first, with the bound of its error for entries of mean
+/// square 1.
 pub struct Explanation<'a>(pub &'a [Estimate]);
 
 impl fmt::Display for Explanation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:16} {:>5} {:>12} {:>9} {:>14} {:>9} {:>9}",
-            "plan", "depth", "key switches", "tensors", "matrix MACs", "MiB", "seconds"
+            "{:16} {:>5} {:>12} {:>9} {:>14} {:>9} {:>9} {:>11}",
+            "plan", "depth", "key switches", "tensors", "matrix MACs", "MiB", "seconds", "error below"
         )?;
         for e in self.0 {
             writeln!(
                 f,
-                "{:16} {:>5} {:>12} {:>9} {:>14.3e} {:>9.0} {:>9.2}",
+                "{:16} {:>5} {:>12} {:>9} {:>14.3e} {:>9.0} {:>9.2} {:>11}",
                 e.plan.to_string(),
                 e.depth,
                 e.cost.total_key_switches(),
                 e.cost.tensors,
                 e.cost.matrix_macs as f64,
                 e.bytes as f64 / f64::from(1 << 20),
-                e.seconds
+                e.seconds,
+                e.error.map_or_else(|| "-".into(), |error| format!("2^{:.1}", error.log2()))
             )?;
         }
         Ok(())

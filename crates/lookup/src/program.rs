@@ -26,8 +26,25 @@ pub(crate) enum Program {
 /// Fewest bits by which the matrix must be scaled up: what its rounding leaves of precision.
 const MATRIX_BITS: f64 = 10.0;
 
-/// Most bits by which it is.
+/// Most bits by which it is, where no level is spent on it.
 const MATRIX_BITS_MAX: f64 = 30.0;
+
+/// Bits by which the scale of outputs up to `bound` at `level` is above the default: at most [`MATRIX_BITS_MAX`], and no
+/// more than the modulus has room for.
+fn output_bits(parameters: &CkksParameters, level: usize, bound: f64) -> f64 {
+    // One bit for the sign, one to spare.
+    let room = parameters.log2_modulus(level) - 2.0 - bound.max(1.0).log2();
+    (room - parameters.scale().log2()).min(MATRIX_BITS_MAX)
+}
+
+/// Bits by which the matrix of a plan is scaled up before it is rounded, for queries of the level the plan needs.
+pub(crate) fn matrix_bits(parameters: &CkksParameters, plan: Plan, bound: f64) -> f64 {
+    let rescaled = match plan {
+        Plan::Paper | Plan::Indicator => parameters.scale().log2(),
+        _ => 0.0,
+    };
+    output_bits(parameters, 0, bound) + rescaled
+}
 
 /// Makes the program of a plan; returns it with the shape of its outputs.
 pub(crate) struct Compiler<'a> {
@@ -78,21 +95,19 @@ impl Compiler<'_> {
         power_shapes(start, count, self.parameters).ok_or_else(|| self.too_shallow())
     }
 
-    /// The largest scale at which an output of this level cannot overflow, at least `least_bits` and at most
-    /// [`MATRIX_BITS_MAX`] above the default.
+    /// The largest scale at which an output of this level cannot overflow, at least `least_bits` above the default.
     fn output_scale(&self, level: usize, least_bits: f64) -> Result<f64, LookupError> {
-        // One bit for the sign, one to spare.
-        let room = self.parameters.log2_modulus(level) - 2.0 - self.bound.max(1.0).log2();
         let default = self.parameters.scale().log2();
-        if room < default + least_bits {
-            let needed = default + least_bits;
+        let bits = output_bits(self.parameters, level, self.bound);
+        if bits < least_bits {
+            let (room, needed) = (default + bits, default + least_bits);
             return Err(self.refuse(format!(
                 "outputs up to {:.3e} leave 2^{room:.1} for the scale at level {level}, needed 2^{needed:.1}; scale the \
                  table down or use a preset with a larger base",
                 self.bound
             )));
         }
-        Ok(room.min(default + MATRIX_BITS_MAX).exp2())
+        Ok((default + bits).exp2())
     }
 
     /// `rows[t][r]`: the coefficients of output row `r` of subtable `t`. For pairs `(x, y)` the two rows are `x + iy` and

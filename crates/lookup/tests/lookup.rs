@@ -3,7 +3,7 @@
 use unspoken_ckks::{
     Ciphertext, CkksParameters, Complex64, CostModel, Encoder, ErrorStatistics, Evaluator, Preset, Simulator,
 };
-use unspoken_lookup::{Lookup, LookupError, OutputForm, Plan, Table, Task, estimate};
+use unspoken_lookup::{Budget, Lookup, LookupError, OutputForm, Plan, Spread, Table, Task, estimate};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
@@ -140,6 +140,27 @@ fn the_simulator_predicts_a_real_lookup() {
     let estimate = estimate(&parameters, task, question.lookup.plan(), &CostModel::nominal(&parameters)).unwrap();
     assert_eq!(estimate.cost.key_switches, simulator.cost().key_switches);
     assert_eq!(estimate.cost.tensors, simulator.cost().tensors);
+}
+
+/// The budget is a bound, and how loose it is.
+#[test]
+fn errors_stay_within_the_budget_of_theorem_5_1() {
+    let cases = [
+        (SHALLOW, Plan::Paper),
+        (SHALLOW, Plan::ComplexFirst),
+        (SHALLOW, Plan::BabyGiant { babies: 8 }),
+        (REAL, Plan::Cosine { babies: 8 }),
+    ];
+    for (preset, plan) in cases {
+        let parameters = Preset::find(preset).unwrap().build().unwrap();
+        let tables = vec![table(4, 64, 0), table(4, 64, 1)];
+        let spread = Spread::of(&tables, 2.0);
+        let budget = Budget::of(&parameters, plan, spread).unwrap();
+        let question = Question::new(&parameters, plan, OutputForm::Rows, tables, false);
+        let found = errors(&question, OutputForm::Rows, &run(&parameters, &question)).rms;
+        let bound = budget.error(parameters.scale());
+        assert!(found < bound && bound < 200.0 * found, "{plan}: 2^{:.1} of 2^{:.1}", found.log2(), bound.log2());
+    }
 }
 
 #[test]
