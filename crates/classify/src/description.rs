@@ -2,6 +2,8 @@
 
 use prost::Message;
 use unspoken_ckks::{CkksParameters, Preset};
+use unspoken_lookup::QueryForm;
+use unspoken_lookup::query::{Direct, Frame, Query};
 use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, MAX_BUNDLE_KEYS};
 
 use crate::error::ClassifyError;
@@ -142,9 +144,20 @@ impl Description {
 
     /// Bytes of one query.
     pub fn query_bytes(&self) -> usize {
-        let vector = unspoken_ckks::SeededCiphertext::byte_len(&self.parameters, self.message.query_level as usize);
+        let query = self.query();
         // Each field: a tag and a length of at most five bytes each.
-        self.message.subtables as usize * (vector + 10) + self.message.model_id.len() + 64
+        query.byte_len() + 10 * query.vectors() + self.message.model_id.len() + 64
+    }
+
+    /// How codes travel.
+    pub(crate) fn query(&self) -> Query {
+        let frame = Frame {
+            parameters: self.parameters.clone(),
+            subtables: self.message.subtables as usize,
+            columns: self.message.columns as usize,
+            level: self.message.query_level as usize,
+        };
+        Query::Direct(Direct::new(frame, QueryForm::Alpha))
     }
 }
 

@@ -88,7 +88,7 @@ impl Budget {
         let lipschitz = match plan.query_form() {
             QueryForm::Alpha => power_lipschitz(spread.columns),
             QueryForm::Cosine => cosine_lipschitz(spread.columns),
-            QueryForm::Index => return None,
+            QueryForm::Index | QueryForm::OneHot => return None,
         };
         let noise = NoiseModel::new(parameters);
         let rounding = noise.rounding(2);

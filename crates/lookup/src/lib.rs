@@ -10,6 +10,7 @@ mod plan;
 mod planner;
 mod powers;
 mod program;
+pub mod query;
 mod table;
 
 pub use budget::{Budget, Spread, spectral_norm};

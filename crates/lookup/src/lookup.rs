@@ -80,7 +80,7 @@ impl Lookup {
         // One-hot coordinates select entries as they are; cosines have it in a group: only alphas split it off.
         let constant = |r| match plan.query_form() {
             QueryForm::Alpha => tables.iter().map(|table| table.expansion(r).constant).sum(),
-            QueryForm::Cosine | QueryForm::Index => 0.0,
+            QueryForm::Cosine | QueryForm::Index | QueryForm::OneHot => 0.0,
         };
         let constants = (0..rows).map(constant).collect();
         let (parameters, subtables) = (parameters.clone(), tables.len());
@@ -137,10 +137,10 @@ impl Lookup {
         let conjugation = KeyKind::Galois { element: galois::conjugation(ring) };
         let conjugation_level = match self.plan {
             Plan::Paper => Some(self.input.level),
-            Plan::Indicator | Plan::Cosine { .. } => None,
+            Plan::Indicator | Plan::OneHot | Plan::Cosine { .. } => None,
             _ => Some(self.output.level),
         };
-        if self.columns > 2 || self.plan == Plan::Indicator {
+        if self.plan != Plan::OneHot {
             plan.require(KeyKind::Relinearisation, self.parameters.chain(self.input.level));
         }
         if let Some(level) = conjugation_level {
@@ -149,7 +149,7 @@ impl Lookup {
         plan
     }
 
-    /// The whole lookup: one vector of encrypted indices per subtable in, [`Lookup::outputs`] vectors out, at
+    /// The whole lookup: a query's vectors in (one per subtable, or one per column of one-hot queries), [`Lookup::outputs`] vectors out, at
     /// [`Lookup::output_level`] and [`Lookup::output_scale`].
     ///
     /// # Errors
@@ -171,9 +171,11 @@ impl Lookup {
         self.check_query(arithmetic, query)?;
         let n = self.columns / 2;
         let mut generated = Generated { parts: Vec::new(), giants: Vec::new() };
-        for alpha in query {
+        for vectors in query.chunks(self.plan.query_form().vectors(self.columns)) {
+            let alpha = &vectors[0];
             let (parts, giants) = match &self.program {
                 Program::Real { .. } if self.plan == Plan::Indicator => (self.one_hot(arithmetic, alpha)?, Vec::new()),
+                Program::Real { .. } if self.plan == Plan::OneHot => (vectors.to_vec(), Vec::new()),
                 Program::Real { .. } => (split_parts(arithmetic, &powers(arithmetic, alpha, n)?)?, Vec::new()),
                 Program::Complex { .. } => (powers(arithmetic, alpha, n)?, Vec::new()),
                 Program::Lazy { .. } => {
@@ -230,8 +232,9 @@ impl Lookup {
 
     fn check_query<A: Arithmetic>(&self, arithmetic: &A, query: &[A::Vector]) -> Result<(), LookupError> {
         let refuse = |what, found: String, needed: String| Err(LookupError::Query { what, found, needed });
-        if query.len() != self.subtables {
-            let needed = format!("one per subtable, {}", self.subtables);
+        let vectors = self.plan.query_form().vectors(self.columns);
+        if query.len() != self.subtables * vectors {
+            let needed = format!("{vectors} for each of {} subtables", self.subtables);
             return refuse("the number of vectors", query.len().to_string(), needed);
         }
         for vector in query {

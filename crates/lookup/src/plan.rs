@@ -39,6 +39,9 @@ pub enum Plan {
     /// indicator per column. Our reading of it: `(1 - ((x - k)/p)^2)` squared `2 log2 p + 6` times, which gives the
     /// depths of the paper's Table 3 for p = 64 and 256. The baseline.
     Indicator,
+    /// The client sends the one-hot vector itself (the form of HE-LRM): no key switch and one level, but `p` ciphertexts
+    /// per subtable. The planner leaves it out; the baseline for bytes.
+    OneHot,
 }
 
 impl fmt::Display for Plan {
@@ -50,6 +53,7 @@ impl fmt::Display for Plan {
             Plan::BabyGiant { babies } => write!(f, "baby-giant-{babies}"),
             Plan::Cosine { babies } => write!(f, "cosine-{babies}"),
             Plan::Indicator => f.write_str("indicator"),
+            Plan::OneHot => f.write_str("one-hot"),
         }
     }
 }
@@ -64,6 +68,7 @@ impl FromStr for Plan {
             "complex-first" => return Ok(Plan::ComplexFirst),
             "lazy-last" => return Ok(Plan::LazyLast),
             "indicator" => return Ok(Plan::Indicator),
+            "one-hot" => return Ok(Plan::OneHot),
             _ => {}
         }
         if let Some(babies) = babies("baby-giant-") {
@@ -72,7 +77,7 @@ impl FromStr for Plan {
         babies("cosine-").map(|babies| Plan::Cosine { babies }).ok_or_else(|| LookupError::Plan {
             plan: name.into(),
             preset: "any".into(),
-            reason: "no such plan; there are paper, complex-first, lazy-last, baby-giant-<m>, cosine-<m>, indicator"
+            reason: "no such plan; there are paper, complex-first, lazy-last, baby-giant-<m>, cosine-<m>, indicator, one-hot"
                 .into(),
         })
     }
@@ -87,6 +92,26 @@ pub enum QueryForm {
     Cosine,
     /// `j / p`; one in a padded slot, an index beyond all columns.
     Index,
+    /// `p` numbers, of which number `j` is one and the others are zero; all zero in a padded slot.
+    OneHot,
+}
+
+impl QueryForm {
+    /// Vectors per subtable.
+    pub fn vectors(self, columns: usize) -> usize {
+        if self == QueryForm::OneHot { columns } else { 1 }
+    }
+
+    /// What a slot of vector `vector` holds for an index; padding for `None`.
+    pub fn value(self, index: Option<usize>, columns: usize, vector: usize) -> Complex64 {
+        match (self, index) {
+            (QueryForm::Alpha, Some(j)) => alpha(j, columns),
+            (QueryForm::Cosine, Some(j)) => Complex64::from(cosine(j, columns)),
+            (QueryForm::Index, j) => Complex64::from(j.unwrap_or(columns) as f64 / columns as f64),
+            (QueryForm::OneHot, Some(j)) => Complex64::from(if j == vector { 1.0 } else { 0.0 }),
+            (QueryForm::Alpha | QueryForm::Cosine | QueryForm::OneHot, None) => Complex64::default(),
+        }
+    }
 }
 
 impl Plan {
@@ -94,6 +119,7 @@ impl Plan {
     pub fn query_form(self) -> QueryForm {
         match self {
             Plan::Indicator => QueryForm::Index,
+            Plan::OneHot => QueryForm::OneHot,
             Plan::Cosine { .. } => QueryForm::Cosine,
             _ => QueryForm::Alpha,
         }
@@ -102,19 +128,11 @@ impl Plan {
     /// Whether it can run in a ring of this kind with outputs of this form.
     pub fn fits(self, kind: RingKind, form: OutputForm) -> bool {
         match (kind, self) {
-            (RingKind::ConjugateInvariant, Plan::Cosine { .. } | Plan::Indicator) => form == OutputForm::Rows,
+            (RingKind::ConjugateInvariant, Plan::Cosine { .. } | Plan::Indicator | Plan::OneHot) => {
+                form == OutputForm::Rows
+            }
             (RingKind::ConjugateInvariant, _) => false,
             (RingKind::Standard, plan) => plan.query_form() != QueryForm::Cosine,
-        }
-    }
-
-    /// What a slot of a query holds for an index; padding for `None`.
-    pub fn query_value(self, index: Option<usize>, columns: usize) -> Complex64 {
-        match (self.query_form(), index) {
-            (QueryForm::Alpha, Some(j)) => alpha(j, columns),
-            (QueryForm::Cosine, Some(j)) => Complex64::from(cosine(j, columns)),
-            (QueryForm::Index, j) => Complex64::from(j.unwrap_or(columns) as f64 / columns as f64),
-            (QueryForm::Alpha | QueryForm::Cosine, None) => Complex64::default(),
         }
     }
 
@@ -126,6 +144,7 @@ impl Plan {
             Plan::ComplexFirst => log2_n,
             Plan::Cosine { babies } => cosine::depth(columns, babies),
             Plan::Indicator => indicator_squarings(columns) + 2,
+            Plan::OneHot => 1,
         }
     }
 }

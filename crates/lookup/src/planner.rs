@@ -42,7 +42,8 @@ pub struct Estimate {
     pub error: Option<f64>,
 }
 
-/// Every plan the preset has the slots and the levels for, cheapest first.
+/// Every plan the preset has the slots and the levels for, cheapest first; one-hot queries, which are a client's burden,
+/// aside.
 ///
 /// Queries are encrypted at the level the plan needs, so a shallower plan also works on smaller ciphertexts.
 pub fn estimates(parameters: &CkksParameters, task: Task, model: &CostModel) -> Vec<Estimate> {
@@ -122,6 +123,11 @@ impl Counter<'_> {
                 for level in depth - indicator_squarings(task.columns)..=depth {
                     self.products(level, l * task.columns);
                 }
+                self.hold(1, l * task.columns);
+                self.matrix(1, l * task.rows, task.columns);
+                self.rescales(1, task.rows);
+            }
+            Plan::OneHot => {
                 self.hold(1, l * task.columns);
                 self.matrix(1, l * task.rows, task.columns);
                 self.rescales(1, task.rows);

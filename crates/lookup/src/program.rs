@@ -40,7 +40,7 @@ fn output_bits(parameters: &CkksParameters, level: usize, bound: f64) -> f64 {
 /// Bits by which the matrix of a plan is scaled up before it is rounded, for queries of the level the plan needs.
 pub(crate) fn matrix_bits(parameters: &CkksParameters, plan: Plan, bound: f64) -> f64 {
     let rescaled = match plan {
-        Plan::Paper | Plan::Indicator => parameters.scale().log2(),
+        Plan::Paper | Plan::Indicator | Plan::OneHot => parameters.scale().log2(),
         _ => 0.0,
     };
     output_bits(parameters, 0, bound) + rescaled
@@ -63,6 +63,7 @@ impl Compiler<'_> {
         match self.plan {
             Plan::Paper => self.paper(n),
             Plan::Indicator => self.indicator(),
+            Plan::OneHot => self.one_hot(self.input),
             Plan::ComplexFirst => self.complex_first(n),
             Plan::LazyLast => self.lazy_last(n),
             Plan::BabyGiant { babies } if babies.is_power_of_two() && (2..=n / 2).contains(&babies) => {
@@ -140,6 +141,11 @@ impl Compiler<'_> {
         for _ in 0..=indicator_squarings(self.columns()) {
             shape = shape.times(shape, self.parameters).ok_or_else(|| self.too_shallow())?;
         }
+        self.one_hot(shape)
+    }
+
+    /// The tables as they are, over one-hot coordinates of this shape.
+    fn one_hot(&self, shape: Shape) -> Result<(Program, Shape), LookupError> {
         let parts = vec![shape; self.columns()];
         self.real_program(&parts, |t, r, c| self.tables[t].row(r)[c])
     }

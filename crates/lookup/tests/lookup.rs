@@ -3,7 +3,8 @@
 use unspoken_ckks::{
     Ciphertext, CkksParameters, Complex64, CostModel, Encoder, ErrorStatistics, Evaluator, Preset, Simulator,
 };
-use unspoken_lookup::{Budget, Lookup, LookupError, OutputForm, Plan, Spread, Table, Task, estimate};
+use unspoken_lookup::query::Query;
+use unspoken_lookup::{Budget, Lookup, LookupError, OutputForm, Plan, QueryForm, Spread, Table, Task, estimate};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
@@ -35,9 +36,10 @@ impl Question {
         Question { tables, indices, lookup }
     }
 
+    /// The slots of a query with one vector per subtable.
     fn queries(&self) -> Vec<Vec<Complex64>> {
-        let columns = self.tables[0].columns();
-        let value = |&j: &Option<usize>| self.lookup.plan().query_value(j, columns);
+        let (form, columns) = (self.lookup.plan().query_form(), self.tables[0].columns());
+        let value = |&j: &Option<usize>| form.value(j, columns, 0);
         self.indices.iter().map(|indices| indices.iter().map(value).collect()).collect()
     }
 
@@ -63,12 +65,10 @@ fn run(parameters: &CkksParameters, question: &Question) -> Vec<Vec<Complex64>> 
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng).unwrap();
     let lookup = &question.lookup;
     let keys = EvaluationKeys::generate(&secret, &lookup.key_plan(), &mut rng).unwrap();
-    let mut encrypt = |values: &Vec<Complex64>| {
-        let plaintext = encoder.encode(values, lookup.input_level(), parameters.scale()).unwrap();
-        encoder.encrypt(&plaintext, &secret, &mut rng).unwrap().expand(parameters)
-    };
-    let query: Vec<Ciphertext> = question.queries().iter().map(&mut encrypt).collect();
-    let outputs = lookup.run(&Evaluator::new(&encoder, &keys), &query).unwrap();
+    let query = Query::of(lookup);
+    let bytes = query.encrypt(&encoder, &secret, &question.indices, &mut rng).unwrap();
+    assert_eq!(bytes.iter().map(Vec::len).sum::<usize>(), query.byte_len());
+    let outputs = lookup.run(&Evaluator::new(&encoder, &keys), &query.read(&bytes).unwrap()).unwrap();
     assert_eq!(outputs.len(), lookup.outputs());
     let open = |output: &Ciphertext| {
         assert_eq!((output.level(), output.scale()), (lookup.output_level(), lookup.output_scale()));
@@ -88,7 +88,7 @@ fn errors(question: &Question, form: OutputForm, outputs: &[Vec<Complex64>]) -> 
 fn worst_error(preset: &str, plan: Plan, form: OutputForm, (subtables, rows, columns): (usize, usize, usize)) -> f64 {
     let parameters = Preset::find(preset).unwrap().build().unwrap();
     let tables: Vec<Table> = (0..subtables).map(|t| table(rows, columns, t)).collect();
-    let padded = matches!(plan, Plan::Cosine { .. } | Plan::Indicator);
+    let padded = !matches!(plan.query_form(), QueryForm::Alpha);
     let question = Question::new(&parameters, plan, form, tables, padded);
     errors(&question, form, &run(&parameters, &question)).worst
 }
@@ -177,6 +177,49 @@ fn tables_of_any_width_are_padded() {
 fn the_indicator_baseline_selects_columns() {
     let error = worst_error(DEEP, Plan::Indicator, OutputForm::Rows, (1, 2, 16));
     assert!(error < 2f64.powi(-10), "2^{:.1}", error.log2());
+}
+
+#[test]
+fn one_hot_queries_need_no_keys() {
+    for (preset, form) in [(SHALLOW, OutputForm::Pairs), (REAL, OutputForm::Rows)] {
+        let error = worst_error(preset, Plan::OneHot, form, (2, 3, 16));
+        assert!(error < 2f64.powi(-30), "{preset}: 2^{:.1}", error.log2());
+    }
+    let parameters = Preset::find(SHALLOW).unwrap().build().unwrap();
+    let lookup = |plan| Lookup::new(&parameters, &[table(2, 16, 0)], plan, OutputForm::Rows, 1.0, None).unwrap();
+    let (one_hot, direct) = (lookup(Plan::OneHot), lookup(Plan::ComplexFirst));
+    assert_eq!(one_hot.key_plan().len(), 0);
+    assert_eq!((Query::of(&one_hot).vectors(), Query::of(&direct).vectors()), (16, 1));
+}
+
+#[test]
+fn queries_are_fresh_and_checked() {
+    let parameters = Preset::find(SHALLOW).unwrap().build().unwrap();
+    let tables = [table(1, 16, 0), table(1, 16, 1)];
+    let lookup = Lookup::new(&parameters, &tables, Plan::ComplexFirst, OutputForm::Rows, 2.0, None).unwrap();
+    let (query, encoder) = (Query::of(&lookup), Encoder::new(&parameters));
+    let mut rng = SecretRng::insecure_from_seed(3);
+    let secret = SecretKey::generate(parameters.rlwe(), &mut rng).unwrap();
+    let mut ask = |indices: &[Vec<Option<usize>>]| query.encrypt(&encoder, &secret, indices, &mut rng);
+    let first = ask(&[vec![Some(3)], vec![Some(5), None, Some(1)]]).unwrap();
+    let again = ask(&[vec![Some(3)], vec![Some(5), None, Some(1)]]).unwrap();
+    assert!(query.read(&first).is_ok());
+    assert!(first.iter().chain(&again).collect::<std::collections::HashSet<_>>().len() == 4, "fresh every time");
+    let lengths = |query: &[Vec<u8>]| query.iter().map(Vec::len).collect::<Vec<_>>();
+    assert_eq!(lengths(&first), lengths(&ask(&[vec![], vec![]]).unwrap()), "the same size whatever it asks");
+    for (indices, what) in [
+        (vec![vec![Some(1)]], "number of index lists"),
+        (vec![vec![Some(16)], vec![]], "an index is 16"),
+        (vec![vec![None; parameters.slots() + 1], vec![]], "number of indices"),
+    ] {
+        let error = ask(&indices).unwrap_err().to_string();
+        assert!(error.contains(what), "{error}");
+    }
+    let twice = [first[0].clone(), first[0].clone()];
+    assert!(query.read(&twice).unwrap_err().to_string().contains("one used twice"));
+    assert!(query.read(&first[..1]).unwrap_err().to_string().contains("number of vectors"));
+    let cut = [first[0].clone(), first[1][..100].to_vec()];
+    assert!(query.read(&cut).is_err());
 }
 
 #[test]
