@@ -11,6 +11,7 @@ mod planner;
 mod powers;
 mod program;
 pub mod query;
+mod strided;
 mod table;
 
 pub use budget::{Budget, Spread, spectral_norm};
@@ -20,4 +21,5 @@ pub use indicator::indicator;
 pub use lookup::{Generated, Lookup};
 pub use plan::{OutputForm, Plan, QueryForm};
 pub use planner::{Estimate, Explanation, Task, best_plan, estimate, estimates};
+pub use strided::{StridedLookup, StridedPlan, StridedTables};
 pub use table::{Expansion, Table, alpha, padded_columns};

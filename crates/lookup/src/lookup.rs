@@ -9,7 +9,7 @@ use crate::indicator::indicator;
 use crate::plan::{OutputForm, Plan, QueryForm};
 use crate::powers::{Shape, chebyshev, last_layer, powers};
 use crate::program::{Compiler, Program};
-use crate::table::Table;
+use crate::table::{Table, check_shapes};
 
 /// A lookup in `l` subtables of the same shape, prepared for one preset, one plan and queries of one level and scale.
 ///
@@ -50,15 +50,7 @@ impl Lookup {
         bound: f64,
         level: Option<usize>,
     ) -> Result<Self, LookupError> {
-        let Some(first) = tables.first() else {
-            let needed = "at least one".into();
-            return Err(LookupError::Table { what: "the list of subtables", found: "empty".into(), needed });
-        };
-        let shape = |table: &Table| (table.rows(), table.columns());
-        if let Some(other) = tables.iter().find(|table| shape(table) != shape(first)) {
-            let (found, needed) = (format!("{:?}", shape(other)), format!("{:?} as the first", shape(first)));
-            return Err(LookupError::Table { what: "the shape of a subtable", found, needed });
-        }
+        let (rows, columns) = check_shapes(tables)?;
         let refuse =
             |reason: String| LookupError::Plan { plan: plan.to_string(), preset: parameters.name().into(), reason };
         if !plan.fits(parameters.ring().kind(), form) {
@@ -69,7 +61,6 @@ impl Lookup {
         if !bound.is_finite() {
             return Err(refuse(format!("the bound of its outputs is {bound}; needed a finite number")));
         }
-        let (rows, columns) = shape(first);
         let level = level.unwrap_or(plan.depth(columns));
         if level > parameters.max_level() {
             let available = parameters.max_level();

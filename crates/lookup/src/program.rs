@@ -31,7 +31,7 @@ const MATRIX_BITS_MAX: f64 = 30.0;
 
 /// Bits by which the scale of outputs up to `bound` at `level` is above the default: at most [`MATRIX_BITS_MAX`], and no
 /// more than the modulus has room for.
-fn output_bits(parameters: &CkksParameters, level: usize, bound: f64) -> f64 {
+pub(crate) fn output_bits(parameters: &CkksParameters, level: usize, bound: f64) -> f64 {
     // One bit for the sign, one to spare.
     let room = parameters.log2_modulus(level) - 2.0 - bound.max(1.0).log2();
     (room - parameters.scale().log2()).min(MATRIX_BITS_MAX)

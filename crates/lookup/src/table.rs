@@ -81,6 +81,25 @@ impl Table {
     }
 }
 
+/// Rows and columns, which all tables must have in common.
+///
+/// # Errors
+/// If there is no table, or two differ.
+pub(crate) fn check_shapes(tables: &[Table]) -> Result<(usize, usize), LookupError> {
+    let Some(first) = tables.first() else {
+        let needed = "at least one".into();
+        return Err(LookupError::Table { what: "the list of subtables", found: "empty".into(), needed });
+    };
+    let shape = |table: &Table| (table.rows(), table.columns());
+    match tables.iter().find(|table| shape(table) != shape(first)) {
+        None => Ok(shape(first)),
+        Some(other) => {
+            let (found, needed) = (format!("{:?}", shape(other)), format!("{:?} as the first", shape(first)));
+            Err(LookupError::Table { what: "the shape of a subtable", found, needed })
+        }
+    }
+}
+
 /// The width a table of `columns` columns is padded to: a power of two, at least 4.
 pub fn padded_columns(columns: usize) -> usize {
     columns.next_power_of_two().max(4)
