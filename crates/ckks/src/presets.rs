@@ -95,7 +95,7 @@ pub const PRESETS: [Preset; 15] = [
     preset("n16_depth20_scale58", "deep circuits; the set of the engine's benchmark", (16, 20, 58.0), (3, 9, 9)),
     preset("n16_depth24_scale52", "the one-hot baseline of lookups", (16, 24, 52.0), (2, 10, 10)),
     real(preset("n14_real_depth8_scale30", "real lookups, twice the slots", (14, 8, 30.0), (2, 4, 4))),
-    real(preset("n15_real_depth11_scale50", "real circuits of middle depth", (15, 11, 50.0), (2, 6, 6))),
+    real(preset("n15_real_depth11_scale50", "real circuits of middle depth", (15, 11, 50.0), (3, 6, 6))),
     boot(
         preset("n15_boot_depth4_scale30", "bootstrapping with small ciphertexts", (15, 4, 30.0), (2, 3, 2)),
         factors(2, 3, 11.0),
@@ -116,7 +116,7 @@ pub const PRESETS: [Preset; 15] = [
     ),
     preset("insecure_n11_depth9_scale50", "tests", (11, 9, 50.0), (3, 4, 4)),
     preset("insecure_n11_depth24_scale52", "tests of deep circuits", (11, 24, 52.0), (2, 10, 10)),
-    real(preset("insecure_n11_real_depth9_scale50", "tests in the real ring", (11, 9, 50.0), (2, 4, 4))),
+    real(preset("insecure_n11_real_depth9_scale50", "tests in the real ring", (11, 9, 50.0), (3, 4, 4))),
 ];
 
 impl Preset {

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::sync::atomic::AtomicBool;
 
 use prost::Message;
-use unspoken_ckks::{Complex64, Encoder};
+use unspoken_ckks::Encoder;
 use unspoken_fasttext as fasttext;
-use unspoken_lookup::alpha;
+use unspoken_lookup::padded_columns;
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{self as rlwe, KeyBundle, RlweError, SecretKey};
 
@@ -75,7 +75,7 @@ impl Asker {
         let theirs = &description.message;
         let pairs = [
             (shape.subtables, theirs.subtables),
-            (shape.columns.next_power_of_two().max(4), theirs.columns),
+            (padded_columns(shape.columns), theirs.columns),
             (shape.classes, theirs.classes),
             (shape.max_tokens, theirs.max_tokens),
         ];
@@ -149,24 +149,20 @@ impl Asker {
         }
         let codes: Vec<fasttext::Codes> = messages.iter().map(|message| self.words.encode(message.as_ref())).collect();
         let shape = self.words.shape();
-        let parameters = self.description.parameters();
-        let level = self.description.message.query_level as usize;
-        let width = self.description.message.columns as usize;
-        let alphas: Vec<Complex64> = (0..shape.columns).map(|j| alpha(j, width)).collect();
-        let mut rng = fresh_randomness()?;
-        let mut vectors = Vec::with_capacity(shape.subtables);
-        for t in 0..shape.subtables {
-            // Padded slots stay zero: centred tables give them no weight.
-            let mut slots = vec![Complex64::default(); parameters.slots()];
+        let slots = self.description.parameters().slots();
+        let stream = |t: usize| {
+            // Padded slots stay empty: centred tables give them no weight.
+            let mut indices = vec![None; slots];
             for (e, codes) in codes.iter().enumerate() {
                 for (i, code) in codes.stream(t).take(shape.max_tokens).enumerate() {
-                    slots[i * batch + e] = alphas[usize::from(code)];
+                    indices[i * batch + e] = Some(usize::from(code));
                 }
             }
-            let plaintext = self.encoder.encode(&slots, level, parameters.scale())?;
-            slots.iter_mut().for_each(|z| *z = Complex64::default());
-            vectors.push(self.encoder.encrypt(&plaintext, &self.secret, &mut rng)?.to_bytes(parameters));
-        }
+            indices
+        };
+        let indices: Vec<Vec<Option<usize>>> = (0..shape.subtables).map(stream).collect();
+        let vectors =
+            self.description.query().encrypt(&self.encoder, &self.secret, &indices, &mut fresh_randomness()?)?;
         let model_id = self.description.message.model_id.clone();
         let checksum = checksum(&model_id, &vectors);
         Ok(proto::Query { model_id, vectors, checksum }.encode_to_vec())

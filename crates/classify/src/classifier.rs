@@ -1,14 +1,13 @@
 //! The server's half: encrypted codes in, encrypted scores out.
 
-use std::collections::HashSet;
 use std::io::Read;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use prost::Message;
-use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator, SeededCiphertext as Seeded};
+use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator};
 use unspoken_fasttext::ScoreTables;
-use unspoken_lookup::{Lookup, OutputForm, Plan, QueryForm, Table, Task, best_plan};
+use unspoken_lookup::{Lookup, LookupError, OutputForm, Plan, QueryForm, Table, Task, best_plan};
 use unspoken_ring::Basis;
 use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyKind, KeyPlan, galois};
 
@@ -40,8 +39,8 @@ impl Classifier {
     /// As for [`Classifier::new`].
     pub fn with_best_plan(tables: &ScoreTables, parameters: &CkksParameters) -> Result<Self, ClassifyError> {
         let shape = tables.shape();
-        let columns = shape.columns.next_power_of_two().max(4);
-        let task = Task { subtables: shape.subtables, rows: shape.classes, columns, form: OutputForm::Pairs };
+        let (subtables, rows, columns) = (shape.subtables, shape.classes, shape.columns);
+        let task = Task { subtables, rows, columns, form: OutputForm::Pairs };
         Self::new(tables, parameters, best_plan(parameters, task)?)
     }
 
@@ -203,22 +202,12 @@ impl Classifier {
                 "this model's; read the description again",
             ));
         }
-        let (found, needed) = (query.vectors.len(), self.description.message.subtables as usize);
-        if found != needed {
-            return Err(ClassifyError::mismatch(
-                "query",
-                format!("{found} vectors"),
-                format!("{needed}, one per subtable"),
-            ));
-        }
-        let parameters = self.description.parameters();
-        let read = |vector: &Vec<u8>| Ok(Seeded::from_bytes(parameters, vector)?);
-        let vectors: Vec<Seeded> = query.vectors.iter().map(read).collect::<Result<_, ClassifyError>>()?;
-        let seeds: HashSet<&[u8; 32]> = vectors.iter().map(Seeded::seed).collect();
-        if seeds.len() != vectors.len() {
-            return Err(ClassifyError::mismatch("query", "one seed used twice", "a fresh seed for each vector"));
-        }
-        Ok(vectors.iter().map(|vector| vector.expand(parameters)).collect())
+        self.description.query().read(&query.vectors).map_err(|error| match error {
+            LookupError::Query { what, found, needed } => {
+                ClassifyError::mismatch("query", format!("{what}: {found}"), needed)
+            }
+            other => other.into(),
+        })
     }
 }
 

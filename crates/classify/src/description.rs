@@ -2,6 +2,8 @@
 
 use prost::Message;
 use unspoken_ckks::{CkksParameters, Preset};
+use unspoken_lookup::QueryForm;
+use unspoken_lookup::query::{Direct, Frame, Query};
 use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, MAX_BUNDLE_KEYS};
 
 use crate::error::ClassifyError;
@@ -82,19 +84,14 @@ impl Description {
             ));
         }
         let all = parameters.ring().chain().len();
-        let order = unspoken_rlwe::galois::order(parameters.ring());
         let mut key_plan = KeyPlan::new();
         for key in &message.keys {
-            let (element, chain) = (key.galois_element, key.chain as usize);
-            let valid = (element == 0 || (element % 2 == 1 && element < order)) && (1..=all).contains(&chain);
-            if !valid {
-                return Err(ClassifyError::mismatch(
-                    "key plan",
-                    format!("element {element} for {chain} primes"),
-                    "a key of this preset",
-                ));
-            }
-            let kind = if element == 0 { KeyKind::Relinearisation } else { KeyKind::Galois { element } };
+            let (code, chain) = (key.galois_element, key.chain as usize);
+            let kind = KeyKind::from_code(parameters.ring(), code).filter(|_| (1..=all).contains(&chain));
+            let kind = kind.ok_or_else(|| {
+                let found = format!("kind {code} for {chain} primes");
+                ClassifyError::mismatch("key plan", found, "a key of this preset")
+            })?;
             key_plan.require(kind, chain);
         }
         let bytes = KeyBundle::byte_len(parameters.rlwe(), &key_plan);
@@ -142,19 +139,25 @@ impl Description {
 
     /// Bytes of one query.
     pub fn query_bytes(&self) -> usize {
-        let vector = unspoken_ckks::SeededCiphertext::byte_len(&self.parameters, self.message.query_level as usize);
+        let query = self.query();
         // Each field: a tag and a length of at most five bytes each.
-        self.message.subtables as usize * (vector + 10) + self.message.model_id.len() + 64
+        query.byte_len() + 10 * query.vectors() + self.message.model_id.len() + 64
+    }
+
+    /// How codes travel.
+    pub(crate) fn query(&self) -> Query {
+        let frame = Frame {
+            parameters: self.parameters.clone(),
+            subtables: self.message.subtables as usize,
+            columns: self.message.columns as usize,
+            level: self.message.query_level as usize,
+        };
+        Query::Direct(Direct::new(frame, QueryForm::Alpha))
     }
 }
 
 pub(crate) fn key_requirements(plan: &KeyPlan) -> Vec<proto::KeyRequirement> {
-    let requirement = |(kind, chain): (KeyKind, usize)| proto::KeyRequirement {
-        galois_element: match kind {
-            KeyKind::Relinearisation => 0,
-            KeyKind::Galois { element } => element,
-        },
-        chain: chain as u32,
-    };
+    let requirement =
+        |(kind, chain): (KeyKind, usize)| proto::KeyRequirement { galois_element: kind.code(), chain: chain as u32 };
     plan.iter().map(requirement).collect()
 }

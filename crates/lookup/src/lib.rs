@@ -1,14 +1,25 @@
 #![doc = include_str!("../README.md")]
 
+mod budget;
+mod cosine;
 mod error;
+mod giant;
+mod indicator;
 mod lookup;
 mod plan;
 mod planner;
 mod powers;
+mod program;
+pub mod query;
+mod strided;
 mod table;
 
+pub use budget::{Budget, Spread, spectral_norm};
+pub use cosine::cosine;
 pub use error::LookupError;
-pub use lookup::{Generated, Lookup, indicator};
+pub use indicator::indicator;
+pub use lookup::{Generated, Lookup};
 pub use plan::{OutputForm, Plan, QueryForm};
 pub use planner::{Estimate, Explanation, Task, best_plan, estimate, estimates};
-pub use table::{Expansion, Table, alpha};
+pub use strided::{StridedLookup, StridedPlan, StridedTables};
+pub use table::{Expansion, Table, alpha, padded_columns};

@@ -1,13 +1,15 @@
 //! Evaluating a lookup: encrypted indices to encrypted table columns.
 
-use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, SCALE_TOLERANCE};
-use unspoken_ring::RingKind;
+use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, PreparedMatrix, SCALE_TOLERANCE};
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use crate::error::LookupError;
-use crate::plan::{Compiler, OutputForm, Plan, Program, QueryForm, RowBlock, indicator_squarings};
-use crate::powers::{Shape, last_layer, powers};
-use crate::table::Table;
+use crate::giant::RowBlock;
+use crate::indicator::indicator;
+use crate::plan::{OutputForm, Plan, QueryForm};
+use crate::powers::{Shape, chebyshev, last_layer, powers};
+use crate::program::{Compiler, Program};
+use crate::table::{Table, check_shapes};
 
 /// A lookup in `l` subtables of the same shape, prepared for one preset, one plan and queries of one level and scale.
 ///
@@ -48,26 +50,17 @@ impl Lookup {
         bound: f64,
         level: Option<usize>,
     ) -> Result<Self, LookupError> {
-        let Some(first) = tables.first() else {
-            let needed = "at least one".into();
-            return Err(LookupError::Table { what: "the list of subtables", found: "empty".into(), needed });
-        };
-        let shape = |table: &Table| (table.rows(), table.columns());
-        if let Some(other) = tables.iter().find(|table| shape(table) != shape(first)) {
-            let (found, needed) = (format!("{:?}", shape(other)), format!("{:?} as the first", shape(first)));
-            return Err(LookupError::Table { what: "the shape of a subtable", found, needed });
-        }
+        let (rows, columns) = check_shapes(tables)?;
         let refuse =
             |reason: String| LookupError::Plan { plan: plan.to_string(), preset: parameters.name().into(), reason };
-        if parameters.ring().kind() == RingKind::ConjugateInvariant && plan.query_form() == QueryForm::Alpha {
-            return Err(refuse(
-                "its queries are complex and the preset's slots are real; use a standard preset".into(),
-            ));
+        if !plan.fits(parameters.ring().kind(), form) {
+            let reason =
+                "its queries or outputs are complex where the preset's slots are real, or it is for real slots";
+            return Err(refuse(format!("{reason}; `unspoken plan --explain` lists the plans of a preset")));
         }
         if !bound.is_finite() {
             return Err(refuse(format!("the bound of its outputs is {bound}; needed a finite number")));
         }
-        let (rows, columns) = shape(first);
         let level = level.unwrap_or(plan.depth(columns));
         if level > parameters.max_level() {
             let available = parameters.max_level();
@@ -75,10 +68,10 @@ impl Lookup {
         }
         let input = Shape { level, scale: parameters.scale() };
         let (program, output) = Compiler { parameters, plan, tables, form, bound, input }.compile()?;
-        // One-hot coordinates select entries as they are; only the expansions split off a constant.
+        // One-hot coordinates select entries as they are; cosines have it in a group: only alphas split it off.
         let constant = |r| match plan.query_form() {
             QueryForm::Alpha => tables.iter().map(|table| table.expansion(r).constant).sum(),
-            QueryForm::Index => 0.0,
+            QueryForm::Cosine | QueryForm::Index | QueryForm::OneHot => 0.0,
         };
         let constants = (0..rows).map(constant).collect();
         let (parameters, subtables) = (parameters.clone(), tables.len());
@@ -123,7 +116,7 @@ impl Lookup {
         }
     }
 
-    /// Whether a padded slot (`alpha = 0`) contributes nothing: all rows are centred.
+    /// Whether a padded slot (a query of zero) contributes nothing: all rows are centred, or the plan sees to it.
     pub fn is_centred(&self) -> bool {
         self.constants.iter().all(|&c| c == 0.0)
     }
@@ -135,10 +128,10 @@ impl Lookup {
         let conjugation = KeyKind::Galois { element: galois::conjugation(ring) };
         let conjugation_level = match self.plan {
             Plan::Paper => Some(self.input.level),
-            Plan::Indicator => None,
+            Plan::Indicator | Plan::OneHot | Plan::Cosine { .. } => None,
             _ => Some(self.output.level),
         };
-        if self.columns > 2 || self.plan == Plan::Indicator {
+        if self.plan != Plan::OneHot {
             plan.require(KeyKind::Relinearisation, self.parameters.chain(self.input.level));
         }
         if let Some(level) = conjugation_level {
@@ -147,7 +140,7 @@ impl Lookup {
         plan
     }
 
-    /// The whole lookup: one vector of encrypted indices per subtable in, [`Lookup::outputs`] vectors out, at
+    /// The whole lookup: a query's vectors in (one per subtable, or one per column of one-hot queries), [`Lookup::outputs`] vectors out, at
     /// [`Lookup::output_level`] and [`Lookup::output_scale`].
     ///
     /// # Errors
@@ -169,9 +162,11 @@ impl Lookup {
         self.check_query(arithmetic, query)?;
         let n = self.columns / 2;
         let mut generated = Generated { parts: Vec::new(), giants: Vec::new() };
-        for alpha in query {
+        for vectors in query.chunks(self.plan.query_form().vectors(self.columns)) {
+            let alpha = &vectors[0];
             let (parts, giants) = match &self.program {
                 Program::Real { .. } if self.plan == Plan::Indicator => (self.one_hot(arithmetic, alpha)?, Vec::new()),
+                Program::Real { .. } if self.plan == Plan::OneHot => (vectors.to_vec(), Vec::new()),
                 Program::Real { .. } => (split_parts(arithmetic, &powers(arithmetic, alpha, n)?)?, Vec::new()),
                 Program::Complex { .. } => (powers(arithmetic, alpha, n)?, Vec::new()),
                 Program::Lazy { .. } => {
@@ -179,10 +174,18 @@ impl Lookup {
                     let upper = last_layer(arithmetic, &lower)?;
                     (lower, upper)
                 }
-                Program::BabyGiant { babies, groups, .. } => {
+                Program::BabyGiant { babies, groups, level, .. } => {
                     let babies = powers(arithmetic, alpha, *babies)?;
                     let giants = powers(arithmetic, &babies[babies.len() - 1], groups - 1)?;
-                    (babies, giants)
+                    (drop_all(arithmetic, &babies, *level)?, drop_all(arithmetic, &giants, *level)?)
+                }
+                Program::Cosine { babies, groups, level, .. } => {
+                    let mut babies = chebyshev(arithmetic, alpha, *babies)?;
+                    let giants = chebyshev(arithmetic, &babies[babies.len() - 1], groups - 1)?;
+                    // The last baby is the first giant; in its place comes the factor of what cancels padded slots.
+                    let last = babies.len() - 1;
+                    babies[last] = giants[groups / 2 - 1].clone();
+                    (drop_all(arithmetic, &babies, *level)?, drop_all(arithmetic, &giants, *level)?)
                 }
             };
             generated.parts.push(parts);
@@ -212,21 +215,17 @@ impl Lookup {
                 let sums = high.iter().zip(&low).map(|(h, l)| arithmetic.relinearise_rescale(&arithmetic.add(h, l)?));
                 sums.collect::<Result<_, _>>()?
             }
-            Program::BabyGiant { groups, blocks, .. } => {
-                let mut rows = Vec::new();
-                for block in blocks {
-                    rows.extend(baby_giant_block(arithmetic, *groups, block, generated)?);
-                }
-                rows
-            }
+            Program::BabyGiant { blocks, .. } => block_rows(arithmetic, blocks, generated)?,
+            Program::Cosine { blocks, .. } => return Ok(block_rows(arithmetic, blocks, generated)?),
         };
         self.finish_complex(arithmetic, &rows)
     }
 
     fn check_query<A: Arithmetic>(&self, arithmetic: &A, query: &[A::Vector]) -> Result<(), LookupError> {
         let refuse = |what, found: String, needed: String| Err(LookupError::Query { what, found, needed });
-        if query.len() != self.subtables {
-            let needed = format!("one per subtable, {}", self.subtables);
+        let vectors = self.plan.query_form().vectors(self.columns);
+        if query.len() != self.subtables * vectors {
+            let needed = format!("{vectors} for each of {} subtables", self.subtables);
             return refuse("the number of vectors", query.len().to_string(), needed);
         }
         for vector in query {
@@ -251,7 +250,7 @@ impl Lookup {
     fn apply<A: Arithmetic>(
         &self,
         arithmetic: &A,
-        matrices: &[unspoken_ckks::PreparedMatrix],
+        matrices: &[PreparedMatrix],
         parts: &[Vec<A::Vector>],
     ) -> Result<Vec<A::Vector>, CkksError> {
         let mut sums: Vec<A::Vector> = Vec::new();
@@ -303,26 +302,6 @@ impl Lookup {
     }
 }
 
-/// The encrypted indicator of `x = k/p`: near 1 there and near 0 at every other multiple of `1/p` in `[0, 1)`.
-///
-/// # Errors
-/// If levels or the relinearisation key are missing.
-pub fn indicator<A: Arithmetic>(
-    arithmetic: &A,
-    x: &A::Vector,
-    k: usize,
-    columns: usize,
-) -> Result<A::Vector, CkksError> {
-    let shifted = arithmetic.add_constant(x, Complex64::from(-(k as f64) / columns as f64))?;
-    let square = arithmetic.multiply(&shifted, &shifted)?;
-    let negated = arithmetic.mul_constant(&square, Complex64::from(-1.0), arithmetic.scale(&square))?;
-    let mut value = arithmetic.add_constant(&negated, Complex64::from(1.0))?;
-    for _ in 0..indicator_squarings(columns) {
-        value = arithmetic.multiply(&value, &value)?;
-    }
-    Ok(value)
-}
-
 /// `2 Re` of every power, then `2 Im` of all but the last (paper, Algorithm 1, lines 12 to 20).
 fn split_parts<A: Arithmetic>(arithmetic: &A, powers: &[A::Vector]) -> Result<Vec<A::Vector>, CkksError> {
     let (mut real, mut imaginary) = (Vec::new(), Vec::new());
@@ -338,29 +317,20 @@ fn split_parts<A: Arithmetic>(arithmetic: &A, powers: &[A::Vector]) -> Result<Ve
     Ok(real)
 }
 
-/// The rows of one block: `sum_t (inner_(t,0) + sum_g inner_(t,g) giant_(t,g))`, relinearised once per row.
-fn baby_giant_block<A: Arithmetic>(
+fn block_rows<A: Arithmetic>(
     arithmetic: &A,
-    groups: usize,
-    block: &RowBlock,
+    blocks: &[RowBlock],
     generated: &Generated<A::Vector>,
-) -> Result<Vec<A::Vector>, LookupError> {
-    let mut sums: Vec<Option<A::Vector>> = (0..block.rows).map(|_| None).collect();
-    for ((matrix, babies), giants) in block.matrices.iter().zip(&generated.parts).zip(&generated.giants) {
-        let inner = arithmetic.matrix(matrix, &babies.iter().collect::<Vec<_>>())?;
-        for (i, inner) in inner.iter().enumerate() {
-            let (group, row) = (i / block.rows, i % block.rows);
-            debug_assert!(group < groups);
-            let term = if group == 0 { inner.clone() } else { arithmetic.tensor(inner, &giants[group - 1])? };
-            sums[row] = Some(match sums[row].take() {
-                Some(sum) => arithmetic.add(&term, &sum)?,
-                None => term,
-            });
-        }
+) -> Result<Vec<A::Vector>, CkksError> {
+    let mut rows = Vec::new();
+    for block in blocks {
+        rows.extend(block.evaluate(arithmetic, &generated.parts, &generated.giants)?);
     }
-    let finish = |sum: Option<A::Vector>| sum.map(|sum| arithmetic.relinearise_rescale(&sum)).transpose();
-    let rows: Vec<Option<A::Vector>> = sums.into_iter().map(finish).collect::<Result<_, _>>()?;
-    Ok(rows.into_iter().flatten().collect())
+    Ok(rows)
+}
+
+fn drop_all<A: Arithmetic>(arithmetic: &A, vectors: &[A::Vector], level: usize) -> Result<Vec<A::Vector>, CkksError> {
+    vectors.iter().map(|vector| arithmetic.drop_to(vector, level)).collect()
 }
 
 fn add_all<A: Arithmetic>(arithmetic: &A, a: &[A::Vector], b: &[A::Vector]) -> Result<Vec<A::Vector>, CkksError> {

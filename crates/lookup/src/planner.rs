@@ -4,9 +4,12 @@ use std::fmt;
 
 use unspoken_ckks::{CkksParameters, Cost, CostModel};
 
+use crate::budget::{Budget, Spread};
+use crate::cosine;
 use crate::error::LookupError;
 use crate::plan::{OutputForm, Plan, indicator_squarings};
 use crate::powers::{Shape, power_shapes};
+use crate::table::padded_columns;
 
 /// What is to be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +18,7 @@ pub struct Task {
     pub subtables: usize,
     /// Rows `d`.
     pub rows: usize,
-    /// Columns `p`, a power of two.
+    /// Columns `p`, padded to a power of two as a [`Table`](crate::Table) pads them.
     pub columns: usize,
     /// How rows become outputs.
     pub form: OutputForm,
@@ -34,18 +37,21 @@ pub struct Estimate {
     pub bytes: u64,
     /// Predicted seconds.
     pub seconds: f64,
+    /// The bound of the error (see [`Budget`]) for tables of independent entries of mean square 1, root mean square over
+    /// the rows; `None` for the baseline.
+    pub error: Option<f64>,
 }
 
-/// Every plan the preset has the levels for, cheapest first.
+/// Every plan the preset has the slots and the levels for, cheapest first; one-hot queries, which are a client's burden,
+/// aside.
 ///
 /// Queries are encrypted at the level the plan needs, so a shallower plan also works on smaller ciphertexts.
 pub fn estimates(parameters: &CkksParameters, task: Task, model: &CostModel) -> Vec<Estimate> {
-    if !task.columns.is_power_of_two() || task.columns < 4 {
-        return Vec::new();
-    }
-    let n = task.columns / 2;
-    let babies = (1..n.ilog2()).map(|log| Plan::BabyGiant { babies: 1 << log });
-    let plans = [Plan::Paper, Plan::ComplexFirst, Plan::LazyLast, Plan::Indicator].into_iter().chain(babies);
+    let columns = padded_columns(task.columns);
+    let babies = (1..columns.ilog2() - 1).map(|log| Plan::BabyGiant { babies: 1 << log });
+    let cosines = (1..columns.ilog2()).map(|log| Plan::Cosine { babies: 1 << log });
+    let plans = [Plan::Paper, Plan::ComplexFirst, Plan::LazyLast, Plan::Indicator];
+    let plans = plans.into_iter().chain(babies).chain(cosines);
     let mut estimates: Vec<Estimate> = plans.filter_map(|plan| estimate(parameters, task, plan, model)).collect();
     estimates.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     estimates
@@ -61,23 +67,28 @@ pub fn best_plan(parameters: &CkksParameters, task: Task) -> Result<Plan, Lookup
         plan: "auto".into(),
         preset: parameters.name().into(),
         reason: format!(
-            "no plan for {} columns fits {} levels; use a deeper preset",
-            task.columns,
+            "no plan for {} columns with outputs as {:?} fits its slots and {} levels; use a deeper preset, and rows where \
+             slots are real",
+            padded_columns(task.columns),
+            task.form,
             parameters.max_level()
         ),
     })
 }
 
-/// What one plan costs; `None` if the preset is too shallow, or the number of columns no power of two of at least 4.
+/// What one plan costs; `None` if the preset is too shallow or its slots are of the wrong kind.
 pub fn estimate(parameters: &CkksParameters, task: Task, plan: Plan, model: &CostModel) -> Option<Estimate> {
-    if !task.columns.is_power_of_two() || task.columns < 4 || plan.depth(task.columns) > parameters.max_level() {
+    let task = Task { columns: padded_columns(task.columns), ..task };
+    if plan.depth(task.columns) > parameters.max_level() || !plan.fits(parameters.ring().kind(), task.form) {
         return None;
     }
     let depth = plan.depth(task.columns);
     let mut counter = Counter { parameters, cost: Cost::default(), bytes: 0 };
     counter.run(task, plan, depth)?;
     let Counter { cost, bytes, .. } = counter;
-    Some(Estimate { plan, depth, seconds: model.seconds(&cost), cost, bytes })
+    let budget = Budget::of(parameters, plan, Spread::typical(task.subtables, task.rows, task.columns));
+    let error = budget.map(|budget| budget.error(parameters.scale()));
+    Some(Estimate { plan, depth, seconds: model.seconds(&cost), cost, bytes, error })
 }
 
 struct Counter<'a> {
@@ -116,6 +127,11 @@ impl Counter<'_> {
                 self.matrix(1, l * task.rows, task.columns);
                 self.rescales(1, task.rows);
             }
+            Plan::OneHot => {
+                self.hold(1, l * task.columns);
+                self.matrix(1, l * task.rows, task.columns);
+                self.rescales(1, task.rows);
+            }
             Plan::ComplexFirst => {
                 let shapes = self.powers(input, n, l)?;
                 let level = shapes[n - 1].level;
@@ -134,20 +150,34 @@ impl Counter<'_> {
                 self.automorphisms(level - 1, outputs);
             }
             Plan::BabyGiant { babies } => {
-                let groups = n / babies;
-                let baby_shapes = self.powers(input, babies, l)?;
-                let giant_shapes = self.powers(baby_shapes[babies - 1], groups - 1, l)?;
-                self.matrix(baby_shapes[babies - 1].level, l * rows * groups, babies);
-                for giant in &giant_shapes {
-                    self.tensors(giant.level, l * rows);
-                    self.sums(giant.level, 3 * l * rows);
-                }
-                let level = giant_shapes.iter().map(|s| s.level).min()?;
+                let low = self.powers(input, babies, l)?;
+                let giants = self.powers(low[babies - 1], n / babies - 1, l)?;
+                let level = self.giant_steps(l * rows, babies, &giants)?;
                 self.relinearisations(level, rows);
                 self.automorphisms(level.checked_sub(1)?, outputs);
             }
+            Plan::Cosine { babies } => {
+                let shapes = cosine::shapes(input, task.columns, babies, self.parameters)?;
+                for shape in shapes.babies[1..].iter().chain(&shapes.giants[1..]) {
+                    self.products(shape.level + 1, l);
+                    // Doubled; another polynomial scaled and taken off.
+                    self.sums(shape.level + 1, 8 * l);
+                }
+                shapes.babies.iter().chain(&shapes.giants[1..]).for_each(|shape| self.hold(shape.level, l));
+                let level = self.giant_steps(l * rows, babies, &shapes.giants)?;
+                self.relinearisations(level, rows);
+            }
         }
         Some(())
+    }
+
+    /// Combinations of the babies, each but the first of a row times a giant; returns their level.
+    fn giant_steps(&mut self, rows: usize, babies: usize, giants: &[Shape]) -> Option<usize> {
+        let level = giants.iter().map(|s| s.level).min()?;
+        self.matrix(level, rows * (giants.len() + 1), babies);
+        self.tensors(level, rows * giants.len());
+        self.sums(level, 3 * rows * giants.len());
+        Some(level)
     }
 
     /// `a^1 .. a^count` for `times` vectors.
@@ -204,27 +234,29 @@ impl Counter<'_> {
     }
 }
 
-/// The table `--explain` prints: one line per plan, cheapest first.
+/// The table `--explain` prints: one line per plan, cheapest first, with the bound of its error for entries of mean
+/// square 1.
 pub struct Explanation<'a>(pub &'a [Estimate]);
 
 impl fmt::Display for Explanation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:16} {:>5} {:>12} {:>9} {:>14} {:>9} {:>9}",
-            "plan", "depth", "key switches", "tensors", "matrix MACs", "MiB", "seconds"
+            "{:16} {:>5} {:>12} {:>9} {:>14} {:>9} {:>9} {:>11}",
+            "plan", "depth", "key switches", "tensors", "matrix MACs", "MiB", "seconds", "error below"
         )?;
         for e in self.0 {
             writeln!(
                 f,
-                "{:16} {:>5} {:>12} {:>9} {:>14.3e} {:>9.0} {:>9.2}",
+                "{:16} {:>5} {:>12} {:>9} {:>14.3e} {:>9.0} {:>9.2} {:>11}",
                 e.plan.to_string(),
                 e.depth,
                 e.cost.total_key_switches(),
                 e.cost.tensors,
                 e.cost.matrix_macs as f64,
                 e.bytes as f64 / f64::from(1 << 20),
-                e.seconds
+                e.seconds,
+                e.error.map_or_else(|| "-".into(), |error| format!("2^{:.1}", error.log2()))
             )?;
         }
         Ok(())
@@ -253,10 +285,25 @@ mod tests {
     }
 
     #[test]
+    fn real_slots_have_their_own_plan() {
+        let parameters = Preset::find("insecure_n11_real_depth9_scale50").unwrap().build().unwrap();
+        let model = CostModel::nominal(&parameters);
+        let rows = Task { form: OutputForm::Rows, ..CLASSIFIER };
+        let found = estimates(&parameters, rows, &model);
+        assert_eq!(found.len(), 7, "cosines alone: an indicator needs more levels");
+        assert!(found.iter().all(|e| matches!(e.plan, Plan::Cosine { .. })));
+        let sixteen = estimate(&parameters, rows, Plan::Cosine { babies: 16 }, &model).unwrap();
+        assert_eq!(sixteen.cost.total_key_switches(), 4 * (16 + 16 - 3) + 2);
+        assert!(estimates(&parameters, CLASSIFIER, &model).is_empty(), "pairs need complex slots");
+    }
+
+    #[test]
     fn the_best_plan_for_a_classifier_has_few_babies() {
         let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
         let best = best_plan(&parameters, CLASSIFIER).unwrap();
         assert!(matches!(best, Plan::BabyGiant { babies: 4..=32 }), "{best}");
+        let narrower = Task { columns: 200, ..CLASSIFIER };
+        assert_eq!(best_plan(&parameters, narrower).unwrap(), best, "padded to 256");
         let shallow = Task { columns: 4096, ..CLASSIFIER };
         assert!(best_plan(&parameters, shallow).unwrap_err().to_string().contains("deeper preset"));
     }

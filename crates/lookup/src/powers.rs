@@ -1,6 +1,6 @@
-//! Powers of an encrypted number by a product tree, and where their levels and scales end up.
+//! Powers and Chebyshev polynomials of an encrypted number by a product tree, and where their levels and scales end up.
 
-use unspoken_ckks::{Arithmetic, CkksError, CkksParameters};
+use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64};
 
 /// The level and scale of a vector, to plan with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,6 +45,34 @@ pub(crate) fn powers<A: Arithmetic>(arithmetic: &A, a: &A::Vector, count: usize)
         powers.push(arithmetic.multiply(&powers[i - 1], &powers[j - 1])?);
     }
     Ok(powers)
+}
+
+/// `T_1(c) .. T_count(c)`, each relinearised and rescaled: as many products as [`powers`], by
+/// `T_(a+b) = 2 T_a T_b - T_(a-b)`, in the same levels and scales.
+///
+/// # Errors
+/// If levels or the relinearisation key are missing.
+pub(crate) fn chebyshev<A: Arithmetic>(
+    arithmetic: &A,
+    c: &A::Vector,
+    count: usize,
+) -> Result<Vec<A::Vector>, CkksError> {
+    let mut values = vec![c.clone()];
+    for k in 2..=count {
+        let (i, j) = split(k);
+        let product = arithmetic.tensor(&values[i - 1], &values[j - 1])?;
+        let twice = arithmetic.add(&product, &product)?;
+        let rest = if i == j {
+            arithmetic.add_constant(&twice, Complex64::from(-1.0))?
+        } else {
+            // The third polynomial meets the product before it is rescaled, where any scale can be had precisely.
+            let third = arithmetic.drop_to(&values[i - j - 1], arithmetic.level(&twice))?;
+            let third = arithmetic.mul_constant(&third, Complex64::from(1.0), arithmetic.scale(&twice))?;
+            arithmetic.sub(&twice, &third)?
+        };
+        values.push(arithmetic.relinearise_rescale(&rest)?);
+    }
+    Ok(values)
 }
 
 /// The `a^(i + half)`, `i = 1 ..= half`, as products that wait to be relinearised: the last layer of the tree.

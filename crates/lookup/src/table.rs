@@ -41,7 +41,7 @@ impl Table {
             return Err(refuse("the number of entries", entries.len().to_string(), "a multiple of the number of rows"));
         }
         let given = entries.len() / rows;
-        let columns = given.next_power_of_two().max(4);
+        let columns = padded_columns(given);
         if columns > 4096 {
             return Err(refuse("the number of columns", given.to_string(), "at most 4096; compress the table first"));
         }
@@ -79,6 +79,30 @@ impl Table {
     pub fn expansion(&self, r: usize) -> Expansion {
         Expansion::of(self.row(r))
     }
+}
+
+/// Rows and columns, which all tables must have in common.
+///
+/// # Errors
+/// If there is no table, or two differ.
+pub(crate) fn check_shapes(tables: &[Table]) -> Result<(usize, usize), LookupError> {
+    let Some(first) = tables.first() else {
+        let needed = "at least one".into();
+        return Err(LookupError::Table { what: "the list of subtables", found: "empty".into(), needed });
+    };
+    let shape = |table: &Table| (table.rows(), table.columns());
+    match tables.iter().find(|table| shape(table) != shape(first)) {
+        None => Ok(shape(first)),
+        Some(other) => {
+            let (found, needed) = (format!("{:?}", shape(other)), format!("{:?} as the first", shape(first)));
+            Err(LookupError::Table { what: "the shape of a subtable", found, needed })
+        }
+    }
+}
+
+/// The width a table of `columns` columns is padded to: a power of two, at least 4.
+pub fn padded_columns(columns: usize) -> usize {
+    columns.next_power_of_two().max(4)
 }
 
 /// `alpha_j` for `columns` columns.

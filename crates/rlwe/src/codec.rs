@@ -11,7 +11,7 @@ use unspoken_ring::{Basis, Domain, Poly, Seed};
 
 use crate::ciphertext::{Ciphertext, SeededCiphertext};
 use crate::error::RlweError;
-use crate::keys::{EvaluationKeys, KeyKind, KeyPlan, SeededSwitchingKey, galois};
+use crate::keys::{EvaluationKeys, KeyKind, KeyPlan, SeededSwitchingKey};
 use crate::parameters::Parameters;
 
 /// Version of every format here.
@@ -214,7 +214,7 @@ impl KeyBundle {
         write_header(parameters, Object::KeyBundle, &mut bytes);
         bytes.extend((plan.len() as u32).to_le_bytes());
         for (kind, chain) in plan.iter() {
-            bytes.extend(kind_code(kind).to_le_bytes());
+            bytes.extend(kind.code().to_le_bytes());
             bytes.extend((chain as u32).to_le_bytes());
         }
         Ok(out.write_all(&bytes)?)
@@ -249,7 +249,6 @@ impl KeyBundle {
         if count > MAX_BUNDLE_KEYS {
             return Err(refuse(object, format!("{count} keys"), format!("at most {MAX_BUNDLE_KEYS}")));
         }
-        let order = galois::order(parameters.ring());
         let mut plan = KeyPlan::new();
         let mut last = None;
         for _ in 0..count {
@@ -258,11 +257,9 @@ impl KeyBundle {
             let [e0, e1, e2, e3, e4, e5, e6, e7, c0, c1, c2, c3] = descriptor;
             let element = u64::from_le_bytes([e0, e1, e2, e3, e4, e5, e6, e7]);
             let chain = check_chain(parameters, object, u32::from_le_bytes([c0, c1, c2, c3]) as usize)?;
-            let kind = match element {
-                _ if let Some((_, kind)) = SPECIAL_KINDS.iter().find(|(code, _)| *code == element) => *kind,
-                _ if element < order && element % 2 == 1 && element != 1 => KeyKind::Galois { element },
-                _ => return Err(refuse(object, format!("Galois element {element}"), "an odd number below the order")),
-            };
+            let unknown =
+                || refuse(object, format!("key kind {element}"), "an odd number below the order, 0, 2, 4 or 6");
+            let kind = KeyKind::from_code(parameters.ring(), element).ok_or_else(unknown)?;
             check_encapsulated(parameters, kind, chain)?;
             if last.is_some_and(|last| kind <= last) {
                 return Err(refuse(object, format!("{kind} out of order"), "each key once, in ascending order"));
@@ -291,14 +288,6 @@ impl KeyBundle {
     }
 }
 
-/// What stands for a kind that is no Galois element: even numbers, which elements are not.
-const SPECIAL_KINDS: [(u64, KeyKind); 4] = [
-    (0, KeyKind::Relinearisation),
-    (2, KeyKind::Encapsulation),
-    (4, KeyKind::QueryEncapsulation),
-    (6, KeyKind::Decapsulation),
-];
-
 /// Kinds that have to do with the sparse secret exist only where the parameters have one, over as many primes as they say.
 fn check_encapsulated(parameters: &Parameters, kind: KeyKind, chain: usize) -> Result<(), RlweError> {
     let needed = match kind {
@@ -313,13 +302,6 @@ fn check_encapsulated(parameters: &Parameters, kind: KeyKind, chain: usize) -> R
         return Ok(());
     }
     Err(refuse(Object::KeyBundle, format!("{kind} over {chain} primes"), format!("{needed} primes")))
-}
-
-fn kind_code(kind: KeyKind) -> u64 {
-    match kind {
-        KeyKind::Galois { element } => element,
-        special => SPECIAL_KINDS.iter().find(|(_, kind)| *kind == special).map_or(0, |(code, _)| *code),
-    }
 }
 
 fn read_key(

@@ -126,6 +126,31 @@ impl fmt::Display for KeyKind {
 }
 
 impl KeyKind {
+    /// A number that stands for it in messages: a Galois element, or an even number, which no element is.
+    pub fn code(self) -> u64 {
+        match self {
+            KeyKind::Relinearisation => 0,
+            KeyKind::Encapsulation => 2,
+            KeyKind::QueryEncapsulation => 4,
+            KeyKind::Decapsulation => 6,
+            KeyKind::Galois { element } => element,
+        }
+    }
+
+    /// The kind that [`KeyKind::code`] gave this number for, if there is one in the ring.
+    pub fn from_code(ring: &Ring, code: u64) -> Option<Self> {
+        match code {
+            0 => Some(KeyKind::Relinearisation),
+            2 => Some(KeyKind::Encapsulation),
+            4 => Some(KeyKind::QueryEncapsulation),
+            6 => Some(KeyKind::Decapsulation),
+            element if element % 2 == 1 && element != 1 && element < galois::order(ring) => {
+                Some(KeyKind::Galois { element })
+            }
+            _ => None,
+        }
+    }
+
     /// Rows of a key for ciphertexts of `chain` primes, and the basis they live over. An encapsulation key has one row over
     /// chain primes alone.
     pub(crate) fn rows(self, ring: &Ring, chain: usize) -> (usize, Basis) {

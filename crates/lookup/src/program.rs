@@ -1,0 +1,248 @@
+//! Plans made ready to run: their matrices, and the levels and scales on the way.
+
+use unspoken_ckks::{CkksParameters, Complex64, PreparedMatrix};
+
+use crate::cosine;
+use crate::error::LookupError;
+use crate::giant::{Groups, RowBlock};
+use crate::plan::{OutputForm, Plan, indicator_squarings};
+use crate::powers::{Shape, power_shapes};
+use crate::table::{Expansion, Table};
+
+/// Matrices and shapes of a plan, ready to run.
+pub(crate) enum Program {
+    /// One real matrix per subtable over all parts: of `alpha^k` and conjugates, or of one-hot coordinates.
+    Real { matrices: Vec<PreparedMatrix> },
+    /// One complex matrix per subtable over all powers.
+    Complex { matrices: Vec<PreparedMatrix> },
+    /// Complex matrices over the lower half of the powers and over the unrelinearised upper half.
+    Lazy { lower: Vec<PreparedMatrix>, upper: Vec<PreparedMatrix> },
+    /// Blocks of rows over babies and giants, both dropped to `level` before they are combined.
+    BabyGiant { babies: usize, groups: usize, level: usize, blocks: Vec<RowBlock> },
+    /// The same over Chebyshev polynomials.
+    Cosine { babies: usize, groups: usize, level: usize, blocks: Vec<RowBlock> },
+}
+
+/// Fewest bits by which the matrix must be scaled up: what its rounding leaves of precision.
+const MATRIX_BITS: f64 = 10.0;
+
+/// Most bits by which it is, where no level is spent on it.
+const MATRIX_BITS_MAX: f64 = 30.0;
+
+/// Bits by which the scale of outputs up to `bound` at `level` is above the default: at most [`MATRIX_BITS_MAX`], and no
+/// more than the modulus has room for.
+pub(crate) fn output_bits(parameters: &CkksParameters, level: usize, bound: f64) -> f64 {
+    // One bit for the sign, one to spare.
+    let room = parameters.log2_modulus(level) - 2.0 - bound.max(1.0).log2();
+    (room - parameters.scale().log2()).min(MATRIX_BITS_MAX)
+}
+
+/// Bits by which the matrix of a plan is scaled up before it is rounded, for queries of the level the plan needs.
+pub(crate) fn matrix_bits(parameters: &CkksParameters, plan: Plan, bound: f64) -> f64 {
+    let rescaled = match plan {
+        Plan::Paper | Plan::Indicator | Plan::OneHot => parameters.scale().log2(),
+        _ => 0.0,
+    };
+    output_bits(parameters, 0, bound) + rescaled
+}
+
+/// Makes the program of a plan; returns it with the shape of its outputs.
+pub(crate) struct Compiler<'a> {
+    pub(crate) parameters: &'a CkksParameters,
+    pub(crate) plan: Plan,
+    pub(crate) tables: &'a [Table],
+    pub(crate) form: OutputForm,
+    /// Largest magnitude an output slot may reach.
+    pub(crate) bound: f64,
+    pub(crate) input: Shape,
+}
+
+impl Compiler<'_> {
+    pub(crate) fn compile(&self) -> Result<(Program, Shape), LookupError> {
+        let n = self.columns() / 2;
+        match self.plan {
+            Plan::Paper => self.paper(n),
+            Plan::Indicator => self.indicator(),
+            Plan::OneHot => self.one_hot(self.input),
+            Plan::ComplexFirst => self.complex_first(n),
+            Plan::LazyLast => self.lazy_last(n),
+            Plan::BabyGiant { babies } if babies.is_power_of_two() && (2..=n / 2).contains(&babies) => {
+                self.baby_giant(n, babies)
+            }
+            Plan::BabyGiant { .. } => {
+                Err(self.refuse(format!("the number of babies must be a power of two up to {}", n / 2)))
+            }
+            Plan::Cosine { babies } => {
+                let (level, blocks, output) = cosine::compile(self, babies)?;
+                Ok((Program::Cosine { babies, groups: self.columns() / babies, level, blocks }, output))
+            }
+        }
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        self.tables[0].columns()
+    }
+
+    pub(crate) fn refuse(&self, reason: String) -> LookupError {
+        LookupError::Plan { plan: self.plan.to_string(), preset: self.parameters.name().into(), reason }
+    }
+
+    pub(crate) fn too_shallow(&self) -> LookupError {
+        let needed = self.plan.depth(self.columns());
+        self.refuse(format!("it needs queries of level {needed} or more, these have level {}", self.input.level))
+    }
+
+    fn power_shapes(&self, start: Shape, count: usize) -> Result<Vec<Shape>, LookupError> {
+        power_shapes(start, count, self.parameters).ok_or_else(|| self.too_shallow())
+    }
+
+    /// The largest scale at which an output of this level cannot overflow, at least `least_bits` above the default.
+    fn output_scale(&self, level: usize, least_bits: f64) -> Result<f64, LookupError> {
+        let default = self.parameters.scale().log2();
+        let bits = output_bits(self.parameters, level, self.bound);
+        if bits < least_bits {
+            let (room, needed) = (default + bits, default + least_bits);
+            return Err(self.refuse(format!(
+                "outputs up to {:.3e} leave 2^{room:.1} for the scale at level {level}, needed 2^{needed:.1}; scale the \
+                 table down or use a preset with a larger base",
+                self.bound
+            )));
+        }
+        Ok((default + bits).exp2())
+    }
+
+    /// `rows[t][r]`: the coefficients of output row `r` of subtable `t`. For pairs `(x, y)` the two rows are `x + iy` and
+    /// `x - iy`, since `2 Re x + 2i Re y = (x + iy) + conj(x - iy)`.
+    fn complex_rows(&self) -> Vec<Vec<Vec<Complex64>>> {
+        let expand = |table: &Table| {
+            let plain: Vec<Vec<Complex64>> = (0..table.rows()).map(|r| table.expansion(r).coefficients).collect();
+            match self.form {
+                OutputForm::Rows => plain,
+                OutputForm::Pairs => plain.chunks(2).flat_map(pair_rows).collect(),
+            }
+        };
+        self.tables.iter().map(expand).collect()
+    }
+
+    fn paper(&self, n: usize) -> Result<(Program, Shape), LookupError> {
+        let shapes = self.power_shapes(self.input, n)?;
+        // Inputs: 2 Re alpha^1 .. alpha^n, then 2 Im alpha^1 .. alpha^(n-1); the constant is added apart.
+        let parts: Vec<Shape> = shapes.iter().chain(&shapes[..n - 1]).copied().collect();
+        let expansions = self.expansions();
+        let entry = |t: usize, r: usize, c: usize| {
+            let coefficients = &expansions[t][r].coefficients;
+            if c < n { coefficients[c].re } else { -coefficients[c - n].im }
+        };
+        self.real_program(&parts, entry)
+    }
+
+    fn indicator(&self) -> Result<(Program, Shape), LookupError> {
+        let mut shape = self.input;
+        for _ in 0..=indicator_squarings(self.columns()) {
+            shape = shape.times(shape, self.parameters).ok_or_else(|| self.too_shallow())?;
+        }
+        self.one_hot(shape)
+    }
+
+    /// The tables as they are, over one-hot coordinates of this shape.
+    fn one_hot(&self, shape: Shape) -> Result<(Program, Shape), LookupError> {
+        let parts = vec![shape; self.columns()];
+        self.real_program(&parts, |t, r, c| self.tables[t].row(r)[c])
+    }
+
+    fn expansions(&self) -> Vec<Vec<Expansion>> {
+        self.tables.iter().map(|table| (0..table.rows()).map(|r| table.expansion(r)).collect()).collect()
+    }
+
+    /// A real matrix over `parts`, rescaled afterwards.
+    fn real_program(
+        &self,
+        parts: &[Shape],
+        entry: impl Fn(usize, usize, usize) -> f64,
+    ) -> Result<(Program, Shape), LookupError> {
+        let level = parts.iter().map(|s| s.level).min().unwrap_or(0);
+        if level == 0 {
+            return Err(self.too_shallow());
+        }
+        // The matrix is scaled up by the whole level that is divided out afterwards.
+        let scale = self.output_scale(level - 1, -MATRIX_BITS)?;
+        let scales: Vec<f64> = parts.iter().map(|s| s.scale).collect();
+        let outputs = vec![scale * self.parameters.level_modulus(level); self.tables[0].rows()];
+        let prepare = |t| {
+            let complex = |r, c| Complex64::from(entry(t, r, c));
+            PreparedMatrix::new(self.parameters, level, &scales, &outputs, complex)
+        };
+        let matrices = (0..self.tables.len()).map(prepare).collect::<Result<_, _>>()?;
+        Ok((Program::Real { matrices }, Shape { level: level - 1, scale }))
+    }
+
+    fn complex_first(&self, n: usize) -> Result<(Program, Shape), LookupError> {
+        let shapes = self.power_shapes(self.input, n)?;
+        let level = shapes[n - 1].level;
+        let scale = self.output_scale(level, MATRIX_BITS)?;
+        let scales: Vec<f64> = shapes.iter().map(|s| s.scale).collect();
+        let matrices = self.prepare(level, &scales, |_| scale, 0..n)?;
+        Ok((Program::Complex { matrices }, Shape { level, scale }))
+    }
+
+    fn lazy_last(&self, n: usize) -> Result<(Program, Shape), LookupError> {
+        let half = n / 2;
+        let shapes = self.power_shapes(self.input, half)?;
+        let top = shapes[half - 1];
+        let (output, before) = self.product_output(top.level)?;
+        let lower: Vec<f64> = shapes.iter().map(|s| s.scale).collect();
+        let upper: Vec<f64> = shapes.iter().map(|s| s.scale * top.scale).collect();
+        let program = Program::Lazy {
+            lower: self.prepare(top.level, &lower, |_| before, 0..half)?,
+            upper: self.prepare(top.level, &upper, |_| before, half..n)?,
+        };
+        Ok((program, output))
+    }
+
+    /// One complex matrix per subtable whose rows are the output rows and whose columns are the powers in `columns`.
+    fn prepare(
+        &self,
+        level: usize,
+        scales: &[f64],
+        output: impl Fn(usize) -> f64,
+        columns: std::ops::Range<usize>,
+    ) -> Result<Vec<PreparedMatrix>, LookupError> {
+        let prepare = |rows: &Vec<Vec<Complex64>>| {
+            let outputs: Vec<f64> = (0..rows.len()).map(&output).collect();
+            Ok(PreparedMatrix::new(self.parameters, level, scales, &outputs, |r, c| rows[r][columns.start + c])?)
+        };
+        self.complex_rows().iter().map(prepare).collect()
+    }
+
+    /// The shape of outputs that are sums of products of `level`, relinearised and rescaled, and the scale of the sums.
+    pub(crate) fn product_output(&self, level: usize) -> Result<(Shape, f64), LookupError> {
+        let below = level.checked_sub(1).ok_or_else(|| self.too_shallow())?;
+        let output = Shape { level: below, scale: self.output_scale(below, MATRIX_BITS)? };
+        Ok((output, output.scale * self.parameters.level_modulus(level)))
+    }
+
+    fn baby_giant(&self, n: usize, babies: usize) -> Result<(Program, Shape), LookupError> {
+        let count = n / babies;
+        let baby_shapes = self.power_shapes(self.input, babies)?;
+        let giant_shapes = self.power_shapes(baby_shapes[babies - 1], count - 1)?;
+        let level = giant_shapes.iter().map(|s| s.level).min().unwrap_or(0);
+        let (output, before) = self.product_output(level)?;
+        let rows = self.complex_rows();
+        let groups = Groups {
+            rows: rows[0].len(),
+            level,
+            babies: baby_shapes.iter().map(|s| s.scale).collect(),
+            // Group 0 is added as it is, group g is multiplied by giant g.
+            scales: (0..count).map(|g| if g == 0 { before } else { before / giant_shapes[g - 1].scale }).collect(),
+            entry: |t: usize, row: usize, group: usize, column: usize| rows[t][row][group * babies + column],
+            constant: |_, _, _| 0.0,
+        };
+        Ok((Program::BabyGiant { babies, groups: count, level, blocks: groups.blocks(self)? }, output))
+    }
+}
+
+fn pair_rows(pair: &[Vec<Complex64>]) -> [Vec<Complex64>; 2] {
+    let x = &pair[0];
+    let y = |k: usize| pair.get(1).map_or(Complex64::default(), |row| row[k]);
+    [1.0, -1.0].map(|sign| x.iter().enumerate().map(|(k, x)| x + Complex64::i() * sign * y(k)).collect())
+}
