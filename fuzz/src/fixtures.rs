@@ -58,7 +58,7 @@ pub static MODEL: LazyLock<Model> = LazyLock::new(|| {
 });
 
 fn classifier(parameters: &CkksParameters) -> Classifier {
-    Classifier::new(MODEL.tables(), parameters, Plan::BabyGiant { babies: 2 }).expect("levels suffice")
+    Classifier::new(MODEL.tables(), parameters, Form::Direct, Plan::BabyGiant { babies: 2 }).expect("levels suffice")
 }
 
 /// A server in the smallest ring.

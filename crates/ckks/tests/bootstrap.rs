@@ -149,7 +149,7 @@ fn compact_queries_become_exponentials() {
     let queries = QueryParameters::new(client.parameters().rlwe()).unwrap();
     assert_eq!((queries.len(), queries.byte_len()), (slots, 16 + slots * 30 / 8));
     let (elements, exponentials) = torus(1024, slots);
-    let secret = QuerySecret::of(&client.secret).unwrap();
+    let secret = QuerySecret::of(&client.secret, &queries).unwrap();
     let query = secret.encrypt(&elements, &mut client.rng).unwrap();
     let bytes = query.to_bytes(&queries);
     assert_eq!(bytes.len(), queries.byte_len());

@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 use prost::Message;
 use unspoken_ckks::Encoder;
 use unspoken_fasttext as fasttext;
-use unspoken_lookup::padded_columns;
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{self as rlwe, KeyBundle, RlweError, SecretKey};
 
@@ -75,7 +74,7 @@ impl Asker {
         let theirs = &description.message;
         let pairs = [
             (shape.subtables, theirs.subtables),
-            (padded_columns(shape.columns), theirs.columns),
+            (description.query_form().padded_columns(shape.columns), theirs.columns),
             (shape.classes, theirs.classes),
             (shape.max_tokens, theirs.max_tokens),
         ];
@@ -162,7 +161,7 @@ impl Asker {
         };
         let indices: Vec<Vec<Option<usize>>> = (0..shape.subtables).map(stream).collect();
         let vectors =
-            self.description.query().encrypt(&self.encoder, &self.secret, &indices, &mut fresh_randomness()?)?;
+            self.description.query.encrypt(&self.encoder, &self.secret, &indices, &mut fresh_randomness()?)?;
         let model_id = self.description.message.model_id.clone();
         let checksum = checksum(&model_id, &vectors);
         Ok(proto::Query { model_id, vectors, checksum }.encode_to_vec())

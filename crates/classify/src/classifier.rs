@@ -7,7 +7,8 @@ use std::time::Instant;
 use prost::Message;
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator};
 use unspoken_fasttext::ScoreTables;
-use unspoken_lookup::{Lookup, LookupError, OutputForm, Plan, QueryForm, Table, Task, best_plan};
+use unspoken_lookup::query::{Form, Query, QueryReader};
+use unspoken_lookup::{Lookup, LookupError, OutputForm, Plan, Table, Task, best_plan};
 use unspoken_ring::Basis;
 use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyKind, KeyPlan, galois};
 
@@ -19,13 +20,19 @@ use crate::proto;
 /// A text classifier that never sees a text: score tables behind an encrypted lookup, summed over the tokens.
 pub struct Classifier {
     encoder: Encoder,
+    reader: QueryReader,
     lookup: Lookup,
     description: Description,
 }
 
+/// Polynomials of the whole extended basis that a bootstrap has in memory at once.
+const BOOTSTRAP_POLYNOMIALS: usize = 64;
+
 /// What one answer cost, by stage, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StageSeconds {
+    /// Reading the query: its seeds, and the bootstraps of a compact one.
+    pub query: f64,
     /// Powers of the encrypted codes (VecGen in the paper).
     pub vectors: f64,
     /// Tables, sum over tokens (Linear in the paper).
@@ -33,38 +40,51 @@ pub struct StageSeconds {
 }
 
 impl Classifier {
-    /// Prepares a model for a preset, with the plan that costs least.
+    /// Prepares a model for a preset and a form of query, with the plan that costs least.
     ///
     /// # Errors
     /// As for [`Classifier::new`].
-    pub fn with_best_plan(tables: &ScoreTables, parameters: &CkksParameters) -> Result<Self, ClassifyError> {
+    pub fn with_best_plan(
+        tables: &ScoreTables,
+        parameters: &CkksParameters,
+        form: Form,
+    ) -> Result<Self, ClassifyError> {
         let shape = tables.shape();
-        let (subtables, rows, columns) = (shape.subtables, shape.classes, shape.columns);
+        let (subtables, rows, columns) = (shape.subtables, shape.classes, form.padded_columns(shape.columns));
         let task = Task { subtables, rows, columns, form: OutputForm::Pairs };
-        Self::new(tables, parameters, best_plan(parameters, task)?)
+        let plan = if form == Form::OneHot { Plan::OneHot } else { best_plan(parameters, task)? };
+        Self::new(tables, parameters, form, plan)
     }
 
-    /// Prepares a model for a preset and a plan.
+    /// Prepares a model for a preset, a form of query and a plan.
     ///
     /// # Errors
-    /// If the preset has too few levels for the plan, or its modulus no room for the model's scores.
-    pub fn new(tables: &ScoreTables, parameters: &CkksParameters, plan: Plan) -> Result<Self, ClassifyError> {
+    /// If the preset has too few levels for the plan, or its modulus no room for the model's scores, or plan and form do not
+    /// fit, or the form is compact and the preset not made for bootstrapping.
+    pub fn new(
+        tables: &ScoreTables,
+        parameters: &CkksParameters,
+        form: Form,
+        plan: Plan,
+    ) -> Result<Self, ClassifyError> {
         let shape = tables.shape();
         if !shape.max_tokens.is_power_of_two() || shape.max_tokens > parameters.slots() {
             let needed = format!("a power of two up to {}", parameters.slots());
             return Err(ClassifyError::mismatch("tokens per message", shape.max_tokens, needed));
         }
-        if plan.query_form() != QueryForm::Alpha {
-            return Err(ClassifyError::mismatch("plan", plan, "one for queries of roots of unity, which clients send"));
-        }
+        let columns = form.padded_columns(shape.columns);
         let subtable = |t: usize| {
-            let rows = (0..shape.classes).filter_map(|c| tables.row(t, c)).flatten().copied().collect::<Vec<f64>>();
-            Table::new(shape.classes, &rows)
+            let widened = |row: &[f64]| row.iter().copied().chain(std::iter::repeat(0.0)).take(columns).collect();
+            let rows: Vec<Vec<f64>> = (0..shape.classes).filter_map(|c| tables.row(t, c)).map(widened).collect();
+            Table::new(shape.classes, &rows.concat())
         };
         let subtables = (0..shape.subtables).map(subtable).collect::<Result<Vec<_>, _>>()?;
         // Two scores share a slot, one in each part.
         let bound = tables.score_bound() * std::f64::consts::SQRT_2;
-        let lookup = Lookup::new(parameters, &subtables, plan, OutputForm::Pairs, bound, None)?;
+        // A bootstrap ends with levels to spare: one of them is room for the scores.
+        let level = (form == Form::Compact).then(|| plan.depth(columns) + 1);
+        let lookup = Lookup::new(parameters, &subtables, plan, OutputForm::Pairs, bound, level)?;
+        let query = Query::for_lookup(form, &lookup)?;
         if !lookup.is_centred() {
             return Err(ClassifyError::mismatch(
                 "score tables",
@@ -73,7 +93,8 @@ impl Classifier {
             ));
         }
         let batch = parameters.slots() / shape.max_tokens;
-        let key_plan = key_plan(&lookup, batch, shape.max_tokens);
+        let mut key_plan = key_plan(&lookup, batch, shape.max_tokens);
+        key_plan.extend(&query.key_plan());
         let message = proto::Description {
             version: PROTOCOL_VERSION,
             preset: parameters.name().into(),
@@ -88,9 +109,12 @@ impl Classifier {
             keys: key_requirements(&key_plan),
             plan: plan.to_string(),
             score_bound: bound,
+            query_form: form.to_string(),
         };
-        let description = Description::new(parameters, key_plan, message);
-        Ok(Classifier { encoder: Encoder::new(parameters), lookup, description })
+        let description = Description::new(parameters, key_plan, message)?;
+        let encoder = Encoder::new(parameters);
+        let reader = QueryReader::new(&encoder, query)?;
+        Ok(Classifier { encoder, reader, lookup, description })
     }
 
     /// What a client must know.
@@ -114,7 +138,15 @@ impl Classifier {
             Plan::BabyGiant { babies } => subtables * (babies + columns / 2 / babies) + 64,
             _ => subtables * columns + 64,
         };
-        (vectors * 3 * parameters.ring().poly_bytes(top)) as u64
+        let lookup = (vectors * 3 * parameters.ring().poly_bytes(top)) as u64;
+        lookup + self.bootstrap_bytes()
+    }
+
+    /// What a bootstrap takes while it runs: the inputs and the sums of one linear map, twice over.
+    fn bootstrap_bytes(&self) -> u64 {
+        let Query::Compact(_) = self.reader.query() else { return 0 };
+        let ring = self.description.parameters().ring();
+        (BOOTSTRAP_POLYNOMIALS * ring.poly_bytes(Basis::extended(ring.chain().len()))) as u64
     }
 
     /// Reads the plan at the front of a key bundle and tells what its keys will take in memory.
@@ -163,11 +195,12 @@ impl Classifier {
         cancel: &AtomicBool,
     ) -> Result<(Vec<u8>, StageSeconds), ClassifyError> {
         let parameters = self.description.parameters();
-        let query = self.read_query(query)?;
         let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
         let start = Instant::now();
+        let query = self.read_query(&evaluator, query)?;
+        let read = start.elapsed().as_secs_f64();
         let generated = self.lookup.generate(&evaluator, &query)?;
-        let vectors = start.elapsed().as_secs_f64();
+        let vectors = start.elapsed().as_secs_f64() - read;
         let sums = self.lookup.combine(&evaluator, &generated)?;
         drop(generated);
         let max_tokens = self.description.max_tokens();
@@ -177,13 +210,13 @@ impl Classifier {
         };
         let model_id = self.description.message.model_id.clone();
         let answers = sums.iter().map(finish).collect::<Result<Vec<_>, _>>()?;
-        let linear = start.elapsed().as_secs_f64() - vectors;
+        let linear = start.elapsed().as_secs_f64() - read - vectors;
         let checksum = checksum(&model_id, &answers);
         let answer = proto::Answer { model_id, vectors: answers, checksum }.encode_to_vec();
-        Ok((answer, StageSeconds { vectors, linear }))
+        Ok((answer, StageSeconds { query: read, vectors, linear }))
     }
 
-    fn read_query(&self, bytes: &[u8]) -> Result<Vec<Ciphertext>, ClassifyError> {
+    fn read_query(&self, evaluator: &Evaluator<'_>, bytes: &[u8]) -> Result<Vec<Ciphertext>, ClassifyError> {
         let limit = self.description.query_bytes();
         if bytes.len() > limit {
             return Err(ClassifyError::mismatch(
@@ -202,7 +235,7 @@ impl Classifier {
                 "this model's; read the description again",
             ));
         }
-        self.description.query().read(&query.vectors).map_err(|error| match error {
+        self.reader.read(evaluator, &query.vectors).map_err(|error| match error {
             LookupError::Query { what, found, needed } => {
                 ClassifyError::mismatch("query", format!("{what}: {found}"), needed)
             }

@@ -2,8 +2,7 @@
 
 use prost::Message;
 use unspoken_ckks::{CkksParameters, Preset};
-use unspoken_lookup::QueryForm;
-use unspoken_lookup::query::{Direct, Frame, Query};
+use unspoken_lookup::query::{Form, Frame, Query};
 use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, MAX_BUNDLE_KEYS};
 
 use crate::error::ClassifyError;
@@ -13,7 +12,7 @@ use crate::proto;
 const MAX_KEY_BYTES: u64 = 4 << 30;
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// What a client must know to ask: made by the server, checked by the client.
 #[derive(Clone, Debug)]
@@ -21,11 +20,25 @@ pub struct Description {
     pub(crate) parameters: CkksParameters,
     pub(crate) message: proto::Description,
     pub(crate) key_plan: KeyPlan,
+    /// How codes travel.
+    pub(crate) query: Query,
+    form: Form,
 }
 
 impl Description {
-    pub(crate) fn new(parameters: &CkksParameters, key_plan: KeyPlan, message: proto::Description) -> Self {
-        Description { parameters: parameters.clone(), message, key_plan }
+    pub(crate) fn new(
+        parameters: &CkksParameters,
+        key_plan: KeyPlan,
+        message: proto::Description,
+    ) -> Result<Self, ClassifyError> {
+        let form: Form = message.query_form.parse()?;
+        let frame = Frame {
+            parameters: parameters.clone(),
+            subtables: message.subtables as usize,
+            columns: message.columns as usize,
+            level: message.query_level as usize,
+        };
+        Ok(Description { parameters: parameters.clone(), query: Query::new(form, frame)?, message, key_plan, form })
     }
 
     /// Reads a description from untrusted bytes and builds its parameters.
@@ -99,7 +112,7 @@ impl Description {
             let needed = format!("at most {MAX_KEY_BYTES}; do not trust this service");
             return Err(ClassifyError::mismatch("key plan", format!("keys of {bytes} bytes"), needed));
         }
-        Ok(Description { parameters, message, key_plan })
+        Self::new(&parameters, key_plan, message)
     }
 
     /// As bytes for the wire.
@@ -139,20 +152,13 @@ impl Description {
 
     /// Bytes of one query.
     pub fn query_bytes(&self) -> usize {
-        let query = self.query();
         // Each field: a tag and a length of at most five bytes each.
-        query.byte_len() + 10 * query.vectors() + self.message.model_id.len() + 64
+        self.query.byte_len() + 10 * self.query.vectors() + self.message.model_id.len() + 64
     }
 
     /// How codes travel.
-    pub(crate) fn query(&self) -> Query {
-        let frame = Frame {
-            parameters: self.parameters.clone(),
-            subtables: self.message.subtables as usize,
-            columns: self.message.columns as usize,
-            level: self.message.query_level as usize,
-        };
-        Query::Direct(Direct::new(frame, QueryForm::Alpha))
+    pub fn query_form(&self) -> Form {
+        self.form
     }
 }
 

@@ -6,6 +6,7 @@ use unspoken_ckks::Preset;
 use unspoken_classify::{Asker, Classifier, ClassifyError, Description};
 use unspoken_fasttext::{Model, TrainOptions, fit};
 use unspoken_lookup::Plan;
+use unspoken_lookup::query::Form;
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
 const GOOD: [&str; 4] = ["lunch at noon", "see you at home", "call mother tonight", "the train is late"];
@@ -25,7 +26,7 @@ fn model_of(seed: u64, columns: usize) -> Model {
 
 fn server(model: &Model, plan: Plan) -> Classifier {
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
-    Classifier::new(model.tables(), &parameters, plan).unwrap()
+    Classifier::new(model.tables(), &parameters, Form::Direct, plan).unwrap()
 }
 
 fn client(model: &Model, server: &Classifier) -> Asker {
@@ -72,7 +73,7 @@ fn tables_of_any_width_are_padded_on_both_sides() {
     for columns in [2, 100] {
         let model = model_of(1, columns);
         let parameters = Preset::find(PRESET).unwrap().build().unwrap();
-        let server = Classifier::with_best_plan(model.tables(), &parameters).unwrap();
+        let server = Classifier::with_best_plan(model.tables(), &parameters, Form::Direct).unwrap();
         let client = client(&model, &server);
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
         let answer = server.answer(&keys, &client.query(&GOOD).unwrap(), &GO).unwrap();
@@ -85,9 +86,38 @@ fn tables_of_any_width_are_padded_on_both_sides() {
 }
 
 #[test]
+fn every_form_of_query_gives_the_models_scores() {
+    for (form, columns, preset) in [
+        (Form::Compact, 256, "insecure_n11_boot_depth8_scale50"),
+        (Form::Compact, 254, "insecure_n11_boot_depth8_scale50"),
+        (Form::OneHot, 16, PRESET),
+    ] {
+        let model = model_of(1, columns);
+        let parameters = Preset::find(preset).unwrap().build().unwrap();
+        let server = Classifier::with_best_plan(model.tables(), &parameters, form).unwrap();
+        let client = client(&model, &server);
+        assert_eq!(client.description().query_form(), form);
+        let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+        let query = client.query(&GOOD).unwrap();
+        assert!(query.len() <= server.description().query_bytes());
+        assert_eq!(query.len(), client.query(&BAD[..1]).unwrap().len());
+        let answer = server.answer(&keys, &query, &GO).unwrap();
+        for (message, classified) in GOOD.iter().zip(client.read(&answer, GOOD.len()).unwrap()) {
+            let clear = model.scores(message);
+            let size = clear.iter().fold(0.0f64, |max, z| z.abs().max(max));
+            for (encrypted, clear) in classified.scores.iter().zip(&clear) {
+                assert!((encrypted - clear).abs() < size * 2f64.powi(-10), "{form} {columns}: {encrypted} {clear}");
+            }
+        }
+    }
+    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    assert!(Classifier::with_best_plan(model(1).tables(), &parameters, Form::Compact).is_err());
+}
+
+#[test]
 fn plans_for_other_queries_are_refused() {
     let parameters = Preset::find("insecure_n11_depth24_scale52").unwrap().build().unwrap();
-    let error = Classifier::new(model(1).tables(), &parameters, Plan::Indicator).err().unwrap();
+    let error = Classifier::new(model(1).tables(), &parameters, Form::Direct, Plan::Indicator).err().unwrap();
     assert!(error.to_string().contains("indicator"), "{error}");
 }
 

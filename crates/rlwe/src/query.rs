@@ -89,11 +89,10 @@ impl QuerySecret {
     /// The query secret of a main secret.
     ///
     /// # Errors
-    /// As for [`QueryParameters::new`].
-    pub fn of(secret: &SecretKey) -> Result<Self, RlweError> {
-        let parameters = QueryParameters::new(secret.parameters())?;
-        let secret = SecretKey::from_coefficients(parameters.parameters(), &secret.query_coefficients()?)?;
-        Ok(QuerySecret { parameters, secret })
+    /// If the two are of different degrees.
+    pub fn of(secret: &SecretKey, parameters: &QueryParameters) -> Result<Self, RlweError> {
+        let inner = SecretKey::from_coefficients(parameters.parameters(), &secret.query_coefficients()?)?;
+        Ok(QuerySecret { parameters: parameters.clone(), secret: inner })
     }
 
     /// The ring of queries.

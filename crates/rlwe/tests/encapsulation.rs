@@ -72,8 +72,8 @@ fn queries_reach_the_sparse_secret_with_their_elements_in_place() {
     let secret = SecretKey::generate(&parameters, &mut rng).unwrap();
     let queries = QueryParameters::new(&parameters).unwrap();
     let torus: Vec<f64> = (0..512).map(|i| f64::from(i) / 512.0 - 0.5).collect();
-    let query = QuerySecret::of(&secret).unwrap().encrypt(&torus, &mut rng).unwrap();
-    let again = QuerySecret::of(&secret).unwrap().encrypt(&torus, &mut rng).unwrap();
+    let query = QuerySecret::of(&secret, &queries).unwrap().encrypt(&torus, &mut rng).unwrap();
+    let again = QuerySecret::of(&secret, &queries).unwrap().encrypt(&torus, &mut rng).unwrap();
     assert_ne!(query.seed(), again.seed());
     assert_ne!(query.to_bytes(&queries)[16..], again.to_bytes(&queries)[16..]);
     let mut plan = KeyPlan::new();

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use unspoken_ckks::Preset;
 use unspoken_classify::{Asker, Classifier, Description, StageSeconds};
 use unspoken_lookup::Plan;
+use unspoken_lookup::query::Form;
 use unspoken_rlwe::EvaluationKeys;
 
 use super::data::Sample;
@@ -91,7 +92,7 @@ pub(super) fn run(session: &mut Session<'_>, sample: &Sample, contest: Contest) 
 
 impl Shop {
     pub(super) fn new(sample: &Sample, preset: &Preset, plan: Plan) -> Result<Self, BenchError> {
-        let server = Classifier::new(sample.model.tables(), &preset.build()?, plan)?;
+        let server = Classifier::new(sample.model.tables(), &preset.build()?, Form::Direct, plan)?;
         let description = server.description().to_bytes();
         let description = if preset.name.starts_with(unspoken_rlwe::INSECURE_PREFIX) {
             Description::insecure_from_bytes(&description)?
@@ -134,7 +135,7 @@ impl Shop {
 impl Record {
     /// A batch costs the same whether it is full or not: seconds per message are those of a full one.
     fn add(&mut self, sample: &Sample, messages: &[String], full: usize, batch: Batch) -> Result<(), BenchError> {
-        let StageSeconds { vectors, linear } = batch.stages;
+        let StageSeconds { vectors, linear, .. } = batch.stages;
         // On the CPU clock the stages keep their shares of the whole.
         let per_message = batch.seconds / batch.wall_seconds / full as f64;
         self.total.push(batch.seconds / full as f64);

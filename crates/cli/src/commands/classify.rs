@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use unspoken_client::{ClassifyClient, StateDir};
 use unspoken_fasttext::Encoder;
+use unspoken_lookup::query::Form;
 
 use crate::commands::connection::{Connection, choose_application, default_state_dir};
 use crate::{interrupt, progress::Bars};
@@ -27,6 +28,9 @@ pub struct Arguments {
     /// Directory for the secret key
     #[arg(long, env = "UNSPOKEN_STATE", default_value_os_t = default_state_dir())]
     state_dir: PathBuf,
+    /// Ask only if the service takes this form of query: direct, compact or one-hot [default: what it takes]
+    #[arg(long, value_parser = clap::value_parser!(Form))]
+    query: Option<Form>,
     /// One JSON object per message instead of label and text
     #[arg(long)]
     json: bool,
@@ -45,6 +49,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut bars = Bars::new();
     let mut client =
         ClassifyClient::connect(transport, &application, words, &state, &mut |step| bars.step(step), &cancel)?;
+    let offered = client.description().query_form();
+    if let Some(wanted) = arguments.query.filter(|&wanted| wanted != offered) {
+        anyhow::bail!(
+            "the service takes {offered} queries, not {wanted} ones; ask with --query {offered}, or at a service that was \
+             started with `unspoken serve --query {wanted}`"
+        );
+    }
     let messages = match arguments.messages.as_slice() {
         [] => std::io::stdin().lock().lines().collect::<Result<Vec<_>, _>>()?,
         given => given.to_vec(),

@@ -9,12 +9,16 @@ use unspoken_ckks::Preset;
 use unspoken_classify::Classifier;
 use unspoken_fasttext::ScoreTables;
 use unspoken_lookup::Plan;
+use unspoken_lookup::query::Form;
 use unspoken_server::{
     Applications, ClassifyApplication, LogFormat, Server, ServerConfig, TlsFiles, init_logging, shutdown_signal,
 };
 
 /// The preset of text classifiers unless told otherwise.
 pub const DEFAULT_PRESET: &str = "n15_depth8_scale50";
+
+/// The preset for compact queries unless told otherwise.
+pub const COMPACT_PRESET: &str = "n16_boot_depth8_scale50";
 
 /// Time for answers that ignore the end.
 const LAST_WAIT: Duration = Duration::from_secs(2);
@@ -31,9 +35,14 @@ pub struct Arguments {
     /// Name of the application in the service's URL
     #[arg(long, default_value = "classify/text")]
     name: String,
-    /// Parameter set; `unspoken params` lists them
-    #[arg(long, default_value = DEFAULT_PRESET)]
-    preset: String,
+    /// How clients send what they look up: direct (131 bytes a token and subtable at the default parameters), compact (4
+    /// bytes, and a bootstrap of some seconds on the service), or one-hot (the baseline: `p` times direct)
+    #[arg(long, default_value = "direct", value_parser = clap::value_parser!(Form))]
+    query: Form,
+    /// Parameter set; `unspoken params` lists them [default: n15_depth8_scale50, or n16_boot_depth8_scale50 for compact
+    /// queries]
+    #[arg(long)]
+    preset: Option<String>,
     /// How the lookup is computed: auto, paper, complex-first, lazy-last, or baby-giant-M for a power of two M
     #[arg(long, default_value = "auto")]
     plan: String,
@@ -87,11 +96,13 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     init_logging(format, &arguments.log_filter)?;
     let config = configuration(&arguments)?;
     let tables = ScoreTables::load(&arguments.model)?;
-    let parameters = Preset::find(&arguments.preset)?.build()?;
-    anyhow::ensure!(!parameters.rlwe().is_insecure(), "preset {} is for tests; choose a secure one", arguments.preset);
+    let default = if arguments.query == Form::Compact { COMPACT_PRESET } else { DEFAULT_PRESET };
+    let preset = arguments.preset.as_deref().unwrap_or(default);
+    let parameters = Preset::find(preset)?.build()?;
+    anyhow::ensure!(!parameters.rlwe().is_insecure(), "preset {preset} is for tests; choose a secure one");
     let classifier = match arguments.plan.as_str() {
-        "auto" => Classifier::with_best_plan(&tables, &parameters)?,
-        name => Classifier::new(&tables, &parameters, name.parse::<Plan>()?)?,
+        "auto" => Classifier::with_best_plan(&tables, &parameters, arguments.query)?,
+        name => Classifier::new(&tables, &parameters, arguments.query, name.parse::<Plan>()?)?,
     };
     let applications = Applications::new().with(ClassifyApplication::new(&arguments.name, classifier))?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };

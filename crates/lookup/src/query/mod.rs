@@ -3,21 +3,26 @@
 //! A query is a list of byte strings, which the application frames as it likes. Whatever the indices are, it has the same
 //! number of strings of the same lengths; a slot without an index is padded, and the server cannot tell.
 
+mod compact;
 mod direct;
 mod one_hot;
 
 use std::collections::HashSet;
+use std::fmt;
+use std::str::FromStr;
 
-use unspoken_ckks::{Ciphertext, CkksParameters, Complex64, Encoder, SeededCiphertext};
+use unspoken_ckks::{Bootstrapper, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, SeededCiphertext};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::SecretKey;
+use unspoken_rlwe::{KeyPlan, SecretKey};
 
+pub use compact::Compact;
 pub use direct::Direct;
 pub use one_hot::OneHot;
 
 use crate::error::LookupError;
 use crate::lookup::Lookup;
 use crate::plan::QueryForm;
+use crate::table::padded_columns;
 
 /// A form of query, with all that its two sides must agree on.
 #[derive(Clone, Debug)]
@@ -27,6 +32,54 @@ pub enum Query {
     Direct(Direct),
     /// One vector per column and subtable.
     OneHot(OneHot),
+    /// One torus element per index, to be bootstrapped.
+    Compact(Compact),
+}
+
+/// The forms by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// [`Query::Direct`].
+    Direct,
+    /// [`Query::OneHot`].
+    OneHot,
+    /// [`Query::Compact`].
+    Compact,
+}
+
+impl Form {
+    /// All of them.
+    pub const ALL: [Form; 3] = [Form::Direct, Form::OneHot, Form::Compact];
+
+    /// Width of a table of `columns` columns whose queries take this form. Compact queries have no zero to pad with, so they
+    /// need a column that is zero, the last one.
+    pub fn padded_columns(self, columns: usize) -> usize {
+        padded_columns(columns + usize::from(self == Form::Compact))
+    }
+
+    /// What slots hold for plans that are evaluated in complex slots.
+    fn values(self) -> QueryForm {
+        if self == Form::OneHot { QueryForm::OneHot } else { QueryForm::Alpha }
+    }
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Form::Direct => "direct",
+            Form::OneHot => "one-hot",
+            Form::Compact => "compact",
+        })
+    }
+}
+
+impl FromStr for Form {
+    type Err = LookupError;
+
+    fn from_str(name: &str) -> Result<Self, LookupError> {
+        let unknown = || refuse("a form of query", name.into(), "direct, one-hot or compact".into());
+        Form::ALL.into_iter().find(|form| form.to_string() == name).ok_or_else(unknown)
+    }
 }
 
 /// The shape of a query.
@@ -42,15 +95,46 @@ pub struct Frame {
     pub level: usize,
 }
 
+impl Frame {
+    fn of(lookup: &Lookup) -> Self {
+        let (subtables, _, columns) = lookup.shape();
+        Frame { parameters: lookup.parameters().clone(), subtables, columns, level: lookup.input_level() }
+    }
+}
+
 impl Query {
     /// The form whose vectors a lookup takes as they are.
     pub fn of(lookup: &Lookup) -> Self {
-        let (subtables, _, columns) = lookup.shape();
-        let frame = Frame { parameters: lookup.parameters().clone(), subtables, columns, level: lookup.input_level() };
+        let frame = Frame::of(lookup);
         match lookup.plan().query_form() {
             QueryForm::OneHot => Query::OneHot(OneHot::new(frame)),
             values => Query::Direct(Direct::new(frame, values)),
         }
+    }
+
+    /// Queries of a form and a shape, for plans in complex slots: what both sides can tell without the tables.
+    ///
+    /// # Errors
+    /// If the form is compact and the parameters are not made for bootstrapping, or the bootstrap ends below the frame's
+    /// level.
+    pub fn new(form: Form, frame: Frame) -> Result<Self, LookupError> {
+        Ok(match form {
+            Form::Direct => Query::Direct(Direct::new(frame, form.values())),
+            Form::OneHot => Query::OneHot(OneHot::new(frame)),
+            Form::Compact => Query::Compact(Compact::new(frame)?),
+        })
+    }
+
+    /// Queries of a form for a lookup.
+    ///
+    /// # Errors
+    /// As for [`Query::new`], or if the lookup's plan takes something else than the form brings.
+    pub fn for_lookup(form: Form, lookup: &Lookup) -> Result<Self, LookupError> {
+        if lookup.plan().query_form() != form.values() {
+            let needed = format!("one for {form} queries in complex slots");
+            return Err(refuse("a plan", lookup.plan().to_string(), needed));
+        }
+        Self::new(form, Frame::of(lookup))
     }
 
     /// Encrypts indices, one list per subtable with one entry per slot: `None` and missing ones are padded. Every call draws
@@ -67,6 +151,9 @@ impl Query {
     ) -> Result<Vec<Vec<u8>>, LookupError> {
         let Frame { parameters, level, .. } = self.frame();
         self.check_indices(indices)?;
+        if let Query::Compact(compact) = self {
+            return indices.iter().map(|indices| compact.encrypt_vector(secret, indices, rng)).collect();
+        }
         let mut vectors = Vec::with_capacity(self.vectors());
         let mut slots = vec![Complex64::default(); parameters.slots()];
         for indices in indices {
@@ -82,25 +169,38 @@ impl Query {
         Ok(vectors)
     }
 
-    /// Reads a query of untrusted bytes into the vectors of a [`Lookup`], whose own check sees to their level and scale.
+    /// The keys the server needs to make a lookup's vectors of it; none unless it is compact.
+    pub fn key_plan(&self) -> KeyPlan {
+        match self {
+            Query::Compact(compact) => compact.key_plan(),
+            Query::Direct(_) | Query::OneHot(_) => KeyPlan::new(),
+        }
+    }
+
+    /// Reads a query of untrusted bytes into the vectors of a [`Lookup`], whose own check sees to their level and scale. A
+    /// compact query takes a [`QueryReader`] instead.
     ///
     /// # Errors
     /// If their number is wrong, one is malformed, or two share a seed: the difference of such a pair would be the
-    /// difference of their messages, in the clear but for small errors.
+    /// difference of their messages, in the clear but for small errors. Or if the query is compact.
     pub fn read(&self, vectors: &[Vec<u8>]) -> Result<Vec<Ciphertext>, LookupError> {
-        let refuse = |what, found: String, needed: String| LookupError::Query { what, found, needed };
-        if vectors.len() != self.vectors() {
-            let needed = format!("{} for {} subtables", self.vectors(), self.frame().subtables);
-            return Err(refuse("the number of vectors", vectors.len().to_string(), needed));
+        if let Query::Compact(_) = self {
+            return Err(refuse("a compact query", "no bootstrap".into(), "a QueryReader".into()));
         }
+        self.check_count(vectors)?;
         let parameters = &self.frame().parameters;
         let read = |bytes: &Vec<u8>| SeededCiphertext::from_bytes(parameters, bytes);
         let seeded = vectors.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let seeds: HashSet<&[u8; 32]> = seeded.iter().map(SeededCiphertext::seed).collect();
-        if seeds.len() != seeded.len() {
-            return Err(refuse("a seed", "one used twice".into(), "a fresh seed for each vector".into()));
-        }
+        check_seeds(seeded.iter().map(|vector| vector.seed().as_slice()))?;
         Ok(seeded.iter().map(|vector| vector.expand(parameters)).collect())
+    }
+
+    fn check_count(&self, vectors: &[Vec<u8>]) -> Result<(), LookupError> {
+        if vectors.len() == self.vectors() {
+            return Ok(());
+        }
+        let needed = format!("{} for {} subtables", self.vectors(), self.frame().subtables);
+        Err(refuse("the number of vectors", vectors.len().to_string(), needed))
     }
 
     /// Number of vectors.
@@ -110,7 +210,11 @@ impl Query {
 
     /// Bytes of all its vectors.
     pub fn byte_len(&self) -> usize {
-        self.vectors() * SeededCiphertext::byte_len(&self.frame().parameters, self.frame().level)
+        let vector = match self {
+            Query::Compact(compact) => compact.vector_bytes(),
+            _ => SeededCiphertext::byte_len(&self.frame().parameters, self.frame().level),
+        };
+        self.vectors() * vector
     }
 
     /// Its shape.
@@ -118,6 +222,7 @@ impl Query {
         match self {
             Query::Direct(direct) => direct.frame(),
             Query::OneHot(one_hot) => one_hot.frame(),
+            Query::Compact(compact) => compact.frame(),
         }
     }
 
@@ -125,11 +230,12 @@ impl Query {
         match self {
             Query::Direct(direct) => direct.values(),
             Query::OneHot(_) => QueryForm::OneHot,
+            Query::Compact(_) => QueryForm::Alpha,
         }
     }
 
     fn check_indices(&self, indices: &[Vec<Option<usize>>]) -> Result<(), LookupError> {
-        let refuse = |what, found: String, needed: String| Err(LookupError::Query { what, found, needed });
+        let refuse = |what, found, needed| Err(refuse(what, found, needed));
         let Frame { parameters, subtables, columns, .. } = self.frame();
         if indices.len() != *subtables {
             return refuse(
@@ -148,5 +254,57 @@ impl Query {
             }
             _ => Ok(()),
         }
+    }
+}
+
+fn refuse(what: &'static str, found: String, needed: String) -> LookupError {
+    LookupError::Query { what, found, needed }
+}
+
+fn check_seeds<'a>(seeds: impl ExactSizeIterator<Item = &'a [u8]>) -> Result<(), LookupError> {
+    let count = seeds.len();
+    if seeds.collect::<HashSet<&[u8]>>().len() == count {
+        return Ok(());
+    }
+    Err(refuse("a seed", "one used twice".into(), "a fresh seed for each vector".into()))
+}
+
+/// The server's side of a form of query: with what it takes to bootstrap, if it is compact.
+pub struct QueryReader {
+    query: Query,
+    bootstrapper: Option<Bootstrapper>,
+}
+
+impl QueryReader {
+    /// Makes ready for queries of this form. For compact ones this encodes the bootstrap's matrices, which take
+    /// [`Bootstrap::bytes`](unspoken_ckks::Bootstrap::bytes) of memory at most.
+    ///
+    /// # Errors
+    /// If the matrices do not encode.
+    pub fn new(encoder: &Encoder, query: Query) -> Result<Self, LookupError> {
+        let bootstrapper = match &query {
+            Query::Compact(compact) => Some(Bootstrapper::from_coefficients(encoder, compact.bootstrap().clone())?),
+            Query::Direct(_) | Query::OneHot(_) => None,
+        };
+        Ok(QueryReader { query, bootstrapper })
+    }
+
+    /// The form of query.
+    pub fn query(&self) -> &Query {
+        &self.query
+    }
+
+    /// Reads a query of untrusted bytes into the vectors of a [`Lookup`].
+    ///
+    /// # Errors
+    /// As for [`Query::read`], or if the bootstrap fails: keys are missing, or the evaluator was cancelled.
+    pub fn read(&self, evaluator: &Evaluator<'_>, vectors: &[Vec<u8>]) -> Result<Vec<Ciphertext>, LookupError> {
+        let (Query::Compact(compact), Some(bootstrapper)) = (&self.query, &self.bootstrapper) else {
+            return self.query.read(vectors);
+        };
+        self.query.check_count(vectors)?;
+        let queries = vectors.iter().map(|bytes| compact.read_vector(bytes)).collect::<Result<Vec<_>, _>>()?;
+        check_seeds(queries.iter().map(|query| query.seed().as_slice()))?;
+        queries.iter().map(|query| compact.open(evaluator, bootstrapper, query)).collect()
     }
 }
