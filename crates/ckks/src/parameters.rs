@@ -5,6 +5,7 @@ use std::sync::Arc;
 use unspoken_ring::{Backend, Basis, Ring};
 use unspoken_rlwe::{self as rlwe, ParametersLiteral, slot_count};
 
+use crate::bootstrap::log2_failure;
 use crate::error::CkksError;
 
 /// The numbers of a CKKS parameter set.
@@ -123,6 +124,12 @@ impl CkksParameters {
     /// How its highest levels serve a bootstrap, if they do.
     pub fn bootstrap(&self) -> Option<BootstrapLiteral> {
         self.0.bootstrap
+    }
+
+    /// `log2` of a bound on the probability that a bootstrap of a ciphertext goes wrong. `None` without one: levelled
+    /// arithmetic has noise, which the simulator predicts, but no event of failure.
+    pub fn log2_failure(&self) -> Option<f64> {
+        self.bootstrap().map(|_| log2_failure(self.ring().degree()))
     }
 
     /// Primes that level `level` has more than the one below; none at level 0.

@@ -38,6 +38,7 @@ fn describe<'py>(py: Python<'py>, preset: &Preset, parameters: &CkksParameters) 
     dict.set_item("slots", parameters.slots())?;
     dict.set_item("levels", parameters.max_level())?;
     dict.set_item("scale_bits", parameters.scale().log2())?;
+    dict.set_item("log2_failure", parameters.log2_failure())?;
     dict.set_item("objects", objects)?;
     Ok(dict)
 }

@@ -149,6 +149,15 @@ impl Parameters {
             let what = "key under the sparse secret of a bootstrap";
             let security_bits = security_bits(self.ring().degree(), log2_modulus, secret);
             objects.push(SecuredObject { what, secret, log2_modulus, security_bits, ..objects[0].clone() });
+            let (degree, log2_modulus) = (self.ring().degree() / 2, self.log2_modulus(Basis::chain(1)));
+            let security_bits = crate::security::security_bits(degree, log2_modulus, objects[0].secret);
+            objects.push(SecuredObject {
+                what: "compact query",
+                degree,
+                log2_modulus,
+                security_bits,
+                ..objects[0].clone()
+            });
         }
         objects
     }

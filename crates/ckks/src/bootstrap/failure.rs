@@ -10,7 +10,7 @@ pub(super) const RANGE: f64 = 13.5;
 /// Before the raise each coefficient of `c_0 + c_1 s` is, over the modulus, the sum of `h + 1` terms uniform in
 /// `[-1/2, 1/2]`, with `h` the weight of the sparse secret. Chernoff's bound for that sum, `min_t (sinh(t/2) / (t/2))^(h+1)
 /// exp(-t RANGE)`, on both sides, and the union bound over the coefficients.
-pub(super) fn log2_failure(coefficients: usize) -> f64 {
+pub(crate) fn log2_failure(coefficients: usize) -> f64 {
     let terms = (SPARSE_WEIGHT + 1) as f64;
     let exponent = |t: f64| terms * ((t / 2.0).sinh() / (t / 2.0)).ln() - t * RANGE;
     // The exponent is convex in t.

@@ -21,6 +21,7 @@ use crate::error::CkksError;
 use crate::linear::{LinearPlan, LinearTransform};
 use crate::parameters::{BootstrapLiteral, CkksParameters};
 
+pub(crate) use self::failure::log2_failure;
 pub(crate) use self::reduction::REDUCTION_DEPTH;
 
 /// What the slots of the vectors to bootstrap hold.
@@ -152,7 +153,7 @@ impl Bootstrap {
 
     /// `log2` of a bound on the probability that a ciphertext comes out wrong in any slot.
     pub fn log2_failure(&self) -> f64 {
-        failure::log2_failure(self.parameters.ring().degree())
+        log2_failure(self.parameters.ring().degree())
     }
 
     /// The largest error of a slot of modulus at most 1 in each part that is the sine's, not the noise's.

@@ -57,8 +57,8 @@ fn print_json(preset: &Preset) -> anyhow::Result<()> {
         })
     };
     let objects: Vec<_> = parameters.rlwe().secured_objects().iter().map(object).collect();
-    // Levelled arithmetic has noise, which the simulator predicts, but no event of failure.
-    println!("{}", json!({ "name": preset.name, "objects": objects, "log2_failure": null }));
+    let failure = parameters.log2_failure().map(round);
+    println!("{}", json!({ "name": preset.name, "objects": objects, "log2_failure": failure }));
     Ok(())
 }
 
