@@ -105,6 +105,7 @@ impl Description {
                 let found = format!("kind {code} for {chain} primes");
                 ClassifyError::mismatch("key plan", found, "a key of this preset")
             })?;
+            parameters.rlwe().check_kind(kind, chain)?;
             key_plan.require(kind, chain);
         }
         let bytes = KeyBundle::byte_len(parameters.rlwe(), &key_plan);

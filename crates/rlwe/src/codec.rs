@@ -260,7 +260,7 @@ impl KeyBundle {
             let unknown =
                 || refuse(object, format!("key kind {element}"), "an odd number below the order, 0, 2, 4 or 6");
             let kind = KeyKind::from_code(parameters.ring(), element).ok_or_else(unknown)?;
-            check_encapsulated(parameters, kind, chain)?;
+            parameters.check_kind(kind, chain)?;
             if last.is_some_and(|last| kind <= last) {
                 return Err(refuse(object, format!("{kind} out of order"), "each key once, in ascending order"));
             }
@@ -286,22 +286,6 @@ impl KeyBundle {
             _ => Err(refuse(object, "surplus bytes", "the end")),
         }
     }
-}
-
-/// Kinds that have to do with the sparse secret exist only where the parameters have one, over as many primes as they say.
-fn check_encapsulated(parameters: &Parameters, kind: KeyKind, chain: usize) -> Result<(), RlweError> {
-    let needed = match kind {
-        KeyKind::Encapsulation | KeyKind::QueryEncapsulation => parameters.encapsulation()?.primes,
-        KeyKind::Decapsulation => {
-            parameters.encapsulation()?;
-            chain
-        }
-        KeyKind::Relinearisation | KeyKind::Galois { .. } => chain,
-    };
-    if chain == needed {
-        return Ok(());
-    }
-    Err(refuse(Object::KeyBundle, format!("{kind} over {chain} primes"), format!("{needed} primes")))
 }
 
 fn read_key(

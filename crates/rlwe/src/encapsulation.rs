@@ -29,6 +29,24 @@ impl Parameters {
         let none = || RlweError::Encapsulation { name: self.name().into(), reason: "it has none".into() };
         self.literal().encapsulation.ok_or_else(none)
     }
+
+    /// Whether these parameters have keys of this kind over so many chain primes. Under the sparse secret only the
+    /// parameters' own number is safe, whatever a service may ask for.
+    ///
+    /// # Errors
+    /// [`RlweError::Encapsulation`] if not.
+    pub fn check_kind(&self, kind: KeyKind, chain: usize) -> Result<(), RlweError> {
+        let needed = match kind {
+            KeyKind::Relinearisation | KeyKind::Galois { .. } => return Ok(()),
+            KeyKind::Decapsulation => return self.encapsulation().map(drop),
+            KeyKind::Encapsulation | KeyKind::QueryEncapsulation => self.encapsulation()?.primes,
+        };
+        if chain == needed {
+            return Ok(());
+        }
+        let reason = format!("{kind} over {chain} primes, where only {needed} are safe and of use");
+        Err(RlweError::Encapsulation { name: self.name().into(), reason })
+    }
 }
 
 impl SecretKey {

@@ -286,10 +286,11 @@ impl SeededSwitchingKey {
     /// for `P` the product of the chain primes beyond those of the ciphertexts it switches.
     ///
     /// # Errors
-    /// If the parameters have no special primes or fewer chain primes, or `g` is no Galois element, or there is no sparse
-    /// secret.
+    /// If the parameters have no special primes or fewer chain primes, or `g` is no Galois element, or as for
+    /// [`Parameters::check_kind`].
     pub fn generate(secret: &SecretKey, kind: KeyKind, chain: usize, rng: &mut SecretRng) -> Result<Self, RlweError> {
         let ring = secret.parameters.ring();
+        secret.parameters.check_kind(kind, chain)?;
         let (rows, basis) = kind.rows(ring, chain);
         let SwitchedSecrets { target, message } = SwitchedSecrets::of(secret, kind)?;
         let target = ring.restricted(&target, basis)?;

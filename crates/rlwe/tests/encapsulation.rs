@@ -5,7 +5,7 @@ use unspoken_ring::{Basis, Poly, RingKind, RingLiteral, SecretRng};
 use unspoken_rlwe::security::{SECURITY_BITS, SPARSE_SECRET, SecretDistribution};
 use unspoken_rlwe::{
     EncapsulationLiteral, EvaluationKeys, KeyBundle, KeyKind, KeyPlan, Parameters, ParametersLiteral, Query,
-    QueryParameters, QuerySecret, RlweError, SecretKey,
+    QueryParameters, QuerySecret, RlweError, SecretKey, SeededSwitchingKey,
 };
 
 const ENCAPSULATION: EncapsulationLiteral = EncapsulationLiteral { base: 2, primes: 5 };
@@ -133,6 +133,11 @@ fn bundles_hold_every_kind_of_key_and_nothing_that_does_not_fit() {
     let error = KeyBundle::read_plan(&without, &mut bytes.as_slice()).unwrap_err();
     assert!(matches!(error, RlweError::Encapsulation { .. }), "{error}");
     assert_ne!(without.fingerprint(), parameters.fingerprint());
+    // Nor is one made, though a service ask for it: over more primes it would give the sparse secret away.
+    for chain in [1, ENCAPSULATION.primes + 1, 8] {
+        let error = SeededSwitchingKey::generate(&secret, KeyKind::Encapsulation, chain, &mut rng).unwrap_err();
+        assert!(matches!(error, RlweError::Encapsulation { .. }), "{error}");
+    }
 }
 
 #[test]
