@@ -3,12 +3,13 @@
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::{CkksParameters, Preset};
+use unspoken_ckks::{CkksLiteral, CkksParameters, Preset};
 use unspoken_classify::{Asker, Classifier, Description};
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_lookup::Plan;
+use unspoken_lookup::query::Form;
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{EvaluationKeys, SecretKey};
+use unspoken_rlwe::{EncapsulationLiteral, EvaluationKeys, SecretKey};
 
 /// The test preset the small parameters are cut from; descriptions name it as it is.
 pub const PRESET: &str = "insecure_n11_depth9_scale50";
@@ -18,16 +19,33 @@ const DEGREE: usize = 512;
 
 /// The test preset in the smallest ring, with fewer primes. Its primes suit every smaller ring too.
 fn small(base_primes: usize, levels: usize, special_primes: usize, digit_len: usize) -> CkksParameters {
+    CkksParameters::new(small_literal(base_primes, levels, special_primes, digit_len)).expect("a possible set")
+}
+
+fn small_literal(base_primes: usize, levels: usize, special_primes: usize, digit_len: usize) -> CkksLiteral {
     let mut literal = Preset::find(PRESET).expect("a preset").literal().expect("enough primes");
     literal.rlwe.name = "insecure_fuzz".into();
     literal.rlwe.ring.degree = DEGREE;
     literal.rlwe.ring.chain.drain(base_primes..literal.base_primes);
-    literal.rlwe.ring.chain.truncate(base_primes + levels * literal.primes_per_level);
+    literal.level_primes.truncate(levels);
+    literal.rlwe.ring.chain.truncate(base_primes + literal.level_primes.iter().sum::<usize>());
     literal.rlwe.ring.special.truncate(special_primes);
     literal.rlwe.ring.digit_len = digit_len;
     literal.base_primes = base_primes;
-    CkksParameters::new(literal).expect("a possible set")
+    literal
 }
+
+/// As [`SMALL`], made for bootstrapping, in a ring twice as large: that of its queries is the smallest.
+pub static BOOT: LazyLock<CkksParameters> = LazyLock::new(|| {
+    let mut literal = small_literal(1, 1, 2, 2);
+    literal.rlwe.ring.degree = 2 * DEGREE;
+    literal.rlwe.encapsulation = Some(EncapsulationLiteral { base: 1, primes: 2 });
+    CkksParameters::new(literal).expect("a possible set")
+});
+
+/// A secret of [`BOOT`].
+pub static BOOT_SECRET: LazyLock<SecretKey> =
+    LazyLock::new(|| SecretKey::generate(BOOT.rlwe(), &mut rng()).expect("a secret"));
 
 /// Three chain primes on two levels; the second digit of a key has one prime only.
 pub static SMALL: LazyLock<CkksParameters> = LazyLock::new(|| small(1, 1, 2, 2));

@@ -25,12 +25,14 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 16] = [
+pub const TARGETS: [&Target; 18] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SECRET_KEY,
     &rlwe::KEY_PLAN,
     &rlwe::KEY_BUNDLE,
+    &rlwe::BOOT_KEY_BUNDLE,
+    &rlwe::QUERY,
     &ckks::CIPHERTEXT,
     &ckks::SEEDED_CIPHERTEXT,
     &wire::MESSAGES,

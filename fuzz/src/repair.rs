@@ -13,10 +13,13 @@ pub enum Kind {
 
 /// Bytes of a key's descriptor in a bundle: Galois element (u64), chain length (u32).
 const DESCRIPTOR_BYTES: usize = 12;
+/// Bytes of a bundle before its descriptors.
+pub const BUNDLE_HEAD: usize = HEADER_BYTES + 4;
 /// Most keys a repaired bundle has.
 const MOST_KEYS: usize = 6;
 
-fn header(parameters: &Parameters, kind: Kind, bytes: &mut Vec<u8>, least: usize) {
+/// Magic number, version, kind and fingerprint at the head of `least` bytes or more.
+pub fn header(parameters: &Parameters, kind: Kind, bytes: &mut Vec<u8>, least: usize) {
     if bytes.len() < least {
         bytes.resize(least, 0);
     }

@@ -1,10 +1,15 @@
 //! Ciphertexts, secret keys and key bundles.
 
+use std::sync::LazyLock;
+
 use unspoken_ring::{Basis, Domain};
-use unspoken_rlwe::{Ciphertext, KeyBundle, KeyKind, KeyPlan, SecretKey, SeededCiphertext, SeededSwitchingKey, galois};
+use unspoken_rlwe::{
+    Ciphertext, KeyBundle, KeyKind, KeyPlan, Query, QueryParameters, QuerySecret, SecretKey, SeededCiphertext,
+    SeededSwitchingKey, galois,
+};
 
 use crate::Target;
-use crate::fixtures::{SMALL, SMALL_SECRET, rng};
+use crate::fixtures::{BOOT, BOOT_SECRET, SMALL, SMALL_SECRET, rng};
 use crate::repair;
 
 /// `Ciphertext::from_bytes`: what it reads, it writes again.
@@ -96,6 +101,56 @@ pub static KEY_BUNDLE: Target = Target {
     },
     repair: |data| repair::key_bundle(SMALL.rlwe(), data),
     seeds: || plans().iter().map(bundle_bytes).collect(),
+};
+
+/// `KeyBundle::read` with the keys of a bootstrap: as [`KEY_BUNDLE`].
+pub static BOOT_KEY_BUNDLE: Target = Target {
+    name: "rlwe_boot_key_bundle",
+    run: |data| {
+        let Ok(keys) = KeyBundle::read(BOOT.rlwe(), &mut &data[..]) else { return false };
+        let plan = KeyBundle::read_plan(BOOT.rlwe(), &mut &data[..]).expect("the bundle was read");
+        assert_eq!(KeyBundle::byte_len(BOOT.rlwe(), &plan), data.len() as u64);
+        assert_eq!(plan.memory_bytes(BOOT.ring()), keys.bytes());
+        let sparse =
+            plan.iter().filter(|(kind, _)| matches!(kind, KeyKind::Encapsulation | KeyKind::QueryEncapsulation));
+        assert!(sparse.into_iter().all(|(_, chain)| chain == 2), "a key under the sparse secret over other primes");
+        keys.check("fuzz", &plan).expect("every key of the plan");
+        true
+    },
+    repair: |data| repair::header(BOOT.rlwe(), repair::Kind::KeyBundle, data, repair::BUNDLE_HEAD),
+    seeds: || {
+        let kinds = [(KeyKind::Encapsulation, 2), (KeyKind::QueryEncapsulation, 2), (KeyKind::Decapsulation, 3)];
+        let mut plan = KeyPlan::new();
+        kinds.iter().for_each(|&(kind, chain)| plan.require(kind, chain));
+        let mut bytes = Vec::new();
+        KeyBundle::write_plan(BOOT.rlwe(), &plan, &mut bytes).expect("writes to memory");
+        for (kind, chain) in plan.iter() {
+            let key = SeededSwitchingKey::generate(&BOOT_SECRET, kind, chain, &mut rng()).expect("a key");
+            KeyBundle::write_key(BOOT.rlwe(), &key, &mut bytes).expect("writes to memory");
+        }
+        vec![bytes]
+    },
+};
+
+static QUERIES: LazyLock<QueryParameters> =
+    LazyLock::new(|| QueryParameters::new(BOOT.rlwe()).expect("made for bootstrapping"));
+
+/// `Query::from_bytes`: what it reads, it writes again, and its expansion is a ciphertext.
+pub static QUERY: Target = Target {
+    name: "rlwe_query",
+    run: |data| {
+        let Ok(query) = Query::from_bytes(&QUERIES, data) else { return false };
+        assert!(query.to_bytes(&QUERIES) == data, "the bytes changed");
+        let expanded = query.expand(&QUERIES, BOOT.ring()).expect("expands").to_bytes(BOOT.rlwe());
+        assert!(Ciphertext::from_bytes(BOOT.rlwe(), &expanded).is_ok(), "the expansion is no ciphertext");
+        true
+    },
+    repair: |data| data.resize(QUERIES.byte_len(), 0),
+    seeds: || {
+        let secret = QuerySecret::of(&BOOT_SECRET, &QUERIES).expect("one degree");
+        let elements = vec![0.25; QUERIES.len()];
+        vec![secret.encrypt(&elements, &mut rng()).expect("encrypts").to_bytes(&QUERIES)]
+    },
 };
 
 fn plans() -> [KeyPlan; 4] {
