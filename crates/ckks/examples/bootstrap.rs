@@ -9,27 +9,16 @@ use unspoken_ckks::{Bootstrap, Bootstrapper, Complex64, Encoder, ErrorStatistics
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
-const MEGABYTE: f64 = 1e6;
-
 fn main() -> Result<(), Box<dyn Error>> {
     let name = std::env::args().nth(1).unwrap_or_else(|| "insecure_n11_boot_depth8_scale50".into());
     let parameters = Preset::find(&name)?.build()?;
     let plan = Bootstrap::new(&parameters, parameters.slots(), SlotValues::Complex)?;
-    let (keys, ring) = (plan.key_plan(), parameters.ring());
-    println!("{name}: {} complex slots, levels {} to {}", plan.slots(), plan.input_level(), plan.output_level());
-    println!("wrong with probability 2^{:.1} at most for each ciphertext", plan.log2_failure());
-    println!(
-        "{} keys: {:.0} MB in memory, {:.0} MB on the wire; matrices {:.0} MB",
-        keys.len(),
-        keys.memory_bytes(ring) as f64 / MEGABYTE,
-        keys.wire_bytes(ring) as f64 / MEGABYTE,
-        plan.bytes() as f64 / MEGABYTE
-    );
+    println!("{plan}");
     let mut rng = SecretRng::from_os()?;
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
     let encoder = Encoder::new(&parameters);
     let start = Instant::now();
-    let keys = EvaluationKeys::generate(&secret, &keys, &mut rng)?;
+    let keys = EvaluationKeys::generate(&secret, &plan.key_plan(), &mut rng)?;
     println!("keys made in {:.1} s", start.elapsed().as_secs_f64());
     let start = Instant::now();
     let bootstrapper = Bootstrapper::new(&encoder, plan)?;

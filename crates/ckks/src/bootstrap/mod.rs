@@ -10,6 +10,7 @@ mod reduction;
 mod run;
 
 use std::f64::consts::PI;
+use std::fmt;
 
 use unspoken_ring::RingKind;
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
@@ -215,6 +216,41 @@ impl Bootstrap {
     /// The modulus of level 0.
     fn modulus(&self) -> f64 {
         modulus(&self.parameters)
+    }
+}
+
+impl fmt::Display for Bootstrap {
+    /// What it needs and what it gives.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (keys, ring) = (self.key_plan(), self.parameters.ring());
+        let parts = match self.values {
+            SlotValues::Real => "real",
+            SlotValues::Complex => "complex",
+        };
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        writeln!(f, "preset     {}, {} {parts} slots", self.parameters.name(), self.slots)?;
+        writeln!(
+            f,
+            "levels     takes {}, gives {}: {} products between two bootstraps; {:.0} bits of modulus left",
+            self.input_level(),
+            self.output_level(),
+            self.depth(),
+            self.parameters.log2_modulus(self.output_level())
+        )?;
+        writeln!(
+            f,
+            "keys       {}: {:.0} MB in memory, {:.0} MB on the wire",
+            keys.len(),
+            megabytes(keys.memory_bytes(ring)),
+            megabytes(keys.wire_bytes(ring))
+        )?;
+        writeln!(f, "matrices   {:.0} MB, once for all clients", megabytes(self.bytes() as u64))?;
+        write!(
+            f,
+            "errors     the sine's at most 2^{:.1} for parts of at most 1; fails with probability 2^{:.1}",
+            self.sine_error().log2(),
+            self.log2_failure()
+        )
     }
 }
 

@@ -1,11 +1,13 @@
 //! `unspoken plan`
 
-use unspoken_ckks::{CostModel, Preset};
+use unspoken_ckks::{
+    Bootstrap, CkksParameters, Complex64, CostModel, Encoder, ErrorStatistics, Preset, Simulator, SlotValues,
+};
 use unspoken_lookup::{Explanation, OutputForm, Task, estimates};
 
 use crate::commands::serve::DEFAULT_PRESET;
 
-/// Show the plans of a lookup and what each costs
+/// Show the plans of a lookup and what each costs, or what a bootstrap needs and gives
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Parameter set; `unspoken params` lists them
@@ -26,11 +28,17 @@ pub struct Arguments {
     /// Show every plan with its costs, measured on one thread of this machine, instead of the best plan's name
     #[arg(long)]
     explain: bool,
+    /// What a bootstrap of all slots of the preset needs and gives, with the precision that a run in the clear predicts
+    #[arg(long)]
+    bootstrap: bool,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let parameters = Preset::find(&arguments.preset)?.build()?;
+    if arguments.bootstrap {
+        return show_bootstrap(&parameters);
+    }
     anyhow::ensure!((4..=4096).contains(&arguments.columns), "{} columns; needed 4 to 4096", arguments.columns);
     let form = if arguments.pairs { OutputForm::Pairs } else { OutputForm::Rows };
     let (subtables, rows, columns) = (arguments.subtables, arguments.rows, arguments.columns.next_power_of_two());
@@ -49,5 +57,23 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         parameters.name()
     );
     print!("{}", Explanation(&found));
+    Ok(())
+}
+
+/// Seed of the simulated values and noise.
+const SEED: u64 = 1;
+
+fn show_bootstrap(parameters: &CkksParameters) -> anyhow::Result<()> {
+    let plan = Bootstrap::new(parameters, parameters.slots(), SlotValues::Complex)?;
+    println!("{plan}");
+    let simulator = Simulator::new(&Encoder::new(parameters), SEED);
+    let values: Vec<Complex64> = (0..parameters.slots()).map(|j| Complex64::cis((j * j) as f64)).collect();
+    let input = simulator.encrypt(&values, plan.input_level(), parameters.scale())?;
+    let error = ErrorStatistics::between(plan.simulate_refresh(&simulator, &input)?.noisy(), &values);
+    println!(
+        "precision  {:.1} bits (root mean square), {:.1} in the worst slot",
+        -error.rms.log2(),
+        -error.worst.log2()
+    );
     Ok(())
 }
