@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unspoken_ring::{Backend, Basis, Ring};
 use unspoken_rlwe::{self as rlwe, ParametersLiteral, slot_count};
 
-use crate::bootstrap::log2_failure;
+use crate::bootstrap::{REDUCTION_DEPTH, log2_failure};
 use crate::error::CkksError;
 
 /// The numbers of a CKKS parameter set.
@@ -53,6 +53,34 @@ struct Inner {
     bootstrap: Option<BootstrapLiteral>,
 }
 
+/// Whether a bootstrap of this shape can run with these levels; the reason if not.
+fn check_bootstrap(
+    rlwe: &ParametersLiteral,
+    base_primes: usize,
+    levels: usize,
+    bootstrap: BootstrapLiteral,
+) -> Result<(), String> {
+    let BootstrapLiteral { slots_to_coefficients, coefficients_to_slots, message_ratio_bits } = bootstrap;
+    let stages = (rlwe.ring.degree / 2).trailing_zeros() as usize;
+    let factors = 1..=stages;
+    let needed = slots_to_coefficients + coefficients_to_slots + REDUCTION_DEPTH;
+    if !factors.contains(&slots_to_coefficients) || !factors.contains(&coefficients_to_slots) {
+        return Err(format!(
+            "maps of {slots_to_coefficients} and {coefficients_to_slots} factors; 1 to {stages} are possible"
+        ));
+    }
+    if levels < needed {
+        return Err(format!("{levels} levels for a bootstrap that takes {needed}"));
+    }
+    if !(4.0..=40.0).contains(&message_ratio_bits) {
+        return Err(format!("a modulus {message_ratio_bits} bits above the message; 4 to 40 are possible"));
+    }
+    if rlwe.encapsulation.map(|e| e.base) != Some(base_primes) {
+        return Err(format!("a bootstrap from {base_primes} primes without a switch of those to the sparse secret"));
+    }
+    Ok(())
+}
+
 /// Most primes of one level.
 const MAX_LEVEL_PRIMES: usize = 2;
 
@@ -86,6 +114,9 @@ impl CkksParameters {
         }
         if !(20.0..=60.0).contains(&scale_bits) {
             return Err(refuse(format!("a scale of {scale_bits} bits; 20 to 60 are possible")));
+        }
+        if let Some(bootstrap) = bootstrap {
+            check_bootstrap(&rlwe, base_primes, level_primes.len(), bootstrap).map_err(refuse)?;
         }
         let rlwe = rlwe::Parameters::with_backend(rlwe, backend)?;
         Ok(CkksParameters(Arc::new(Inner { rlwe, chains, scale: scale_bits.exp2(), bootstrap })))

@@ -180,7 +180,8 @@ fn what_is_out_of_range_is_reported_and_bounded() {
     assert_eq!(simulator.overflows().len(), 1);
     assert_eq!(simulator.overflows()[0].operation, "bootstrap out of range");
     let error = (output.noisy()[3] - input[3]).norm();
-    let predicted = 20f64.powi(3) * plan.sine_error();
+    // The cubic term of the sine, at an angle of 2 pi / 2^14.
+    let predicted = 20f64.powi(3) * (2.0 * PI / 2f64.powi(14)).powi(2) / 6.0;
     assert!((0.5..2.0).contains(&(error / predicted)), "{error} {predicted}");
     assert!((output.noisy()[4] - input[4]).norm() < 2f64.powi(-20));
 }

@@ -98,9 +98,14 @@ fn plans_are_cheap_and_say_their_keys() {
     let slots = client.parameters().slots();
     let diagonals = random(&mut client, 0..slots);
     let dense = plan(&client, diagonals, 5);
-    assert!(dense.key_plan().len() < 110, "{} keys for {slots} diagonals", dense.key_plan().len());
+    let babies = dense.baby_steps();
     assert_eq!(dense.cost().plaintext_products, slots as u64);
-    assert_eq!(dense.cost().total_key_switches(), dense.key_plan().len() as u64);
+    assert_eq!(dense.cost().total_key_switches(), (babies - 1 + slots / babies - 1) as u64);
+    assert!(dense.cost().total_key_switches() < 110);
+    assert_eq!(dense.key_plan().len(), babies, "one key for each baby step, one for all giant steps");
+    let fewer = dense.clone().with_baby_steps(8).unwrap();
+    assert_eq!(fewer.key_plan().len(), 8);
+    assert!(dense.clone().with_baby_steps(12).is_err() && dense.with_baby_steps(2 * slots).is_err());
     let neighbours = random(&mut client, [0, 1, slots - 1]);
     assert_eq!(plan(&client, neighbours, 5).rotations(), [1, slots - 1]);
 }

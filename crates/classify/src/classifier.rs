@@ -13,7 +13,7 @@ use unspoken_ring::Basis;
 use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyKind, KeyPlan, galois};
 
 use crate::answer::{check_sum, checksum, vector_bytes, write_vector};
-use crate::description::{Description, PROTOCOL_VERSION, key_requirements};
+use crate::description::{Description, MAX_COLUMNS, PROTOCOL_VERSION, key_requirements};
 use crate::error::ClassifyError;
 use crate::proto;
 
@@ -73,6 +73,13 @@ impl Classifier {
             return Err(ClassifyError::mismatch("tokens per message", shape.max_tokens, needed));
         }
         let columns = form.padded_columns(shape.columns);
+        if columns > MAX_COLUMNS {
+            return Err(ClassifyError::mismatch(
+                "columns",
+                columns,
+                format!("at most {MAX_COLUMNS}, padding included"),
+            ));
+        }
         let subtable = |t: usize| {
             let widened = |row: &[f64]| row.iter().copied().chain(std::iter::repeat(0.0)).take(columns).collect();
             let rows: Vec<Vec<f64>> = (0..shape.classes).filter_map(|c| tables.row(t, c)).map(widened).collect();
@@ -94,7 +101,9 @@ impl Classifier {
         }
         let batch = parameters.slots() / shape.max_tokens;
         let mut key_plan = key_plan(&lookup, batch, shape.max_tokens);
-        key_plan.extend(&query.key_plan());
+        let encoder = Encoder::new(parameters);
+        let reader = QueryReader::new(&encoder, query)?;
+        key_plan.extend(&reader.key_plan());
         let message = proto::Description {
             version: PROTOCOL_VERSION,
             preset: parameters.name().into(),
@@ -112,8 +121,6 @@ impl Classifier {
             query_form: form.to_string(),
         };
         let description = Description::new(parameters, key_plan, message)?;
-        let encoder = Encoder::new(parameters);
-        let reader = QueryReader::new(&encoder, query)?;
         Ok(Classifier { encoder, reader, lookup, description })
     }
 

@@ -11,6 +11,12 @@ use crate::proto;
 /// Largest key bundle a client makes because a service says so.
 const MAX_KEY_BYTES: u64 = 4 << 30;
 
+/// Largest query a client makes because a service says so.
+const MAX_QUERY_BYTES: usize = 1 << 30;
+
+/// Most columns of a subtable, padding included.
+pub(crate) const MAX_COLUMNS: usize = 4096;
+
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 2;
 
@@ -78,7 +84,7 @@ impl Description {
         }
         let batch = parameters.slots() as u64 / u64::from(message.max_tokens.max(1));
         let plausible = (1..=64).contains(&message.subtables)
-            && (2..=4096).contains(&message.columns)
+            && (2..=MAX_COLUMNS as u32).contains(&message.columns)
             && (2..=1024).contains(&message.classes)
             && message.max_tokens.is_power_of_two()
             && batch >= 1
@@ -106,6 +112,7 @@ impl Description {
                 ClassifyError::mismatch("key plan", found, "a key of this preset")
             })?;
             parameters.rlwe().check_kind(kind, chain)?;
+            check_use(kind, &message.query_form)?;
             key_plan.require(kind, chain);
         }
         let bytes = KeyBundle::byte_len(parameters.rlwe(), &key_plan);
@@ -113,7 +120,13 @@ impl Description {
             let needed = format!("at most {MAX_KEY_BYTES}; do not trust this service");
             return Err(ClassifyError::mismatch("key plan", format!("keys of {bytes} bytes"), needed));
         }
-        Self::new(&parameters, key_plan, message)
+        let description = Self::new(&parameters, key_plan, message)?;
+        let bytes = description.query_bytes();
+        if bytes > MAX_QUERY_BYTES {
+            let needed = format!("at most {MAX_QUERY_BYTES}; do not trust this service");
+            return Err(ClassifyError::mismatch("query form", format!("queries of {bytes} bytes"), needed));
+        }
+        Ok(description)
     }
 
     /// As bytes for the wire.
@@ -161,6 +174,20 @@ impl Description {
     pub fn query_form(&self) -> Form {
         self.form
     }
+}
+
+/// Whether a classifier has use for a key: those of a bootstrap it needs for compact queries only.
+fn check_use(kind: KeyKind, form: &str) -> Result<(), ClassifyError> {
+    let compact = form == Form::Compact.to_string();
+    let useful = match kind {
+        KeyKind::Relinearisation | KeyKind::Galois { .. } => true,
+        KeyKind::QueryEncapsulation | KeyKind::Decapsulation => compact,
+        KeyKind::Encapsulation => false,
+    };
+    if useful {
+        return Ok(());
+    }
+    Err(ClassifyError::mismatch("key plan", kind, "keys that this form of query takes; do not trust this service"))
 }
 
 pub(crate) fn key_requirements(plan: &KeyPlan) -> Vec<proto::KeyRequirement> {

@@ -32,8 +32,9 @@ fn columns_come_out_of_compact_queries() {
     let level = plan.depth(COLUMNS) + 1;
     let lookup = Lookup::new(&parameters, &tables, plan, OutputForm::Rows, 2.0, Some(level)).unwrap();
     let query = Query::for_lookup(Form::Compact, &lookup).unwrap();
+    let reader = QueryReader::new(&encoder, query.clone()).unwrap();
     let mut keys = lookup.key_plan();
-    keys.extend(&query.key_plan());
+    keys.extend(&reader.key_plan());
     let keys = EvaluationKeys::generate(&secret, &keys, &mut rng).unwrap();
     let slots = parameters.slots();
     let indices: Vec<Vec<Option<usize>>> =
@@ -42,7 +43,6 @@ fn columns_come_out_of_compact_queries() {
     assert_eq!(bytes.iter().map(Vec::len).sum::<usize>(), query.byte_len());
     assert_eq!(query.byte_len(), 2 * (16 + slots * 30 / 8), "3.75 bytes for each index, and a seed");
 
-    let reader = QueryReader::new(&encoder, query).unwrap();
     let evaluator = Evaluator::new(&encoder, &keys);
     let vectors = reader.read(&evaluator, &bytes).unwrap();
     let outputs = lookup.run(&evaluator, &vectors).unwrap();

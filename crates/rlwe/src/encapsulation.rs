@@ -52,10 +52,13 @@ impl Parameters {
 impl SecretKey {
     /// A generator of secrets that follow from this one.
     pub(crate) fn derive(&self, label: &str) -> Result<SecretRng, RlweError> {
-        let mut hasher = blake3::Hasher::new_derive_key(label);
+        let mut hasher = Zeroizing::new(blake3::Hasher::new_derive_key(label));
         hasher.update(&self.parameters().fingerprint().0);
+        hasher.update(&(SPARSE_WEIGHT as u64).to_le_bytes());
         hasher.update(&self.to_bytes()?);
-        Ok(SecretRng::derived(&Zeroizing::new(*hasher.finalize().as_bytes())))
+        let mut key = Zeroizing::new([0; 32]);
+        hasher.finalize_xof().fill(key.as_mut_slice());
+        Ok(SecretRng::derived(&key))
     }
 
     /// The sparse secret, over the whole extended basis, in the evaluation domain.

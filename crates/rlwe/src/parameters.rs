@@ -167,7 +167,10 @@ impl Parameters {
 fn check_encapsulation(literal: &ParametersLiteral, encapsulation: EncapsulationLiteral) -> Result<(), RlweError> {
     let (name, degree) = (literal.name.clone(), literal.ring.degree);
     let EncapsulationLiteral { base, primes } = encapsulation;
-    if base == 0 || base >= primes || primes > literal.ring.chain.len() {
+    let possible = base > 0 && base < primes && primes <= literal.ring.chain.len();
+    let bits = |range: std::ops::Range<usize>| log2_product(literal.ring.chain[range].iter());
+    // The primes beyond the base divide the noise of the switch, which is as large as the base.
+    if !possible || bits(base..primes) < bits(0..base) - 1.0 || literal.ring.kind != RingKind::Standard {
         let reason = format!("keys under the sparse secret over {primes} primes for ciphertexts of {base}");
         return Err(RlweError::Encapsulation { name, reason });
     }

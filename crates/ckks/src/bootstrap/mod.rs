@@ -64,6 +64,13 @@ fn baby_steps(diagonals: &Diagonals) -> usize {
     stride << (log2.ceil() as u32)
 }
 
+fn literal_of(parameters: &CkksParameters) -> Result<BootstrapLiteral, CkksError> {
+    parameters.bootstrap().ok_or_else(|| {
+        let reason = "not made for bootstrapping; take a preset with 'boot' in its name".into();
+        CkksError::Parameters { name: parameters.name().into(), reason }
+    })
+}
+
 /// The modulus of level 0.
 fn modulus(parameters: &CkksParameters) -> f64 {
     parameters.ring().chain()[..parameters.chain(0)].iter().map(|&q| f64::from(q)).product()
@@ -80,20 +87,13 @@ impl Bootstrap {
         if parameters.ring().kind() == RingKind::ConjugateInvariant {
             return Err(CkksError::RealRing { operation: OPERATION });
         }
-        let Some(literal) = parameters.bootstrap() else {
-            let reason = "not made for bootstrapping; take a preset with 'boot' in its name".into();
-            return Err(CkksError::Parameters { name: parameters.name().into(), reason });
-        };
+        let literal = literal_of(parameters)?;
         if !slots.is_power_of_two() || !(2..=parameters.slots()).contains(&slots) {
             let needed = format!("a power of two from 2 to the {} slots", parameters.slots());
             return Err(CkksError::Shape { operation: OPERATION, found: slots, needed });
         }
         let top = parameters.max_level();
         let BootstrapLiteral { slots_to_coefficients, coefficients_to_slots, message_ratio_bits } = literal;
-        if top < coefficients_to_slots + REDUCTION_DEPTH + slots_to_coefficients {
-            let needed = coefficients_to_slots + REDUCTION_DEPTH + slots_to_coefficients;
-            return Err(CkksError::Level { operation: OPERATION, found: top, needed });
-        }
         let reduction = Reduction::new(failure::RANGE)?;
         let modulus = modulus(parameters);
         let message_scale = modulus * (-message_ratio_bits).exp2();
@@ -142,6 +142,14 @@ impl Bootstrap {
         self.parameters.max_level() - self.up.len() - REDUCTION_DEPTH
     }
 
+    /// The level of every result of a bootstrap of all slots, without planning one.
+    ///
+    /// # Errors
+    /// If the parameters are not made for bootstrapping.
+    pub fn output_level_of(parameters: &CkksParameters) -> Result<usize, CkksError> {
+        Ok(parameters.max_level() - literal_of(parameters)?.coefficients_to_slots - REDUCTION_DEPTH)
+    }
+
     /// Products one after the other between two bootstraps.
     pub fn depth(&self) -> usize {
         self.output_level() - self.input_level()
@@ -157,10 +165,11 @@ impl Bootstrap {
         log2_failure(self.parameters.ring().degree())
     }
 
-    /// The largest error of a slot of modulus at most 1 in each part that is the sine's, not the noise's.
-    pub fn sine_error(&self) -> f64 {
+    /// A bound on the error of a real slot of modulus at most 1 that is no noise: the sine's, which stands for the reduction,
+    /// and that of the polynomial that stands for the sine. A complex slot has one in each part.
+    pub fn approximation_error(&self) -> f64 {
         let angle = 2.0 * PI * (-self.literal.message_ratio_bits).exp2();
-        1.0 - angle.sin() / angle
+        1.0 - angle.sin() / angle + self.reduction.sine_error() / angle
     }
 
     /// The keys of [`Bootstrapper::refresh`].
@@ -247,8 +256,8 @@ impl fmt::Display for Bootstrap {
         writeln!(f, "matrices   {:.0} MB, once for all clients", megabytes(self.bytes() as u64))?;
         write!(
             f,
-            "errors     the sine's at most 2^{:.1} for parts of at most 1; fails with probability 2^{:.1}",
-            self.sine_error().log2(),
+            "errors     of approximation at most 2^{:.1} for parts of at most 1; fails with probability 2^{:.1}",
+            self.approximation_error().log2(),
             self.log2_failure()
         )
     }

@@ -168,8 +168,12 @@ impl Bootstrap {
     /// Where coefficient `k < slots` of a polynomial in `X^(n/(2 slots))` comes out: slot `slot_of(k)`, the real part from
     /// `k`, the imaginary part from `k + slots`.
     pub fn slot_of(&self, coefficient: usize) -> usize {
-        let bits = self.slots.trailing_zeros();
-        (coefficient % self.slots).reverse_bits() >> (usize::BITS - bits)
+        Self::slot_of_coefficient(self.slots, coefficient)
+    }
+
+    /// As [`Bootstrap::slot_of`], for any bootstrap of so many slots.
+    pub fn slot_of_coefficient(slots: usize, coefficient: usize) -> usize {
+        (coefficient % slots).reverse_bits() >> (usize::BITS - slots.trailing_zeros())
     }
 }
 

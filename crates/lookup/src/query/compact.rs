@@ -1,17 +1,19 @@
-//! Compact queries: each index as one torus element of 30 bits (the paper's section 5.1 and appendix A.6).
+//! Compact queries: each index as one torus element (the paper's section 5.1 and appendix A.6).
 //!
 //! Index `j` is `J_j = (-1)^j (2j + 1) / 4p` in the torus, one coefficient of a ciphertext of half the ring degree modulo the
 //! lowest prime. The server's functional bootstrap takes it to `alpha_j = exp(2 pi i J_j)` in a slot, at the level a direct
 //! query would have been sent at.
 
-use unspoken_ckks::{Arithmetic, Bootstrap, Bootstrapper, Ciphertext, CkksParameters, Evaluator, SlotValues};
+use unspoken_ckks::{Arithmetic, Bootstrap, Bootstrapper, Ciphertext, Evaluator, SlotValues};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{self as rlwe, KeyPlan, QueryParameters, QuerySecret, SecretKey};
+use unspoken_rlwe::{self as rlwe, QueryParameters, QuerySecret, SecretKey};
+use zeroize::Zeroizing;
 
 use crate::error::LookupError;
 use crate::query::Frame;
 
-/// One compact ciphertext per subtable: 16 bytes, and the bits of one prime for each slot.
+/// One compact ciphertext per subtable: 16 bytes, and the bits of the lowest prime for each slot, 30 at a ring of degree
+/// 2^16.
 ///
 /// A point of the circle is never zero, so a slot without an index asks for the last column: where padded slots must add
 /// nothing, the application leaves that column zero.
@@ -19,7 +21,6 @@ use crate::query::Frame;
 pub struct Compact {
     frame: Frame,
     parameters: QueryParameters,
-    bootstrap: Bootstrap,
 }
 
 impl Compact {
@@ -28,13 +29,13 @@ impl Compact {
     /// # Errors
     /// If the parameters are not made for bootstrapping or their bootstrap ends below the frame's level.
     pub fn new(frame: Frame) -> Result<Self, LookupError> {
-        let bootstrap = plan(&frame.parameters)?;
         let parameters = QueryParameters::new(frame.parameters.rlwe())?;
-        if bootstrap.output_level() < frame.level {
-            let (found, needed) = (bootstrap.output_level().to_string(), format!("level {} or more", frame.level));
+        let available = Bootstrap::output_level_of(&frame.parameters)?;
+        if available < frame.level {
+            let (found, needed) = (available.to_string(), format!("level {} or more", frame.level));
             return Err(LookupError::Query { what: "the level after the bootstrap", found, needed });
         }
-        Ok(Compact { frame, parameters, bootstrap })
+        Ok(Compact { frame, parameters })
     }
 
     pub(super) fn frame(&self) -> &Frame {
@@ -42,33 +43,34 @@ impl Compact {
     }
 
     /// The functional bootstrap it takes.
-    pub fn bootstrap(&self) -> &Bootstrap {
-        &self.bootstrap
+    pub(super) fn bootstrap(&self) -> Result<Bootstrap, LookupError> {
+        let parameters = &self.frame.parameters;
+        Ok(Bootstrap::new(parameters, parameters.slots(), SlotValues::Real)?)
     }
 
     pub(super) fn vector_bytes(&self) -> usize {
         self.parameters.byte_len()
     }
 
-    pub(super) fn key_plan(&self) -> KeyPlan {
-        self.bootstrap.query_key_plan()
+    /// The secret of compact queries that belongs to a main secret.
+    pub(super) fn secret(&self, secret: &SecretKey) -> Result<QuerySecret, LookupError> {
+        Ok(QuerySecret::of(secret, &self.parameters)?)
     }
 
     /// One string for the indices of one subtable.
     pub(super) fn encrypt_vector(
         &self,
-        secret: &SecretKey,
+        secret: &QuerySecret,
         indices: &[Option<usize>],
         rng: &mut SecretRng,
     ) -> Result<Vec<u8>, LookupError> {
-        let columns = self.frame.columns;
+        let (columns, slots) = (self.frame.columns, self.frame.parameters.slots());
         let element = |i: usize| {
-            let slot = self.bootstrap.slot_of(self.parameters.coefficient(i));
+            let slot = Bootstrap::slot_of_coefficient(slots, self.parameters.coefficient(i));
             torus(indices.get(slot).copied().flatten().unwrap_or(columns - 1), columns)
         };
-        let elements: Vec<f64> = (0..self.parameters.len()).map(element).collect();
-        let query = QuerySecret::of(secret, &self.parameters)?.encrypt(&elements, rng)?;
-        Ok(query.to_bytes(&self.parameters))
+        let elements = Zeroizing::new((0..self.parameters.len()).map(element).collect::<Vec<f64>>());
+        Ok(secret.encrypt(&elements, rng)?.to_bytes(&self.parameters))
     }
 
     pub(super) fn read_vector(&self, bytes: &[u8]) -> Result<rlwe::Query, LookupError> {
@@ -86,13 +88,10 @@ impl Compact {
     }
 }
 
-fn plan(parameters: &CkksParameters) -> Result<Bootstrap, LookupError> {
-    Ok(Bootstrap::new(parameters, parameters.slots(), SlotValues::Real)?)
-}
-
 /// `J_j`, whose exponential is [`alpha`](crate::alpha)`(j, p)`.
 fn torus(index: usize, columns: usize) -> f64 {
-    let sign = if index.is_multiple_of(2) { 1.0 } else { -1.0 };
+    // Without a branch on the index: it is what the client hides.
+    let sign = 1.0 - 2.0 * (index & 1) as f64;
     sign * (2 * index + 1) as f64 / (4 * columns) as f64
 }
 

@@ -14,6 +14,7 @@ use std::str::FromStr;
 use unspoken_ckks::{Bootstrapper, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, SeededCiphertext};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{KeyPlan, SecretKey};
+use zeroize::Zeroize;
 
 pub use compact::Compact;
 pub use direct::Direct;
@@ -138,7 +139,7 @@ impl Query {
     }
 
     /// Encrypts indices, one list per subtable with one entry per slot: `None` and missing ones are padded. Every call draws
-    /// fresh seeds and errors.
+    /// fresh seeds and errors: that queries share none rests on this, since a server sees one query at a time.
     ///
     /// # Errors
     /// If there are too many slots, an index is beyond the columns, or the secret is of other parameters.
@@ -152,29 +153,21 @@ impl Query {
         let Frame { parameters, level, .. } = self.frame();
         self.check_indices(indices)?;
         if let Query::Compact(compact) = self {
-            return indices.iter().map(|indices| compact.encrypt_vector(secret, indices, rng)).collect();
+            let secret = compact.secret(secret)?;
+            return indices.iter().map(|indices| compact.encrypt_vector(&secret, indices, rng)).collect();
         }
         let mut vectors = Vec::with_capacity(self.vectors());
-        let mut slots = vec![Complex64::default(); parameters.slots()];
+        let mut slots = SecretSlots(vec![Complex64::default(); parameters.slots()]);
         for indices in indices {
             for vector in 0..self.values().vectors(self.frame().columns) {
                 let padded = indices.iter().copied().chain(std::iter::repeat(None));
                 let value = |index| self.values().value(index, self.frame().columns, vector);
-                slots.iter_mut().zip(padded).for_each(|(slot, index)| *slot = value(index));
-                let plaintext = encoder.encode(&slots, *level, parameters.scale())?;
+                slots.0.iter_mut().zip(padded).for_each(|(slot, index)| *slot = value(index));
+                let plaintext = encoder.encode(&slots.0, *level, parameters.scale())?;
                 vectors.push(encoder.encrypt(&plaintext, secret, rng)?.to_bytes(parameters));
             }
         }
-        slots.fill(Complex64::default());
         Ok(vectors)
-    }
-
-    /// The keys the server needs to make a lookup's vectors of it; none unless it is compact.
-    pub fn key_plan(&self) -> KeyPlan {
-        match self {
-            Query::Compact(compact) => compact.key_plan(),
-            Query::Direct(_) | Query::OneHot(_) => KeyPlan::new(),
-        }
     }
 
     /// Reads a query of untrusted bytes into the vectors of a [`Lookup`], whose own check sees to their level and scale. A
@@ -257,6 +250,18 @@ impl Query {
     }
 }
 
+/// Slots of a query, wiped when dropped.
+struct SecretSlots(Vec<Complex64>);
+
+impl Drop for SecretSlots {
+    fn drop(&mut self) {
+        self.0.iter_mut().for_each(|z| {
+            z.re.zeroize();
+            z.im.zeroize();
+        });
+    }
+}
+
 fn refuse(what: &'static str, found: String, needed: String) -> LookupError {
     LookupError::Query { what, found, needed }
 }
@@ -283,7 +288,7 @@ impl QueryReader {
     /// If the matrices do not encode.
     pub fn new(encoder: &Encoder, query: Query) -> Result<Self, LookupError> {
         let bootstrapper = match &query {
-            Query::Compact(compact) => Some(Bootstrapper::from_coefficients(encoder, compact.bootstrap().clone())?),
+            Query::Compact(compact) => Some(Bootstrapper::from_coefficients(encoder, compact.bootstrap()?)?),
             Query::Direct(_) | Query::OneHot(_) => None,
         };
         Ok(QueryReader { query, bootstrapper })
@@ -292,6 +297,11 @@ impl QueryReader {
     /// The form of query.
     pub fn query(&self) -> &Query {
         &self.query
+    }
+
+    /// The keys it needs to make a lookup's vectors of a query; none unless that is compact.
+    pub fn key_plan(&self) -> KeyPlan {
+        self.bootstrapper.as_ref().map(|bootstrapper| bootstrapper.plan().query_key_plan()).unwrap_or_default()
     }
 
     /// Reads a query of untrusted bytes into the vectors of a [`Lookup`].
