@@ -7,7 +7,7 @@ use crate::error::LookupError;
 use crate::giant::RowBlock;
 use crate::indicator::indicator;
 use crate::plan::{OutputForm, Plan, QueryForm};
-use crate::powers::{Shape, chebyshev, last_layer, powers};
+use crate::powers::{Shape, chebyshev, last_layer, powers, query_scale};
 use crate::program::{Compiler, Program};
 use crate::table::{Table, check_shapes};
 
@@ -38,7 +38,7 @@ pub struct Generated<V> {
 
 impl Lookup {
     /// Prepares a lookup. `bound` is the largest magnitude an output can reach before it is read or rescaled, sums over
-    /// slots included; queries are of level `plan.depth(p)` or `level` if given, at the preset's scale.
+    /// slots included; queries are of level `plan.depth(p)` or `level` if given, at [`query_scale`].
     ///
     /// # Errors
     /// If the tables differ in shape, or levels or modulus do not suffice for the plan.
@@ -66,7 +66,7 @@ impl Lookup {
             let available = parameters.max_level();
             return Err(refuse(format!("it needs level {level}, the preset has {available}; use a deeper preset")));
         }
-        let input = Shape { level, scale: parameters.scale() };
+        let input = Shape { level, scale: query_scale(parameters, level) };
         let (program, output) = Compiler { parameters, plan, tables, form, bound, input }.compile()?;
         // One-hot coordinates select entries as they are; cosines have it in a group: only alphas split it off.
         let constant = |r| match plan.query_form() {
@@ -96,6 +96,11 @@ impl Lookup {
     /// The level at which queries are encrypted.
     pub fn input_level(&self) -> usize {
         self.input.level
+    }
+
+    /// The scale at which queries are encrypted.
+    pub fn input_scale(&self) -> f64 {
+        self.input.scale
     }
 
     /// The level of the outputs.

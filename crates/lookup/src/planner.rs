@@ -8,7 +8,7 @@ use crate::budget::{Budget, Spread};
 use crate::cosine;
 use crate::error::LookupError;
 use crate::plan::{OutputForm, Plan, indicator_squarings};
-use crate::powers::{Shape, power_shapes};
+use crate::powers::{Shape, power_shapes, query_scale};
 use crate::table::padded_columns;
 
 /// What is to be looked up.
@@ -101,7 +101,7 @@ impl Counter<'_> {
     fn run(&mut self, task: Task, plan: Plan, depth: usize) -> Option<()> {
         let n = task.columns / 2;
         let l = task.subtables;
-        let input = Shape { level: depth, scale: self.parameters.scale() };
+        let input = Shape { level: depth, scale: query_scale(self.parameters, depth) };
         // Complex rows: two per pair.
         let rows = match task.form {
             OutputForm::Rows => task.rows,

@@ -18,6 +18,7 @@ pub use one_hot::OneHot;
 use crate::error::LookupError;
 use crate::lookup::Lookup;
 use crate::plan::QueryForm;
+use crate::powers::query_scale;
 
 /// A form of query, with all that its two sides must agree on.
 #[derive(Clone, Debug)]
@@ -38,7 +39,7 @@ pub struct Frame {
     pub subtables: usize,
     /// Columns `p`, padded as a [`Table`](crate::Table) pads them.
     pub columns: usize,
-    /// The level of its vectors.
+    /// The level of its vectors, whose scale is [`query_scale`](crate::query_scale).
     pub level: usize,
 }
 
@@ -66,6 +67,7 @@ impl Query {
         rng: &mut SecretRng,
     ) -> Result<Vec<Vec<u8>>, LookupError> {
         let Frame { parameters, level, .. } = self.frame();
+        let scale = query_scale(parameters, *level);
         self.check_indices(indices)?;
         let mut vectors = Vec::with_capacity(self.vectors());
         let mut slots = vec![Complex64::default(); parameters.slots()];
@@ -74,7 +76,7 @@ impl Query {
                 let padded = indices.iter().copied().chain(std::iter::repeat(None));
                 let value = |index| self.values().value(index, self.frame().columns, vector);
                 slots.iter_mut().zip(padded).for_each(|(slot, index)| *slot = value(index));
-                let plaintext = encoder.encode(&slots, *level, parameters.scale())?;
+                let plaintext = encoder.encode(&slots, *level, scale)?;
                 vectors.push(encoder.encrypt(&plaintext, secret, rng)?.to_bytes(parameters));
             }
         }
