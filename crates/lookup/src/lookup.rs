@@ -179,22 +179,24 @@ impl Lookup {
                     let upper = last_layer(arithmetic, &lower)?;
                     (lower, upper)
                 }
-                Program::BabyGiant { babies, groups, level, .. } => {
+                Program::BabyGiant { babies, groups, .. } => {
                     let babies = powers(arithmetic, alpha, *babies)?;
                     let giants = powers(arithmetic, &babies[babies.len() - 1], groups - 1)?;
-                    (drop_all(arithmetic, &babies, *level)?, drop_all(arithmetic, &giants, *level)?)
+                    (babies, giants)
                 }
-                Program::Cosine { babies, groups, level, .. } => {
+                Program::Cosine { babies, groups, .. } => {
                     let mut babies = chebyshev(arithmetic, alpha, *babies)?;
                     let giants = chebyshev(arithmetic, &babies[babies.len() - 1], groups - 1)?;
                     // The last baby is the first giant; in its place comes the factor of what cancels padded slots.
                     let last = babies.len() - 1;
                     babies[last] = giants[groups / 2 - 1].clone();
-                    (drop_all(arithmetic, &babies, *level)?, drop_all(arithmetic, &giants, *level)?)
+                    (babies, giants)
                 }
             };
-            generated.parts.push(parts);
-            generated.giants.push(giants);
+            // On the fewest primes the second stage can work on: less memory, and less to read.
+            let level = self.program.level();
+            generated.parts.push(drop_all(arithmetic, parts, level)?);
+            generated.giants.push(drop_all(arithmetic, giants, level)?);
         }
         Ok(generated)
     }
@@ -334,8 +336,11 @@ fn block_rows<A: Arithmetic>(
     Ok(rows)
 }
 
-fn drop_all<A: Arithmetic>(arithmetic: &A, vectors: &[A::Vector], level: usize) -> Result<Vec<A::Vector>, CkksError> {
-    vectors.iter().map(|vector| arithmetic.drop_to(vector, level)).collect()
+fn drop_all<A: Arithmetic>(arithmetic: &A, vectors: Vec<A::Vector>, level: usize) -> Result<Vec<A::Vector>, CkksError> {
+    let drop = |vector: A::Vector| {
+        if arithmetic.level(&vector) == level { Ok(vector) } else { arithmetic.drop_to(&vector, level) }
+    };
+    vectors.into_iter().map(drop).collect()
 }
 
 fn add_all<A: Arithmetic>(arithmetic: &A, a: &[A::Vector], b: &[A::Vector]) -> Result<Vec<A::Vector>, CkksError> {

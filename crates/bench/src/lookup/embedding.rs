@@ -179,8 +179,8 @@ impl Report<'_, '_> {
     }
 
     fn name(&self, party: &Party) -> String {
-        let log2_columns = self.case.tables.columns().ilog2();
-        format!("embedding, log p = {log2_columns}, d = {}, {}, {}", self.width, party.lookup.plan(), party.preset)
+        let (label, log2_columns) = (self.case.tables.label, self.case.tables.columns().ilog2());
+        format!("{label}, log p = {log2_columns}, d = {}, {}, {}", self.width, party.lookup.plan(), party.preset)
     }
 
     fn params(&self, party: &Party) -> Map<String, Value> {

@@ -15,8 +15,9 @@ use crate::error::BenchError;
 use crate::row::{Metric, params};
 use crate::session::Session;
 
-/// Largest distance of an indicator from 0 or 1.
-const TOLERANCE: f64 = 1e-3;
+/// Largest distance of an indicator from 0 or 1: each squaring doubles an error near 1, and at 1024 columns and a scale of 50
+/// bits some 2e-3 come together.
+const TOLERANCE: f64 = 1e-2;
 
 /// A client of the baseline: an encrypted vector of indices and the keys for all that follows.
 pub(super) struct Baseline {

@@ -14,7 +14,8 @@ const TENSOR: &str = "subtables";
 /// Subtables of one shape.
 pub(super) struct Subtables {
     pub(super) tables: Vec<Table>,
-    /// What they are, for the parameters of a row.
+    /// What they are, for the case of a row and for its parameters.
+    pub(super) label: &'static str,
     pub(super) source: &'static str,
 }
 
@@ -28,7 +29,7 @@ impl Subtables {
             Table::new(rows, &entries)
         };
         let tables = (0..subtables).map(table).collect::<Result<_, _>>()?;
-        Ok(Subtables { tables, source: "random entries: they do not change the time" })
+        Ok(Subtables { tables, label: "embedding", source: "random entries: they do not change the time" })
     }
 
     /// Those of the directory of a compressed table.
@@ -52,7 +53,7 @@ impl Subtables {
         let values: Vec<f64> = values.iter().map(|&value| f64::from(f32::from_le_bytes(value))).collect();
         let table = |entries: &[f64]| Table::new(rows, entries);
         let tables = values.chunks_exact(rows * columns).map(table).collect::<Result<_, _>>()?;
-        Ok(Subtables { tables, source: "a compressed table" })
+        Ok(Subtables { tables, label: "compressed embedding", source: "a compressed table" })
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -69,7 +70,7 @@ impl Subtables {
             let entries: Vec<f64> = (0..rows.min(table.rows())).flat_map(|r| table.row(r).to_vec()).collect();
             Table::new(rows.min(table.rows()), &entries)
         };
-        Ok(Subtables { tables: self.tables.iter().map(cut).collect::<Result<_, _>>()?, source: self.source })
+        Ok(Subtables { tables: self.tables.iter().map(cut).collect::<Result<_, _>>()?, ..*self })
     }
 
     /// The largest magnitude of a sum of one column of each.
