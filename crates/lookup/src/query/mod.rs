@@ -39,7 +39,7 @@ pub struct Frame {
     pub subtables: usize,
     /// Columns `p`, padded as a [`Table`](crate::Table) pads them.
     pub columns: usize,
-    /// The level of its vectors, whose scale is [`query_scale`](crate::query_scale).
+    /// The level of its vectors, whose scale is [`query_scale`].
     pub level: usize,
 }
 
