@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := target/release/unspoken
 
-.PHONY: demo test build data python-env lint audit peers fuzz benchmarks clean
+.PHONY: demo test build data python-env lint audit peers fuzz benchmarks tables-lookup clean
 
 # Builds, downloads the SMS spam collection, trains, serves, asks privately, and prints what travelled.
 demo: build data
@@ -55,6 +55,10 @@ fuzz:
 # The tables of docs/benchmarks.md.
 benchmarks: build data
 	$(PYTHON) scripts/benchmarks.py $(BIN)
+
+# The lookup paper's tables alone, beside its figures; the other sections stay.
+tables-lookup: build data
+	$(PYTHON) scripts/benchmarks.py $(BIN) lookup
 
 clean:
 	cargo clean

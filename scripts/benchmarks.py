@@ -1,4 +1,7 @@
-"""Runs the benchmark suites and writes docs/benchmarks.md: `python3 scripts/benchmarks.py target/release/unspoken`."""
+"""Runs benchmark suites and writes docs/benchmarks.md.
+
+`python3 scripts/benchmarks.py target/release/unspoken [SUITE ...]`
+"""
 
 from __future__ import annotations
 
@@ -15,19 +18,41 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "benchmarks.md"
 SUITES = ("engine", "lookup")
 
-PAPER = """\
-## The lookup paper's figures
+INTRODUCTION = """\
+Made by `make benchmarks`, or suite by suite (`make tables-lookup`). Ours and baseline are medians of repetitions that
+alternated in one run; the ratio is the median of the pairwise ratios, above 1 where ours is better. One thread unless a
+row says otherwise.
+"""
 
-For comparison of shape, not of speed: one thread of a Xeon Gold 6542Y, HEaaN, N = 2^16 (fastText) and 2^17 (Table 3).
+# The lookup paper's Table 3: log p and rows d to milliseconds per token of IVE-PEL and of Kim et al., and their depths.
+TABLE_3 = {
+    (6, 50): (0.3480, 11.9440, 6, 20),
+    (8, 50): (1.3478, 70.1090, 8, 24),
+    (10, 50): (5.4461, 427.0195, 10, 29),
+    (6, 300): (0.8666, 12.3943, 6, 20),
+    (8, 300): (3.078, 73.0681, 8, 24),
+    (10, 300): (11.8958, 433.0280, 10, 29),
+    (6, 768): (1.8889, 14.0357, 6, 20),
+    (8, 768): (6.3942, 76.5101, 8, 24),
+    (10, 768): (23.9855, 444.8231, 10, 29),
+}
+
+# Its Table 6: log p to seconds of one ciphertext with 128 embeddings of 300 dimensions.
+TABLE_6 = {6: (9.0572, 23.7695), 8: (14.8345, 34.0663), 10: (28.1873, 79.7758)}
+
+# Metrics that have tables of their own.
+SPECIAL = ("lookup_per_token", "vecgen_per_token", "pcmm_per_token", "lookup_depth", "small_batch_")
+
+PAPER = """\
+### Table 5, as the paper has it
+
+One thread of a Xeon Gold 6542Y, HEaaN, N = 2^16: for comparison of shape, not of speed.
 
 | what | IVE-PEL (paper) | Kim et al. (paper) |
 | --- | ---: | ---: |
 | fastText on Enron-Spam, seconds per example | 0.0832 | 9.1017 |
 | of it VecGen | 0.0552 | 9.063 |
 | of it Linear | 0.0280 | 0.0386 |
-| GloVe 6B 50d, log p = 6, ms per token | 0.348 | 11.944 |
-| GloVe 6B 50d, log p = 8, ms per token | 1.348 | 70.109 |
-| GloVe 6B 50d, log p = 10, ms per token | 5.446 | 427.020 |
 
 Our fastText rows use the SMS spam collection in place of Enron-Spam, which cannot be had here; the shape of the model
 (4 subtables of 256 columns, 128 tokens, 2 classes) is the paper's.
@@ -62,7 +87,8 @@ def table(found: list[dict]) -> str:
     """One Markdown table per metric, in the order of appearance."""
     groups: dict[tuple[str, str], list[dict]] = defaultdict(list)
     for row in found:
-        groups[row["metric"], row["unit"]].append(row)
+        if not row["metric"].startswith(SPECIAL):
+            groups[row["metric"], row["unit"]].append(row)
     parts = []
     for (metric, unit), members in groups.items():
         lines = [
@@ -77,21 +103,103 @@ def table(found: list[dict]) -> str:
     return "\n\n".join(parts)
 
 
-def main() -> None:
-    """Measures everything and writes the page."""
-    if len(sys.argv) != 2:
-        sys.exit("usage: python3 scripts/benchmarks.py PATH_TO_UNSPOKEN")
-    binary = sys.argv[1]
-    version = subprocess.run([binary, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-    parts = [
-        "# Benchmarks\n",
-        f"Made by `make benchmarks` on {date.today()} with {version}: {processor()}, {os.cpu_count()} cores, "
-        f"{platform.system()}. Ours and baseline are medians of repetitions that alternated in one run; the ratio is "
-        "the median of the pairwise ratios, above 1 where ours is better. One thread unless a row says otherwise.\n",
+def by_case(found: list[dict], metric: str) -> dict[str, dict[str, dict]]:
+    """The rows of a metric: case, then name of the baseline."""
+    cases: dict[str, dict[str, dict]] = defaultdict(dict)
+    for row in found:
+        if row["metric"] == metric:
+            cases[row["case"]][row["baseline_name"]] = row
+    return cases
+
+
+def against(rows_of_case: dict[str, dict], name: str) -> str:
+    """The ratio against the baseline whose name begins like this."""
+    ratios = [row["ratio"] for baseline, row in rows_of_case.items() if baseline.startswith(name)]
+    return number(ratios[0] if ratios else None)
+
+
+def table_three(found: list[dict]) -> str:
+    """Embeddings of full batches, beside the paper's Table 3."""
+    lines = [
+        "### Embeddings, milliseconds per token (Table 3)\n",
+        "Four subtables; all slots full. VecGen of the baseline is extrapolated from the columns measured, the linear "
+        "stage from 64 rows where d is larger. Entries are random where no compressed table was given: they do not "
+        "change the time. The paper's figures are of one thread of a Xeon Gold 6542Y, HEaaN, N = 2^17: for comparison "
+        "of shape, not of speed.\n",
+        "| log p | d | table | plan | preset | VecGen | PCMM | total | depth | x paper's plan | x Kim | total (paper) "
+        "| Kim (paper) | x Kim (paper) |",
+        "| ---: | ---: | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for suite in SUITES:
-        parts += [f"## {suite}\n", table(rows(binary, suite)) + "\n"]
-    parts.append(PAPER)
+    stages = [by_case(found, metric) for metric in ("vecgen_per_token", "pcmm_per_token", "lookup_depth")]
+    for case, totals in by_case(found, "lookup_per_token").items():
+        row = next(iter(totals.values()))
+        params = row["params"]
+        log_p, d = params["columns"].bit_length() - 1, params["rows"]
+        paper, kim, _, _ = TABLE_3.get((log_p, d), (None, None, None, None))
+        table_name = "random" if params["data"].startswith("random") else "compressed"
+        cells = [str(log_p), str(d), table_name, params["plan"], params["preset"]]
+        values = [number(next(iter(stage[case].values()))["ours"]) for stage in stages]
+        cells += [*values[:2], number(row["ours"]), values[2]]
+        cells += [against(totals, "ive-paper"), against(totals, "Kim"), number(paper), number(kim)]
+        cells.append(number(kim / paper if kim and paper else None))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def table_six(found: list[dict]) -> str:
+    """Embeddings of few tokens, beside the paper's Table 6."""
+    lines = [
+        "### Embeddings of few tokens, one ciphertext (Table 6)\n",
+        "d = 300 in 512 positions. Each side runs at the smallest ring that has its levels, so the numbers of tokens "
+        "in a ciphertext differ: compare milliseconds per token. The paper's ciphertexts hold 128 tokens.\n",
+        "| log p | tokens | seconds | VecGen | MatVec | tokens (Kim) | seconds (Kim) | ms per token "
+        "| ms per token (Kim) | x Kim | seconds (paper) | Kim (paper) | x Kim (paper) |",
+        "| ---: " * 13 + "|",
+    ]
+    names = ("small_batch_vecgen", "small_batch_matvec", "small_batch_per_token")
+    vectors, linear, per_token = (by_case(found, metric) for metric in names)
+    for case, totals in by_case(found, "small_batch_latency").items():
+        row, each = next(iter(totals.values())), next(iter(per_token[case].values()))
+        params = row["params"]
+        log_p = params["columns"].bit_length() - 1
+        paper, kim = TABLE_6[log_p]
+        stages = [next(iter(stage[case].values()))["ours"] for stage in (vectors, linear)]
+        values = [row["ours"], *stages, params["baseline_tokens"], row["baseline"], each["ours"], each["baseline"]]
+        values += [each["ratio"], paper, kim, kim / paper]
+        lines.append(f"| {log_p} | {params['tokens']} | {' | '.join(number(value) for value in values)} |")
+    return "\n".join(lines)
+
+
+def section(binary: str, suite: str) -> str:
+    """Runs a suite; returns its part of the page, without the heading."""
+    version = subprocess.run([binary, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    found = rows(binary, suite)
+    parts = [
+        f"Measured on {date.today()} with {version}: {processor()}, {os.cpu_count()} cores, {platform.system()}.",
+        table(found),
+    ]
+    if suite == "lookup":
+        parts += [table_three(found), table_six(found), PAPER.rstrip()]
+    return "\n\n".join(parts) + "\n"
+
+
+def sections(page: str) -> dict[str, str]:
+    """The parts of a page by their headings."""
+    parts = page.split("\n## ")[1:]
+    return {heading.strip(): body.strip() + "\n" for heading, _, body in (part.partition("\n") for part in parts)}
+
+
+def main() -> None:
+    """Measures the suites named, or all of them, and writes the page; the parts of other suites stay."""
+    if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(SUITES):
+        sys.exit(f"usage: python3 scripts/benchmarks.py PATH_TO_UNSPOKEN [{' | '.join(SUITES)}]")
+    binary = sys.argv[1]
+    known = sections(TARGET.read_text()) if TARGET.exists() else {}
+    for suite in sys.argv[2:] or SUITES:
+        known[suite] = section(binary, suite)
+    known.pop("The lookup paper's figures", None)
+    parts = ["# Benchmarks\n", INTRODUCTION]
+    parts += [f"## {heading}\n\n{body}" for heading, body in known.items()]
     TARGET.write_text("\n".join(parts))
     print(f"wrote {TARGET.relative_to(ROOT)}")
 

@@ -23,7 +23,7 @@ use session::Session;
 pub enum Suite {
     /// Ring and evaluator, against OpenFHE: operations, transforms, matrix products, keys, memory.
     Engine,
-    /// Encrypted fastText: the paper's plan, ours, and the baselines.
+    /// Encrypted fastText and embeddings: the paper's plan, ours, and the baselines.
     Lookup,
 }
 
@@ -60,13 +60,22 @@ pub struct Options {
     pub peers: bool,
     /// What to read on single-threaded rows. Rows of several threads are wall-clock time always.
     pub clock: Clock,
+    /// The directory of a compressed embedding table, to look up in besides random ones.
+    pub table: Option<PathBuf>,
     /// The repository: `peers/`, `.peers/venv` and `data/` are looked for here.
     pub root: PathBuf,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { quick: false, threads: vec![2], peers: true, clock: Clock::Wall, root: PathBuf::from(".") }
+        Options {
+            quick: false,
+            threads: vec![2],
+            peers: true,
+            clock: Clock::Wall,
+            table: None,
+            root: PathBuf::from("."),
+        }
     }
 }
 

@@ -152,6 +152,12 @@ impl CkksParameters {
         self.0.scale
     }
 
+    /// The highest level of circuits: above it are the levels of a bootstrap, if there is one.
+    pub fn circuit_level(&self) -> usize {
+        let spent = |b: BootstrapLiteral| b.coefficients_to_slots + REDUCTION_DEPTH;
+        self.max_level() - self.bootstrap().map_or(0, spent)
+    }
+
     /// How its highest levels serve a bootstrap, if they do.
     pub fn bootstrap(&self) -> Option<BootstrapLiteral> {
         self.0.bootstrap

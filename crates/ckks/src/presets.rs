@@ -86,14 +86,16 @@ const fn factors(slots_to_coefficients: usize, coefficients_to_slots: usize, rat
 }
 
 /// Every preset that ships. All but the insecure ones have 128 bits.
-pub const PRESETS: [Preset; 15] = [
+pub const PRESETS: [Preset; 17] = [
     preset("n13_depth3_scale30", "shallow circuits on small batches", (13, 3, 30.0), (2, 2, 2)),
     preset("n14_depth8_scale30", "lookups of up to 256 columns, about 10 bits", (14, 8, 30.0), (2, 4, 4)),
     preset("n14_depth5_scale50", "short circuits at high precision", (14, 5, 50.0), (2, 3, 3)),
     preset("n15_depth8_scale50", "lookups of up to 256 columns at high precision", (15, 8, 50.0), (3, 6, 6)),
+    preset("n15_depth10_scale50", "lookups of up to 1024 columns at high precision", (15, 10, 50.0), (3, 9, 9)),
     preset("n15_depth11_scale50", "circuits of middle depth", (15, 11, 50.0), (2, 6, 6)),
     preset("n16_depth20_scale58", "deep circuits; the set of the engine's benchmark", (16, 20, 58.0), (3, 9, 9)),
     preset("n16_depth24_scale52", "the one-hot baseline of lookups", (16, 24, 52.0), (2, 10, 10)),
+    preset("n16_depth28_scale50", "the one-hot baseline of lookups of 1024 columns", (16, 28, 50.0), (2, 9, 9)),
     real(preset("n14_real_depth8_scale30", "real lookups, twice the slots", (14, 8, 30.0), (2, 4, 4))),
     real(preset("n15_real_depth11_scale50", "real circuits of middle depth", (15, 11, 50.0), (3, 6, 6))),
     boot(

@@ -159,7 +159,7 @@ fn compact_queries_become_exponentials() {
     let keys = client.keys(&plan.query_key_plan());
     let bootstrapper = Bootstrapper::from_coefficients(&client.encoder, plan).unwrap();
     let evaluator = client.evaluator(&keys);
-    let output = bootstrapper.exponential_of_query(&evaluator, &queries, &query).unwrap();
+    let output = bootstrapper.exponential_of_query(&evaluator, &queries, &query, client.parameters().scale()).unwrap();
     let error = check(&client.decrypt(&output), &expected);
     // Encryption and switching errors of deviation about 4 / q, at most 6 deviations.
     assert!(error.worst < 2.0 * PI * 6.0 * 5.0 / 2f64.powi(30));

@@ -21,5 +21,6 @@ pub use indicator::indicator;
 pub use lookup::{Generated, Lookup};
 pub use plan::{OutputForm, Plan, QueryForm};
 pub use planner::{Estimate, Explanation, Task, best_plan, estimate, estimates};
+pub use powers::query_scale;
 pub use strided::{StridedLookup, StridedPlan, StridedTables};
 pub use table::{Expansion, Table, alpha, padded_columns};

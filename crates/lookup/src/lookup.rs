@@ -7,7 +7,7 @@ use crate::error::LookupError;
 use crate::giant::RowBlock;
 use crate::indicator::indicator;
 use crate::plan::{OutputForm, Plan, QueryForm};
-use crate::powers::{Shape, chebyshev, last_layer, powers};
+use crate::powers::{Shape, chebyshev, last_layer, powers, query_scale};
 use crate::program::{Compiler, Program};
 use crate::table::{Table, check_shapes};
 
@@ -38,7 +38,7 @@ pub struct Generated<V> {
 
 impl Lookup {
     /// Prepares a lookup. `bound` is the largest magnitude an output can reach before it is read or rescaled, sums over
-    /// slots included; queries are of level `plan.depth(p)` or `level` if given, at the preset's scale.
+    /// slots included; queries are of level `plan.depth(p)` or `level` if given, at [`query_scale`].
     ///
     /// # Errors
     /// If the tables differ in shape, or levels or modulus do not suffice for the plan.
@@ -66,7 +66,7 @@ impl Lookup {
             let available = parameters.max_level();
             return Err(refuse(format!("it needs level {level}, the preset has {available}; use a deeper preset")));
         }
-        let input = Shape { level, scale: parameters.scale() };
+        let input = Shape { level, scale: query_scale(parameters, level) };
         let (program, output) = Compiler { parameters, plan, tables, form, bound, input }.compile()?;
         // One-hot coordinates select entries as they are; cosines have it in a group: only alphas split it off.
         let constant = |r| match plan.query_form() {
@@ -96,6 +96,11 @@ impl Lookup {
     /// The level at which queries are encrypted.
     pub fn input_level(&self) -> usize {
         self.input.level
+    }
+
+    /// The scale at which queries are encrypted.
+    pub fn input_scale(&self) -> f64 {
+        self.input.scale
     }
 
     /// The level of the outputs.
@@ -174,22 +179,24 @@ impl Lookup {
                     let upper = last_layer(arithmetic, &lower)?;
                     (lower, upper)
                 }
-                Program::BabyGiant { babies, groups, level, .. } => {
+                Program::BabyGiant { babies, groups, .. } => {
                     let babies = powers(arithmetic, alpha, *babies)?;
                     let giants = powers(arithmetic, &babies[babies.len() - 1], groups - 1)?;
-                    (drop_all(arithmetic, &babies, *level)?, drop_all(arithmetic, &giants, *level)?)
+                    (babies, giants)
                 }
-                Program::Cosine { babies, groups, level, .. } => {
+                Program::Cosine { babies, groups, .. } => {
                     let mut babies = chebyshev(arithmetic, alpha, *babies)?;
                     let giants = chebyshev(arithmetic, &babies[babies.len() - 1], groups - 1)?;
                     // The last baby is the first giant; in its place comes the factor of what cancels padded slots.
                     let last = babies.len() - 1;
                     babies[last] = giants[groups / 2 - 1].clone();
-                    (drop_all(arithmetic, &babies, *level)?, drop_all(arithmetic, &giants, *level)?)
+                    (babies, giants)
                 }
             };
-            generated.parts.push(parts);
-            generated.giants.push(giants);
+            // On the fewest primes the second stage can work on: less memory, and less to read.
+            let level = self.program.level();
+            generated.parts.push(drop_all(arithmetic, parts, level)?);
+            generated.giants.push(drop_all(arithmetic, giants, level)?);
         }
         Ok(generated)
     }
@@ -329,8 +336,11 @@ fn block_rows<A: Arithmetic>(
     Ok(rows)
 }
 
-fn drop_all<A: Arithmetic>(arithmetic: &A, vectors: &[A::Vector], level: usize) -> Result<Vec<A::Vector>, CkksError> {
-    vectors.iter().map(|vector| arithmetic.drop_to(vector, level)).collect()
+fn drop_all<A: Arithmetic>(arithmetic: &A, vectors: Vec<A::Vector>, level: usize) -> Result<Vec<A::Vector>, CkksError> {
+    let drop = |vector: A::Vector| {
+        if arithmetic.level(&vector) == level { Ok(vector) } else { arithmetic.drop_to(&vector, level) }
+    };
+    vectors.into_iter().map(drop).collect()
 }
 
 fn add_all<A: Arithmetic>(arithmetic: &A, a: &[A::Vector], b: &[A::Vector]) -> Result<Vec<A::Vector>, CkksError> {

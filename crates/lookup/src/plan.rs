@@ -29,8 +29,8 @@ pub enum Plan {
     },
     /// In the conjugate-invariant ring, where a ciphertext has twice the slots: Chebyshev polynomials up to `babies = m`
     /// of a cosine, and those of multiples of `m`, combined as by `BabyGiant`; nothing is conjugated. About
-    /// `l (m + p/m) + d` key switches for twice the tokens. The cosines lie densest near 1 and -1, which costs up to
-    /// `log2 p` bits of precision there.
+    /// `l (m + p/m) + d` key switches for twice the tokens. The cosines lie densest near 1 and -1, which costs about
+    /// `log2 p + 1` bits of precision there.
     Cosine {
         /// `m`, a power of two from 2 to `p/2`.
         babies: usize,

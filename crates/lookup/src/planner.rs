@@ -8,7 +8,7 @@ use crate::budget::{Budget, Spread};
 use crate::cosine;
 use crate::error::LookupError;
 use crate::plan::{OutputForm, Plan, indicator_squarings};
-use crate::powers::{Shape, power_shapes};
+use crate::powers::{Shape, power_shapes, query_scale};
 use crate::table::padded_columns;
 
 /// What is to be looked up.
@@ -33,7 +33,7 @@ pub struct Estimate {
     pub depth: usize,
     /// Counted work.
     pub cost: Cost,
-    /// Bytes of the powers and combinations it holds at once.
+    /// Bytes of what the first stage hands to the second.
     pub bytes: u64,
     /// Predicted seconds.
     pub seconds: f64,
@@ -101,7 +101,7 @@ impl Counter<'_> {
     fn run(&mut self, task: Task, plan: Plan, depth: usize) -> Option<()> {
         let n = task.columns / 2;
         let l = task.subtables;
-        let input = Shape { level: depth, scale: self.parameters.scale() };
+        let input = Shape { level: depth, scale: query_scale(self.parameters, depth) };
         // Complex rows: two per pair.
         let rows = match task.form {
             OutputForm::Rows => task.rows,
@@ -111,11 +111,9 @@ impl Counter<'_> {
         match plan {
             Plan::Paper => {
                 let shapes = self.powers(input, n, l)?;
-                for shape in &shapes {
-                    self.automorphisms(shape.level, l);
-                    self.hold(shape.level, l);
-                }
+                shapes.iter().for_each(|shape| self.automorphisms(shape.level, l));
                 let level = shapes[n - 1].level;
+                self.hold(level, l * (2 * n - 1));
                 self.matrix(level, l * task.rows, 2 * n - 1);
                 self.rescales(level, task.rows);
             }
@@ -135,6 +133,7 @@ impl Counter<'_> {
             Plan::ComplexFirst => {
                 let shapes = self.powers(input, n, l)?;
                 let level = shapes[n - 1].level;
+                self.hold(level, l * n);
                 self.matrix(level, l * rows, n);
                 self.automorphisms(level, outputs);
             }
@@ -142,7 +141,8 @@ impl Counter<'_> {
                 let shapes = self.powers(input, n / 2, l)?;
                 let level = shapes[n / 2 - 1].level;
                 self.tensors(level, l * n / 2);
-                self.hold(level, l * n / 2);
+                // The upper half has three components.
+                self.hold(level, (l * n * 5).div_ceil(4));
                 self.matrix(level, l * rows, n / 2);
                 // Three components on the upper half.
                 self.matrix(level, (l * rows * 3).div_ceil(2), n / 2);
@@ -153,6 +153,7 @@ impl Counter<'_> {
                 let low = self.powers(input, babies, l)?;
                 let giants = self.powers(low[babies - 1], n / babies - 1, l)?;
                 let level = self.giant_steps(l * rows, babies, &giants)?;
+                self.hold(level, l * (babies + giants.len()));
                 self.relinearisations(level, rows);
                 self.automorphisms(level.checked_sub(1)?, outputs);
             }
@@ -163,8 +164,8 @@ impl Counter<'_> {
                     // Doubled; another polynomial scaled and taken off.
                     self.sums(shape.level + 1, 8 * l);
                 }
-                shapes.babies.iter().chain(&shapes.giants[1..]).for_each(|shape| self.hold(shape.level, l));
                 let level = self.giant_steps(l * rows, babies, &shapes.giants)?;
+                self.hold(level, l * (babies + shapes.giants.len()));
                 self.relinearisations(level, rows);
             }
         }
@@ -186,7 +187,6 @@ impl Counter<'_> {
         for shape in &shapes[1..] {
             self.products(shape.level + 1, times);
         }
-        shapes.iter().for_each(|shape| self.hold(shape.level, times));
         Some(shapes)
     }
 

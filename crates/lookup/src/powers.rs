@@ -18,6 +18,13 @@ impl Shape {
     }
 }
 
+/// The scale of queries of level `level`: the one that repeated squaring from there keeps near the default, which is what
+/// squaring from the highest level of circuits gives. With any other, the deviation doubles with every squaring.
+pub fn query_scale(parameters: &CkksParameters, level: usize) -> f64 {
+    let levels = (level + 1..=parameters.circuit_level()).rev();
+    levels.fold(parameters.scale(), |scale, level| scale * scale / parameters.level_modulus(level))
+}
+
 /// `k = i + j` with `i` the largest power of two below `k`: the paper's tree (Algorithm 1), of depth `ceil(log2 k)`.
 fn split(k: usize) -> (usize, usize) {
     let half = k.next_power_of_two() / 2;

@@ -17,10 +17,22 @@ pub(crate) enum Program {
     Complex { matrices: Vec<PreparedMatrix> },
     /// Complex matrices over the lower half of the powers and over the unrelinearised upper half.
     Lazy { lower: Vec<PreparedMatrix>, upper: Vec<PreparedMatrix> },
-    /// Blocks of rows over babies and giants, both dropped to `level` before they are combined.
+    /// Blocks of rows over babies and giants of level `level`.
     BabyGiant { babies: usize, groups: usize, level: usize, blocks: Vec<RowBlock> },
     /// The same over Chebyshev polynomials.
     Cosine { babies: usize, groups: usize, level: usize, blocks: Vec<RowBlock> },
+}
+
+impl Program {
+    /// The level at which parts and giants are combined.
+    pub(crate) fn level(&self) -> usize {
+        match self {
+            Program::Real { matrices } | Program::Complex { matrices } | Program::Lazy { lower: matrices, .. } => {
+                matrices.first().map_or(0, PreparedMatrix::level)
+            }
+            Program::BabyGiant { level, .. } | Program::Cosine { level, .. } => *level,
+        }
+    }
 }
 
 /// Fewest bits by which the matrix must be scaled up: what its rounding leaves of precision.

@@ -60,7 +60,7 @@ impl Case {
         let keys = EvaluationKeys::generate(&secret, &lookup.key_plan(), &mut rng).unwrap();
         let evaluator = Evaluator::new(&encoder, &keys);
         let mut encrypt = |values: Vec<Complex64>| {
-            let plaintext = encoder.encode(&values, lookup.input_level(), self.parameters.scale()).unwrap();
+            let plaintext = encoder.encode(&values, lookup.input_level(), lookup.input_scale()).unwrap();
             encoder.encrypt(&plaintext, &secret, &mut rng).unwrap().expand(&self.parameters)
         };
         let query: Vec<Ciphertext> =
@@ -98,7 +98,7 @@ fn the_simulator_runs_the_same_circuit() {
         let lookup = case.lookup();
         let simulator = Simulator::new(&Encoder::new(&case.parameters), 2).with_keys(lookup.key_plan());
         let encrypt =
-            |values: &Vec<Complex64>| simulator.encrypt(values, lookup.input_level(), case.parameters.scale()).unwrap();
+            |values: &Vec<Complex64>| simulator.encrypt(values, lookup.input_level(), lookup.input_scale()).unwrap();
         let query: Vec<_> = lookup.query_values(&case.indices).unwrap().iter().map(encrypt).collect();
         let selections = lookup.generate(&simulator, &query).unwrap();
         let output = lookup.combine(&simulator, &selections).unwrap();

@@ -1,9 +1,13 @@
-//! The lookup suite: encrypted fastText by every plan, and the baselines of the paper.
+//! The lookup suite: encrypted fastText and encrypted embeddings by every plan, and the baselines of the paper.
 
 mod data;
+mod embedding;
 mod indicator;
 mod one_hot;
+mod party;
 mod plans;
+mod small_batch;
+mod subtables;
 
 use unspoken_ckks::Preset;
 use unspoken_lookup::Plan;
@@ -12,7 +16,9 @@ use crate::error::BenchError;
 use crate::session::Session;
 
 use data::Sample;
+use embedding::Presets;
 use plans::{Contest, Shop};
+use subtables::Subtables;
 
 /// Messages classified at once.
 const MESSAGES: usize = 256;
@@ -20,6 +26,27 @@ const MESSAGES: usize = 256;
 /// The plans beside the paper's.
 const OURS: [Plan; 4] =
     [Plan::ComplexFirst, Plan::LazyLast, Plan::BabyGiant { babies: 8 }, Plan::BabyGiant { babies: 16 }];
+
+/// Subtables of the embeddings, as in the paper.
+const SUBTABLES: usize = 4;
+
+/// Embedding dimensions of the paper's Table 3: GloVe 50d and 300d, GPT-2.
+const WIDTHS: [usize; 3] = [50, 300, 768];
+
+/// Presets of the embeddings, by the largest number of columns.
+const EMBEDDING_PRESETS: [(usize, Presets); 2] = [
+    (
+        256,
+        Presets { complex: "n15_depth10_scale50", real: "n15_real_depth11_scale50", baseline: "n16_depth24_scale52" },
+    ),
+    (
+        1024,
+        Presets { complex: "n15_depth10_scale50", real: "n15_real_depth11_scale50", baseline: "n16_depth28_scale50" },
+    ),
+];
+
+/// Positions of a token in the small batches of the paper's Table 6: 300 rows, padded.
+const POSITIONS: usize = 512;
 
 pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     session.note("training the model");
@@ -29,6 +56,8 @@ pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         let quick = Contest { preset: "n14_depth8_scale30", plans: &OURS, messages: 64, rounds: 1 };
         plans::run(session, &sample, quick)?;
         one_hot::run(session, &sample, Preset::find("n14_depth8_scale30")?)?;
+        embeddings(session, &Subtables::random(SUBTABLES, 50, 64)?, &[50], 1)?;
+        given_table(session)?;
     } else {
         let small = Contest { preset: "n14_depth8_scale30", plans: &OURS, messages: MESSAGES, rounds: 1 };
         plans::run(session, &sample, small)?;
@@ -37,14 +66,58 @@ pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         one_hot::run(session, &sample, Preset::find("n15_depth8_scale50")?)?;
         let mut shop = Shop::new(&sample, Preset::find("n15_depth8_scale50")?, best)?;
         indicator::run(session, &sample, &mut shop, Preset::find("n16_depth24_scale52")?, 3)?;
+        drop(shop);
+        tables(session)?;
     }
     session.peak_memory("clients, servers and every plan of the suite");
     Ok(())
 }
 
+/// The paper's Tables 3 and 6, and Table 3 once more for a compressed table where one is given.
+fn tables(session: &mut Session<'_>) -> Result<(), BenchError> {
+    for (columns, repetitions) in [(64, 3), (256, 2), (1024, 1)] {
+        let random = Subtables::random(SUBTABLES, WIDTHS[0].max(embedding::ROWS), columns)?;
+        embeddings(session, &random, &WIDTHS, repetitions)?;
+    }
+    given_table(session)?;
+    for (columns, repetitions, baseline) in
+        [(64, 3, "n16_depth24_scale52"), (256, 2, "n16_depth24_scale52"), (1024, 1, "n16_depth28_scale50")]
+    {
+        let tables = Subtables::random(SUBTABLES, 300, columns)?;
+        let ours = "n15_depth11_scale50";
+        let case = small_batch::Case { tables: &tables, width: POSITIONS, ours, baseline, repetitions };
+        small_batch::run(session, &case)?;
+    }
+    Ok(())
+}
+
+/// The compressed table of the options, where there is one.
+fn given_table(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let Some(directory) = &session.options.table else { return Ok(()) };
+    let given = Subtables::read(directory)?;
+    let widths = [given.rows()];
+    embeddings(session, &given, &widths, 1)
+}
+
+/// Embeddings of these tables, for each number of rows.
+fn embeddings(
+    session: &mut Session<'_>,
+    tables: &Subtables,
+    widths: &[usize],
+    repetitions: usize,
+) -> Result<(), BenchError> {
+    let Some((_, presets)) = EMBEDDING_PRESETS.iter().find(|(most, _)| tables.columns() <= *most) else {
+        session.note(format!("no preset has the levels for the baseline of {} columns: left out", tables.columns()));
+        return Ok(());
+    };
+    embedding::run(session, &embedding::Case { presets: *presets, tables, widths, repetitions })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+
     use crate::{Clock, Options, Row, Suite};
 
     #[test]
@@ -63,6 +136,17 @@ mod tests {
         let mut shop = Shop::new(&sample, Preset::find(preset).unwrap(), best).unwrap();
         let deep = Preset::find("insecure_n11_depth24_scale52").unwrap();
         indicator::run(&mut session, &sample, &mut shop, deep, 2).unwrap();
+        let random = Subtables::random(2, 6, 16).unwrap();
+        let presets = Presets {
+            complex: preset,
+            real: "insecure_n11_real_depth9_scale50",
+            baseline: "insecure_n11_depth24_scale52",
+        };
+        let case = embedding::Case { presets, tables: &random, widths: &[3, 6], repetitions: 1 };
+        embedding::run(&mut session, &case).unwrap();
+        let (ours, baseline) = (preset, "insecure_n11_depth24_scale52");
+        let case = small_batch::Case { tables: &random, width: 8, ours, baseline, repetitions: 1 };
+        small_batch::run(&mut session, &case).unwrap();
         let value = |case: &str, metric: &str| {
             let row = rows.iter().find(|row| row.case.starts_with(case) && row.metric == metric);
             row.unwrap_or_else(|| panic!("no {metric} of {case}")).ours
@@ -80,5 +164,19 @@ mod tests {
         assert!(kim.case.contains("extrapolated from 2 of 128 columns") && kim.ratio.unwrap() > 1.0, "{kim:?}");
         let query = rows.iter().find(|row| row.baseline_name.starts_with("one-hot")).unwrap();
         assert!(query.ratio.unwrap() > 1.0, "{query:?}");
+        for d in [3, 6] {
+            let prefix = format!("embedding, log p = 4, d = {d}, ");
+            let cases: BTreeSet<&str> =
+                rows.iter().map(|row| row.case.as_str()).filter(|case| case.starts_with(&prefix)).collect();
+            assert_eq!(cases.len(), 3, "the paper's plan, ours, and the real ring's: {cases:?}");
+            for case in cases {
+                let total = value(case, "lookup_per_token");
+                let shares = value(case, "vecgen_per_token") + value(case, "pcmm_per_token");
+                assert!((shares / total - 1.0).abs() < 1e-9, "{case}: {shares} of {total}");
+                assert!(value(case, "lookup_depth") < 6.0);
+            }
+        }
+        let case = "embedding of few tokens, log p = 4, d = 6";
+        assert!(value(case, "small_batch_vecgen") < value(case, "small_batch_latency"));
     }
 }

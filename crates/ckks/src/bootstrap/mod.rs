@@ -139,15 +139,7 @@ impl Bootstrap {
 
     /// The level of every result.
     pub fn output_level(&self) -> usize {
-        self.parameters.max_level() - self.up.len() - REDUCTION_DEPTH
-    }
-
-    /// The level of every result of a bootstrap of all slots, without planning one.
-    ///
-    /// # Errors
-    /// If the parameters are not made for bootstrapping.
-    pub fn output_level_of(parameters: &CkksParameters) -> Result<usize, CkksError> {
-        Ok(parameters.max_level() - literal_of(parameters)?.coefficients_to_slots - REDUCTION_DEPTH)
+        self.parameters.circuit_level()
     }
 
     /// Products one after the other between two bootstraps.

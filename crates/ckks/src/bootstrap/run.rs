@@ -115,10 +115,16 @@ impl Bootstrap {
     }
 
     /// From the lower half of the coefficients, raised, to exponentials in the slots.
-    fn exponential_on<A: Refresh>(&self, a: &A, up: &[A::Map], raised: A::Vector) -> Result<A::Vector, CkksError> {
+    fn exponential_on<A: Refresh>(
+        &self,
+        a: &A,
+        up: &[A::Map],
+        raised: A::Vector,
+        scale: f64,
+    ) -> Result<A::Vector, CkksError> {
         let folded = self.slots_of_coefficients(a, up, raised)?;
         let real = a.add(&folded, &a.conjugate(&folded)?)?;
-        self.reduction.exponential(a, &real, self.parameters.scale())
+        self.reduction.exponential(a, &real, scale)
     }
 
     /// Half of each coefficient over the reduction's bound, in bit-reversed order.
@@ -162,7 +168,7 @@ impl Bootstrap {
     pub fn simulate_exponential(&self, simulator: &Simulator, input: &Simulated) -> Result<Simulated, CkksError> {
         crate::arithmetic::check_scales("exponential bootstrap", self.modulus(), simulator.scale(input))?;
         let raised = simulator.raise(&simulator.drop_to(input, 0)?, self.modulus(), self.modulus())?;
-        self.exponential_on(simulator, &self.up, raised)
+        self.exponential_on(simulator, &self.up, raised, self.parameters.scale())
     }
 
     /// Where coefficient `k < slots` of a polynomial in `X^(n/(2 slots))` comes out: slot `slot_of(k)`, the real part from
@@ -219,11 +225,11 @@ impl Bootstrapper {
         let modulus = self.plan.modulus();
         crate::arithmetic::check_scales(OPERATION, modulus, input.scale())?;
         let raised = evaluator.raise(&evaluator.drop_to(input, 0)?, modulus, modulus)?;
-        self.plan.exponential_on(evaluator, &self.up, raised)
+        self.plan.exponential_on(evaluator, &self.up, raised, self.plan.parameters.scale())
     }
 
     /// [`Bootstrapper::exponential`] of the elements of a compact query: element `i` comes out in slot
-    /// `slot_of(parameters.coefficient(i))`. All slots must be in use: the plan's slots are the ring's.
+    /// `slot_of(parameters.coefficient(i))`, at scale `scale`. All slots must be in use: the plan's slots are the ring's.
     ///
     /// # Errors
     /// If the plan is for sparse slots, the query belongs to other parameters, or keys are missing (all of them are named,
@@ -233,6 +239,7 @@ impl Bootstrapper {
         evaluator: &Evaluator<'_>,
         parameters: &QueryParameters,
         query: &Query,
+        scale: f64,
     ) -> Result<Ciphertext, CkksError> {
         const OPERATION: &str = "bootstrap a compact query";
         let plan = &self.plan;
@@ -248,6 +255,7 @@ impl Bootstrapper {
         let base = plan.parameters.chain(0);
         let grown = sparse.scale_modulus(ring, base)?;
         let inner = grown.raise(rlwe, plan.parameters.chain(level), evaluator.keys())?;
-        plan.exponential_on(evaluator, &self.up, Ciphertext { inner, level, scale: plan.modulus() })
+        let raised = Ciphertext { inner, level, scale: plan.modulus() };
+        plan.exponential_on(evaluator, &self.up, raised, scale)
     }
 }

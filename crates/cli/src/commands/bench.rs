@@ -21,6 +21,9 @@ pub struct Arguments {
     /// Leave out the baselines of other libraries
     #[arg(long)]
     no_peers: bool,
+    /// The directory of a compressed embedding table, for a further case of the lookup suite
+    #[arg(long)]
+    table: Option<PathBuf>,
     /// The repository, where peers and data are looked for
     #[arg(long, default_value = ".")]
     root: PathBuf,
@@ -32,6 +35,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let options = Options {
         quick: arguments.quick,
         peers: !arguments.no_peers,
+        table: arguments.table.clone(),
         root: arguments.root.clone(),
         ..Options::default()
     };

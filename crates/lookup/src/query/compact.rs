@@ -10,6 +10,7 @@ use unspoken_rlwe::{self as rlwe, QueryParameters, QuerySecret, SecretKey};
 use zeroize::Zeroizing;
 
 use crate::error::LookupError;
+use crate::powers::query_scale;
 use crate::query::Frame;
 
 /// One compact ciphertext per subtable: 16 bytes, and the bits of the lowest prime for each slot, 30 at a ring of degree
@@ -30,7 +31,7 @@ impl Compact {
     /// If the parameters are not made for bootstrapping or their bootstrap ends below the frame's level.
     pub fn new(frame: Frame) -> Result<Self, LookupError> {
         let parameters = QueryParameters::new(frame.parameters.rlwe())?;
-        let available = Bootstrap::output_level_of(&frame.parameters)?;
+        let available = frame.parameters.circuit_level();
         if available < frame.level {
             let (found, needed) = (available.to_string(), format!("level {} or more", frame.level));
             return Err(LookupError::Query { what: "the level after the bootstrap", found, needed });
@@ -83,7 +84,8 @@ impl Compact {
         bootstrapper: &Bootstrapper,
         query: &rlwe::Query,
     ) -> Result<Ciphertext, LookupError> {
-        let exponentials = bootstrapper.exponential_of_query(evaluator, &self.parameters, query)?;
+        let scale = query_scale(&self.frame.parameters, self.frame.level);
+        let exponentials = bootstrapper.exponential_of_query(evaluator, &self.parameters, query, scale)?;
         Ok(evaluator.drop_to(&exponentials, self.frame.level)?)
     }
 }

@@ -23,6 +23,7 @@ pub use one_hot::OneHot;
 use crate::error::LookupError;
 use crate::lookup::Lookup;
 use crate::plan::QueryForm;
+use crate::powers::query_scale;
 use crate::table::padded_columns;
 
 /// A form of query, with all that its two sides must agree on.
@@ -92,7 +93,7 @@ pub struct Frame {
     pub subtables: usize,
     /// Columns `p`, padded as a [`Table`](crate::Table) pads them.
     pub columns: usize,
-    /// The level of its vectors.
+    /// The level of its vectors, whose scale is [`query_scale`].
     pub level: usize,
 }
 
@@ -151,6 +152,7 @@ impl Query {
         rng: &mut SecretRng,
     ) -> Result<Vec<Vec<u8>>, LookupError> {
         let Frame { parameters, level, .. } = self.frame();
+        let scale = query_scale(parameters, *level);
         self.check_indices(indices)?;
         if let Query::Compact(compact) = self {
             let secret = compact.secret(secret)?;
@@ -163,7 +165,7 @@ impl Query {
                 let padded = indices.iter().copied().chain(std::iter::repeat(None));
                 let value = |index| self.values().value(index, self.frame().columns, vector);
                 slots.0.iter_mut().zip(padded).for_each(|(slot, index)| *slot = value(index));
-                let plaintext = encoder.encode(&slots.0, *level, parameters.scale())?;
+                let plaintext = encoder.encode(&slots.0, *level, scale)?;
                 vectors.push(encoder.encrypt(&plaintext, secret, rng)?.to_bytes(parameters));
             }
         }

@@ -20,7 +20,7 @@ use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 use crate::error::LookupError;
 use crate::indicator::near_zero;
 use crate::plan::{Plan, QueryForm, indicator_squarings};
-use crate::powers::Shape;
+use crate::powers::{Shape, query_scale};
 use crate::program::output_bits;
 use crate::strided::layout::{Layout, coefficients, diagonals};
 use crate::table::{Table, check_shapes};
@@ -78,7 +78,7 @@ impl StridedLookup {
                 slots / needed.next_power_of_two()
             )));
         }
-        let shared = (width / len).clamp(1, tables.len().next_power_of_two());
+        let shared = plan.shared(tables.len(), columns, width);
         let chunks = len.div_ceil(width);
         let layout = Layout { batch, width, subtables: tables.len(), columns, len, shared, chunks };
         let level = plan.depth(columns);
@@ -89,7 +89,7 @@ impl StridedLookup {
         if !bound.is_finite() || output_bits(parameters, 0, bound) < 0.0 {
             return Err(refuse(format!("outputs up to {bound:.3e} do not fit; scale the table down")));
         }
-        let input = Shape { level, scale: parameters.scale() };
+        let input = Shape { level, scale: query_scale(parameters, level) };
         let shape = plan.shape(input, columns, parameters).ok_or_else(|| refuse("too few levels".into()))?;
         let matrices = coefficients(plan, tables);
         let transform = |i: usize| {
@@ -107,9 +107,14 @@ impl StridedLookup {
         self.layout.groups()
     }
 
-    /// The level at which queries are encrypted, at the preset's scale. Outputs have level 0 and that scale too.
+    /// The level at which queries are encrypted. Outputs have level 0 and the preset's scale.
     pub fn input_level(&self) -> usize {
         self.level
+    }
+
+    /// The scale at which queries are encrypted.
+    pub fn input_scale(&self) -> f64 {
+        query_scale(&self.parameters, self.level)
     }
 
     /// Bytes of the encoded diagonals.
@@ -275,6 +280,11 @@ impl StridedPlan {
             StridedPlan::Powers => columns.ilog2() as usize + 1,
             StridedPlan::Indicator => Plan::Indicator.depth(columns),
         }
+    }
+
+    /// How many subtables share a ciphertext with `width` positions per token: a power of two.
+    pub fn shared(self, subtables: usize, columns: usize, width: usize) -> usize {
+        (width / self.coordinates(columns)).clamp(1, subtables.next_power_of_two())
     }
 
     fn coordinates(self, columns: usize) -> usize {
