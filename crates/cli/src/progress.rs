@@ -2,6 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 use unspoken_client::{Step, transport};
+use unspoken_embedding as embedding;
 use unspoken_fasttext as fasttext;
 
 /// Shows one piece of work after the other.
@@ -35,6 +36,14 @@ impl Bars {
         self.show("training", progress.epoch as u64, progress.epochs as u64, false);
         if let Some((_, bar)) = &self.current {
             bar.set_message(format!("loss {:.4}, accuracy {:.4}", progress.loss, progress.training_accuracy));
+        }
+    }
+
+    /// Shows a step of compressing a table.
+    pub fn compression(&mut self, progress: &embedding::Progress) {
+        self.show("compressing", progress.step as u64, progress.steps as u64, false);
+        if let (Some((_, bar)), Some(error)) = (&self.current, progress.relative_error) {
+            bar.set_message(format!("relative error {error:.4}"));
         }
     }
 
