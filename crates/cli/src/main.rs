@@ -27,7 +27,7 @@ enum Command {
     Serve(commands::serve::Arguments),
     /// Classify messages at a service, without showing them
     Classify(commands::classify::Arguments),
-    /// Compress embedding tables, and measure what that costs
+    /// Compress embedding tables, measure what that costs, and look tokens up privately
     #[command(subcommand)]
     Embed(commands::embed::Command),
     /// Look after keys at a service, and make access tokens

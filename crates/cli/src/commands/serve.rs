@@ -5,12 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use unspoken_ckks::Preset;
+use unspoken_ckks::{CkksParameters, Preset};
 use unspoken_classify::Classifier;
+use unspoken_embed::{Embedder, EmbedderOptions};
+use unspoken_embedding::Subtables;
 use unspoken_fasttext::ScoreTables;
 use unspoken_lookup::Plan;
 use unspoken_server::{
-    Applications, ClassifyApplication, LogFormat, Server, ServerConfig, TlsFiles, init_logging, shutdown_signal,
+    Applications, ClassifyApplication, EmbedApplication, LogFormat, Server, ServerConfig, TlsFiles, init_logging,
+    shutdown_signal,
 };
 
 /// The preset of text classifiers unless told otherwise.
@@ -19,21 +22,25 @@ pub const DEFAULT_PRESET: &str = "n15_depth8_scale50";
 /// Time for answers that ignore the end.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// Offer a model as a service
+/// Offer a text classifier or an embedding table as a service
 ///
 /// Prints one line of JSON with the address on standard output when it listens, and its log on standard error. Flags go
 /// before the configuration file.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Directory with the model's server half
+    /// Directory with a text classifier's server half
+    #[arg(long, required_unless_present = "embedding")]
+    model: Option<PathBuf>,
+    /// Directory with a compressed embedding table's server half
+    #[arg(long, conflicts_with = "model")]
+    embedding: Option<PathBuf>,
+    /// Name of the application in the service's URL [default: classify/text or embed/table]
     #[arg(long)]
-    model: PathBuf,
-    /// Name of the application in the service's URL
-    #[arg(long, default_value = "classify/text")]
-    name: String,
-    /// Parameter set; `unspoken params` lists them
-    #[arg(long, default_value = DEFAULT_PRESET)]
-    preset: String,
+    name: Option<String>,
+    /// Parameter set; `unspoken params` lists them [default: n15_depth8_scale50 for a classifier, the cheapest one that
+    /// fits for a table]
+    #[arg(long)]
+    preset: Option<String>,
     /// How the lookup is computed: auto, paper, complex-first, lazy-last, or baby-giant-M for a power of two M
     #[arg(long, default_value = "auto")]
     plan: String,
@@ -86,14 +93,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     };
     init_logging(format, &arguments.log_filter)?;
     let config = configuration(&arguments)?;
-    let tables = ScoreTables::load(&arguments.model)?;
-    let parameters = Preset::find(&arguments.preset)?.build()?;
-    anyhow::ensure!(!parameters.rlwe().is_insecure(), "preset {} is for tests; choose a secure one", arguments.preset);
-    let classifier = match arguments.plan.as_str() {
-        "auto" => Classifier::with_best_plan(&tables, &parameters)?,
-        name => Classifier::new(&tables, &parameters, name.parse::<Plan>()?)?,
-    };
-    let applications = Applications::new().with(ClassifyApplication::new(&arguments.name, classifier))?;
+    let applications = applications(&arguments)?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(async {
@@ -104,6 +104,37 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     });
     runtime.shutdown_timeout(LAST_WAIT);
     served
+}
+
+fn applications(arguments: &Arguments) -> anyhow::Result<Applications> {
+    let name = |default: &str| arguments.name.clone().unwrap_or_else(|| default.into());
+    let plan = match arguments.plan.as_str() {
+        "auto" => None,
+        name => Some(name.parse::<Plan>()?),
+    };
+    if let Some(directory) = &arguments.embedding {
+        let subtables = Subtables::load(directory)?;
+        let options = EmbedderOptions { plan, ..EmbedderOptions::default() };
+        let parameters = match &arguments.preset {
+            Some(preset) => secure(preset)?,
+            None => Embedder::best_preset(subtables.shape(), &options)?,
+        };
+        let embedder = Embedder::new(&subtables, &parameters, &options)?;
+        return Ok(Applications::new().with(EmbedApplication::new(name("embed/table"), embedder))?);
+    }
+    let tables = ScoreTables::load(arguments.model.as_ref().context("name a model with --model")?)?;
+    let parameters = secure(arguments.preset.as_deref().unwrap_or(DEFAULT_PRESET))?;
+    let classifier = match plan {
+        None => Classifier::with_best_plan(&tables, &parameters)?,
+        Some(plan) => Classifier::new(&tables, &parameters, plan)?,
+    };
+    Ok(Applications::new().with(ClassifyApplication::new(name("classify/text"), classifier))?)
+}
+
+fn secure(preset: &str) -> anyhow::Result<CkksParameters> {
+    let parameters = Preset::find(preset)?.build()?;
+    anyhow::ensure!(!parameters.rlwe().is_insecure(), "preset {preset} is for tests; choose a secure one");
+    Ok(parameters)
 }
 
 fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {

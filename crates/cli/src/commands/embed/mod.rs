@@ -1,5 +1,6 @@
 //! `unspoken embed`
 
+mod ask;
 mod compress;
 mod report;
 
@@ -8,13 +9,15 @@ use std::path::PathBuf;
 use anyhow::Context;
 use unspoken_embedding::{EmbeddingTable, Source};
 
-/// Compress embedding tables, and measure what that costs
+/// Compress embedding tables, measure what that costs, and look tokens up privately
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Compress a table
     Compress(compress::Arguments),
     /// Tell what compression costs
     Report(report::Arguments),
+    /// Look tokens up at a service, without showing them
+    Ask(ask::Arguments),
 }
 
 /// Runs the command.
@@ -22,6 +25,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Compress(arguments) => compress::run(arguments),
         Command::Report(arguments) => report::run(arguments),
+        Command::Ask(arguments) => ask::run(arguments),
     }
 }
 
