@@ -60,9 +60,8 @@ Four subtables, `unspoken embed compress` with its defaults (seed 0), then `unsp
 |M - M'|^2 / |M|^2; accuracy is that of a logistic regression on the mean embedding of a film review (IMDB and Rotten
 Tomatoes, 26,824 to train, 6,706 held out), trained anew for each table. Seconds are those of `compress` on all cores.
 
-The sampling error of an accuracy on the held-out reviews is about half a percent. The embeddings are looked up before
-the network's first layer normalisation; in MiniLM's table the rows differ little from a common mean in many
-directions, and a mean of raw token embeddings is not how the model itself represents a sentence.
+The sampling error of an accuracy on the held-out reviews is about half a percent. MiniLM's table is taken alone,
+without the network that follows it.
 """
 
 
@@ -114,7 +113,7 @@ def embeddings(binary: str) -> str:
     wanted = [REVIEWS, *(Path(source[i]) for source in EMBEDDINGS.values() for i in (1, 3))]
     missing = [path for path in wanted if not path.exists()]
     if missing:
-        return f"Not measured: {missing[0].relative_to(ROOT)} is absent (`python3 scripts/fetch_data.py glove minilm`).\n"
+        return f"Not measured: {missing[0].relative_to(ROOT)} is absent; `scripts/fetch_data.py` downloads it.\n"
     lines = [
         EMBEDDINGS_ABOUT,
         "| table | tokens | numbers | columns | seconds | relative error | mean row error | mean cosine "

@@ -156,7 +156,7 @@ impl TokenAsker {
                     vectors.iter().flat_map(|vector| [vector[e].re, vector[e].im]).take(width).collect()
                 }
             };
-            if numbers.iter().any(|number| number.abs() > bound) {
+            if !numbers.iter().all(|number| number.abs() <= bound) {
                 let needed = format!("numbers up to {bound:.3e}; make new keys");
                 return Err(EmbedError::mismatch("answer", "one that this secret key does not open", needed));
             }
