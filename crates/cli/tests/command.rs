@@ -51,7 +51,7 @@ fn plans_are_explained() {
 #[test]
 fn help_and_mistakes_speak_to_people() {
     let help = text(&unspoken(&["--help"]));
-    for command in ["train", "serve", "classify", "keys", "params", "plan", "bench", "demo"] {
+    for command in ["train", "serve", "classify", "embed", "keys", "params", "plan", "bench", "demo"] {
         assert!(help.contains(command), "{command}");
     }
     let mistake = unspoken(&["serve", "--model", "/nowhere"]);
@@ -62,6 +62,39 @@ fn help_and_mistakes_speak_to_people() {
     let token = text(&unspoken(&["keys", "token", "alice"]));
     assert_eq!(token.lines().count(), 2);
     assert!(token.lines().nth(1).unwrap().starts_with("alice:"));
+}
+
+#[test]
+fn a_table_is_compressed_and_reported_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let mut bytes = b"\x93NUMPY\x01\x00\x46\x00".to_vec();
+    bytes.extend(format!("{:69}\n", "{'descr': '<f4', 'fortran_order': False, 'shape': (40, 3), }").into_bytes());
+    bytes.extend((0..120u32).flat_map(|i| ((i * i % 11) as f32).to_le_bytes()));
+    std::fs::write(path("table.npy"), &bytes).unwrap();
+    let tokens: Vec<String> = (0..40).map(|i| format!("t{i}")).collect();
+    std::fs::write(path("tokens.txt"), tokens.join("\n")).unwrap();
+    let reviews: Vec<String> = (0..40).map(|i| format!("t{i} t{},{}", i * 7 % 40, i % 2)).collect();
+    std::fs::write(path("reviews.csv"), format!("text,label\n{}\n", reviews.join("\n"))).unwrap();
+    let (table, tokens, out) = (path("table.npy"), path("tokens.txt"), path("model"));
+    let source = ["--table", &table, "--tokens", &tokens];
+    let compress = ["embed", "compress", "--out", &out, "--columns", "6", "--add-unknown"];
+    let said = text(&unspoken(&[&compress[..], &source].concat()));
+    assert!(said.contains("compressed 41 embeddings of 3 numbers"), "{said}");
+    let reviews = path("reviews.csv");
+    let report = ["embed", "report", &out, "--reviews", &reviews, "--json"];
+    let line: Value = serde_json::from_str(&text(&unspoken(&[&report[..], &source].concat()))).unwrap();
+    assert_eq!((&line["columns"], &line["tokens"]), (&6.into(), &41.into()));
+    let (error, cosine) = (line["relative_error"].as_f64().unwrap(), line["mean_cosine"].as_f64().unwrap());
+    assert!(error > 0.0 && error < 0.1 && cosine > 0.9, "{line}");
+    assert!(line["accuracy"].as_f64().is_some() && line["accuracy_uncompressed"].as_f64().is_some(), "{line}");
+
+    let at = bytes.len() - 8;
+    bytes[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    std::fs::write(&table, &bytes).unwrap();
+    let refused = unspoken(&[&compress[..], &source].concat());
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && message.contains("NaN in row 39 (token \"t39\"), column 1"), "{message}");
 }
 
 /// The whole pipeline at its real parameters: a service in a process of its own, keys, 64 messages, equal labels.

@@ -1,8 +1,12 @@
 //! The asking side: makes keys, uploads them, asks, reads answers.
 
 mod classify;
+mod embed;
+mod session;
 mod state;
 pub mod transport;
 
-pub use classify::{ClassifyClient, ClientError, Step, Usage};
+pub use classify::ClassifyClient;
+pub use embed::EmbedClient;
+pub use session::{ClientError, Step, Usage};
 pub use state::StateDir;

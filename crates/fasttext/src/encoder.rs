@@ -1,7 +1,8 @@
 //! The client's half of a model: text to codes, scores to a label.
 
+use unspoken_modelfile::ModelId;
+
 use crate::error::ModelError;
-use crate::model::ModelId;
 use crate::shape::Shape;
 use crate::tokenise::Tokeniser;
 use crate::vocabulary::Vocabulary;

@@ -1,88 +1,24 @@
 //! A whole model: both halves together, for training and for reference scores.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+use unspoken_modelfile::{ModelHasher, ModelId};
 
 use crate::encoder::{Encoder, argmax};
 use crate::error::ModelError;
 use crate::tables::ScoreTables;
 use crate::vocabulary::Vocabulary;
 
-/// Names one training run: the first 16 bytes of a BLAKE3 hash over the
-/// vocabulary, the codes and the score tables. Both halves of a model carry it, so
-/// halves of different models are not used together by mistake.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct ModelId([u8; 16]);
-
-impl ModelId {
-    /// The 16 bytes, to send.
-    pub fn to_bytes(self) -> [u8; 16] {
-        self.0
+/// The id of a model: a hash over the vocabulary, the codes and the score tables.
+pub(crate) fn model_id(vocabulary: &Vocabulary, codes: &[u16], scores: &[f64]) -> ModelId {
+    let mut hasher = ModelHasher::new("unspoken fasttext model id v1");
+    hasher.tokens(vocabulary.tokens());
+    for code in codes {
+        hasher.bytes(&code.to_le_bytes());
     }
-
-    pub(crate) fn of(vocabulary: &Vocabulary, codes: &[u16], scores: &[f64]) -> Self {
-        let mut hasher = blake3::Hasher::new_derive_key("unspoken fasttext model id v1");
-        hasher.update(&(vocabulary.len() as u64).to_le_bytes());
-        for token in vocabulary.tokens() {
-            hasher.update(&(token.len() as u64).to_le_bytes());
-            hasher.update(token.as_bytes());
-        }
-        for code in codes {
-            hasher.update(&code.to_le_bytes());
-        }
-        for score in scores {
-            hasher.update(&score.to_le_bytes());
-        }
-        let mut id = [0; 16];
-        hasher.finalize_xof().fill(&mut id);
-        Self(id)
+    for score in scores {
+        hasher.bytes(&score.to_le_bytes());
     }
-
-    /// The 16 bytes.
-    pub fn as_bytes(&self) -> &[u8; 16] {
-        &self.0
-    }
-}
-
-impl fmt::Display for ModelId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for ModelId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ModelId({self})")
-    }
-}
-
-impl From<ModelId> for String {
-    fn from(id: ModelId) -> Self {
-        id.to_string()
-    }
-}
-
-impl TryFrom<String> for ModelId {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let refuse = || format!("model id {text:?} is not 32 lower-case hexadecimal digits");
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => Some(byte - b'0'),
-            b'a'..=b'f' => Some(byte - b'a' + 10),
-            _ => None,
-        };
-        let mut id = [0; 16];
-        if text.len() != 2 * id.len() {
-            return Err(refuse());
-        }
-        for (byte, pair) in id.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            *byte = digit(pair[0]).zip(digit(pair[1])).map(|(high, low)| high << 4 | low).ok_or_else(refuse)?;
-        }
-        Ok(Self(id))
-    }
+    hasher.finish()
 }
 
 /// How a model came to be. Kept with the server's half.

@@ -1,8 +1,9 @@
 //! The server's half of a model: the folded, centred score tables.
 
+use unspoken_modelfile::ModelId;
+
 use crate::encoder::Codes;
 use crate::error::ModelError;
-use crate::model::ModelId;
 use crate::shape::Shape;
 
 /// How far from zero the sum of a row may be, relative to its largest entry and

@@ -10,7 +10,7 @@ use common::{model, quick, separable};
 use proptest::prelude::*;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
-use unspoken_fasttext::{Encoder, Model, ModelError, ScoreTables, TrainOptions};
+use unspoken_fasttext::{Encoder, FileError, Model, ModelError, ScoreTables, TrainOptions};
 
 fn saved() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a directory");
@@ -72,7 +72,7 @@ fn each_half_loads_without_the_other_and_says_nothing_of_it() {
     assert_eq!(tables.id(), encoder.id());
     let scores = tables.scores(&encoder.encode("claim your prize")).expect("same shape");
     assert_eq!(encoder.label(&scores).expect("two scores"), "spam");
-    assert!(matches!(Model::load(path), Err(ModelError::Io { .. })));
+    assert!(matches!(Model::load(path), Err(ModelError::File(FileError::Io { .. }))));
 }
 
 #[test]
@@ -95,12 +95,12 @@ fn other_versions_and_kinds_are_refused_first() {
         v["model"] = json!("of another form");
     });
     let error = Encoder::load(directory.path()).expect_err("refused");
-    assert!(matches!(error, ModelError::Format { .. }), "{error}");
+    assert!(matches!(error, ModelError::File(FileError::Format { .. })), "{error}");
     assert!(error.to_string().contains("version 2"), "{error}");
 
     let directory = saved();
     edit(directory.path(), "server.json", |v| v["format"] = json!("unspoken-fasttext-client"));
-    assert!(matches!(ScoreTables::load(directory.path()), Err(ModelError::Format { .. })));
+    assert!(matches!(ScoreTables::load(directory.path()), Err(ModelError::File(FileError::Format { .. }))));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn tensors_of_another_name_type_or_shape_are_refused() {
     ] {
         replace_weights(directory.path(), "server", name, dtype, shape, &data);
         let error = ScoreTables::load(directory.path()).expect_err("refused");
-        assert!(matches!(error, ModelError::Tensor { .. }), "{error}");
+        assert!(matches!(error, ModelError::File(FileError::Tensor { .. })), "{error}");
     }
 }
 
@@ -182,13 +182,13 @@ fn every_truncation_and_bit_flip_of_weights_is_refused() {
     let good = fs::read(&path).expect("reads");
     for length in (0..good.len()).step_by(7) {
         fs::write(&path, &good[..length]).expect("writes");
-        assert!(matches!(Encoder::load(directory.path()), Err(ModelError::Checksum { .. })));
+        assert!(matches!(Encoder::load(directory.path()), Err(ModelError::File(FileError::Checksum { .. }))));
     }
     for position in (0..good.len()).step_by(5) {
         let mut bad = good.clone();
         bad[position] ^= 1 << (position % 8);
         fs::write(&path, bad).expect("writes");
-        assert!(matches!(Encoder::load(directory.path()), Err(ModelError::Checksum { .. })));
+        assert!(matches!(Encoder::load(directory.path()), Err(ModelError::File(FileError::Checksum { .. }))));
     }
 }
 
@@ -212,7 +212,7 @@ proptest! {
             // The last byte is the newline after the document.
             let end = ((json.len() - 1) as f64 * cut) as usize;
             fs::write(directory.join("server.json"), &json[..end]).expect("writes");
-            let cut_refused = matches!(ScoreTables::load(directory), Err(ModelError::Json { .. }));
+            let cut_refused = matches!(ScoreTables::load(directory), Err(ModelError::File(FileError::Json { .. })));
             fs::write(directory.join("server.json"), &json).expect("writes");
             assert!(noise_refused && cut_refused);
         });

@@ -14,6 +14,7 @@ pub(crate) enum Stage {
     SendingKeys,
     CheckingKeys,
     Classifying,
+    Embedding,
 }
 
 impl Stage {
@@ -25,6 +26,7 @@ impl Stage {
             Stage::SendingKeys => "sending keys",
             Stage::CheckingKeys => "checking keys",
             Stage::Classifying => "classifying",
+            Stage::Embedding => "embedding",
         }
     }
 
@@ -59,6 +61,7 @@ impl From<Step> for Event {
         match step {
             Step::MakingKeys { done, total } => Event::new(Stage::MakingKeys, done as u64, total as u64),
             Step::Classifying { done, total } => Event::new(Stage::Classifying, done as u64, total as u64),
+            Step::Embedding { done, total } => Event::new(Stage::Embedding, done as u64, total as u64),
             Step::Uploading(transport::Progress::Hashing { done, total }) => {
                 Event::new(Stage::HashingKeys, done, total)
             }

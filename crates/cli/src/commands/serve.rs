@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use unspoken_ckks::Preset;
+use unspoken_ckks::{CkksParameters, Preset};
 use unspoken_classify::Classifier;
+use unspoken_embed::{Embedder, EmbedderOptions};
+use unspoken_embedding::Subtables;
 use unspoken_fasttext::ScoreTables;
 use unspoken_lookup::Plan;
 use unspoken_lookup::query::Form;
 use unspoken_server::{
-    Applications, ClassifyApplication, LogFormat, Server, ServerConfig, TlsFiles, init_logging, shutdown_signal,
+    Applications, ClassifyApplication, EmbedApplication, LogFormat, Server, ServerConfig, TlsFiles, init_logging,
+    shutdown_signal,
 };
 
 /// The preset of text classifiers unless told otherwise.
@@ -23,24 +26,27 @@ pub const COMPACT_PRESET: &str = "n16_boot_depth8_scale50";
 /// Time for answers that ignore the end.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// Offer a model as a service
+/// Offer a text classifier or an embedding table as a service
 ///
 /// Prints one line of JSON with the address on standard output when it listens, and its log on standard error. Flags go
 /// before the configuration file.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Directory with the model's server half
+    /// Directory with a text classifier's server half
+    #[arg(long, required_unless_present = "embedding")]
+    model: Option<PathBuf>,
+    /// Directory with a compressed embedding table's server half
+    #[arg(long, conflicts_with = "model")]
+    embedding: Option<PathBuf>,
+    /// Name of the application in the service's URL [default: classify/text or embed/table]
     #[arg(long)]
-    model: PathBuf,
-    /// Name of the application in the service's URL
-    #[arg(long, default_value = "classify/text")]
-    name: String,
+    name: Option<String>,
     /// How clients send what they look up: direct (131 bytes a token and subtable at the default parameters), compact (4
     /// bytes, and a bootstrap of some seconds on the service), or one-hot (the baseline: `p` times direct)
     #[arg(long, default_value = "direct", value_parser = clap::value_parser!(Form))]
     query: Form,
-    /// Parameter set; `unspoken params` lists them [default: n15_depth8_scale50, or n16_boot_depth8_scale50 for compact
-    /// queries]
+    /// Parameter set; `unspoken params` lists them [default: n15_depth8_scale50 for a classifier, the cheapest one that
+    /// fits for a table, n16_boot_depth8_scale50 for compact queries]
     #[arg(long)]
     preset: Option<String>,
     /// How the lookup is computed: auto, paper, complex-first, lazy-last, or baby-giant-M for a power of two M
@@ -95,16 +101,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     };
     init_logging(format, &arguments.log_filter)?;
     let config = configuration(&arguments)?;
-    let tables = ScoreTables::load(&arguments.model)?;
-    let default = if arguments.query == Form::Compact { COMPACT_PRESET } else { DEFAULT_PRESET };
-    let preset = arguments.preset.as_deref().unwrap_or(default);
-    let parameters = Preset::find(preset)?.build()?;
-    anyhow::ensure!(!parameters.rlwe().is_insecure(), "preset {preset} is for tests; choose a secure one");
-    let classifier = match arguments.plan.as_str() {
-        "auto" => Classifier::with_best_plan(&tables, &parameters, arguments.query)?,
-        name => Classifier::new(&tables, &parameters, arguments.query, name.parse::<Plan>()?)?,
-    };
-    let applications = Applications::new().with(ClassifyApplication::new(&arguments.name, classifier))?;
+    let applications = applications(&arguments)?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(async {
@@ -115,6 +112,38 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     });
     runtime.shutdown_timeout(LAST_WAIT);
     served
+}
+
+fn applications(arguments: &Arguments) -> anyhow::Result<Applications> {
+    let name = |default: &str| arguments.name.clone().unwrap_or_else(|| default.into());
+    let plan = match arguments.plan.as_str() {
+        "auto" => None,
+        name => Some(name.parse::<Plan>()?),
+    };
+    if let Some(directory) = &arguments.embedding {
+        let subtables = Subtables::load(directory)?;
+        let options = EmbedderOptions { plan, query: arguments.query, ..EmbedderOptions::default() };
+        let parameters = match &arguments.preset {
+            Some(preset) => secure(preset)?,
+            None => Embedder::best_preset(subtables.shape(), &options)?,
+        };
+        let embedder = Embedder::new(&subtables, &parameters, &options)?;
+        return Ok(Applications::new().with(EmbedApplication::new(name("embed/table"), embedder))?);
+    }
+    let tables = ScoreTables::load(arguments.model.as_ref().context("name a model with --model")?)?;
+    let default = if arguments.query == Form::Compact { COMPACT_PRESET } else { DEFAULT_PRESET };
+    let parameters = secure(arguments.preset.as_deref().unwrap_or(default))?;
+    let classifier = match plan {
+        None => Classifier::with_best_plan(&tables, &parameters, arguments.query)?,
+        Some(plan) => Classifier::new(&tables, &parameters, arguments.query, plan)?,
+    };
+    Ok(Applications::new().with(ClassifyApplication::new(name("classify/text"), classifier))?)
+}
+
+fn secure(preset: &str) -> anyhow::Result<CkksParameters> {
+    let parameters = Preset::find(preset)?.build()?;
+    anyhow::ensure!(!parameters.rlwe().is_insecure(), "preset {preset} is for tests; choose a secure one");
+    Ok(parameters)
 }
 
 fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {

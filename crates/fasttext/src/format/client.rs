@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use safetensors::tensor::Dtype;
 use serde::{Deserialize, Serialize};
+use unspoken_modelfile::{Dtype, FilePair, ModelId};
 
-use super::files::Pair;
+use super::VERSION;
 use crate::encoder::Encoder;
 use crate::error::ModelError;
-use crate::model::ModelId;
 use crate::shape::Shape;
 use crate::tokenise::Tokeniser;
 use crate::vocabulary::Vocabulary;
@@ -27,8 +26,8 @@ struct Content {
     vocabulary: Vec<String>,
 }
 
-fn pair(directory: &Path) -> Pair {
-    Pair::new(directory, "client", KIND)
+fn pair(directory: &Path) -> FilePair {
+    FilePair::new(directory, "client", KIND, VERSION)
 }
 
 pub(super) fn save(encoder: &Encoder, directory: &Path) -> Result<(), ModelError> {
@@ -37,14 +36,14 @@ pub(super) fn save(encoder: &Encoder, directory: &Path) -> Result<(), ModelError
     let bytes: Vec<u8> = encoder.codes().iter().flat_map(|code| code.to_le_bytes()).collect();
     let dimensions = vec![encoder.vocabulary().len(), shape.subtables];
     let weights_blake3 = pair.write_weights(TENSOR, Dtype::U16, dimensions, &bytes)?;
-    pair.write_json(&Content {
+    Ok(pair.write_json(&Content {
         model_id: encoder.id(),
         shape,
         tokeniser: encoder.tokeniser(),
         labels: encoder.labels().to_vec(),
         weights_blake3,
         vocabulary: encoder.vocabulary().tokens().to_vec(),
-    })
+    })?)
 }
 
 pub(super) fn load(directory: &Path) -> Result<Encoder, ModelError> {

@@ -7,7 +7,6 @@
 //! every value is checked by the type that holds it.
 
 mod client;
-mod files;
 mod server;
 
 use std::path::Path;
@@ -24,7 +23,7 @@ impl Encoder {
     /// created when absent.
     ///
     /// # Errors
-    /// [`ModelError::Io`].
+    /// [`ModelError::File`].
     pub fn save(&self, directory: impl AsRef<Path>) -> Result<(), ModelError> {
         client::save(self, directory.as_ref())
     }
@@ -54,7 +53,7 @@ impl Model {
     /// a client its half, copy the two `client` files and nothing else.
     ///
     /// # Errors
-    /// [`ModelError::Io`].
+    /// [`ModelError::File`].
     pub fn save(&self, directory: impl AsRef<Path>) -> Result<(), ModelError> {
         server::save(self.tables(), self.training(), directory.as_ref())?;
         self.encoder().save(directory)

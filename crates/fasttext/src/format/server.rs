@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use safetensors::tensor::Dtype;
 use serde::{Deserialize, Serialize};
+use unspoken_modelfile::{Dtype, FilePair, ModelId};
 
-use super::files::Pair;
+use super::VERSION;
 use crate::error::ModelError;
-use crate::model::{ModelId, TrainingRecord};
+use crate::model::TrainingRecord;
 use crate::shape::Shape;
 use crate::tables::ScoreTables;
 
@@ -23,8 +23,8 @@ struct Content {
     weights_blake3: String,
 }
 
-fn pair(directory: &Path) -> Pair {
-    Pair::new(directory, "server", KIND)
+fn pair(directory: &Path) -> FilePair {
+    FilePair::new(directory, "server", KIND, VERSION)
 }
 
 fn dimensions(shape: Shape) -> [usize; 3] {
@@ -37,7 +37,7 @@ pub(super) fn save(tables: &ScoreTables, training: &TrainingRecord, directory: &
     let bytes: Vec<u8> = tables.values().iter().flat_map(|score| score.to_le_bytes()).collect();
     let dimensions = dimensions(shape).to_vec();
     let weights_blake3 = pair.write_weights(TENSOR, Dtype::F64, dimensions, &bytes)?;
-    pair.write_json(&Content { model_id: tables.id(), shape, training: training.clone(), weights_blake3 })
+    Ok(pair.write_json(&Content { model_id: tables.id(), shape, training: training.clone(), weights_blake3 })?)
 }
 
 pub(super) fn load(directory: &Path) -> Result<(ScoreTables, TrainingRecord), ModelError> {

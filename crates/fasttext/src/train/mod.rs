@@ -20,7 +20,7 @@ pub use options::TrainOptions;
 use crate::dataset::Dataset;
 use crate::encoder::Encoder;
 use crate::error::TrainError;
-use crate::model::{Model, ModelId, TrainingRecord};
+use crate::model::{Model, TrainingRecord, model_id};
 use crate::random::{Random, Stream};
 use crate::shape::Shape;
 use crate::tables::{ScoreTables, centre};
@@ -170,7 +170,7 @@ impl Corpus {
         let mut scores: Vec<f64> = best.folded.values.iter().map(|&v| f64::from(v)).collect();
         centre(&mut scores, self.shape.columns);
         let codes = best.codes.codes;
-        let id = ModelId::of(&self.vocabulary, &codes, &scores);
+        let id = model_id(&self.vocabulary, &codes, &scores);
         let training = TrainingRecord {
             seed: options.seed,
             data_blake3: train.checksum(),

@@ -6,19 +6,21 @@
 mod compact;
 mod direct;
 mod one_hot;
+mod trust;
 
 use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
 use unspoken_ckks::{Bootstrapper, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, SeededCiphertext};
-use unspoken_ring::SecretRng;
+use unspoken_ring::{Basis, SecretRng};
 use unspoken_rlwe::{KeyPlan, SecretKey};
 use zeroize::Zeroize;
 
 pub use compact::Compact;
 pub use direct::Direct;
 pub use one_hot::OneHot;
+pub use trust::requested_keys;
 
 use crate::error::LookupError;
 use crate::lookup::Lookup;
@@ -276,6 +278,9 @@ fn check_seeds<'a>(seeds: impl ExactSizeIterator<Item = &'a [u8]>) -> Result<(),
     Err(refuse("a seed", "one used twice".into(), "a fresh seed for each vector".into()))
 }
 
+/// Polynomials of the whole extended basis that a bootstrap has in memory at once.
+const BOOTSTRAP_POLYNOMIALS: usize = 64;
+
 /// The server's side of a form of query: with what it takes to bootstrap, if it is compact.
 pub struct QueryReader {
     query: Query,
@@ -304,6 +309,13 @@ impl QueryReader {
     /// The keys it needs to make a lookup's vectors of a query; none unless that is compact.
     pub fn key_plan(&self) -> KeyPlan {
         self.bootstrapper.as_ref().map(|bootstrapper| bootstrapper.plan().query_key_plan()).unwrap_or_default()
+    }
+
+    /// Bytes of memory a bootstrap takes while it runs: the inputs and the sums of one linear map, twice over. 0 without one.
+    pub fn working_bytes(&self) -> u64 {
+        let ring = self.query.frame().parameters.ring();
+        let whole = ring.poly_bytes(Basis::extended(ring.chain().len()));
+        if self.bootstrapper.is_some() { (BOOTSTRAP_POLYNOMIALS * whole) as u64 } else { 0 }
     }
 
     /// Reads a query of untrusted bytes into the vectors of a [`Lookup`].

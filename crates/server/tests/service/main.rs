@@ -1,10 +1,11 @@
 //! The service from outside: over HTTP on 127.0.0.1, with an application that
-//! stands in for the cryptography.
+//! stands in for the cryptography, and once with the cryptography.
 
 mod access;
 mod crash;
 mod crowd;
 mod disk;
+mod embedding;
 mod limits;
 mod operations;
 mod support;

@@ -193,10 +193,15 @@ impl Setup {
     }
 
     pub fn start(self) -> TestService {
+        self.start_beside(Applications::new())
+    }
+
+    /// Offers these as well.
+    pub fn start_beside(self, others: Applications) -> TestService {
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let (bound, address) = std::sync::mpsc::channel();
         let (seen, dir) = (self.app.seen.clone(), self.dir);
-        let apps = Applications::new().with(self.app).unwrap();
+        let apps = others.with(self.app).unwrap();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             runtime.block_on(async {

@@ -1,0 +1,60 @@
+//! `unspoken embed`
+
+mod ask;
+mod compress;
+mod report;
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use unspoken_embedding::{EmbeddingTable, Source};
+
+/// Compress embedding tables, measure what that costs, and look tokens up privately
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Compress a table
+    Compress(compress::Arguments),
+    /// Tell what compression costs
+    Report(report::Arguments),
+    /// Look tokens up at a service, without showing them
+    Ask(ask::Arguments),
+}
+
+/// Runs the command.
+pub fn run(command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::Compress(arguments) => compress::run(arguments),
+        Command::Report(arguments) => report::run(arguments),
+        Command::Ask(arguments) => ask::run(arguments),
+    }
+}
+
+/// Which embedding table.
+#[derive(clap::Args)]
+struct TableArguments {
+    /// The table: a NumPy array (.npy), or a safetensors file
+    #[arg(long)]
+    table: PathBuf,
+    /// Its tokens: a file of one token a line, or a tokenizer.json
+    #[arg(long)]
+    tokens: PathBuf,
+    /// Name of the tensor in a safetensors file
+    #[arg(long)]
+    tensor: Option<String>,
+}
+
+impl TableArguments {
+    fn read(&self) -> anyhow::Result<EmbeddingTable> {
+        let (table, tokens) = (self.table.clone(), self.tokens.clone());
+        let source = match table.extension().and_then(|extension| extension.to_str()) {
+            Some("npy") => Source::Npy { table, tokens },
+            Some("safetensors") => {
+                let tensor =
+                    self.tensor.clone().context("a safetensors file holds many tensors; name one with --tensor")?;
+                Source::Safetensors { table, tensor, tokens }
+            }
+            _ => anyhow::bail!("{} ends neither in .npy nor in .safetensors", table.display()),
+        };
+        Ok(source.read()?)
+    }
+}

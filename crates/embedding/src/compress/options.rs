@@ -1,0 +1,58 @@
+//! What the compressor can be told.
+
+use crate::error::{CompressError, EmbeddingError};
+use crate::shape::Shape;
+
+/// How to compress. The defaults are the paper's `l = 4` subtables and effort that takes minutes on two cores for tables
+/// of some ten million numbers.
+///
+/// ```
+/// use unspoken_embedding::CompressOptions;
+///
+/// let options = CompressOptions { columns: 1024, ..CompressOptions::default() };
+/// assert_eq!(options.subtables, 4);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompressOptions {
+    /// Decides the start and the trials of the search. The same seed, table and options give the same compressed table,
+    /// bit for bit, on any number of threads of one kind of processor.
+    pub seed: u64,
+    /// Subtables `l`: 1 to 16.
+    pub subtables: usize,
+    /// Columns of each subtable `p`: even, 2 to 4096, at most 16384 in all subtables together.
+    pub columns: usize,
+    /// Rounds of k-means for each subtable of the start: 1 to 1000.
+    pub start_rounds: usize,
+    /// Rounds of subtables given codes and codes given subtables: 1 to 1000.
+    pub rounds: usize,
+    /// Changes tried on each row's code in each round: 0 to 1000.
+    pub trials: usize,
+}
+
+impl Default for CompressOptions {
+    fn default() -> Self {
+        Self { seed: 0, subtables: 4, columns: 256, start_rounds: 5, rounds: 12, trials: 4 }
+    }
+}
+
+impl CompressOptions {
+    /// The shape of the compressed table, checked like all options.
+    ///
+    /// # Errors
+    /// [`CompressError::Option`] for the first option outside its range.
+    pub(super) fn shape(&self, width: usize) -> Result<Shape, CompressError> {
+        let shape = Shape { subtables: self.subtables, columns: self.columns, width };
+        shape.check().map_err(|error| match error {
+            EmbeddingError::Field { field, found, needed } => CompressError::Option { name: field, found, needed },
+            other => other.into(),
+        })?;
+        let ranges = [("start_rounds", self.start_rounds, 1), ("rounds", self.rounds, 1), ("trials", self.trials, 0)];
+        for (name, found, least) in ranges {
+            if !(least..=1000).contains(&found) {
+                let (found, needed) = (found.to_string(), format!("{least} to 1000"));
+                return Err(CompressError::Option { name, found, needed });
+            }
+        }
+        Ok(shape)
+    }
+}

@@ -1,0 +1,126 @@
+//! Logistic regression by Newton's method.
+
+use ndarray::{Array1, Array2, ArrayView1, Axis, s};
+
+/// The ridge: half this times the squared weights is added to the loss of all examples.
+const RIDGE: f64 = 1.0;
+/// Most steps; Newton's method needs about seven.
+const STEPS: usize = 30;
+/// Most halvings of a step that would raise the loss.
+const HALVINGS: usize = 30;
+/// Stops when a step lowers the loss by less than this share of it.
+const TOLERANCE: f64 = 1e-10;
+
+/// A linear classifier over standardised features.
+pub(super) struct Logistic {
+    mean: Array1<f64>,
+    deviation: Array1<f64>,
+    /// One weight for each feature, and the constant last.
+    weights: Array1<f64>,
+}
+
+impl Logistic {
+    /// Whether the label is the second.
+    pub(super) fn predict(&self, features: ArrayView1<f64>) -> bool {
+        let standard = (&features - &self.mean) / &self.deviation;
+        let (weights, constant) = (self.weights.slice(s![..-1]), self.weights[self.weights.len() - 1]);
+        weights.dot(&standard) + constant > 0.0
+    }
+}
+
+/// Fits weights to features (examples x features) and labels.
+pub(super) fn fit(features: &Array2<f64>, labels: &[bool]) -> Logistic {
+    let width = features.ncols();
+    let mean = features.mean_axis(Axis(0)).unwrap_or_else(|| Array1::zeros(width));
+    let deviation = features.std_axis(Axis(0), 0.0).mapv(|d| if d > 0.0 { d } else { 1.0 });
+    let mut inputs = Array2::ones((features.nrows(), width + 1));
+    inputs.slice_mut(s![.., ..width]).assign(&((features - &mean) / &deviation));
+    let targets: Array1<f64> = labels.iter().map(|&label| f64::from(u8::from(label))).collect();
+    let mut weights = Array1::zeros(width + 1);
+    let mut loss = loss_of(&inputs, &targets, &weights);
+    for _ in 0..STEPS {
+        let Some(direction) = newton_step(&inputs, &targets, &weights) else { break };
+        let halved = (0..HALVINGS).map(|halvings| &weights - &(&direction * 0.5f64.powi(halvings as i32)));
+        let better = halved.map(|w| (loss_of(&inputs, &targets, &w), w)).find(|(next, _)| *next < loss);
+        let Some((next, better)) = better else { break };
+        let done = loss - next < TOLERANCE * loss;
+        (loss, weights) = (next, better);
+        if done {
+            break;
+        }
+    }
+    Logistic { mean, deviation, weights }
+}
+
+/// Cross-entropy of all examples, and the ridge.
+fn loss_of(inputs: &Array2<f64>, targets: &Array1<f64>, weights: &Array1<f64>) -> f64 {
+    let scores = inputs.dot(weights);
+    // log(1 + e^z) - t z, without overflow.
+    let example = |(&z, &t): (&f64, &f64)| z.max(0.0) + (-z.abs()).exp().ln_1p() - t * z;
+    scores.iter().zip(targets).map(example).sum::<f64>() + 0.5 * RIDGE * weights.dot(weights)
+}
+
+/// The inverse of the Hessian times the gradient.
+fn newton_step(inputs: &Array2<f64>, targets: &Array1<f64>, weights: &Array1<f64>) -> Option<Array1<f64>> {
+    let probabilities = inputs.dot(weights).mapv(|z| 1.0 / (1.0 + (-z).exp()));
+    let gradient = inputs.t().dot(&(&probabilities - targets)) + weights * RIDGE;
+    let curvatures = probabilities.mapv(|p| (p * (1.0 - p)).sqrt());
+    let scaled = inputs * &curvatures.insert_axis(Axis(1));
+    let mut hessian = scaled.t().dot(&scaled);
+    hessian.diag_mut().mapv_inplace(|d| d + RIDGE);
+    solve(hessian, gradient)
+}
+
+/// Solves a symmetric positive definite system by Cholesky; `None` if it is not positive definite.
+fn solve(mut a: Array2<f64>, mut b: Array1<f64>) -> Option<Array1<f64>> {
+    let n = b.len();
+    for j in 0..n {
+        let pivot = a[[j, j]] - a.slice(s![j, ..j]).dot(&a.slice(s![j, ..j]));
+        if pivot.is_nan() || pivot <= 0.0 {
+            return None;
+        }
+        a[[j, j]] = pivot.sqrt();
+        for i in j + 1..n {
+            a[[i, j]] = (a[[i, j]] - a.slice(s![i, ..j]).dot(&a.slice(s![j, ..j]))) / a[[j, j]];
+        }
+    }
+    for i in 0..n {
+        b[i] = (b[i] - a.slice(s![i, ..i]).dot(&b.slice(s![..i]))) / a[[i, i]];
+    }
+    for i in (0..n).rev() {
+        b[i] = (b[i] - a.slice(s![i + 1.., i]).dot(&b.slice(s![i + 1..]))) / a[[i, i]];
+    }
+    Some(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use ndarray::array;
+
+    use super::*;
+
+    #[test]
+    fn systems_are_solved() {
+        let a = array![[4.0, 1.0, 0.5], [1.0, 3.0, -1.0], [0.5, -1.0, 2.0]];
+        let x = array![1.0, -2.0, 3.0];
+        let found = solve(a.clone(), a.dot(&x)).expect("positive definite");
+        assert!((&found - &x).iter().all(|d| d.abs() < 1e-12), "{found}");
+        assert!(solve(array![[1.0, 2.0], [2.0, 1.0]], array![1.0, 1.0]).is_none());
+    }
+
+    #[test]
+    fn the_fit_is_stationary_and_tells_the_classes_apart() {
+        let features = Array2::from_shape_fn((200, 3), |(i, k)| ((i * 37 + k * 101 + i * i * k) % 83) as f64);
+        let noisy = |i: usize| features[[i, 0]] - 0.5 * features[[i, 1]] + (i % 10) as f64 > 20.0;
+        let labels: Vec<bool> = (0..200).map(noisy).collect();
+        let model = fit(&features, &labels);
+        let right = (0..200).filter(|&i| model.predict(features.row(i)) == labels[i]).count();
+        assert!(right > 180, "{right}");
+        let standard = (&features - &model.mean) / &model.deviation;
+        let mut inputs = Array2::ones((200, 4));
+        inputs.slice_mut(s![.., ..3]).assign(&standard);
+        let targets: Array1<f64> = labels.iter().map(|&l| f64::from(u8::from(l))).collect();
+        let step = newton_step(&inputs, &targets, &model.weights).expect("positive definite");
+        assert!(step.iter().all(|s| s.abs() < 1e-3), "{step}");
+    }
+}

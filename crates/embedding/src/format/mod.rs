@@ -1,0 +1,57 @@
+//! The directory of a compressed table: two JSON files and two safetensors files, one pair for each half. Described in
+//! `docs/model-format.md`.
+
+mod client;
+mod server;
+
+use std::path::Path;
+
+use crate::codes::TokenCodes;
+use crate::compressed::CompressedTable;
+use crate::error::EmbeddingError;
+use crate::subtables::Subtables;
+
+/// The version of all four files. A reader takes its own version only.
+const VERSION: u32 = 1;
+
+impl TokenCodes {
+    /// Reads and checks `client.json` and `client.safetensors`. Needs no file of the server's half.
+    ///
+    /// # Errors
+    /// Any of [`EmbeddingError`] but [`Halves`](EmbeddingError::Halves).
+    pub fn load(directory: impl AsRef<Path>) -> Result<Self, EmbeddingError> {
+        client::load(directory.as_ref())
+    }
+}
+
+impl Subtables {
+    /// Reads and checks `server.json` and `server.safetensors`. Needs no file of the client's half.
+    ///
+    /// # Errors
+    /// Any of [`EmbeddingError`] but [`Halves`](EmbeddingError::Halves).
+    pub fn load(directory: impl AsRef<Path>) -> Result<Self, EmbeddingError> {
+        server::load(directory.as_ref()).map(|(subtables, _)| subtables)
+    }
+}
+
+impl CompressedTable {
+    /// Writes both halves into `directory`, which is created when absent. To give a client its half, copy the two
+    /// `client` files and nothing else.
+    ///
+    /// # Errors
+    /// [`EmbeddingError::File`].
+    pub fn save(&self, directory: impl AsRef<Path>) -> Result<(), EmbeddingError> {
+        server::save(self.subtables(), self.record(), directory.as_ref())?;
+        client::save(self.codes(), directory.as_ref())
+    }
+
+    /// Reads and checks both halves.
+    ///
+    /// # Errors
+    /// Any of [`EmbeddingError`].
+    pub fn load(directory: impl AsRef<Path>) -> Result<Self, EmbeddingError> {
+        let codes = client::load(directory.as_ref())?;
+        let (subtables, record) = server::load(directory.as_ref())?;
+        Self::join(codes, subtables, record)
+    }
+}

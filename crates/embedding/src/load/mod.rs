@@ -1,0 +1,96 @@
+//! Reading embedding tables from the files they are published in.
+
+mod npy;
+mod tensor;
+mod token_file;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::error::TableError;
+use crate::table::EmbeddingTable;
+
+/// Largest file read: a table of 2^31 numbers and what stands beside it.
+const MAX_FILE_BYTES: u64 = 16 << 30;
+/// Largest list of tokens read.
+const MAX_TOKEN_FILE_BYTES: u64 = 256 << 20;
+/// Most numbers of a table.
+const MAX_VALUES: usize = 1 << 31;
+
+/// The files an embedding table is read from.
+///
+/// The list of tokens is either text, one token a line (`tokens.txt`, `vocab.txt`), or a `tokenizer.json` whose model has
+/// a vocabulary by name (WordPiece, BPE). Tables are `f32`; other types are refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A NumPy file of shape `[tokens, width]`, in C or Fortran order.
+    Npy {
+        /// The array.
+        table: PathBuf,
+        /// The list of tokens.
+        tokens: PathBuf,
+    },
+    /// One tensor of shape `[tokens, width]` of a safetensors file.
+    Safetensors {
+        /// The file.
+        table: PathBuf,
+        /// The tensor's name.
+        tensor: String,
+        /// The list of tokens.
+        tokens: PathBuf,
+    },
+}
+
+impl Source {
+    /// Reads and checks the table.
+    ///
+    /// # Errors
+    /// Any of [`TableError`].
+    pub fn read(&self) -> Result<EmbeddingTable, TableError> {
+        let (tokens, (width, values)) = match self {
+            Source::Npy { table, tokens } => (tokens, npy::read(table)?),
+            Source::Safetensors { table, tensor, tokens } => (tokens, tensor::read(table, tensor)?),
+        };
+        EmbeddingTable::new(token_file::read(tokens)?, width, values)
+    }
+}
+
+/// The width of an array of this shape, whose values take at most `bytes`.
+fn width_of(path: &Path, shape: &[u64], bytes: u64) -> Result<usize, TableError> {
+    let refuse = |needed: &str| TableError::Array {
+        path: path.to_owned(),
+        found: format!("shape {shape:?}"),
+        needed: needed.into(),
+    };
+    let [rows, width] = *shape else {
+        return Err(refuse("two dimensions, tokens and width"));
+    };
+    let count = rows.checked_mul(width).filter(|&count| count <= MAX_VALUES as u64);
+    match count.and_then(|count| count.checked_mul(4)) {
+        None => Err(refuse("at most 2^31 values")),
+        Some(needed) if needed > bytes => Err(refuse("no more values than the file has bytes for")),
+        Some(_) => Ok(width as usize),
+    }
+}
+
+/// Opens a file and tells its length.
+fn open(path: &Path) -> Result<(File, u64), TableError> {
+    let failed = |source| TableError::Io { path: path.to_owned(), source };
+    let file = File::open(path).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    Ok((file, length))
+}
+
+/// All bytes of a file of at most `most`.
+fn read_all(path: &Path, most: u64) -> Result<Vec<u8>, TableError> {
+    let failed = |source| TableError::Io { path: path.to_owned(), source };
+    let (file, _) = open(path)?;
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > most {
+        let found = format!("more than {most} bytes");
+        return Err(TableError::Array { path: path.to_owned(), found, needed: format!("at most {most}") });
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,192 @@
+//! Files: tables are read from what they are published in, compressed tables are lossless, damage is refused.
+
+#[allow(missing_docs)]
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use common::{quick, random_table};
+use safetensors::tensor::{Dtype, TensorView};
+use serde_json::{Value, json};
+use unspoken_embedding::{
+    CompressOptions, CompressedTable, EmbeddingError, FileError, Source, Subtables, TableError, TokenCodes, compress,
+};
+
+/// A NumPy file, version 1.0.
+fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
+    let order = if fortran { "True" } else { "False" };
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}");
+    while (10 + header.len() + 1) % 64 != 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(data);
+    bytes
+}
+
+fn floats(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn write(directory: &Path, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    let path = directory.join(name);
+    fs::write(&path, bytes).expect("writes");
+    path
+}
+
+fn read_npy(array: &[u8], tokens: &str) -> Result<(Vec<f32>, usize), TableError> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let table = write(directory.path(), "table.npy", array);
+    let tokens = write(directory.path(), "tokens.txt", tokens);
+    let table = Source::Npy { table, tokens }.read()?;
+    Ok((table.values().to_vec(), table.width()))
+}
+
+#[test]
+fn numpy_arrays_are_read_in_both_orders() {
+    let rows = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+    let c = npy("<f4", false, "(2, 3)", &floats(&rows));
+    assert_eq!(read_npy(&c, "a\nb\n").expect("reads"), (rows.to_vec(), 3));
+    let fortran = npy("<f4", true, "(2, 3)", &floats(&[1.0, 4.0, 2.0, 5.0, 3.0, 6.0]));
+    assert_eq!(read_npy(&fortran, "a\r\nb").expect("reads"), (rows.to_vec(), 3));
+}
+
+#[test]
+fn other_arrays_are_refused_with_a_reason() {
+    let data = floats(&[1.0; 6]);
+    let cases = [
+        (npy("<f8", false, "(1, 3)", &data), "a\n", "type"),
+        (npy("<f4", false, "(6,)", &data), "a\n", "two dimensions"),
+        (npy("<f4", false, "(2, 4)", &data), "a\nb\n", "before 8 values"),
+        (npy("<f4", false, "(1000000, 1000)", &data), "a\nb\n", "no more values than the file has bytes"),
+        (npy("<f4", false, "(4000000000, 4000)", &data), "a\nb\n", "at most 2^31 values"),
+        (npy("<f4", false, "(2, 3)", &data), "a\nb\nc\n", "2 rows and 3 tokens"),
+        (npy("<f4", false, "(2, 3)", &data), "a\na\n", "rows 0 and 1"),
+        (npy("<f4", false, "(2, 3)", &data), "a\n\nb\n", "0 bytes in row 1"),
+        (
+            npy("<f4", false, "(2, 3)", &floats(&[0.0, 0.0, 0.0, 0.0, f32::NAN, 0.0])),
+            "a\nbee\n",
+            "row 1 (token \"bee\"), column 1",
+        ),
+        (
+            npy("<f4", false, "(2, 3)", &floats(&[0.0, 2e6, 0.0, 0.0, 0.0, 0.0])),
+            "a\nbee\n",
+            "row 0 (token \"a\"), column 1",
+        ),
+        (b"not numpy".to_vec(), "a\n", "NumPy"),
+    ];
+    for (array, tokens, reason) in cases {
+        let error = read_npy(&array, tokens).expect_err(reason).to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn tensors_are_read_by_name_with_a_tokenizer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let bytes = floats(&[1.0, 2.0, 3.0, 4.0]);
+    let words = TensorView::new(Dtype::F32, vec![2, 2], &bytes).expect("a tensor");
+    let whole = TensorView::new(Dtype::I32, vec![2, 2], &bytes).expect("a tensor");
+    let file = safetensors::serialize([("words", words), ("whole", whole)], None).expect("serialises");
+    let table = write(directory.path(), "model.safetensors", file);
+    let tokeniser = json!({ "version": "1.0", "model": { "type": "WordPiece", "vocab": { "##b": 1, "a": 0 } } });
+    let tokens = write(directory.path(), "tokenizer.json", tokeniser.to_string());
+    let read = |tensor: &str, tokens: &Path| {
+        Source::Safetensors { table: table.clone(), tensor: tensor.into(), tokens: tokens.into() }.read()
+    };
+    let found = read("words", &tokens).expect("reads");
+    assert_eq!(found.tokens().as_slice(), ["a", "##b"]);
+    assert_eq!(found.row(1), Some(&[3.0, 4.0][..]));
+    assert!(read("whole", &tokens).expect_err("refused").to_string().contains("type I32"));
+    let error = read("embeddings", &tokens).expect_err("refused").to_string();
+    assert!(error.contains("\"words\"") && error.contains("one named \"embeddings\""), "{error}");
+    for vocab in [json!({ "a": 0, "b": 2 }), json!({ "a": 0, "b": 0 }), json!(["a", "b"])] {
+        let tokens = write(directory.path(), "bad.json", json!({ "model": { "vocab": vocab } }).to_string());
+        assert!(matches!(read("words", &tokens), Err(TableError::TokenFile { .. })), "{vocab}");
+    }
+}
+
+fn saved() -> (tempfile::TempDir, CompressedTable) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = CompressOptions { columns: 6, ..quick() };
+    let compressed =
+        compress(&random_table(40, 5), &options, &mut |_| {}, &AtomicBool::new(false)).expect("compresses");
+    compressed.save(directory.path()).expect("saves");
+    (directory, compressed)
+}
+
+fn edit(directory: &Path, name: &str, change: impl FnOnce(&mut Value)) {
+    let path = directory.join(name);
+    let mut value = serde_json::from_slice(&fs::read(&path).expect("reads")).expect("JSON");
+    change(&mut value);
+    fs::write(path, serde_json::to_vec(&value).expect("JSON")).expect("writes");
+}
+
+#[test]
+fn a_saved_table_is_the_same_table_and_its_halves_stand_alone() {
+    let (directory, compressed) = saved();
+    let path = directory.path();
+    assert_eq!(CompressedTable::load(path).expect("loads"), compressed);
+    let server = fs::read_to_string(path.join("server.json")).expect("reads");
+    assert!(!server.contains("t17"), "the server's half names a token");
+    for file in ["client.json", "client.safetensors"] {
+        fs::rename(path.join(file), path.join(format!("{file}.away"))).expect("moves");
+    }
+    assert_eq!(&Subtables::load(path).expect("loads"), compressed.subtables());
+    assert!(matches!(TokenCodes::load(path), Err(EmbeddingError::File(FileError::Io { .. }))));
+    for file in ["client.json", "client.safetensors"] {
+        fs::rename(path.join(format!("{file}.away")), path.join(file)).expect("moves");
+    }
+    for file in ["server.json", "server.safetensors"] {
+        fs::remove_file(path.join(file)).expect("removes");
+    }
+    assert_eq!(&TokenCodes::load(path).expect("loads"), compressed.codes());
+}
+
+#[test]
+fn halves_of_two_compressions_do_not_join() {
+    let (one, _) = saved();
+    let options = CompressOptions { seed: 5, columns: 6, ..quick() };
+    let other = compress(&random_table(40, 5), &options, &mut |_| {}, &AtomicBool::new(false)).expect("compresses");
+    let two = tempfile::tempdir().expect("a directory");
+    other.save(two.path()).expect("saves");
+    for file in ["server.json", "server.safetensors"] {
+        fs::copy(two.path().join(file), one.path().join(file)).expect("copies");
+    }
+    let error = CompressedTable::load(one.path()).expect_err("refused");
+    assert!(matches!(error, EmbeddingError::Halves { what: "model id", .. }), "{error}");
+}
+
+#[test]
+fn bad_fields_are_refused() {
+    type Edit = (&'static str, fn(&mut Value));
+    let edits: [Edit; 10] = [
+        ("client.json", |v| v["model"]["shape"]["columns"] = json!(5)),
+        ("client.json", |v| v["model"]["shape"]["columns"] = json!(1u64 << 40)),
+        ("client.json", |v| v["model"]["shape"]["subtables"] = json!(3)),
+        ("client.json", |v| v["model"]["shape"]["columns"] = json!(4)),
+        ("client.json", |v| v["model"]["tokens"][1] = v["model"]["tokens"][0].clone()),
+        ("client.json", |v| v["model"]["tokens"] = json!([])),
+        ("client.json", |v| v["version"] = json!(2)),
+        ("server.json", |v| v["model"]["shape"]["width"] = json!(6)),
+        ("server.json", |v| v["model"]["compression"]["tokens"] = json!(41)),
+        ("server.json", |v| v["format"] = json!("unspoken-fasttext-server")),
+    ];
+    for (number, (file, change)) in edits.into_iter().enumerate() {
+        let (directory, _) = saved();
+        edit(directory.path(), file, change);
+        assert!(CompressedTable::load(directory.path()).is_err(), "edit {number}");
+    }
+    let (directory, _) = saved();
+    let weights = directory.path().join("server.safetensors");
+    let mut bytes = fs::read(&weights).expect("reads");
+    *bytes.last_mut().expect("bytes") ^= 1;
+    fs::write(&weights, bytes).expect("writes");
+    let error = CompressedTable::load(directory.path()).expect_err("refused");
+    assert!(matches!(error, EmbeddingError::File(FileError::Checksum { .. })), "{error}");
+}

@@ -1,0 +1,165 @@
+//! Reading and writing one pair of files.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::FileError;
+
+/// Largest JSON file read: far above a vocabulary of a million words.
+const MAX_JSON_BYTES: u64 = 256 << 20;
+/// Largest weights file read: far above a million codes or 16 x 1024 x 4096 scores.
+const MAX_WEIGHTS_BYTES: u64 = 640 << 20;
+
+/// One half's two files: `name.json` and `name.safetensors`.
+pub struct FilePair {
+    json: PathBuf,
+    weights: PathBuf,
+    kind: &'static str,
+    version: u32,
+}
+
+/// What every JSON file begins with; read before the rest.
+#[derive(Deserialize)]
+struct Header {
+    format: String,
+    version: u32,
+}
+
+/// A whole JSON file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document<T> {
+    format: String,
+    version: u32,
+    model: T,
+}
+
+impl FilePair {
+    /// The pair `name.json` and `name.safetensors` in `directory`, whose JSON says
+    /// that it is of this kind and version. Touches no file.
+    pub fn new(directory: &Path, name: &str, kind: &'static str, version: u32) -> Self {
+        Self {
+            json: directory.join(format!("{name}.json")),
+            weights: directory.join(format!("{name}.safetensors")),
+            kind,
+            version,
+        }
+    }
+
+    /// Reads the JSON, of at most 256 MiB: its format and version first, then all of it.
+    ///
+    /// # Errors
+    /// [`FileError`] but [`Checksum`](FileError::Checksum) and [`Tensor`](FileError::Tensor).
+    pub fn read_json<T: DeserializeOwned>(&self) -> Result<T, FileError> {
+        let bytes = read(&self.json, MAX_JSON_BYTES)?;
+        let malformed = |source| FileError::Json { path: self.json.clone(), source };
+        let header: Header = serde_json::from_slice(&bytes).map_err(malformed)?;
+        if header.format != self.kind || header.version != self.version {
+            return Err(FileError::Format {
+                path: self.json.clone(),
+                found: format!("{} version {}", header.format, header.version),
+                needed: format!("{} version {}", self.kind, self.version),
+            });
+        }
+        let document: Document<T> = serde_json::from_slice(&bytes).map_err(malformed)?;
+        Ok(document.model)
+    }
+
+    /// Reads the weights: one tensor of this name, type and shape, whose file has
+    /// this checksum and at most 640 MiB. Returns its bytes, little-endian.
+    ///
+    /// # Errors
+    /// [`FileError`] but [`Json`](FileError::Json) and [`Format`](FileError::Format).
+    pub fn read_weights(&self, blake3: &str, name: &str, dtype: Dtype, shape: &[usize]) -> Result<Vec<u8>, FileError> {
+        let bytes = read(&self.weights, MAX_WEIGHTS_BYTES)?;
+        let found = checksum(&bytes);
+        if found != blake3 {
+            return Err(FileError::Checksum { path: self.weights.clone(), found, needed: blake3.to_owned() });
+        }
+        let refuse = |found: String| FileError::Tensor {
+            path: self.weights.clone(),
+            found,
+            needed: format!("one tensor {name:?} of type {dtype} and shape {shape:?}"),
+        };
+        let file = SafeTensors::deserialize(&bytes).map_err(|error| refuse(error.to_string()))?;
+        if file.len() != 1 {
+            return Err(refuse(format!("{} tensors", file.len())));
+        }
+        let tensor = file.tensor(name).map_err(|error| refuse(error.to_string()))?;
+        if tensor.dtype() != dtype || tensor.shape() != shape {
+            let found = format!("type {} and shape {:?}", tensor.dtype(), tensor.shape());
+            return Err(refuse(found));
+        }
+        Ok(tensor.data().to_vec())
+    }
+
+    /// Writes one tensor, given as little-endian bytes, and returns the checksum of its file. The directory is created
+    /// when absent.
+    ///
+    /// # Errors
+    /// [`FileError::Io`], or [`FileError::Tensor`] when data and shape do not fit.
+    pub fn write_weights(&self, name: &str, dtype: Dtype, shape: Vec<usize>, data: &[u8]) -> Result<String, FileError> {
+        let refuse = |error: safetensors::SafeTensorError| FileError::Tensor {
+            path: self.weights.clone(),
+            found: error.to_string(),
+            needed: format!("a tensor {name:?} that safetensors can hold"),
+        };
+        let view = TensorView::new(dtype, shape, data).map_err(refuse)?;
+        let bytes = safetensors::serialize([(name, view)], None).map_err(refuse)?;
+        write(&self.weights, &bytes)?;
+        Ok(checksum(&bytes))
+    }
+
+    /// Writes the JSON, indented, format and version first. The directory is created when absent.
+    ///
+    /// # Errors
+    /// [`FileError::Io`] or [`FileError::Json`].
+    pub fn write_json(&self, model: &impl Serialize) -> Result<(), FileError> {
+        let document = Document { format: self.kind.to_owned(), version: self.version, model };
+        let mut bytes = serde_json::to_vec_pretty(&document)
+            .map_err(|source| FileError::Json { path: self.json.clone(), source })?;
+        bytes.push(b'\n');
+        write(&self.json, &bytes)
+    }
+}
+
+fn checksum(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
+fn read(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
+    let failed = |source| FileError::Io { operation: "read", path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > most {
+        return Err(FileError::TooLarge { path: path.to_owned(), most });
+    }
+    Ok(bytes)
+}
+
+/// Writes beside the file, then takes its place.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let attempt = || {
+        let directory = path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(directory)?;
+        let mut file = tempfile::Builder::new();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            // The process's mask still applies; the default would be owner only.
+            file.permissions(fs::Permissions::from_mode(0o666));
+        }
+        let mut file = file.tempfile_in(directory)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|error| error.error)?;
+        Ok(())
+    };
+    attempt().map_err(|source| FileError::Io { operation: "write", path: path.to_owned(), source })
+}
