@@ -2,6 +2,7 @@
 
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
+use unspoken_embedding::EmbeddingError;
 use unspoken_fasttext::{DataError, ModelError, TrainError};
 use unspoken_lookup::LookupError;
 use unspoken_ring::RingError;
@@ -58,6 +59,9 @@ pub enum BenchError {
     /// Classification failed.
     #[error(transparent)]
     Classify(#[from] ClassifyError),
+    /// The compressed table cannot be read.
+    #[error(transparent)]
+    Embedding(#[from] EmbeddingError),
     /// The data set cannot be read.
     #[error(transparent)]
     Data(#[from] DataError),

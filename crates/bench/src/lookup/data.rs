@@ -20,12 +20,18 @@ pub(super) struct Sample {
 impl Sample {
     /// The SMS spam collection where it has been downloaded, else synthetic messages of the same shape.
     pub(super) fn load(root: &Path, messages: usize) -> Result<Self, BenchError> {
+        Self::with_columns(root, messages, TrainOptions::default().columns)
+    }
+
+    /// As [`Sample::load`], with so many columns in each subtable.
+    pub(super) fn with_columns(root: &Path, messages: usize, columns: usize) -> Result<Self, BenchError> {
         let path = root.join(SMS);
         if !path.exists() {
-            return Self::synthetic(messages, TrainOptions::default().columns);
+            return Self::synthetic(messages, columns);
         }
         let data = Dataset::read_tab_separated(path)?;
-        Self::train(&data, messages, TrainOptions::default(), "SMS spam collection")
+        let options = TrainOptions { columns, ..TrainOptions::default() };
+        Self::train(&data, messages, options, "SMS spam collection")
     }
 
     /// Messages of made-up words, `columns` columns in each of the four subtables.

@@ -2,6 +2,7 @@
 
 mod data;
 mod embedding;
+mod forms;
 mod indicator;
 mod one_hot;
 mod party;
@@ -11,6 +12,7 @@ mod subtables;
 
 use unspoken_ckks::Preset;
 use unspoken_lookup::Plan;
+use unspoken_lookup::query::Form;
 
 use crate::error::BenchError;
 use crate::session::Session;
@@ -45,6 +47,16 @@ const EMBEDDING_PRESETS: [(usize, Presets); 2] = [
     ),
 ];
 
+/// Every form of query, at the preset it takes.
+const FORMS: [(Form, &str); 3] = [
+    (Form::Direct, "n15_depth8_scale50"),
+    (Form::Compact, "n16_boot_depth8_scale50"),
+    (Form::OneHot, "n15_depth8_scale50"),
+];
+
+/// Columns of the model for the forms of query: with the zero column that compact ones pad with, 256 at most.
+const FORM_COLUMNS: usize = 254;
+
 /// Positions of a token in the small batches of the paper's Table 6: 300 rows, padded.
 const POSITIONS: usize = 512;
 
@@ -66,7 +78,8 @@ pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
         one_hot::run(session, &sample, Preset::find("n15_depth8_scale50")?)?;
         let mut shop = Shop::new(&sample, Preset::find("n15_depth8_scale50")?, best)?;
         indicator::run(session, &sample, &mut shop, Preset::find("n16_depth24_scale52")?, 3)?;
-        drop(shop);
+        drop((shop, sample));
+        forms::run(session, &FORMS, FORM_COLUMNS, MESSAGES)?;
         tables(session)?;
     }
     session.peak_memory("clients, servers and every plan of the suite");
@@ -136,6 +149,9 @@ mod tests {
         let mut shop = Shop::new(&sample, Preset::find(preset).unwrap(), best).unwrap();
         let deep = Preset::find("insecure_n11_depth24_scale52").unwrap();
         indicator::run(&mut session, &sample, &mut shop, deep, 2).unwrap();
+        let forms =
+            [(Form::Direct, preset), (Form::Compact, "insecure_n11_boot_depth8_scale50"), (Form::OneHot, preset)];
+        forms::run(&mut session, &forms, 14, 16).unwrap();
         let random = Subtables::random(2, 6, 16).unwrap();
         let presets = Presets {
             complex: preset,
@@ -162,6 +178,8 @@ mod tests {
         }
         let kim = rows.iter().find(|row| row.baseline_name.starts_with("Kim")).unwrap();
         assert!(kim.case.contains("extrapolated from 2 of 128 columns") && kim.ratio.unwrap() > 1.0, "{kim:?}");
+        let bytes = |form: &str| value(&format!("fastText, {form} queries"), "form_bytes_per_token");
+        assert!(bytes("compact") < bytes("direct") / 4.0 && bytes("direct") < bytes("one-hot") / 4.0);
         let query = rows.iter().find(|row| row.baseline_name.starts_with("one-hot")).unwrap();
         assert!(query.ratio.unwrap() > 1.0, "{query:?}");
         for d in [3, 6] {

@@ -41,15 +41,16 @@ pub(super) struct Shop {
 
 /// What one plan showed.
 #[derive(Default)]
-struct Record {
+pub(super) struct Record {
     /// Seconds per message, batch by batch.
-    total: Vec<f64>,
+    pub(super) total: Vec<f64>,
+    pub(super) query: Vec<f64>,
     vectors: Vec<f64>,
     linear: Vec<f64>,
-    query_bytes: usize,
+    pub(super) query_bytes: usize,
     answer_bytes: usize,
-    relative_error: f64,
-    labels_differ: usize,
+    pub(super) relative_error: f64,
+    pub(super) labels_differ: usize,
 }
 
 /// One batch: seconds of the server, encrypted scores and labels read back.
@@ -91,8 +92,20 @@ pub(super) fn run(session: &mut Session<'_>, sample: &Sample, contest: Contest) 
 }
 
 impl Shop {
+    /// For direct queries.
     pub(super) fn new(sample: &Sample, preset: &Preset, plan: Plan) -> Result<Self, BenchError> {
         let server = Classifier::new(sample.model.tables(), &preset.build()?, Form::Direct, plan)?;
+        Self::with_server(sample, preset, plan, server)
+    }
+
+    /// For queries of a form, with the plan that costs least.
+    pub(super) fn of_form(sample: &Sample, preset: &Preset, form: Form) -> Result<Self, BenchError> {
+        let server = Classifier::with_best_plan(sample.model.tables(), &preset.build()?, form)?;
+        let plan = server.description().plan().parse()?;
+        Self::with_server(sample, preset, plan, server)
+    }
+
+    fn with_server(sample: &Sample, preset: &Preset, plan: Plan, server: Classifier) -> Result<Self, BenchError> {
         let description = server.description().to_bytes();
         let description = if preset.name.starts_with(unspoken_rlwe::INSECURE_PREFIX) {
             Description::insecure_from_bytes(&description)?
@@ -109,6 +122,10 @@ impl Shop {
     /// Messages of one query.
     pub(super) fn batch_size(&self) -> usize {
         self.server.description().batch()
+    }
+
+    pub(super) fn key_bytes(&self) -> u64 {
+        self.key_bytes
     }
 
     pub(super) fn preset(&self) -> &str {
@@ -134,11 +151,18 @@ impl Shop {
 
 impl Record {
     /// A batch costs the same whether it is full or not: seconds per message are those of a full one.
-    fn add(&mut self, sample: &Sample, messages: &[String], full: usize, batch: Batch) -> Result<(), BenchError> {
-        let StageSeconds { vectors, linear, .. } = batch.stages;
+    pub(super) fn add(
+        &mut self,
+        sample: &Sample,
+        messages: &[String],
+        full: usize,
+        batch: Batch,
+    ) -> Result<(), BenchError> {
+        let StageSeconds { query, vectors, linear } = batch.stages;
         // On the CPU clock the stages keep their shares of the whole.
         let per_message = batch.seconds / batch.wall_seconds / full as f64;
         self.total.push(batch.seconds / full as f64);
+        self.query.push(query * per_message);
         self.vectors.push(vectors * per_message);
         self.linear.push(linear * per_message);
         (self.query_bytes, self.answer_bytes) = (batch.query_bytes, batch.answer_bytes);

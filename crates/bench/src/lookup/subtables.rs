@@ -2,14 +2,9 @@
 
 use std::path::Path;
 
-use safetensors::{Dtype, SafeTensors};
-use unspoken_lookup::{LookupError, Table};
+use unspoken_lookup::Table;
 
 use crate::error::BenchError;
-
-/// The server's half of a compressed table, and the tensor in it: subtables x rows x columns, of `f32`.
-const FILE: &str = "server.safetensors";
-const TENSOR: &str = "subtables";
 
 /// Subtables of one shape.
 pub(super) struct Subtables {
@@ -34,25 +29,13 @@ impl Subtables {
 
     /// Those of the directory of a compressed table.
     pub(super) fn read(directory: &Path) -> Result<Self, BenchError> {
-        let path = directory.join(FILE);
-        let refuse = |found: String| LookupError::Table {
-            what: "the file of a compressed table",
-            found: format!("{}: {found}", path.display()),
-            needed: format!("a tensor '{TENSOR}' of subtables x rows x columns in f32"),
+        let given = unspoken_embedding::Subtables::load(directory)?;
+        let shape = given.shape();
+        let table = |t: usize| {
+            let entries = given.subtable(t).unwrap_or_default().iter().copied().map(f64::from).collect::<Vec<_>>();
+            Table::new(shape.width, &entries)
         };
-        let bytes = std::fs::read(&path).map_err(|error| refuse(error.to_string()))?;
-        let file = SafeTensors::deserialize(&bytes).map_err(|error| refuse(error.to_string()))?;
-        let tensor = file.tensor(TENSOR).map_err(|error| refuse(error.to_string()))?;
-        let &[subtables, rows, columns] = tensor.shape() else {
-            return Err(refuse(format!("shape {:?}", tensor.shape())).into());
-        };
-        if tensor.dtype() != Dtype::F32 || subtables == 0 || rows * columns == 0 {
-            return Err(refuse(format!("{:?} of shape {:?}", tensor.dtype(), tensor.shape())).into());
-        }
-        let (values, _) = tensor.data().as_chunks();
-        let values: Vec<f64> = values.iter().map(|&value| f64::from(f32::from_le_bytes(value))).collect();
-        let table = |entries: &[f64]| Table::new(rows, entries);
-        let tables = values.chunks_exact(rows * columns).map(table).collect::<Result<_, _>>()?;
+        let tables = (0..shape.subtables).map(table).collect::<Result<_, _>>()?;
         Ok(Subtables { tables, label: "compressed embedding", source: "a compressed table" })
     }
 
@@ -88,30 +71,23 @@ impl Subtables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use safetensors::tensor::TensorView;
+    use std::sync::atomic::AtomicBool;
+    use unspoken_embedding::{CompressOptions, EmbeddingTable, TokenList, compress};
 
     #[test]
     fn the_subtables_of_a_directory() {
         let directory = std::env::temp_dir().join(format!("unspoken-bench-subtables-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let write = |dtype, shape: &[usize]| {
-            let size = if dtype == Dtype::F32 { 4 } else { 8 };
-            let data: Vec<u8> = (0..shape.iter().product::<usize>())
-                .flat_map(|i| (i as f32).to_le_bytes()[..].repeat(size / 4))
-                .collect();
-            let view = TensorView::new(dtype, shape.to_vec(), &data).unwrap();
-            safetensors::serialize_to_file([(TENSOR, view)], None, &directory.join(FILE)).unwrap();
-        };
-        write(Dtype::F32, &[2, 3, 8]);
+        let tokens = TokenList::new((0..40).map(|i| format!("w{i}")).collect()).unwrap();
+        let table = EmbeddingTable::new(tokens, 3, (0..120).map(|i| (i as f32).sin()).collect()).unwrap();
+        let options = CompressOptions { columns: 8, rounds: 1, ..CompressOptions::default() };
+        let compressed = compress(&table, &options, &mut |_| {}, &AtomicBool::new(false)).unwrap();
+        compressed.save(&directory).unwrap();
         let found = Subtables::read(&directory).unwrap();
-        assert_eq!((found.tables.len(), found.rows(), found.columns()), (2, 3, 8));
-        assert_eq!(found.tables[1].row(2)[7], 47.0);
-        assert_eq!((found.bound(), found.sum(1, |t| t)), (70.0, 8.0 + 33.0));
+        assert_eq!((found.tables.len(), found.rows(), found.columns()), (4, 3, 8));
+        let given = compressed.subtables().subtable(1).unwrap()[2 * 8 + 7];
+        assert_eq!(found.tables[1].row(2)[7], f64::from(given));
+        assert!(found.sum(1, |t| t).abs() <= found.bound());
         assert_eq!(found.first_rows(2).unwrap().rows(), 2);
-        write(Dtype::F64, &[2, 3, 8]);
-        assert!(Subtables::read(&directory).is_err());
-        write(Dtype::F32, &[2, 24]);
-        assert!(Subtables::read(&directory).err().unwrap().to_string().contains("shape [2, 24]"));
         std::fs::remove_dir_all(&directory).unwrap();
         assert!(Subtables::read(&directory).is_err());
     }
