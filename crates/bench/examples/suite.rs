@@ -1,7 +1,7 @@
 //! Runs a suite and prints its rows as JSON lines; what is being measured goes to standard error.
 //!
 //! ```text
-//! cargo run --release -p unspoken-bench --example suite -- engine [--quick] [--cpu-time] [--no-peers]
+//! cargo run --release -p unspoken-bench --example suite -- engine [--quick] [--cpu-time] [--no-peers] [--only PART]
 //! ```
 
 use std::error::Error;
@@ -13,7 +13,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let suite: Suite = arguments.first().ok_or("name a suite: engine or lookup")?.parse()?;
     let clock = if has("--cpu-time") { Clock::Cpu } else { Clock::Wall };
-    let options = Options { quick: has("--quick"), peers: !has("--no-peers"), clock, ..Options::default() };
+    let only = arguments.windows(2).filter(|pair| pair[0] == "--only").map(|pair| pair[1].clone()).collect();
+    let options = Options { quick: has("--quick"), peers: !has("--no-peers"), clock, only, ..Options::default() };
     eprintln!("{}", Machine::detect());
     let mut print = |row: Row| println!("{}", serde_json::to_string(&row).unwrap_or_else(|error| error.to_string()));
     run(suite, &options, &mut print, &mut |message| eprintln!("  {message}"))?;
