@@ -135,7 +135,7 @@ class BootstrapPeer:
         raise PeerError(f"setup: OpenFHE refused the parameters: {refused}")
 
     def _measure_keys(self, context):
-        """(relinearisation key bytes, rotation key bytes, moduli) by way of one rotation key, which is dropped again."""
+        """(relinearisation key bytes, rotation key bytes, moduli), from one rotation key that is dropped again."""
         context.EvalRotateKeyGen(self.keys.secretKey, [1])
         measured = serialised_keys(context, 2 * self.slots)
         openfhe.CryptoContext.ClearEvalAutomorphismKeys()

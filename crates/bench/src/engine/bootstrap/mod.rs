@@ -28,14 +28,15 @@ pub(super) struct Case {
     pub(super) peers: &'static [BootstrapRequest],
 }
 
-/// 59 bits are the largest scale of OpenFHE's 64-bit build, and what it needs for 20 bits. The levels are those that then
-/// fit 128 bits of security.
+/// 59 bits are the largest scale of OpenFHE's 64-bit build, and what it needs for 20 bits. The levels are the most that fit
+/// 128 bits of security in so many digits.
 pub(super) const FULL: [Case; 2] = [
     Case {
         preset: "n16_boot_depth8_scale50",
         peers: &[
             BootstrapRequest { log_n: 16, levels: 4, scale_bits: 59, digits: 4, secret: "sparse_encapsulated" },
-            BootstrapRequest { log_n: 16, levels: 1, scale_bits: 59, digits: 5, secret: "uniform_ternary" },
+            BootstrapRequest { log_n: 16, levels: 8, scale_bits: 50, digits: 5, secret: "sparse_encapsulated" },
+            BootstrapRequest { log_n: 16, levels: 1, scale_bits: 59, digits: 6, secret: "uniform_ternary" },
         ],
     },
     // OpenFHE has no bootstrap of 128 bits at this degree.
@@ -81,7 +82,7 @@ fn measure(session: &mut Session<'_>, case: Case) -> Result<(), BenchError> {
         first.get_or_insert_with(|| Report::new(case.preset, &site, &errors));
     }
     let Some(report) = first else { return Ok(()) };
-    let peers = measure_peers(session, case.peers)?;
+    let peers = measure_peers(session, case.peers);
     report.facts(session, &peers);
     all.iter().for_each(|measured| report.times(session, measured, &peers));
     Ok(())
@@ -130,18 +131,22 @@ fn timed<T: Send>(
     output.map(|_| seconds)
 }
 
-fn measure_peers(session: &mut Session<'_>, requests: &[BootstrapRequest]) -> Result<Vec<PeerBootstrap>, BenchError> {
+/// One that fails, for want of memory as like as not, does not cost us the rows of our own.
+fn measure_peers(session: &mut Session<'_>, requests: &[BootstrapRequest]) -> Vec<PeerBootstrap> {
     if requests.is_empty() || !session.options.peers {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     if !OpenFhe::is_set_up(&session.options.root) {
         session.note("OpenFHE is not set up: rows come without that baseline; 'make peers' sets it up");
-        return Ok(Vec::new());
+        return Vec::new();
     }
     let mut measured = Vec::new();
     for request in requests {
-        session.note(format!("{}: keys and bootstraps", request.name()));
-        measured.push(request.measure(&session.options.root, session.clock(), PEER_REPETITIONS)?);
+        session.note(format!("{}: keys and bootstraps, in about 12 GB", request.name()));
+        match request.measure(&session.options.root, session.clock(), PEER_REPETITIONS) {
+            Ok(peer) => measured.push(peer),
+            Err(error) => session.note(format!("rows come without it: {error}")),
+        }
     }
-    Ok(measured)
+    measured
 }

@@ -14,8 +14,7 @@ const TIME: Metric = Metric::less("time", "s");
 const TIME_PER_BIT: Metric = Metric::less("time_per_slot_and_bit_left", "ns");
 const ESTIMATE: &str = "the simulator's estimate";
 const ORDER: &str = "one after the other, as both do not fit the memory";
-
-const NOT_COUNTED: &str = "two bootstraps before, the first of them decrypted and checked";
+const NOT_COUNTED: &str = "two or more before, one of them decrypted and checked";
 const KEY_BYTES: &str = "their number times the bytes of a serialised rotation key";
 
 /// Of a measurement of OpenFHE, in the metric's unit.
