@@ -46,7 +46,7 @@ audit:
 
 # Other libraries as baselines of `unspoken bench`, where this machine can have them.
 peers:
-	sh peers/setup.sh
+	bash peers/setup.sh
 
 # Two minutes for each decoder; needs a nightly toolchain and cargo-fuzz.
 fuzz:

@@ -89,6 +89,18 @@ def moduli_in_key_file(path, n):
     return found
 
 
+def serialised_keys(context, n):
+    """(relinearisation key bytes, rotation key bytes, moduli), serialised. There must be one rotation key."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "key")
+        if not context.SerializeEvalMultKey(path, openfhe.BINARY, ""):
+            raise PeerError("setup: OpenFHE could not serialise the relinearisation key")
+        relin_bytes = os.path.getsize(path)
+        if not context.SerializeEvalAutomorphismKey(path, openfhe.BINARY):
+            raise PeerError("setup: OpenFHE could not serialise the rotation key")
+        return relin_bytes, os.path.getsize(path), moduli_in_key_file(path, n)
+
+
 class OpenFhePeer:
     """One CKKS context, its keys and two encrypted vectors."""
 
@@ -130,7 +142,7 @@ class OpenFhePeer:
         self._encrypt_inputs()
         seconds = time.perf_counter() - start
 
-        relin_bytes, rotation_bytes, moduli = self._measure_keys()
+        relin_bytes, rotation_bytes, moduli = serialised_keys(self.context, self.n)
         self.q, p = moduli[:primes], moduli[primes:]
         # Two ring elements per digit, one 8-byte word per coefficient and prime.
         expected = 2 * digits * self.n * 8 * len(moduli)
@@ -189,17 +201,6 @@ class OpenFhePeer:
             except RuntimeError as error:
                 refused = error
         raise PeerError(f"setup: OpenFHE refused the parameters: {refused}")
-
-    def _measure_keys(self):
-        """(relinearisation key bytes, rotation key bytes, moduli), serialised."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "key")
-            if not self.context.SerializeEvalMultKey(path, openfhe.BINARY, ""):
-                raise PeerError("setup: OpenFHE could not serialise the relinearisation key")
-            relin_bytes = os.path.getsize(path)
-            if not self.context.SerializeEvalAutomorphismKey(path, openfhe.BINARY):
-                raise PeerError("setup: OpenFHE could not serialise the rotation key")
-            return relin_bytes, os.path.getsize(path), moduli_in_key_file(path, self.n)
 
     def _encrypt_inputs(self):
         generator = np.random.default_rng(1)

@@ -1,7 +1,8 @@
 //! Runs a suite and prints its rows as JSON lines; what is being measured goes to standard error.
 //!
 //! ```text
-//! cargo run --release -p unspoken-bench --example suite -- engine [--quick] [--cpu-time] [--no-peers] [--table DIR]
+//! cargo run --release -p unspoken-bench --example suite -- engine [--quick] [--cpu-time] [--no-peers] [--only PART]
+//!     [--table DIR]
 //! ```
 
 use std::error::Error;
@@ -13,9 +14,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let suite: Suite = arguments.first().ok_or("name a suite: engine or lookup")?.parse()?;
     let clock = if has("--cpu-time") { Clock::Cpu } else { Clock::Wall };
-    let value = |flag: &str| arguments.iter().skip_while(|argument| *argument != flag).nth(1).cloned();
-    let table = value("--table").map(Into::into);
-    let options = Options { quick: has("--quick"), peers: !has("--no-peers"), clock, table, ..Options::default() };
+    let only = arguments.windows(2).filter(|pair| pair[0] == "--only").map(|pair| pair[1].clone()).collect();
+    let table = arguments.windows(2).find(|pair| pair[0] == "--table").map(|pair| pair[1].clone().into());
+    let (quick, peers) = (has("--quick"), !has("--no-peers"));
+    let options = Options { quick, peers, clock, only, table, ..Options::default() };
     eprintln!("{}", Machine::detect());
     let mut print = |row: Row| println!("{}", serde_json::to_string(&row).unwrap_or_else(|error| error.to_string()));
     run(suite, &options, &mut print, &mut |message| eprintln!("  {message}"))?;

@@ -18,6 +18,16 @@ pub enum BenchError {
         /// The name given.
         found: String,
     },
+    /// No part of that name.
+    #[error("no part '{found}' of the suite {suite}; there are {}", if needed.is_empty() { "none" } else { needed })]
+    Part {
+        /// The name given.
+        found: String,
+        /// The suite's name.
+        suite: &'static str,
+        /// The names of its parts.
+        needed: String,
+    },
     /// An operation gave a wrong result: no timing of it is worth anything.
     #[error("{case}: the result is off by {found:e}, needed at most {needed:e}; this is a bug, please report it")]
     Wrong {

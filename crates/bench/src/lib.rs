@@ -38,6 +38,14 @@ impl Suite {
             Suite::Lookup => "lookup",
         }
     }
+
+    /// What of it can be measured alone ([`Options::only`]); nothing of the lookup suite, whose parts share their keys.
+    pub fn parts(self) -> &'static [&'static str] {
+        match self {
+            Suite::Engine => &engine::PARTS,
+            Suite::Lookup => &[],
+        }
+    }
 }
 
 impl std::str::FromStr for Suite {
@@ -56,6 +64,8 @@ pub struct Options {
     pub quick: bool,
     /// Thread counts to compare with one thread. All other rows use one thread.
     pub threads: Vec<usize>,
+    /// The parts of the suite to measure ([`Suite::parts`]); all of them if empty.
+    pub only: Vec<String>,
     /// Measure other libraries as baselines where they are set up.
     pub peers: bool,
     /// What to read on single-threaded rows. Rows of several threads are wall-clock time always.
@@ -71,6 +81,7 @@ impl Default for Options {
         Options {
             quick: false,
             threads: vec![2],
+            only: Vec::new(),
             peers: true,
             clock: Clock::Wall,
             table: None,
@@ -83,7 +94,7 @@ impl Default for Options {
 /// baseline is absent.
 ///
 /// # Errors
-/// If an operation fails or gives a wrong result (then nothing is reported for it), or a peer that was set up stops
+/// If there is no part of a name in [`Options::only`], an operation fails or gives a wrong result (then nothing is reported for it), or a peer that was set up stops
 /// answering.
 pub fn run(
     suite: Suite,

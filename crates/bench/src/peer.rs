@@ -1,6 +1,8 @@
 //! OpenFHE in a child process: one JSON object per line each way (`peers/protocol.py`). It times its own calls, so the
 //! pipe is not part of any time.
 
+mod bootstrap;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -8,8 +10,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, scaled};
 use crate::error::BenchError;
+
+pub(crate) use bootstrap::{BootstrapRequest, PeerBootstrap};
+
+const SCRIPT: &str = "openfhe_peer.py";
 
 /// A running OpenFHE with one context and its keys.
 pub(crate) struct OpenFhe {
@@ -48,17 +54,27 @@ struct Times {
     cpu_ms: Vec<f64>,
 }
 
+impl Times {
+    /// By the clock asked for.
+    fn seconds(&self, clock: Clock) -> Vec<f64> {
+        match clock {
+            Clock::Wall => scaled(&self.ms, 1e-3),
+            Clock::Cpu => scaled(&self.cpu_ms, 1e-3),
+        }
+    }
+}
+
 impl OpenFhe {
     pub(crate) const NAME: &str = "OpenFHE";
 
     /// Whether `make peers` has been run in the repository at `root`.
     pub(crate) fn is_set_up(root: &Path) -> bool {
-        python(root).exists() && script(root).exists()
+        python(root).exists() && script(root, SCRIPT).exists()
     }
 
     /// Starts the process and makes its context and keys.
     pub(crate) fn start(root: &Path, request: Request, clock: Clock) -> Result<Self, BenchError> {
-        let mut link = Link::open(root)?;
+        let mut link = Link::open(root, SCRIPT)?;
         let Request { log_n, log_qp, digits } = request;
         let setup = link.ask(&json!({ "cmd": "setup", "log_n": log_n, "log_qp": log_qp, "digits": digits }))?;
         Ok(OpenFhe { link, clock, setup })
@@ -68,11 +84,7 @@ impl OpenFhe {
     pub(crate) fn time(&mut self, operation: &str, towers: usize) -> Result<f64, BenchError> {
         let command = json!({ "cmd": "time", "op": operation, "level": towers, "reps": 1 });
         let times: Times = self.link.ask(&command)?;
-        let samples = match self.clock {
-            Clock::Wall => times.ms,
-            Clock::Cpu => times.cpu_ms,
-        };
-        samples.first().map(|ms| ms * 1e-3).ok_or_else(|| failure("an answer without times"))
+        times.seconds(self.clock).first().copied().ok_or_else(|| failure("an answer without times"))
     }
 }
 
@@ -95,9 +107,9 @@ struct Link {
 }
 
 impl Link {
-    fn open(root: &Path) -> Result<Self, BenchError> {
+    fn open(root: &Path, name: &str) -> Result<Self, BenchError> {
         let mut process = Command::new(python(root))
-            .arg(script(root))
+            .arg(script(root, name))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -138,8 +150,8 @@ fn python(root: &Path) -> PathBuf {
     root.join(".peers/venv/bin/python")
 }
 
-fn script(root: &Path) -> PathBuf {
-    root.join("peers/openfhe_peer.py")
+fn script(root: &Path, name: &str) -> PathBuf {
+    root.join("peers").join(name)
 }
 
 #[cfg(test)]

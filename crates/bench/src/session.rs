@@ -27,7 +27,16 @@ impl<'a> Session<'a> {
         sink: &'a mut dyn FnMut(Row),
         progress: &'a mut dyn FnMut(&str),
     ) -> Result<Self, BenchError> {
+        let parts = suite.parts();
+        if let Some(found) = options.only.iter().find(|part| !parts.contains(&part.as_str())) {
+            return Err(BenchError::Part { found: found.clone(), suite: suite.name(), needed: parts.join(", ") });
+        }
         Ok(Session { suite, options, single: pool(1)?, sink, progress })
+    }
+
+    /// Whether a part of the suite is to be measured.
+    pub(crate) fn wants(&self, part: &str) -> bool {
+        self.options.only.is_empty() || self.options.only.iter().any(|only| only == part)
     }
 
     pub(crate) fn note(&mut self, message: impl AsRef<str>) {

@@ -1,5 +1,6 @@
-//! The engine suite: evaluator operations beside OpenFHE's, transforms, matrix products, keys, threads, memory.
+//! The engine suite: evaluator operations beside OpenFHE's, transforms, matrix products, keys, threads, memory, bootstraps.
 
+mod bootstrap;
 mod fixture;
 mod keys;
 mod matrix;
@@ -31,12 +32,34 @@ const FULL: Comparison =
 const QUICK: Comparison =
     Comparison { preset: "n14_depth5_scale50", request: Request { log_n: 14, log_qp: 430, digits: 3 } };
 
+const OPERATIONS: &str = "operations";
+const KEYS: &str = "keys";
+const THREADS: &str = "threads";
+const TRANSFORMS: &str = "transforms";
+const MATRIX: &str = "matrix";
+const BOOTSTRAP: &str = "bootstrap";
+
+pub(crate) const PARTS: [&str; 6] = [OPERATIONS, KEYS, THREADS, TRANSFORMS, MATRIX, BOOTSTRAP];
+
 pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let comparison = if session.options.quick { QUICK } else { FULL };
-    compare(session, comparison)?;
-    transforms::run(session, if session.options.quick { 11..=14 } else { 11..=17 })?;
-    matrix::run(session, if session.options.quick { matrix::QUICK } else { matrix::FULL })?;
-    session.peak_memory("every context and key of the suite");
+    let quick = session.options.quick;
+    if [OPERATIONS, KEYS, THREADS].iter().any(|part| session.wants(part)) {
+        compare(session, if quick { QUICK } else { FULL })?;
+    }
+    if session.wants(TRANSFORMS) {
+        transforms::run(session, if quick { 11..=14 } else { 11..=17 })?;
+    }
+    if session.wants(MATRIX) {
+        matrix::run(session, if quick { matrix::QUICK } else { matrix::FULL })?;
+    }
+    if session.wants(BOOTSTRAP) {
+        if quick {
+            session.note("bootstraps take minutes: leave out --quick for them");
+        } else {
+            bootstrap::run(session, &bootstrap::FULL)?;
+        }
+    }
+    session.peak_memory("every context and key of what was measured");
     Ok(())
 }
 
@@ -48,9 +71,16 @@ fn compare(session: &mut Session<'_>, comparison: Comparison) -> Result<(), Benc
         session.note(format!("making keys: {}, {} backend", comparison.preset, backend.name()));
         fixtures.push(Fixture::new(Preset::find(comparison.preset)?, backend)?);
     }
-    operations::run(session, &fixtures, peer.as_mut())?;
-    keys::run(session, &fixtures[0], peer.as_ref())?;
-    threads::run(session, &fixtures[0])
+    if session.wants(OPERATIONS) {
+        operations::run(session, &fixtures, peer.as_mut())?;
+    }
+    if session.wants(KEYS) {
+        keys::run(session, &fixtures[0], peer.as_ref())?;
+    }
+    if session.wants(THREADS) {
+        threads::run(session, &fixtures[0])?;
+    }
+    Ok(())
 }
 
 /// The fastest backend here; and AVX2, for which the targets are stated, if that is another.
@@ -104,6 +134,49 @@ mod tests {
         // Three digits of 25 primes at most, 30 bits each, one half of each row.
         assert!(key.ours > 0.0 && key.ours < 10.0 * 25.0 * 2048.0 * 4.0, "{key:?}");
         assert!(rows.iter().any(|row| row.case == "rotate, 2 threads" && row.ratio.is_some()));
+    }
+
+    #[test]
+    fn bootstraps_at_a_small_ring() {
+        let case = bootstrap::Case { preset: "insecure_n11_boot_depth8_scale50", peers: &[] };
+        let rows = tiny_run(|session| bootstrap::run(session, &[case]).unwrap());
+        let find = |metric: &str, case: &str| {
+            let row = rows.iter().find(|row| row.metric == metric && row.case.starts_with(case));
+            row.unwrap_or_else(|| panic!("no {metric} of {case}"))
+        };
+        for (metric, bits) in [("precision_mean", 24.0), ("precision_rms", 24.0), ("precision_worst", 20.0)] {
+            for case in ["bootstrap", "exponential bootstrap"] {
+                let row = find(metric, case);
+                assert!(row.ours > bits && (row.ours - row.baseline.unwrap()).abs() < 2.0, "{row:?}");
+            }
+        }
+        let [mean, worst] = ["precision_mean", "precision_worst"].map(|metric| find(metric, "bootstrap").ours);
+        assert!(mean > worst);
+        assert_eq!(find("levels_left", "bootstrap").ours, 8.0);
+        let bits = find("modulus_left", "bootstrap").ours;
+        assert!((bits - 400.0).abs() < 4.0, "{bits}");
+        let [memory, wire] = ["key_memory", "key_wire"].map(|metric| find(metric, "bootstrap").ours);
+        assert!(wire > 1e6 && memory > 2.0 * wire && memory < 2.5 * wire, "{memory} {wire}");
+        assert!(find("log2_failure", "bootstrap").ours < -40.0);
+        let [whole, half] = ["bootstrap", "exponential bootstrap"].map(|case| find("time", case).ours);
+        assert!(0.0 < half && half < whole && whole < 100.0, "{half} {whole}");
+        assert!(rows.iter().any(|row| row.case.ends_with("2 threads") && row.ratio.is_some()));
+    }
+
+    #[test]
+    fn parts_are_measured_alone_and_unknown_ones_refused() {
+        let session = |only: &str, check: &mut dyn FnMut(Result<Session<'_>, BenchError>)| {
+            let options = Options { only: vec![only.into()], ..Options::default() };
+            check(Session::new(Suite::Engine, &options, &mut |_| (), &mut |_| ()));
+        };
+        session(MATRIX, &mut |session| {
+            let session = session.unwrap();
+            assert!(session.wants(MATRIX) && !session.wants(BOOTSTRAP));
+        });
+        session("matrices", &mut |session| {
+            let message = session.err().unwrap().to_string();
+            assert!(message.contains("matrices") && message.contains("transforms, matrix, bootstrap"), "{message}");
+        });
     }
 
     #[test]

@@ -15,6 +15,10 @@ pub struct Arguments {
     /// End within a minute: small rings, few repetitions
     #[arg(long)]
     quick: bool,
+    /// Measure this part of the suite and no other; may be given several times. Of engine: operations, keys, threads,
+    /// transforms, matrix, bootstrap
+    #[arg(long, value_name = "PART")]
+    only: Vec<String>,
     /// One JSON object per row
     #[arg(long)]
     json: bool,
@@ -34,6 +38,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let suite: Suite = arguments.suite.parse()?;
     let options = Options {
         quick: arguments.quick,
+        only: arguments.only.clone(),
         peers: !arguments.no_peers,
         table: arguments.table.clone(),
         root: arguments.root.clone(),
