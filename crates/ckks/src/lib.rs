@@ -6,6 +6,7 @@ mod cost;
 mod encoding;
 mod error;
 mod evaluator;
+mod failure;
 mod linear;
 mod matrix;
 mod noise;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use unspoken_ring::{Backend, Basis, Ring};
 use unspoken_rlwe::{self as rlwe, ParametersLiteral, slot_count};
 
-use crate::bootstrap::{REDUCTION_DEPTH, log2_failure};
 use crate::error::CkksError;
+use crate::failure::log2_failure;
 
 /// The numbers of a CKKS parameter set.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,6 +80,9 @@ fn check_bootstrap(
     }
     Ok(())
 }
+
+/// Levels the modular reduction of a bootstrap takes, as a sine or as an exponential.
+pub(crate) const REDUCTION_DEPTH: usize = 8;
 
 /// Most primes of one level.
 const MAX_LEVEL_PRIMES: usize = 2;

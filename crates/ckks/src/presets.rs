@@ -5,9 +5,8 @@ use unspoken_ring::{RingKind, RingLiteral};
 use unspoken_rlwe::security::SecretDistribution;
 use unspoken_rlwe::{EncapsulationLiteral, ParametersLiteral};
 
-use crate::bootstrap::REDUCTION_DEPTH;
 use crate::error::CkksError;
-use crate::parameters::{BootstrapLiteral, CkksLiteral, CkksParameters};
+use crate::parameters::{BootstrapLiteral, CkksLiteral, CkksParameters, REDUCTION_DEPTH};
 
 /// The shape of a preset; its primes follow from it.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,7 +5,6 @@
 //! (see `unspoken_rlwe`), which bounds the integer it adds.
 
 mod dft;
-mod failure;
 mod reduction;
 mod run;
 
@@ -19,11 +18,9 @@ use self::dft::Diagonals;
 use self::reduction::Reduction;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
+use crate::failure::{RANGE, log2_failure};
 use crate::linear::{LinearPlan, LinearTransform};
 use crate::parameters::{BootstrapLiteral, CkksParameters};
-
-pub(crate) use self::failure::log2_failure;
-pub(crate) use self::reduction::REDUCTION_DEPTH;
 
 /// What the slots of the vectors to bootstrap hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +91,7 @@ impl Bootstrap {
         }
         let top = parameters.max_level();
         let BootstrapLiteral { slots_to_coefficients, coefficients_to_slots, message_ratio_bits } = literal;
-        let reduction = Reduction::new(failure::RANGE)?;
+        let reduction = Reduction::new(RANGE)?;
         let modulus = modulus(parameters);
         let message_scale = modulus * (-message_ratio_bits).exp2();
         let plan = |diagonals: Diagonals, level: usize, input: f64, output: f64| {

@@ -13,9 +13,6 @@ use crate::arithmetic::Arithmetic;
 use crate::error::CkksError;
 use crate::polynomial::{Polynomial, evaluate_to_scale};
 
-/// Levels a reduction takes, either function.
-pub(crate) const REDUCTION_DEPTH: usize = 8;
-
 /// Doublings of the argument.
 const DOUBLINGS: usize = 3;
 
@@ -66,14 +63,14 @@ impl Reduction {
         self.bound
     }
 
-    /// `sin(2 pi x)` of every slot `u = x / bound`, at scale `scale`, [`REDUCTION_DEPTH`] levels down.
+    /// `sin(2 pi x)` of every slot `u = x / bound`, at scale `scale`, eight levels down.
     pub(super) fn sine<A: Arithmetic>(&self, a: &A, u: &A::Vector, scale: f64) -> Result<A::Vector, CkksError> {
         let shifted = a.add_constant(u, Complex64::from(-0.25 / self.bound))?;
         let v = double_angle(a, &shifted)?;
         self.doubled(a, &v, &self.cosine, scale, double_angle)
     }
 
-    /// `exp(2 pi i x)` of every slot `u = x / bound`, at scale `scale`, [`REDUCTION_DEPTH`] levels down.
+    /// `exp(2 pi i x)` of every slot `u = x / bound`, at scale `scale`, eight levels down.
     pub(super) fn exponential<A: Arithmetic>(&self, a: &A, u: &A::Vector, scale: f64) -> Result<A::Vector, CkksError> {
         self.doubled(a, u, &self.exponential, scale, |a, y| a.multiply(y, y))
     }
@@ -115,6 +112,7 @@ fn double_angle<A: Arithmetic>(a: &A, y: &A::Vector) -> Result<A::Vector, CkksEr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parameters::REDUCTION_DEPTH;
 
     #[test]
     fn polynomials_and_doublings_give_the_functions_and_fit_their_levels() {

@@ -3,7 +3,7 @@
 use unspoken_rlwe::security::SPARSE_WEIGHT;
 
 /// The reduction serves `|x| <= RANGE`, with `x` a coefficient over the modulus before the raise.
-pub(super) const RANGE: f64 = 13.5;
+pub(crate) const RANGE: f64 = 13.5;
 
 /// `log2` of a bound on the probability that any of `coefficients` coefficients leaves [`RANGE`].
 ///
