@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Seed; the same seed gives the same compressed table
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Add a row <unk>, the mean of all rows, for tokens the table lacks, unless it has such a row
+    /// Add a row `<unk>`, the mean of all rows, for tokens the table lacks, unless it has such a row
     #[arg(long)]
     add_unknown: bool,
 }
