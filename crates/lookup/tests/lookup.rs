@@ -3,7 +3,7 @@
 use unspoken_ckks::{
     Ciphertext, CkksParameters, Complex64, CostModel, Encoder, ErrorStatistics, Evaluator, Preset, Simulator,
 };
-use unspoken_lookup::query::Query;
+use unspoken_lookup::query::{Query, QueryReader};
 use unspoken_lookup::{Budget, Lookup, LookupError, OutputForm, Plan, QueryForm, Spread, Table, Task, estimate};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
@@ -68,7 +68,8 @@ fn run(parameters: &CkksParameters, question: &Question) -> Vec<Vec<Complex64>> 
     let query = Query::of(lookup);
     let bytes = query.encrypt(&encoder, &secret, &question.indices, &mut rng).unwrap();
     assert_eq!(bytes.iter().map(Vec::len).sum::<usize>(), query.byte_len());
-    let outputs = lookup.run(&Evaluator::new(&encoder, &keys), &query.read(&bytes).unwrap()).unwrap();
+    let (reader, evaluator) = (QueryReader::new(&encoder, query).unwrap(), Evaluator::new(&encoder, &keys));
+    let outputs = lookup.run(&evaluator, &reader.read(&evaluator, &bytes).unwrap()).unwrap();
     assert_eq!(outputs.len(), lookup.outputs());
     let open = |output: &Ciphertext| {
         assert_eq!((output.level(), output.scale()), (lookup.output_level(), lookup.output_scale()));
@@ -207,7 +208,10 @@ fn queries_are_fresh_and_checked() {
     let mut ask = |indices: &[Vec<Option<usize>>]| query.encrypt(&encoder, &secret, indices, &mut rng);
     let first = ask(&[vec![Some(3)], vec![Some(5), None, Some(1)]]).unwrap();
     let again = ask(&[vec![Some(3)], vec![Some(5), None, Some(1)]]).unwrap();
-    assert!(query.read(&first).is_ok());
+    let (keys, reader) = (EvaluationKeys::new(), QueryReader::new(&encoder, query.clone()).unwrap());
+    let read = |bytes: &[Vec<u8>]| reader.read(&Evaluator::new(&encoder, &keys), bytes);
+    assert!(read(&first).is_ok());
+    assert!(read(&first).is_ok(), "a client that tries again");
     assert!(first.iter().chain(&again).collect::<std::collections::HashSet<_>>().len() == 4, "fresh every time");
     let lengths = |query: &[Vec<u8>]| query.iter().map(Vec::len).collect::<Vec<_>>();
     assert_eq!(lengths(&first), lengths(&ask(&[vec![], vec![]]).unwrap()), "the same size whatever it asks");
@@ -220,10 +224,15 @@ fn queries_are_fresh_and_checked() {
         assert!(error.contains(what), "{error}");
     }
     let twice = [first[0].clone(), first[0].clone()];
-    assert!(query.read(&twice).unwrap_err().to_string().contains("one used twice"));
-    assert!(query.read(&first[..1]).unwrap_err().to_string().contains("number of vectors"));
+    assert!(read(&twice).unwrap_err().to_string().contains("used before"));
+    assert!(read(&first[..1]).unwrap_err().to_string().contains("number of vectors"));
     let cut = [first[0].clone(), first[1][..100].to_vec()];
-    assert!(query.read(&cut).is_err());
+    assert!(read(&cut).is_err());
+    // A client whose generator started over: other messages under the seeds of the first query.
+    let mut rng = SecretRng::insecure_from_seed(3);
+    SecretKey::generate(parameters.rlwe(), &mut rng).unwrap();
+    let reused = query.encrypt(&encoder, &secret, &[vec![Some(7)], vec![Some(2)]], &mut rng).unwrap();
+    assert!(read(&reused).unwrap_err().to_string().contains("used before"));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod compact;
 mod direct;
+mod ledger;
 mod one_hot;
 mod trust;
 
@@ -22,6 +23,7 @@ pub use direct::Direct;
 pub use one_hot::OneHot;
 pub use trust::requested_keys;
 
+use self::ledger::Ledger;
 use crate::error::LookupError;
 use crate::lookup::Lookup;
 use crate::plan::QueryForm;
@@ -142,7 +144,7 @@ impl Query {
     }
 
     /// Encrypts indices, one list per subtable with one entry per slot: `None` and missing ones are padded. Every call draws
-    /// fresh seeds and errors: that queries share none rests on this, since a server sees one query at a time.
+    /// fresh seeds and errors: that queries share none rests on this.
     ///
     /// # Errors
     /// If there are too many slots, an index is beyond the columns, or the secret is of other parameters.
@@ -172,24 +174,6 @@ impl Query {
             }
         }
         Ok(vectors)
-    }
-
-    /// Reads a query of untrusted bytes into the vectors of a [`Lookup`], whose own check sees to their level and scale. A
-    /// compact query takes a [`QueryReader`] instead.
-    ///
-    /// # Errors
-    /// If their number is wrong, one is malformed, or two share a seed: the difference of such a pair would be the
-    /// difference of their messages, in the clear but for small errors. Or if the query is compact.
-    pub fn read(&self, vectors: &[Vec<u8>]) -> Result<Vec<Ciphertext>, LookupError> {
-        if let Query::Compact(_) = self {
-            return Err(refuse("a compact query", "no bootstrap".into(), "a QueryReader".into()));
-        }
-        self.check_count(vectors)?;
-        let parameters = &self.frame().parameters;
-        let read = |bytes: &Vec<u8>| SeededCiphertext::from_bytes(parameters, bytes);
-        let seeded = vectors.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        check_seeds(seeded.iter().map(|vector| vector.seed().as_slice()))?;
-        Ok(seeded.iter().map(|vector| vector.expand(parameters)).collect())
     }
 
     fn check_count(&self, vectors: &[Vec<u8>]) -> Result<(), LookupError> {
@@ -270,14 +254,6 @@ fn refuse(what: &'static str, found: String, needed: String) -> LookupError {
     LookupError::Query { what, found, needed }
 }
 
-fn check_seeds<'a>(seeds: impl ExactSizeIterator<Item = &'a [u8]>) -> Result<(), LookupError> {
-    let count = seeds.len();
-    if seeds.collect::<HashSet<&[u8]>>().len() == count {
-        return Ok(());
-    }
-    Err(refuse("a seed", "one used twice".into(), "a fresh seed for each vector".into()))
-}
-
 /// Polynomials of the whole extended basis that a bootstrap has in memory at once.
 const BOOTSTRAP_POLYNOMIALS: usize = 64;
 
@@ -285,6 +261,7 @@ const BOOTSTRAP_POLYNOMIALS: usize = 64;
 pub struct QueryReader {
     query: Query,
     bootstrapper: Option<Bootstrapper>,
+    ledger: Ledger,
 }
 
 impl QueryReader {
@@ -298,7 +275,7 @@ impl QueryReader {
             Query::Compact(compact) => Some(Bootstrapper::from_coefficients(encoder, compact.bootstrap()?)?),
             Query::Direct(_) | Query::OneHot(_) => None,
         };
-        Ok(QueryReader { query, bootstrapper })
+        Ok(QueryReader { query, bootstrapper, ledger: Ledger::default() })
     }
 
     /// The form of query.
@@ -318,17 +295,38 @@ impl QueryReader {
         if self.bootstrapper.is_some() { (BOOTSTRAP_POLYNOMIALS * whole) as u64 } else { 0 }
     }
 
-    /// Reads a query of untrusted bytes into the vectors of a [`Lookup`].
+    /// Reads a query of untrusted bytes into the vectors of a [`Lookup`], whose own check sees to their level and scale.
     ///
     /// # Errors
-    /// As for [`Query::read`], or if the bootstrap fails: keys are missing, or the evaluator was cancelled.
+    /// If their number is wrong, one is malformed, or a seed comes twice, in this query or with another vector in an earlier
+    /// one: the difference of such a pair is that of its messages, in the clear but for small errors. Or if the bootstrap of
+    /// a compact query fails: keys are missing, or the evaluator was cancelled.
     pub fn read(&self, evaluator: &Evaluator<'_>, vectors: &[Vec<u8>]) -> Result<Vec<Ciphertext>, LookupError> {
-        let (Query::Compact(compact), Some(bootstrapper)) = (&self.query, &self.bootstrapper) else {
-            return self.query.read(vectors);
-        };
         self.query.check_count(vectors)?;
+        let (Query::Compact(compact), Some(bootstrapper)) = (&self.query, &self.bootstrapper) else {
+            let parameters = &self.query.frame().parameters;
+            let read = |bytes: &Vec<u8>| SeededCiphertext::from_bytes(parameters, bytes);
+            let seeded = vectors.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+            self.check_seeds(seeded.iter().map(|vector| vector.seed().as_slice()), vectors)?;
+            return Ok(seeded.iter().map(|vector| vector.expand(parameters)).collect());
+        };
         let queries = vectors.iter().map(|bytes| compact.read_vector(bytes)).collect::<Result<Vec<_>, _>>()?;
-        check_seeds(queries.iter().map(|query| query.seed().as_slice()))?;
+        self.check_seeds(queries.iter().map(|query| query.seed().as_slice()), vectors)?;
         queries.iter().map(|query| compact.open(evaluator, bootstrapper, query)).collect()
+    }
+
+    fn check_seeds<'a>(
+        &self,
+        seeds: impl ExactSizeIterator<Item = &'a [u8]>,
+        vectors: &[Vec<u8>],
+    ) -> Result<(), LookupError> {
+        let reused = || refuse("a seed", "one used before".into(), "a fresh seed for each vector".into());
+        let mut own = HashSet::with_capacity(seeds.len());
+        for (seed, vector) in seeds.zip(vectors) {
+            if !own.insert(seed) || !self.ledger.accept(seed, vector) {
+                return Err(reused());
+            }
+        }
+        Ok(())
     }
 }
