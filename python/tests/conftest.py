@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import unspoken
@@ -27,24 +28,25 @@ def find_binary() -> Path | None:
     return next((path for path in built if path.exists()), None)
 
 
+# The smallest presets that have room for the lookups: tests do not wait for long keys.
+CLASSIFIER = {"--name": "classify/spam", "--preset": "n14_depth8_scale30"}
+EMBEDDING = {"--name": "embed/words", "--preset": "n13_depth3_scale30"}
+
+
 class Service:
     """An `unspoken serve` process. `start` may be called again after `stop`, on the same port."""
 
-    def __init__(self, binary: Path, model: Path, data: Path) -> None:
+    def __init__(
+        self, binary: Path, model: Path, data: Path, what: str = "--model", options: dict[str, str] = CLASSIFIER
+    ) -> None:
         self.binary, self.model, self.data = binary, model, data
+        self.options = {what: model, **options}
         self.address = "127.0.0.1:0"
         self.url = ""
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> Service:
-        # The smallest preset that has room for the lookup: tests do not wait for long keys.
-        options = {
-            "--model": self.model,
-            "--name": "classify/spam",
-            "--preset": "n14_depth8_scale30",
-            "--listen": self.address,
-            "--data-dir": self.data,
-        }
+        options = {**self.options, "--listen": self.address, "--data-dir": self.data}
         words = [str(word) for option in options.items() for word in option]
         with (self.data.parent / "service.log").open("a") as log:
             self.process = subprocess.Popen(
@@ -88,6 +90,32 @@ def service(model: unspoken.FastText, tmp_path_factory: pytest.TempPathFactory) 
     home = tmp_path_factory.mktemp("service")
     model.save(home / "model")
     running = Service(binary, home / "model", home / "data").start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def matrix() -> np.ndarray:
+    """Embeddings of 99 tokens, and their mean for unknown ones."""
+    matrix = np.random.default_rng(5).normal(size=(100, 8))
+    matrix[99] = matrix[:99].mean(axis=0)
+    return matrix
+
+
+@pytest.fixture(scope="session")
+def table(matrix: np.ndarray) -> unspoken.CompressedTable:
+    tokens = [f"w{i}" for i in range(99)]
+    return unspoken.compress(matrix, [*tokens, "<unk>"], columns=8, progress=False)
+
+
+@pytest.fixture(scope="session")
+def embedding_service(table: unspoken.CompressedTable, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    binary = find_binary()
+    if binary is None:
+        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
+    home = tmp_path_factory.mktemp("embedding")
+    table.save(home / "table")
+    running = Service(binary, home / "table", home / "data", "--embedding", EMBEDDING).start()
     yield running
     running.stop()
 

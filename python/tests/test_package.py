@@ -22,7 +22,8 @@ def test_examples_run(name):
 
 def test_examples_are_there():
     public = [getattr(unspoken, name) for name in unspoken.__all__]
-    for each in [unspoken.Client, unspoken.FastText, unspoken.Usage, unspoken.presets]:
+    for name in ["Client", "CompressedTable", "EmbeddingClient", "FastText", "Usage", "compress", "presets"]:
+        each = getattr(unspoken, name)
         assert each in public
         assert ">>>" in each.__doc__
 
@@ -33,7 +34,9 @@ def test_presets_say_what_they_give():
     assert all(preset.security_bits >= 128 for preset in found.values())
     assert (found["n14_depth8_scale30"].slots, found["n14_depth8_scale30"].levels) == (8192, 8)
     for preset in found.values():
-        small, large = preset.objects
+        small, large, *others = preset.objects
+        # Bootstrapping has keys of its own.
+        assert bool(others) == ("_boot_" in preset.name)
         assert (small.what, large.what) == ("ciphertext", "key-switching key")
         assert small.n == large.n
         assert 0 < small.log2_q < large.log2_q
@@ -48,6 +51,8 @@ def test_errors_are_of_one_family():
     again = pickle.loads(pickle.dumps(refused))
     assert str(again) == "gone"
     assert (again.code, again.status, again.retry_after) == ("key_not_found", 404, 1.5)
+    unknown = pickle.loads(pickle.dumps(unspoken.UnknownTokenError("no such token", "zebra")))
+    assert (str(unknown), unknown.token) == ("no such token", "zebra")
 
 
 def test_the_wheel_says_that_it_is_typed():

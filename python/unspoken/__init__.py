@@ -1,4 +1,4 @@
-"""Ask without saying: text classification by a service that never reads the texts.
+"""Ask without saying: a service answers questions about texts that it never reads.
 
 Train a model and keep both halves, give the client half to those who ask, serve the other:
 
@@ -13,13 +13,22 @@ Ask a service (``unspoken serve``) that has the server half:
 
 >>> with unspoken.Client("http://127.0.0.1:8080", model="model") as client:  # doctest: +SKIP
 ...     labels, scores = client.classify(["claim your free prize"])
+
+Compress an embedding table (`compress`), serve it (``unspoken serve --embedding``), and look tokens
+up without showing them:
+
+>>> with unspoken.EmbeddingClient("http://127.0.0.1:8080", table="glove") as client:  # doctest: +SKIP
+...     embeddings = client.embed(["a", "good", "film"])
 """
 
 from __future__ import annotations
 
-from unspoken._client import Client, Usage
+from unspoken._asking import Usage
+from unspoken._client import Client
+from unspoken._embedding_client import EmbeddingClient
 from unspoken._fasttext import FastText
 from unspoken._presets import Preset, SecuredObject, presets
+from unspoken._table import CompressedTable, compress
 from unspoken._unspoken import Progress, __version__
 from unspoken.errors import (
     ConfigurationError,
@@ -32,13 +41,16 @@ from unspoken.errors import (
     StateError,
     TimedOutError,
     TrainingError,
+    UnknownTokenError,
     UnspokenError,
 )
 
 __all__ = [
     "Client",
+    "CompressedTable",
     "ConfigurationError",
     "ConnectionFailedError",
+    "EmbeddingClient",
     "FastText",
     "KeysExpiredError",
     "MismatchError",
@@ -51,8 +63,10 @@ __all__ = [
     "StateError",
     "TimedOutError",
     "TrainingError",
+    "UnknownTokenError",
     "UnspokenError",
     "Usage",
     "__version__",
+    "compress",
     "presets",
 ]

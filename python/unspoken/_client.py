@@ -2,65 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
 from os import PathLike
-from pathlib import Path
-from types import TracebackType
 from typing import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
+from unspoken._asking import ServiceClient
 from unspoken._fasttext import FastText
-from unspoken._state import default_state_directory
 from unspoken._texts import text_list
-from unspoken.errors import KeysExpiredError, UnspokenError
 
 
-@dataclass(frozen=True)
-class Usage:
-    """Bytes that travelled and seconds that passed.
-
-    Attributes
-    ----------
-    messages : int
-        Messages asked about.
-    key_bytes : int
-        Bytes of the keys uploaded; 0 if the service had them already.
-    query_bytes, answer_bytes : int
-        Bytes of all queries and of all answers.
-    key_seconds : float
-        Seconds making and uploading keys, or finding them in place.
-    client_seconds : float
-        Seconds encrypting and decrypting here.
-    server_seconds : float
-        Seconds waiting for the service, the network included.
-
-    Examples
-    --------
-    >>> import unspoken
-    >>> (unspoken.Usage(messages=2) + unspoken.Usage(messages=3)).messages
-    5
-    """
-
-    messages: int = 0
-    key_bytes: int = 0
-    query_bytes: int = 0
-    answer_bytes: int = 0
-    key_seconds: float = 0.0
-    client_seconds: float = 0.0
-    server_seconds: float = 0.0
-
-    def __add__(self, other: Usage) -> Usage:
-        """Return the sum of both, field by field."""
-        names = [field.name for field in fields(self)]
-        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in names})
-
-
-class Client:
+class Client(ServiceClient[_unspoken.Connection]):
     """A client of one classifier of a service. The service never sees messages, scores or labels.
 
     Making a client checks the arguments and sends nothing. The first call of `connect` or
@@ -117,40 +72,16 @@ class Client:
         progress: bool | Callable[[_unspoken.Progress], object] = True,
         patience: float = 30.0,
     ) -> None:
-        authorities = None if ca_file is None else Path(ca_file).read_bytes()
-        self._service = _unspoken.Service(url, token, authorities, patience)
+        super().__init__(
+            url,
+            application=application,
+            token=token,
+            ca_file=ca_file,
+            state_dir=state_dir,
+            progress=progress,
+            patience=patience,
+        )
         self._words = _words(model)
-        self._url = url
-        self._application = application
-        self._state_dir = default_state_directory() if state_dir is None else Path(state_dir)
-        self._progress = progress
-        self._connection: _unspoken.Connection | None = None
-        self._past = self._usage = Usage()
-        self._closed = False
-        self._lock = threading.Lock()
-
-    def connect(self) -> Client:
-        """Make the keys and upload them, unless the service has them; return this client.
-
-        Raises
-        ------
-        ConfigurationError
-            If no application was named and the service offers none or several.
-        ConnectionFailedError, RefusedError
-            If the service cannot be reached, or says no.
-        MismatchError
-            If the service has another model than this client.
-        KeyboardInterrupt
-            On Control-C. An upload goes on where it stopped when this is called again.
-
-        Examples
-        --------
-        >>> client = unspoken.Client("http://127.0.0.1:8080", model="model")  # doctest: +SKIP
-        >>> client.connect().usage.key_bytes  # doctest: +SKIP
-        """
-        with self._lock:
-            self._connected()
-        return self
 
     def classify(self, messages: Iterable[str]) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:
         """Classify messages without showing them.
@@ -180,15 +111,8 @@ class Client:
         >>> labels, scores = client.classify(["win a free prize"])  # doctest: +SKIP
         """
         texts = text_list(messages, "messages")
-        with self._lock:
-            connection = self._connected()
-            try:
-                labels, scores = connection.classify(texts, self._progress)
-            except KeysExpiredError:
-                self._connection = None
-                raise
-            finally:
-                self._usage = self._past + Usage(**connection.usage)
+        with self._asking() as connection:
+            labels, scores = connection.classify(texts, self._progress)
         return np.array(labels, dtype=np.str_), scores
 
     @property
@@ -196,57 +120,9 @@ class Client:
         """Label names, in the order of the scores."""
         return self._words.labels
 
-    @property
-    def application(self) -> str | None:
-        """What is asked; `None` until it is known."""
-        return self._application
-
-    @property
-    def usage(self) -> Usage:
-        """Bytes and seconds since this client was made, as of the last call that ended."""
-        return self._usage
-
-    def close(self) -> None:
-        """Close the connection. The keys stay, here and at the service, for the next client.
-
-        Examples
-        --------
-        >>> client.close()  # doctest: +SKIP
-        """
-        with self._lock:
-            self._connection = None
-            self._closed = True
-
-    def __enter__(self) -> Client:
-        """Return this client."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close the connection."""
-        self.close()
-
-    def __repr__(self) -> str:
-        """Return address, application and state; never the token."""
-        state = "closed" if self._closed else "connected" if self._connection else "not connected"
-        return f"<Client of {self._url}, application {self._application}, {state}>"
-
-    def _connected(self) -> _unspoken.Connection:
-        """Return the connection, made when there is none. The caller holds the lock."""
-        if self._closed:
-            raise UnspokenError("use the client: it is closed, needed an open one; make a new one")
-        if self._connection is None:
-            self._past = self._usage
-            self._connection = _unspoken.Connection.open(
-                self._service, self._application, self._words, self._state_dir, self._progress
-            )
-            self._application = self._connection.application
-            self._usage = self._past + Usage(**self._connection.usage)
-        return self._connection
+    def _open(self) -> _unspoken.Connection:
+        """Make keys and upload them, unless the service has them."""
+        return _unspoken.Connection.open(self._service, self._application, self._words, self._state_dir, self._progress)
 
 
 def _words(model: str | PathLike[str] | FastText) -> _unspoken.Words:

@@ -13,6 +13,7 @@ __all__ = [
     "StateError",
     "TimedOutError",
     "TrainingError",
+    "UnknownTokenError",
     "UnspokenError",
 ]
 
@@ -102,11 +103,40 @@ class StateError(UnspokenError, OSError):
 
 
 class ModelError(UnspokenError, ValueError):
-    """A model cannot be read or written, or is not a model."""
+    """A model or compressed table cannot be read or written, or is none."""
 
 
 class TrainingError(UnspokenError, ValueError):
-    """A model cannot be trained on these texts, labels or options."""
+    """A model cannot be trained, or a table compressed, on these data or options."""
+
+
+class UnknownTokenError(UnspokenError, KeyError):
+    """A token is not in the table, which has no row for unknown ones.
+
+    Attributes
+    ----------
+    token : str
+        The token.
+
+    Examples
+    --------
+    >>> import numpy as np, unspoken
+    >>> table = unspoken.compress(np.eye(6), list("abcdef"), columns=8, progress=False)
+    >>> try:
+    ...     table.reconstruct("zebra")
+    ... except KeyError as error:
+    ...     print(error.token)
+    zebra
+    """
+
+    def __init__(self, message: str, token: str) -> None:
+        super().__init__(message, token)
+        self.message = message
+        self.token = token
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return self.message
 
 
 class NotFittedError(UnspokenError, ValueError, AttributeError):

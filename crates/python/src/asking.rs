@@ -1,15 +1,19 @@
-//! Asking a service: where it is, and a classifier with its keys in place.
+//! Asking a service: where it is, and a classifier or an embedding table with its keys in place.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use numpy::PyArray2;
 use pyo3::{prelude::*, types::PyDict};
 use unspoken_client::{
-    ClassifyClient, ClientError, StateDir, Step,
+    ClassifyClient, ClientError, EmbedClient, StateDir, Step, Usage,
     transport::{Cancel, Transport, TransportConfig},
 };
 
 use crate::{
+    embedding::Codes,
     failure::Failure,
     interruptible,
     model::{Words, matrix},
@@ -23,6 +27,23 @@ pub(crate) struct Service(TransportConfig);
 impl Service {
     fn transport(&self) -> Result<Transport, Failure> {
         Ok(Transport::new(self.0.clone())?)
+    }
+
+    /// The way to the service, the application asked there (its only one if none is named), and where its keys lie.
+    fn target(
+        &self,
+        application: Option<String>,
+        state_dir: &Path,
+        cancel: &Cancel,
+    ) -> Result<(Transport, String, StateDir), Failure> {
+        let transport = self.transport()?;
+        let application = match application {
+            Some(name) => name,
+            None => only_application(&transport, cancel)?,
+        };
+        let state = StateDir::open(state_dir, &self.0.url, &application)
+            .map_err(|source| Failure::State { path: state_dir.display().to_string(), source })?;
+        Ok((transport, application, state))
     }
 }
 
@@ -71,13 +92,7 @@ impl Connection {
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let transport = service.transport()?;
-            let application = match application {
-                Some(name) => name,
-                None => only_application(&transport, cancel)?,
-            };
-            let state = StateDir::open(&state_dir, &service.0.url, &application)
-                .map_err(|source| Failure::State { path: state_dir.display().to_string(), source })?;
+            let (transport, application, state) = service.target(application, &state_dir, cancel)?;
             let mut report = |step: Step| report(step.into());
             let words = words.encoder().clone();
             let client = ClassifyClient::connect(transport, &application, words, &state, &mut report, cancel)?;
@@ -121,17 +136,75 @@ impl Connection {
     /// Bytes and seconds so far, by name.
     #[getter]
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let usage = self.client.usage();
-        let dict = PyDict::new(py);
-        dict.set_item("messages", usage.messages)?;
-        dict.set_item("key_bytes", usage.key_bytes)?;
-        dict.set_item("query_bytes", usage.query_bytes)?;
-        dict.set_item("answer_bytes", usage.answer_bytes)?;
-        dict.set_item("key_seconds", usage.key_seconds)?;
-        dict.set_item("client_seconds", usage.client_seconds)?;
-        dict.set_item("server_seconds", usage.server_seconds)?;
-        Ok(dict)
+        usage_dict(py, self.client.usage())
     }
+}
+
+/// An embedding table of a service, the keys made and uploaded.
+#[pyclass(module = "unspoken._unspoken")]
+pub(crate) struct EmbeddingConnection {
+    client: EmbedClient,
+    application: String,
+}
+
+#[pymethods]
+impl EmbeddingConnection {
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        service: &Service,
+        application: Option<String>,
+        codes: &Codes,
+        state_dir: PathBuf,
+        progress: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+            let (transport, application, state) = service.target(application, &state_dir, cancel)?;
+            let mut report = |step: Step| report(step.into());
+            let codes = codes.codes().clone();
+            let client = EmbedClient::connect(transport, &application, codes, &state, &mut report, cancel)?;
+            Ok(EmbeddingConnection { client, application })
+        })
+    }
+
+    /// Embeddings of shape (ids, width).
+    fn embed<'py>(
+        &mut self,
+        py: Python<'py>,
+        ids: Vec<usize>,
+        progress: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let client = &mut self.client;
+        let embeddings = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+            let mut report = |step: Step| report(step.into());
+            client.embed(&ids, &mut report, cancel).map_err(ClientError::into)
+        })?;
+        let (rows, width) = (embeddings.len(), self.client.description().width());
+        matrix(py, embeddings.into_iter().flatten().collect(), rows, width)
+    }
+
+    #[getter]
+    fn application(&self) -> &str {
+        &self.application
+    }
+
+    /// Bytes and seconds so far, by name.
+    #[getter]
+    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        usage_dict(py, self.client.usage())
+    }
+}
+
+fn usage_dict(py: Python<'_>, usage: Usage) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("messages", usage.messages)?;
+    dict.set_item("key_bytes", usage.key_bytes)?;
+    dict.set_item("query_bytes", usage.query_bytes)?;
+    dict.set_item("answer_bytes", usage.answer_bytes)?;
+    dict.set_item("key_seconds", usage.key_seconds)?;
+    dict.set_item("client_seconds", usage.client_seconds)?;
+    dict.set_item("server_seconds", usage.server_seconds)?;
+    Ok(dict)
 }
 
 fn only_application(transport: &Transport, cancel: &Cancel) -> Result<String, Failure> {

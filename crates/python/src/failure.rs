@@ -6,6 +6,8 @@ use pyo3::{PyErr, import_exception};
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
 use unspoken_client::{ClientError, transport};
+use unspoken_embed::EmbedError;
+use unspoken_embedding::{CompressError, EmbeddingError, TableError};
 use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
 use unspoken_wire::ProblemCode;
 
@@ -19,6 +21,7 @@ import_exception!(unspoken.errors, MismatchError);
 import_exception!(unspoken.errors, StateError);
 import_exception!(unspoken.errors, ModelError);
 import_exception!(unspoken.errors, TrainingError);
+import_exception!(unspoken.errors, UnknownTokenError);
 
 /// Why work did not succeed. Made without the interpreter, turned into an exception with it.
 pub(crate) enum Failure {
@@ -26,6 +29,12 @@ pub(crate) enum Failure {
     Model(ModelFailure),
     /// Training.
     Train(TrainError),
+    /// A compressed table, or a token of it.
+    Embedding(EmbeddingError),
+    /// A table to compress.
+    Table(TableError),
+    /// Compression.
+    Compress(CompressError),
     /// Parameters.
     Ckks(CkksError),
     /// Asking, once it is known what.
@@ -47,6 +56,24 @@ impl From<ModelFailure> for Failure {
 impl From<TrainError> for Failure {
     fn from(error: TrainError) -> Self {
         Failure::Train(error)
+    }
+}
+
+impl From<CompressError> for Failure {
+    fn from(error: CompressError) -> Self {
+        Failure::Compress(error)
+    }
+}
+
+impl From<TableError> for Failure {
+    fn from(error: TableError) -> Self {
+        Failure::Table(error)
+    }
+}
+
+impl From<EmbeddingError> for Failure {
+    fn from(error: EmbeddingError) -> Self {
+        Failure::Embedding(error)
     }
 }
 
@@ -79,9 +106,13 @@ impl From<Failure> for PyErr {
         match failure {
             Failure::Model(error) => ModelError::new_err(error.to_string()),
             Failure::Train(error) => TrainingError::new_err(error.to_string()),
+            Failure::Embedding(error) => of_table(&error),
+            Failure::Table(error) => TrainingError::new_err(error.to_string()),
+            Failure::Compress(error) => TrainingError::new_err(error.to_string()),
             Failure::Ckks(error) => UnspokenError::new_err(error.to_string()),
             Failure::Client(ClientError::Transport(error)) => of_transport(error.to_string(), &error),
             Failure::Client(ClientError::Classify(error)) => of_classification(&error),
+            Failure::Client(ClientError::Embed(error)) => of_lookup(&error),
             Failure::Client(error @ ClientError::State { .. }) => StateError::new_err(error.to_string()),
             Failure::Client(error) => UnspokenError::new_err(error.to_string()),
             Failure::State { path, source } => StateError::new_err(format!(
@@ -126,5 +157,22 @@ fn of_classification(error: &ClassifyError) -> PyErr {
         ClassifyError::Mismatch { .. } => MismatchError::new_err(message),
         ClassifyError::Model(_) => ModelError::new_err(message),
         _ => UnspokenError::new_err(message),
+    }
+}
+
+fn of_lookup(error: &EmbedError) -> PyErr {
+    match error {
+        EmbedError::Mismatch { .. } => MismatchError::new_err(error.to_string()),
+        EmbedError::Embedding(error) => of_table(error),
+        _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_table(error: &EmbeddingError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        EmbeddingError::UnknownToken { token, .. } => UnknownTokenError::new_err((message, token.clone())),
+        EmbeddingError::Table(TableError::Shape { .. }) => TrainingError::new_err(message),
+        _ => ModelError::new_err(message),
     }
 }

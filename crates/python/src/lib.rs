@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod asking;
+mod embedding;
 mod failure;
 mod interruptible;
 mod model;
@@ -14,7 +15,10 @@ use pyo3::prelude::*;
 fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<asking::Connection>()?;
+    module.add_class::<asking::EmbeddingConnection>()?;
     module.add_class::<asking::Service>()?;
+    module.add_class::<embedding::Codes>()?;
+    module.add_class::<embedding::Table>()?;
     module.add_class::<model::Model>()?;
     module.add_class::<model::Words>()?;
     module.add_class::<progress::Progress>()?;

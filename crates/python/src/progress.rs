@@ -3,12 +3,14 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use pyo3::{exceptions::PyTypeError, prelude::*, types::PyBool};
 use unspoken_client::{Step, transport};
+use unspoken_embedding as embedding;
 use unspoken_fasttext as fasttext;
 
 /// What the work is at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     Training,
+    Compressing,
     MakingKeys,
     HashingKeys,
     SendingKeys,
@@ -21,6 +23,7 @@ impl Stage {
     fn name(self) -> &'static str {
         match self {
             Stage::Training => "training",
+            Stage::Compressing => "compressing",
             Stage::MakingKeys => "making keys",
             Stage::HashingKeys => "hashing keys",
             Stage::SendingKeys => "sending keys",
@@ -30,7 +33,7 @@ impl Stage {
         }
     }
 
-    /// How its bar looks; it counts epochs, keys, bytes or messages.
+    /// How its bar looks; it counts epochs, steps, keys, bytes, messages or tokens.
     fn template(self) -> &'static str {
         match self {
             Stage::HashingKeys | Stage::SendingKeys => {
@@ -78,6 +81,13 @@ impl From<&fasttext::Progress> for Event {
         let validation = progress.validation_accuracy.map(|share| format!(", validation accuracy {share:.4}"));
         let note = format!("loss {:.4}{}", progress.loss, validation.unwrap_or_default());
         Event { note, ..Event::new(Stage::Training, progress.epoch as u64, progress.epochs as u64) }
+    }
+}
+
+impl From<&embedding::Progress> for Event {
+    fn from(progress: &embedding::Progress) -> Self {
+        let note = progress.relative_error.map(|error| format!("relative error {error:.4}")).unwrap_or_default();
+        Event { note, ..Event::new(Stage::Compressing, progress.step as u64, progress.steps as u64) }
     }
 }
 

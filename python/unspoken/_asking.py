@@ -1,0 +1,189 @@
+"""What all clients of a service have in common."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Callable, Generic, Protocol, TypeVar
+
+from unspoken import _unspoken
+from unspoken._state import default_state_directory
+from unspoken.errors import KeysExpiredError, UnspokenError
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Bytes that travelled and seconds that passed.
+
+    Attributes
+    ----------
+    messages : int
+        Messages, or tokens, asked about.
+    key_bytes : int
+        Bytes of the keys uploaded; 0 if the service had them already.
+    query_bytes, answer_bytes : int
+        Bytes of all queries and of all answers.
+    key_seconds : float
+        Seconds making and uploading keys, or finding them in place.
+    client_seconds : float
+        Seconds encrypting and decrypting here.
+    server_seconds : float
+        Seconds waiting for the service, the network included.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> (unspoken.Usage(messages=2) + unspoken.Usage(messages=3)).messages
+    5
+    """
+
+    messages: int = 0
+    key_bytes: int = 0
+    query_bytes: int = 0
+    answer_bytes: int = 0
+    key_seconds: float = 0.0
+    client_seconds: float = 0.0
+    server_seconds: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return the sum of both, field by field."""
+        names = [field.name for field in fields(self)]
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+
+class _Connected(Protocol):
+    """What a connection of any application has."""
+
+    @property
+    def application(self) -> str: ...
+    @property
+    def usage(self) -> Any: ...
+
+
+ConnectionT = TypeVar("ConnectionT", bound=_Connected)
+ClientT = TypeVar("ClientT", bound="ServiceClient[Any]")
+
+
+class ServiceClient(ABC, Generic[ConnectionT]):
+    """A client of one application of a service: connects when first asked, counts, and closes.
+
+    Subclasses say how to open a connection; their docstrings have the parameters.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        application: str | None,
+        token: str | None,
+        ca_file: str | PathLike[str] | None,
+        state_dir: str | PathLike[str] | None,
+        progress: bool | Callable[[_unspoken.Progress], object],
+        patience: float,
+    ) -> None:
+        authorities = None if ca_file is None else Path(ca_file).read_bytes()
+        self._service = _unspoken.Service(url, token, authorities, patience)
+        self._url = url
+        self._application = application
+        self._state_dir = default_state_directory() if state_dir is None else Path(state_dir)
+        self._progress = progress
+        self._connection: ConnectionT | None = None
+        self._past = self._usage = Usage()
+        self._closed = False
+        self._lock = threading.Lock()
+
+    @abstractmethod
+    def _open(self) -> ConnectionT:
+        """Make keys and upload them, unless the service has them."""
+
+    def connect(self: ClientT) -> ClientT:
+        """Make the keys and upload them, unless the service has them; return this client.
+
+        Raises
+        ------
+        ConfigurationError
+            If no application was named and the service offers none or several.
+        ConnectionFailedError, RefusedError
+            If the service cannot be reached, or says no.
+        MismatchError
+            If the service has another model or table than this client.
+        KeyboardInterrupt
+            On Control-C. An upload goes on where it stopped when this is called again.
+
+        Examples
+        --------
+        >>> client = unspoken.Client("http://127.0.0.1:8080", model="model")  # doctest: +SKIP
+        >>> client.connect().usage.key_bytes  # doctest: +SKIP
+        """
+        with self._lock:
+            self._connected()
+        return self
+
+    @property
+    def application(self) -> str | None:
+        """What is asked; `None` until it is known."""
+        return self._application
+
+    @property
+    def usage(self) -> Usage:
+        """Bytes and seconds since this client was made, as of the last call that ended."""
+        return self._usage
+
+    def close(self) -> None:
+        """Close the connection. The keys stay, here and at the service, for the next client.
+
+        Examples
+        --------
+        >>> client.close()  # doctest: +SKIP
+        """
+        with self._lock:
+            self._connection = None
+            self._closed = True
+
+    def __enter__(self: ClientT) -> ClientT:
+        """Return this client."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the connection."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Return address, application and state; never the token."""
+        state = "closed" if self._closed else "connected" if self._connection else "not connected"
+        return f"<{type(self).__name__} of {self._url}, application {self._application}, {state}>"
+
+    @contextmanager
+    def _asking(self) -> Iterator[ConnectionT]:
+        """Give one question the connection; count what it used, and forget lost keys."""
+        with self._lock:
+            connection = self._connected()
+            try:
+                yield connection
+            except KeysExpiredError:
+                self._connection = None
+                raise
+            finally:
+                self._usage = self._past + Usage(**connection.usage)
+
+    def _connected(self) -> ConnectionT:
+        """Return the connection, made when there is none. The caller holds the lock."""
+        if self._closed:
+            raise UnspokenError("use the client: it is closed, needed an open one; make a new one")
+        if self._connection is None:
+            self._past = self._usage
+            self._connection = self._open()
+            self._application = self._connection.application
+            self._usage = self._past + Usage(**self._connection.usage)
+        return self._connection

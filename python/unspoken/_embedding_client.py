@@ -1,0 +1,118 @@
+"""Looking embeddings up without showing the tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os import PathLike
+from typing import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from unspoken import _unspoken
+from unspoken._asking import ServiceClient
+from unspoken._table import CompressedTable
+from unspoken._texts import text_list
+
+
+class EmbeddingClient(ServiceClient[_unspoken.EmbeddingConnection]):
+    """A client of one embedding table of a service. The service sees neither tokens nor embeddings.
+
+    Making a client checks the arguments and sends nothing. The first call of `connect` or `embed`
+    makes the keys and uploads them, which takes seconds to minutes; they are kept, and later
+    clients with the same `state_dir`, service and application use them again.
+
+    Parameters
+    ----------
+    url : str
+        ``https://host:port``, or ``http://`` for a service on this machine.
+    table : path or CompressedTable
+        A directory with the client half of a compressed table (``client.json`` and
+        ``client.safetensors``), or a table of `compress`.
+    application : str, optional
+        What to ask, for instance ``"embed/glove"``. Left out: the only one the service offers.
+    token, ca_file, state_dir, progress, patience
+        As for `Client`.
+
+    Raises
+    ------
+    ConfigurationError
+        If the address, the token or the certificates cannot be used.
+    ModelError
+        If `table` is none.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> with unspoken.EmbeddingClient("http://127.0.0.1:8080", table="glove") as client:  # doctest: +SKIP
+    ...     embeddings = client.embed(["a", "good", "film"])
+    ...     print(embeddings.shape, client.usage.query_bytes)
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        table: str | PathLike[str] | CompressedTable,
+        application: str | None = None,
+        token: str | None = None,
+        ca_file: str | PathLike[str] | None = None,
+        state_dir: str | PathLike[str] | None = None,
+        progress: bool | Callable[[_unspoken.Progress], object] = True,
+        patience: float = 30.0,
+    ) -> None:
+        super().__init__(
+            url,
+            application=application,
+            token=token,
+            ca_file=ca_file,
+            state_dir=state_dir,
+            progress=progress,
+            patience=patience,
+        )
+        self._codes = table._codes if isinstance(table, CompressedTable) else _unspoken.Codes.load(table)
+
+    def embed(self, tokens: Iterable[str]) -> npt.NDArray[np.float64]:
+        """Look tokens up without showing them.
+
+        Parameters
+        ----------
+        tokens : iterable of str
+            Any number, with or without repetition; they are sent in batches of the size the
+            service gives, each padded to it. A token the table lacks takes the row ``<unk>``,
+            ``[UNK]`` or ``<UNK>`` if there is one.
+
+        Returns
+        -------
+        ndarray of float64, shape (tokens, width)
+            What `CompressedTable.reconstruct` gives, and the noise of the encryption: do not
+            publish the numbers as they are.
+
+        Raises
+        ------
+        UnknownTokenError
+            If a token is not in the table, which has no row for unknown ones. A `KeyError`;
+            nothing was sent.
+        KeysExpiredError
+            If the service no longer has the keys; the next call makes new ones.
+        UnspokenError
+            As for `connect`.
+
+        Examples
+        --------
+        >>> client.embed(["good", "film"]).mean(axis=0)  # doctest: +SKIP
+        """
+        ids = self._codes.ids(text_list(tokens, "tokens"))
+        with self._asking() as connection:
+            return connection.embed(ids, self._progress)
+
+    @property
+    def tokens(self) -> list[str]:
+        """The tokens that can be looked up, in the order of the table's rows."""
+        return self._codes.tokens
+
+    def _open(self) -> _unspoken.EmbeddingConnection:
+        """Make keys and upload them, unless the service has them."""
+        return _unspoken.EmbeddingConnection.open(
+            self._service, self._application, self._codes, self._state_dir, self._progress
+        )
