@@ -1,7 +1,7 @@
 //! A client's keys and query beside a server's lookup, and the seconds of its stages.
 
 use unspoken_ckks::{Ciphertext, CkksParameters, Encoder, Evaluator, Preset};
-use unspoken_lookup::query::Query;
+use unspoken_lookup::query::{Query, QueryReader};
 use unspoken_lookup::{Generated, Lookup, OutputForm, Plan};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
@@ -48,7 +48,8 @@ impl Party {
         let indices: Vec<Vec<Option<usize>>> = (0..tables.tables.len()).map(list).collect();
         let form = Query::of(&lookup);
         let bytes = form.encrypt(&encoder, &secret, &indices, &mut rng)?;
-        let (query, query_bytes) = (form.read(&bytes)?, form.byte_len());
+        let query_bytes = form.byte_len();
+        let query = QueryReader::new(&encoder, form)?.read(&Evaluator::new(&encoder, &keys), &bytes)?;
         Ok(Party { preset, parameters, lookup, encoder, secret, keys, query, query_bytes })
     }
 
