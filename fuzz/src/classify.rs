@@ -5,12 +5,14 @@ use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 use prost::Message;
-use unspoken_ckks::PRESETS;
 use unspoken_classify::{Asker, Description, PROTOCOL_VERSION};
 use unspoken_rlwe::KeyBundle;
 
 use crate::Target;
 use crate::fixtures::{BUNDLE, CLASSIFIER, DESCRIPTION, KEYS, MODEL, PRESET, asker, asker_of};
+use crate::messages::{
+    self, FINGERPRINTS, KeyRequirement, MOST_KEYS_MADE, MOST_QUERY_BYTES_MADE, SMALL_PRESETS, Vectors,
+};
 use crate::repair;
 
 /// The fields of a description that repairs touch, and the others that the decoder looks at.
@@ -40,50 +42,9 @@ struct Described {
     plan: String,
     #[prost(double, tag = "12")]
     score_bound: f64,
+    #[prost(string, tag = "13")]
+    query_form: String,
 }
-
-#[derive(Clone, PartialEq, Message)]
-struct KeyRequirement {
-    #[prost(uint64, tag = "1")]
-    galois_element: u64,
-    #[prost(uint32, tag = "2")]
-    chain: u32,
-}
-
-/// A query or an answer; they have the same fields.
-#[derive(Clone, PartialEq, Message)]
-struct Vectors {
-    #[prost(bytes = "vec", tag = "1")]
-    model_id: Vec<u8>,
-    #[prost(bytes = "vec", repeated, tag = "2")]
-    vectors: Vec<Vec<u8>>,
-    #[prost(bytes = "vec", tag = "3")]
-    checksum: Vec<u8>,
-}
-
-impl Vectors {
-    fn encoded(mut self) -> Vec<u8> {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&self.model_id);
-        self.vectors.iter().for_each(|vector| {
-            hasher.update(vector);
-        });
-        self.checksum = hasher.finalize().as_bytes().to_vec();
-        self.encode_to_vec()
-    }
-}
-
-/// Presets of this ring and below; a larger one is sound too, but takes a second to build.
-const SMALL_PRESETS: &str = "insecure_n11_";
-
-/// Longest list of keys that is made, for speed.
-const MOST_KEYS_MADE: usize = 2;
-
-/// The small presets and the fingerprints of their numbers.
-static FINGERPRINTS: LazyLock<Vec<(&str, Vec<u8>)>> = LazyLock::new(|| {
-    let small = PRESETS.iter().filter(|preset| preset.name.starts_with(SMALL_PRESETS));
-    small.map(|preset| (preset.name, preset.build().expect("builds").rlwe().fingerprint().0.to_vec())).collect()
-});
 
 /// `Description::insecure_from_bytes`, and a client that asks what such a server wants to be asked.
 pub static DESCRIBED: Target = Target {
@@ -115,6 +76,7 @@ pub static DESCRIBED: Target = Target {
             message.fingerprint = fingerprint.clone();
         }
         message.model_id = MODEL_ID.to_vec();
+        messages::repair_form(&mut message.query_form);
         if !(message.score_bound.is_finite() && message.score_bound > 0.0) {
             message.score_bound = 1.0;
         }
@@ -127,13 +89,22 @@ pub static DESCRIBED: Target = Target {
             fingerprint: fingerprint.clone(),
             ..sound.clone()
         };
-        FINGERPRINTS.iter().map(|preset| of(preset).encode_to_vec()).collect()
+        let formed = messages::formed().into_iter().map(|formed| Described {
+            columns: formed.columns(8),
+            query_form: formed.form.to_string(),
+            keys: formed.keys.clone(),
+            ..of(formed.preset)
+        });
+        FINGERPRINTS.iter().map(of).chain(formed).map(|message| message.encode_to_vec()).collect()
     },
 };
 
 /// Makes the keys and a query that a description asks for, of the sizes that follow from it.
 fn serve_a_hostile_server(asker: Asker) {
     let most = asker.description().query_bytes();
+    if most > MOST_QUERY_BYTES_MADE {
+        return;
+    }
     if let Ok(query) = asker.query(&["claim your prize"]) {
         assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
     }

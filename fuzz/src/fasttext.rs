@@ -1,13 +1,12 @@
 //! Model files. An input holds the two or four files of a directory one after the other.
 
 use std::fs;
-use std::path::Path;
 use std::sync::LazyLock;
 
-use tempfile::TempDir;
 use unspoken_fasttext::{Encoder, Model, ScoreTables};
 
 use crate::Target;
+use crate::files::{self, Directory};
 use crate::fixtures::MODEL;
 
 const CLIENT: [&str; 2] = ["client.json", "client.safetensors"];
@@ -30,7 +29,7 @@ pub static ENCODER: Target = Target {
         }
         true
     },
-    repair: |data| repair(data, &CLIENT),
+    repair: |data| files::repair(data, &CLIENT),
     seeds: || vec![saved(&CLIENT)],
 };
 
@@ -46,7 +45,7 @@ pub static TABLES: Target = Target {
         assert!(tables.score_bound().is_finite() && tables.values().iter().all(|score| score.is_finite()));
         true
     },
-    repair: |data| repair(data, &SERVER),
+    repair: |data| files::repair(data, &SERVER),
     seeds: || vec![saved(&SERVER)],
 };
 
@@ -63,48 +62,9 @@ pub static MODEL_FILES: Target = Target {
         assert!(model.encoder().labels().contains(&label));
         true
     },
-    repair: |data| repair(data, &BOTH),
+    repair: |data| files::repair(data, &BOTH),
     seeds: || vec![saved(&BOTH)],
 };
-
-/// A directory that is removed when dropped, in memory where the machine has one there.
-struct Directory(TempDir);
-
-impl Directory {
-    fn empty() -> Self {
-        let memory = Path::new("/dev/shm");
-        let made = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
-        Directory(made.expect("a directory"))
-    }
-
-    fn of(data: &[u8], names: &[&str]) -> Self {
-        let directory = Self::empty();
-        for (name, bytes) in names.iter().zip(split(data, names.len())) {
-            fs::write(directory.path().join(name), bytes).expect("writes");
-        }
-        directory
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-/// The files of an input: each after its length (u32), as long as there are bytes.
-fn split(mut data: &[u8], count: usize) -> Vec<&[u8]> {
-    let mut files = Vec::new();
-    while files.len() < count {
-        let (length, rest) = data.split_first_chunk::<4>().unwrap_or((&[0; 4], &[]));
-        let (file, rest) = rest.split_at(rest.len().min(u32::from_le_bytes(*length) as usize));
-        files.push(file);
-        data = rest;
-    }
-    files
-}
-
-fn join<'a>(files: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
-    files.flat_map(|file| [&(file.len() as u32).to_le_bytes(), file].concat()).collect()
-}
 
 fn saved(names: &[&str]) -> Vec<u8> {
     static SAVED: LazyLock<Directory> = LazyLock::new(|| {
@@ -113,19 +73,5 @@ fn saved(names: &[&str]) -> Vec<u8> {
         directory
     });
     let files: Vec<Vec<u8>> = names.iter().map(|n| fs::read(SAVED.path().join(n)).expect("reads")).collect();
-    join(files.iter().map(Vec::as_slice))
-}
-
-/// Lengths of the files, and in each JSON the checksum of the weights after it.
-fn repair(data: &mut Vec<u8>, names: &[&str]) {
-    let mut files: Vec<Vec<u8>> = split(data, names.len()).into_iter().map(<[u8]>::to_vec).collect();
-    for pair in files.chunks_exact_mut(2) {
-        let sum = blake3::hash(&pair[1]).to_hex();
-        let key = b"\"weights_blake3\": \"";
-        let start = pair[0].windows(key.len()).position(|window| window == key).map(|at| at + key.len());
-        if let Some(field) = start.and_then(|start| pair[0].get_mut(start..start + sum.len())) {
-            field.copy_from_slice(sum.as_bytes());
-        }
-    }
-    *data = join(files.iter().map(Vec::as_slice));
+    files::join(files.iter().map(Vec::as_slice))
 }

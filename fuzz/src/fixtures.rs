@@ -5,6 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::{CkksLiteral, CkksParameters, Preset};
 use unspoken_classify::{Asker, Classifier, Description};
+use unspoken_embed::{EmbedError, Embedder, EmbedderOptions, TokenAsker};
+use unspoken_embedding::{CompressOptions, CompressedTable, EmbeddingTable, TokenList, compress};
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_lookup::query::Form;
@@ -35,11 +37,14 @@ fn small_literal(base_primes: usize, levels: usize, special_primes: usize, digit
     literal
 }
 
-/// As [`SMALL`], made for bootstrapping, in a ring twice as large: that of its queries is the smallest.
+/// Chain primes of the keys of [`BOOT`] under the sparse secret.
+pub const SPARSE_PRIMES: usize = 3;
+
+/// As [`SMALL`] with a level more, made for bootstrapping, in a ring twice as large: that of its queries is the smallest.
 pub static BOOT: LazyLock<CkksParameters> = LazyLock::new(|| {
-    let mut literal = small_literal(1, 1, 2, 2);
+    let mut literal = small_literal(1, 2, 2, 2);
     literal.rlwe.ring.degree = 2 * DEGREE;
-    literal.rlwe.encapsulation = Some(EncapsulationLiteral { base: 1, primes: 2 });
+    literal.rlwe.encapsulation = Some(EncapsulationLiteral { base: 1, primes: SPARSE_PRIMES });
     CkksParameters::new(literal).expect("a possible set")
 });
 
@@ -107,6 +112,35 @@ pub static BUNDLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
 /// The keys of [`BUNDLE`], expanded.
 pub static KEYS: LazyLock<EvaluationKeys> =
     LazyLock::new(|| CLASSIFIER.load_keys(&mut BUNDLE.as_slice()).expect("the client's keys"));
+
+/// A compressed table of two subtables of eight columns, and of rows of three numbers.
+pub static TABLE: LazyLock<CompressedTable> = LazyLock::new(|| {
+    let names = ["the", "prize", "[UNK]", "train", "is", "late", "claim", "your", "free", "cash", "##s", "a"];
+    let tokens = TokenList::new(names.map(String::from).to_vec()).expect("a list");
+    let values = (0..3 * names.len()).map(|i| ((i * i) as f32 * 0.37).sin()).collect();
+    let table = EmbeddingTable::new(tokens, 3, values).expect("a table");
+    let options = CompressOptions { subtables: 2, columns: 8, rounds: 2, ..CompressOptions::default() };
+    compress(&table, &options, &mut |_| {}, &AtomicBool::new(false)).expect("compresses")
+});
+
+fn embedder(parameters: &CkksParameters) -> Embedder {
+    let plan = Some(Plan::BabyGiant { babies: 2 });
+    Embedder::new(TABLE.subtables(), parameters, &EmbedderOptions { plan, ..EmbedderOptions::default() })
+        .expect("levels suffice")
+}
+
+/// A server of embeddings in the smallest ring.
+pub static EMBEDDER: LazyLock<Embedder> = LazyLock::new(|| embedder(&DEEP));
+
+/// The description of a server of embeddings whose preset a client can look up.
+pub static EMBEDDING_DESCRIPTION: LazyLock<unspoken_embed::Description> =
+    LazyLock::new(|| embedder(&Preset::find(PRESET).and_then(Preset::build).expect("builds")).description().clone());
+
+/// A client of a server of embeddings that describes itself so; its secret is the same in every run.
+pub fn token_asker_of(description: unspoken_embed::Description) -> Result<TokenAsker, EmbedError> {
+    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng())?.to_bytes()?;
+    TokenAsker::with_secret(description, TABLE.codes().clone(), &secret)
+}
 
 /// A generator that gives the same in every run.
 pub fn rng() -> SecretRng {

@@ -6,8 +6,12 @@
 
 pub mod ckks;
 pub mod classify;
+pub mod embed;
+pub mod embedding;
 pub mod fasttext;
+mod files;
 mod fixtures;
+mod messages;
 mod repair;
 pub mod rlwe;
 pub mod wire;
@@ -25,7 +29,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 18] = [
+pub const TARGETS: [&Target; 25] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SECRET_KEY,
@@ -44,6 +48,13 @@ pub const TARGETS: [&Target; 18] = [
     &fasttext::ENCODER,
     &fasttext::TABLES,
     &fasttext::MODEL_FILES,
+    &embedding::CODES,
+    &embedding::SUBTABLES,
+    &embedding::NPY,
+    &embedding::SAFETENSORS,
+    &embed::DESCRIBED,
+    &embed::QUERY,
+    &embed::ANSWER,
 ];
 
 /// One mutated input in this many stays as it is.

@@ -9,7 +9,7 @@ use unspoken_rlwe::{
 };
 
 use crate::Target;
-use crate::fixtures::{BOOT, BOOT_SECRET, SMALL, SMALL_SECRET, rng};
+use crate::fixtures::{BOOT, BOOT_SECRET, SMALL, SMALL_SECRET, SPARSE_PRIMES, rng};
 use crate::repair;
 
 /// `Ciphertext::from_bytes`: what it reads, it writes again.
@@ -113,13 +113,17 @@ pub static BOOT_KEY_BUNDLE: Target = Target {
         assert_eq!(plan.memory_bytes(BOOT.ring()), keys.bytes());
         let sparse =
             plan.iter().filter(|(kind, _)| matches!(kind, KeyKind::Encapsulation | KeyKind::QueryEncapsulation));
-        assert!(sparse.into_iter().all(|(_, chain)| chain == 2), "a key under the sparse secret over other primes");
+        assert!(
+            sparse.into_iter().all(|(_, chain)| chain == SPARSE_PRIMES),
+            "a key under the sparse secret over other primes"
+        );
         keys.check("fuzz", &plan).expect("every key of the plan");
         true
     },
     repair: |data| repair::header(BOOT.rlwe(), repair::Kind::KeyBundle, data, repair::BUNDLE_HEAD),
     seeds: || {
-        let kinds = [(KeyKind::Encapsulation, 2), (KeyKind::QueryEncapsulation, 2), (KeyKind::Decapsulation, 3)];
+        let sparse = [KeyKind::Encapsulation, KeyKind::QueryEncapsulation].map(|kind| (kind, SPARSE_PRIMES));
+        let kinds = [sparse[0], sparse[1], (KeyKind::Decapsulation, BOOT.ring().chain().len())];
         let mut plan = KeyPlan::new();
         kinds.iter().for_each(|&(kind, chain)| plan.require(kind, chain));
         let mut bytes = Vec::new();

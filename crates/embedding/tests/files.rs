@@ -87,6 +87,23 @@ fn other_arrays_are_refused_with_a_reason() {
 }
 
 #[test]
+fn hostile_headers_of_arrays_are_refused_before_they_are_parsed() {
+    let long = b"\x93NUMPY\x02\x00\xff\xff\xff\xff{'descr'".to_vec();
+    let nested = npy("<f4", false, &"(".repeat(2000), &[]);
+    let data = floats(&[1.0; 6]);
+    let cases = [
+        (long, "a header of 4294967295 bytes"),
+        (nested, "brackets"),
+        (npy("<f4", false, "(9223372036854775807, 9223372036854775807)", &data), "larger numbers"),
+        (npy("<f4", false, "(0xFFFFFFFFFFFFFFFF, 0xFFFFFFFFFFFFFFFF)", &data), "larger numbers"),
+    ];
+    for (array, reason) in cases {
+        let error = read_npy(&array, "a\n").expect_err(reason).to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[test]
 fn tensors_are_read_by_name_with_a_tokenizer() {
     let directory = tempfile::tempdir().expect("a directory");
     let bytes = floats(&[1.0, 2.0, 3.0, 4.0]);

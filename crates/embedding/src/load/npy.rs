@@ -8,6 +8,15 @@ use npyz::{NpyFile, Order};
 use super::{open, width_of};
 use crate::error::TableError;
 
+/// What a NumPy file begins with.
+const MAGIC: &[u8; 6] = b"\x93NUMPY";
+/// Longest header read; that of a plain array has a hundred bytes.
+const MAX_HEADER_BYTES: usize = 4096;
+/// Most brackets a header opens; that of a plain array opens two.
+const MAX_BRACKETS: usize = 16;
+/// Most decimal digits a header has: the product of its numbers is below 2^64.
+const MAX_DIGITS: usize = 19;
+
 /// The width and the values, row-major, of a two-dimensional `f32` array.
 pub(super) fn read(path: &Path) -> Result<(usize, Vec<f32>), TableError> {
     let (file, length) = open(path)?;
@@ -16,7 +25,9 @@ pub(super) fn read(path: &Path) -> Result<(usize, Vec<f32>), TableError> {
         found,
         needed: "a NumPy file of f32 (save it with numpy.save and dtype float32)".into(),
     };
-    let array = NpyFile::new(BufReader::new(file.take(length))).map_err(|error| refuse(error.to_string()))?;
+    let mut reader = BufReader::new(file.take(length));
+    let head = read_head(&mut reader).map_err(refuse)?;
+    let array = NpyFile::new(head.as_slice().chain(reader)).map_err(|error| refuse(error.to_string()))?;
     let width = width_of(path, array.shape(), length)?;
     let (order, count) = (array.order(), array.len() as usize);
     let dtype = array.dtype().descr();
@@ -27,6 +38,45 @@ pub(super) fn read(path: &Path) -> Result<(usize, Vec<f32>), TableError> {
         Order::C => Ok((width, values)),
         Order::Fortran => Ok((width, transposed(&values, width))),
     }
+}
+
+/// The bytes before the data, or what is wrong with them. `npyz` allocates whatever length a header announces, follows
+/// brackets as deep as they nest, and multiplies dimensions unchecked, so it gets no header that could make that matter.
+fn read_head(reader: &mut impl Read) -> Result<Vec<u8>, String> {
+    let mut read = |head: &mut Vec<u8>, count: usize| {
+        let start = head.len();
+        head.resize(start + count, 0);
+        reader.read_exact(&mut head[start..]).map_err(|error| error.to_string())
+    };
+    let mut head = Vec::new();
+    read(&mut head, MAGIC.len() + 2)?;
+    if !head.starts_with(MAGIC) {
+        return Err("another file".into());
+    }
+    // Two bytes of length in version 1.0, four in the later ones.
+    let mut length = [0; 4];
+    let field = if head[MAGIC.len()] == 1 { 2 } else { 4 };
+    let start = head.len();
+    read(&mut head, field)?;
+    length[..field].copy_from_slice(&head[start..]);
+    let length = u32::from_le_bytes(length) as usize;
+    if length > MAX_HEADER_BYTES {
+        return Err(format!("a header of {length} bytes"));
+    }
+    let start = head.len();
+    read(&mut head, length)?;
+    let text = &head[start..];
+    let brackets = text.iter().filter(|byte| b"([{".contains(byte)).count();
+    if brackets > MAX_BRACKETS {
+        return Err(format!("a header of {brackets} brackets"));
+    }
+    // Only decimal digits are counted, so numbers have no others.
+    let other_base = text.windows(2).any(|pair| pair[0] == b'0' && pair[1].is_ascii_alphabetic());
+    let digits = text.iter().filter(|byte| byte.is_ascii_digit()).count();
+    if other_base || digits > MAX_DIGITS {
+        return Err("a header of larger numbers than any table has".into());
+    }
+    Ok(head)
 }
 
 /// Row-major from column-major values.

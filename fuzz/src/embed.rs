@@ -1,0 +1,189 @@
+//! The embedding lookup's protocol: descriptions a client reads, queries a server reads, answers a client reads.
+
+use std::cell::RefCell;
+use std::sync::LazyLock;
+use std::sync::atomic::AtomicBool;
+
+use prost::Message;
+use unspoken_embed::{Description, PROTOCOL_VERSION, TokenAsker};
+use unspoken_rlwe::EvaluationKeys;
+
+use crate::Target;
+use crate::fixtures::{EMBEDDER, EMBEDDING_DESCRIPTION, PRESET, TABLE, token_asker_of};
+use crate::messages::{
+    self, FINGERPRINTS, KeyRequirement, MOST_KEYS_MADE, MOST_QUERY_BYTES_MADE, SMALL_PRESETS, Vectors,
+};
+use crate::repair;
+
+/// A description.
+#[derive(Clone, PartialEq, Message)]
+struct Described {
+    #[prost(uint32, tag = "1")]
+    version: u32,
+    #[prost(string, tag = "2")]
+    preset: String,
+    #[prost(bytes = "vec", tag = "3")]
+    fingerprint: Vec<u8>,
+    #[prost(bytes = "vec", tag = "4")]
+    model_id: Vec<u8>,
+    #[prost(uint32, tag = "5")]
+    subtables: u32,
+    #[prost(uint32, tag = "6")]
+    columns: u32,
+    #[prost(uint32, tag = "7")]
+    width: u32,
+    #[prost(uint32, tag = "8")]
+    query_level: u32,
+    #[prost(bool, tag = "9")]
+    pairs: bool,
+    #[prost(message, repeated, tag = "10")]
+    keys: Vec<KeyRequirement>,
+    #[prost(string, tag = "11")]
+    plan: String,
+    #[prost(double, tag = "12")]
+    bound: f64,
+    #[prost(string, tag = "13")]
+    query_form: String,
+}
+
+/// `Description::insecure_from_bytes`, and a client that asks what such a server wants to be asked.
+pub static DESCRIBED: Target = Target {
+    name: "embed_description",
+    run: |data| {
+        let Ok(message) = Described::decode(data) else {
+            assert!(Description::insecure_from_bytes(data).is_err(), "no protobuf message was accepted");
+            return false;
+        };
+        if !message.preset.starts_with(SMALL_PRESETS) {
+            return false;
+        }
+        let Ok(description) = Description::insecure_from_bytes(data) else { return false };
+        let again = Described::decode(description.to_bytes().as_slice()).expect("its own bytes");
+        assert_eq!(again, message);
+        assert!((1..=description.width()).contains(&description.vectors()));
+        if let Ok(asker) = token_asker_of(description) {
+            serve_a_hostile_server(asker);
+        }
+        true
+    },
+    repair: |data| {
+        let Ok(mut message) = Described::decode(data.as_slice()) else { return };
+        message.version = PROTOCOL_VERSION;
+        if !message.preset.starts_with(SMALL_PRESETS) {
+            message.preset = PRESET.into();
+        }
+        if let Some((_, fingerprint)) = FINGERPRINTS.iter().find(|(name, _)| *name == message.preset) {
+            message.fingerprint = fingerprint.clone();
+        }
+        message.model_id = MODEL_ID.to_vec();
+        messages::repair_form(&mut message.query_form);
+        if !(message.bound.is_finite() && message.bound >= 0.0) {
+            message.bound = 1.0;
+        }
+        *data = message.encode_to_vec();
+    },
+    seeds: || {
+        let sound = Described::decode(EMBEDDING_DESCRIPTION.to_bytes().as_slice()).expect("a description");
+        let of = |(name, fingerprint): &(&str, Vec<u8>)| Described {
+            preset: (*name).into(),
+            fingerprint: fingerprint.clone(),
+            ..sound.clone()
+        };
+        let formed = messages::formed().into_iter().map(|formed| Described {
+            query_form: formed.form.to_string(),
+            keys: formed.keys.clone(),
+            ..of(formed.preset)
+        });
+        FINGERPRINTS.iter().map(of).chain(formed).map(|message| message.encode_to_vec()).collect()
+    },
+};
+
+/// Makes the keys and a query that a description asks for, of the sizes that follow from it.
+fn serve_a_hostile_server(asker: TokenAsker) {
+    let most = asker.description().query_bytes();
+    if most > MOST_QUERY_BYTES_MADE {
+        return;
+    }
+    if let Ok(query) = asker.query(&[1, 0]) {
+        assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
+    }
+    if asker.description().key_plan().len() <= MOST_KEYS_MADE {
+        let mut bundle = Vec::new();
+        if asker.write_keys(&mut bundle, |_, _| {}, &GO).is_ok() {
+            assert_eq!(bundle.len() as u64, asker.key_bytes());
+        }
+    }
+}
+
+/// `Embedder::answer`: a query it accepts has an answer of the size announced, whose form the client accepts.
+pub static QUERY: Target = Target {
+    name: "embed_query",
+    run: |data| {
+        let Ok(answer) = EMBEDDER.answer(&KEYS, data, &GO) else { return false };
+        assert!(data.len() <= EMBEDDER.description().query_bytes());
+        assert!(answer.len() <= EMBEDDER.answer_bytes());
+        match asker().read(&answer, 1) {
+            Ok(read) => assert!(read.len() == 1 && read[0].len() == EMBEDDER.description().width()),
+            // A ciphertext of random bytes is a sound one, of random numbers.
+            Err(error) => assert!(error.to_string().contains("this secret key does not open"), "{error}"),
+        }
+        true
+    },
+    repair: |data| {
+        let Ok(mut query) = Vectors::decode(data.as_slice()) else { return };
+        let parameters = EMBEDDER.description().parameters();
+        query.model_id = MODEL_ID.to_vec();
+        for vector in &mut query.vectors {
+            let rest = |rest: &mut Vec<u8>| repair::seeded_ciphertext(parameters.rlwe(), rest);
+            repair::scaled(vector, parameters.scale(), rest);
+        }
+        *data = query.encoded();
+    },
+    seeds: || vec![QUERY_BYTES.clone()],
+};
+
+/// `TokenAsker::read`: an answer it accepts has a finite embedding for each token.
+pub static ANSWER: Target = Target {
+    name: "embed_answer",
+    run: |data| {
+        thread_local! {
+            static ASKER: RefCell<TokenAsker> = RefCell::new(asker());
+        }
+        ASKER.with_borrow(|asker| {
+            let (batch, width) = (asker.description().batch(), asker.description().width());
+            assert!(asker.read(data, batch + 1).is_err(), "more tokens than a query holds");
+            let Ok(read) = asker.read(data, batch) else { return false };
+            let whole = |one: &Vec<f64>| one.len() == width && one.iter().all(|number| number.is_finite());
+            assert!(read.len() == batch && read.iter().all(whole));
+            true
+        })
+    },
+    repair: |data| {
+        let Ok(mut answer) = Vectors::decode(data.as_slice()) else { return };
+        let parameters = EMBEDDER.description().parameters();
+        answer.model_id = MODEL_ID.to_vec();
+        for vector in &mut answer.vectors {
+            repair::scaled(vector, parameters.scale(), |rest| repair::ciphertext(parameters.rlwe(), rest));
+        }
+        *data = answer.encoded();
+    },
+    seeds: || vec![ANSWERED.clone()],
+};
+
+fn asker() -> TokenAsker {
+    token_asker_of(EMBEDDER.description().clone()).expect("the same table")
+}
+
+static MODEL_ID: LazyLock<[u8; 16]> = LazyLock::new(|| TABLE.codes().id().to_bytes());
+
+static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| {
+    let mut bundle = Vec::new();
+    asker().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
+    EMBEDDER.load_keys(&mut bundle.as_slice()).expect("the client's keys")
+});
+
+static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| asker().query(&[1, 0]).expect("fits"));
+
+static ANSWERED: LazyLock<Vec<u8>> = LazyLock::new(|| EMBEDDER.answer(&KEYS, &QUERY_BYTES, &GO).expect("an answer"));
+
+static GO: AtomicBool = AtomicBool::new(false);

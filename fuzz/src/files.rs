@@ -1,0 +1,68 @@
+//! Inputs that hold several files of a directory, one after the other.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+/// A directory that is removed when dropped, in memory where the machine has one there.
+pub struct Directory(TempDir);
+
+impl Directory {
+    /// A new one.
+    pub fn empty() -> Self {
+        let memory = Path::new("/dev/shm");
+        let made = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
+        Directory(made.expect("a directory"))
+    }
+
+    /// With these files, whose bytes are those of an input.
+    pub fn of(data: &[u8], names: &[&str]) -> Self {
+        let directory = Self::empty();
+        for (name, bytes) in names.iter().zip(split(data, names.len())) {
+            fs::write(directory.path().join(name), bytes).expect("writes");
+        }
+        directory
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+/// The files of an input: each after its length (u32), as long as there are bytes.
+fn split(mut data: &[u8], count: usize) -> Vec<&[u8]> {
+    let mut files = Vec::new();
+    while files.len() < count {
+        let (length, rest) = data.split_first_chunk::<4>().unwrap_or((&[0; 4], &[]));
+        let (file, rest) = rest.split_at(rest.len().min(u32::from_le_bytes(*length) as usize));
+        files.push(file);
+        data = rest;
+    }
+    files
+}
+
+/// The files of an input, to change.
+pub fn copied(data: &[u8], count: usize) -> Vec<Vec<u8>> {
+    split(data, count).into_iter().map(<[u8]>::to_vec).collect()
+}
+
+/// One input of several files.
+pub fn join<'a>(files: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    files.flat_map(|file| [&(file.len() as u32).to_le_bytes(), file].concat()).collect()
+}
+
+/// Lengths of the files, and in each JSON the checksum of the weights after it.
+pub fn repair(data: &mut Vec<u8>, names: &[&str]) {
+    let mut files = copied(data, names.len());
+    for pair in files.chunks_exact_mut(2) {
+        let sum = blake3::hash(&pair[1]).to_hex();
+        let key = b"\"weights_blake3\": \"";
+        let start = pair[0].windows(key.len()).position(|window| window == key).map(|at| at + key.len());
+        if let Some(field) = start.and_then(|start| pair[0].get_mut(start..start + sum.len())) {
+            field.copy_from_slice(sum.as_bytes());
+        }
+    }
+    *data = join(files.iter().map(Vec::as_slice));
+}

@@ -1,0 +1,91 @@
+//! Parts that the messages of the classifier and of the embedding lookup share.
+
+use std::sync::LazyLock;
+
+use prost::Message;
+use unspoken_ckks::{PRESETS, Preset};
+use unspoken_lookup::query::Form;
+use unspoken_rlwe::KeyKind;
+
+/// A key that a description asks for.
+#[derive(Clone, PartialEq, Message)]
+pub struct KeyRequirement {
+    #[prost(uint64, tag = "1")]
+    pub galois_element: u64,
+    #[prost(uint32, tag = "2")]
+    pub chain: u32,
+}
+
+/// A query or an answer; they have the same fields.
+#[derive(Clone, PartialEq, Message)]
+pub struct Vectors {
+    #[prost(bytes = "vec", tag = "1")]
+    pub model_id: Vec<u8>,
+    #[prost(bytes = "vec", repeated, tag = "2")]
+    pub vectors: Vec<Vec<u8>>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub checksum: Vec<u8>,
+}
+
+impl Vectors {
+    /// With the checksum it should have.
+    pub fn encoded(mut self) -> Vec<u8> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.model_id);
+        self.vectors.iter().for_each(|vector| {
+            hasher.update(vector);
+        });
+        self.checksum = hasher.finalize().as_bytes().to_vec();
+        self.encode_to_vec()
+    }
+}
+
+/// Presets of this ring and below; a larger one is sound too, but takes a second to build.
+pub const SMALL_PRESETS: &str = "insecure_n11_";
+
+/// Longest list of keys that is made, for speed.
+pub const MOST_KEYS_MADE: usize = 2;
+
+/// The small presets and the fingerprints of their numbers.
+pub static FINGERPRINTS: LazyLock<Vec<(&str, Vec<u8>)>> = LazyLock::new(|| {
+    let small = PRESETS.iter().filter(|preset| preset.name.starts_with(SMALL_PRESETS));
+    small.map(|preset| (preset.name, preset.build().expect("builds").rlwe().fingerprint().0.to_vec())).collect()
+});
+
+/// Largest query that is made, for speed and memory.
+pub const MOST_QUERY_BYTES_MADE: usize = 4 << 20;
+
+/// A preset that can be bootstrapped.
+const BOOT_PRESET: &str = "insecure_n11_boot_depth8_scale50";
+
+/// What a description of another form of query than the direct one has.
+pub struct Formed {
+    pub form: Form,
+    pub preset: &'static (&'static str, Vec<u8>),
+    pub keys: Vec<KeyRequirement>,
+}
+
+impl Formed {
+    /// Columns of a table of this many.
+    pub fn columns(&self, columns: usize) -> u32 {
+        self.form.padded_columns(columns) as u32
+    }
+}
+
+/// Compact queries, with the keys of a bootstrap that are no Galois keys, and one-hot queries, which take none.
+pub fn formed() -> [Formed; 2] {
+    let parameters = Preset::find(BOOT_PRESET).and_then(Preset::build).expect("builds");
+    let primes = parameters.rlwe().encapsulation().expect("made for bootstrapping").primes;
+    let key = |kind: KeyKind, chain: usize| KeyRequirement { galois_element: kind.code(), chain: chain as u32 };
+    let all = parameters.ring().chain().len();
+    let preset = FINGERPRINTS.iter().find(|(name, _)| *name == BOOT_PRESET).expect("a small preset");
+    let keys = vec![key(KeyKind::QueryEncapsulation, primes), key(KeyKind::Decapsulation, all)];
+    [Formed { form: Form::Compact, preset, keys }, Formed { form: Form::OneHot, preset, keys: Vec::new() }]
+}
+
+/// Makes the name of a form one that exists.
+pub fn repair_form(name: &mut String) {
+    if name.parse::<Form>().is_err() {
+        *name = Form::Direct.to_string();
+    }
+}
