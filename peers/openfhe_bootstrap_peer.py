@@ -7,7 +7,7 @@ operation "bootstrap".
 
 All N/2 slots hold complex numbers, each part in [-1, 1]. The first bootstrap
 runs untimed and is decrypted: a wrong one is an error, not a timing. At N =
-2^16 a process takes about 15 GB, so a driver starts it with nothing else in
+2^16 a process takes 12 to 17 GB, so a driver starts it with nothing else in
 memory.
 """
 

@@ -43,6 +43,14 @@ pub fn peak_memory_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
+/// Bytes that a new process can take without others having to give any back; `None` where the system does not tell.
+pub(crate) fn available_memory_bytes() -> Option<u64> {
+    let memory = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
@@ -53,5 +61,6 @@ mod tests {
         let block = std::hint::black_box(vec![1u8; before as usize + (64 << 20)]);
         assert!(peak_memory_bytes().unwrap() >= before + (60 << 20), "{}", block.len());
         assert!(Machine::detect().cores >= 1);
+        assert!(available_memory_bytes().unwrap() > 1 << 20);
     }
 }

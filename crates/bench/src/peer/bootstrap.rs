@@ -18,6 +18,8 @@ pub(crate) struct BootstrapRequest {
     /// Levels to be left after the bootstrap.
     pub(crate) levels: u32,
     pub(crate) scale_bits: u32,
+    /// Of the first prime: at most 8 more than the scale's at 2^15 slots, or OpenFHE refuses to bootstrap.
+    pub(crate) first_bits: u32,
     pub(crate) digits: u32,
     /// `sparse_encapsulated` or `uniform_ternary`.
     pub(crate) secret: &'static str,
@@ -74,10 +76,10 @@ impl BootstrapRequest {
     /// Starts OpenFHE, measures `repetitions` bootstraps after one that is not counted, and ends it.
     pub(crate) fn measure(self, root: &Path, clock: Clock, repetitions: usize) -> Result<PeerBootstrap, BenchError> {
         let mut link = Link::open(root, SCRIPT)?;
-        let BootstrapRequest { log_n, levels, scale_bits, digits, secret } = self;
+        let BootstrapRequest { log_n, levels, scale_bits, first_bits, digits, secret } = self;
         let setup = link.ask(&json!({
-            "cmd": "setup", "log_n": log_n, "levels": levels, "scale_bits": scale_bits, "digits": digits,
-            "secret": secret,
+            "cmd": "setup", "log_n": log_n, "levels": levels, "scale_bits": scale_bits,
+            "first_bits": first_bits, "digits": digits, "secret": secret,
         }))?;
         let answer: Answer = link.ask(&json!({ "cmd": "time", "op": "bootstrap", "reps": repetitions }))?;
         let seconds = answer.times.seconds(clock);
@@ -113,7 +115,7 @@ mod tests {
             return;
         }
         let secret = "sparse_encapsulated";
-        let request = BootstrapRequest { log_n: 11, levels: 3, scale_bits: 59, digits: 4, secret };
+        let request = BootstrapRequest { log_n: 11, levels: 3, scale_bits: 59, first_bits: 60, digits: 4, secret };
         assert_eq!(request.name(), "OpenFHE, sparse encapsulated secret, 3 levels of 59 bits");
         let found = request.measure(&root, Clock::Cpu, 2).unwrap();
         assert_eq!((found.seconds.len(), found.quality.levels_left, found.setup.slots), (2, 3, 1 << 10));
