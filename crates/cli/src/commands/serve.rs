@@ -41,7 +41,7 @@ pub struct Arguments {
     /// Name of the application in the service's URL [default: classify/text or embed/table]
     #[arg(long)]
     name: Option<String>,
-    /// How clients send what they look up: direct (131 bytes a token and subtable at the default parameters), compact (4
+    /// How clients send what they look up: direct (125 bytes a token and subtable at the default parameters), compact (4
     /// bytes, and a bootstrap of some seconds on the service), or one-hot (the baseline: `p` times direct)
     #[arg(long, default_value = "direct", value_parser = clap::value_parser!(Form))]
     query: Form,
