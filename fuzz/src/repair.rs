@@ -15,6 +15,8 @@ pub enum Kind {
 const DESCRIPTOR_BYTES: usize = 12;
 /// Bytes of a bundle before its descriptors.
 pub const BUNDLE_HEAD: usize = HEADER_BYTES + 4;
+/// Bytes of the seed of a ciphertext.
+const SEED_BYTES: usize = 32;
 /// Most keys a repaired bundle has.
 const MOST_KEYS: usize = 6;
 
@@ -50,11 +52,14 @@ pub fn ciphertext(parameters: &Parameters, bytes: &mut Vec<u8>) {
     bytes.resize(HEADER_BYTES + 3 + count * parameters.ring().residue_bytes(Basis::chain(chain)), 0);
 }
 
-/// Header, chain length and length of a seeded ciphertext.
+/// Header, chain length and length of a seeded ciphertext, and a seed that follows from the residues: a service refuses
+/// one that came with other residues before.
 pub fn seeded_ciphertext(parameters: &Parameters, bytes: &mut Vec<u8>) {
     header(parameters, Kind::SeededCiphertext, bytes, HEADER_BYTES + 2);
     let chain = chain(parameters, &mut bytes[HEADER_BYTES..]);
     bytes.resize(unspoken_rlwe::SeededCiphertext::byte_len(parameters, chain), 0);
+    let (head, residues) = bytes.split_at_mut(HEADER_BYTES + 2 + SEED_BYTES);
+    head[HEADER_BYTES + 2..].copy_from_slice(blake3::hash(residues).as_bytes());
 }
 
 /// Header, number of keys and descriptors of a bundle. Returns the chain length of each key.
