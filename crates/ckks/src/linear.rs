@@ -9,6 +9,7 @@
 //! divided once, by `P` and the level's primes together.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use num_complex::Complex64;
 use unspoken_ring::{Basis, Poly, Ring, RingKind};
@@ -29,7 +30,8 @@ const OPERATION: &str = "linear transformation";
 #[derive(Clone, Debug)]
 pub struct LinearPlan {
     parameters: CkksParameters,
-    diagonals: BTreeMap<usize, Vec<Complex64>>,
+    /// Shared by the copies of a plan: they are large.
+    diagonals: Arc<BTreeMap<usize, Vec<Complex64>>>,
     baby_steps: usize,
     level: usize,
     input_scale: f64,
@@ -82,7 +84,7 @@ impl LinearPlan {
         }
         let with_steps = |baby_steps| LinearPlan {
             parameters: parameters.clone(),
-            diagonals: BTreeMap::new(),
+            diagonals: Arc::default(),
             baby_steps,
             level,
             input_scale,
@@ -93,7 +95,7 @@ impl LinearPlan {
         let price = |baby_steps: &usize| model.seconds(&with_steps(*baby_steps).cost_of(&indices));
         let choices = (0..=slots.trailing_zeros()).map(|log2| 1usize << log2);
         let baby_steps = choices.min_by(|a, b| price(a).total_cmp(&price(b))).unwrap_or(1);
-        Ok(LinearPlan { diagonals, ..with_steps(baby_steps) })
+        Ok(LinearPlan { diagonals: Arc::new(diagonals), ..with_steps(baby_steps) })
     }
 
     /// The same plan with another number of baby steps: fewer keys and products with fewer, more divisions.
@@ -158,7 +160,7 @@ impl LinearPlan {
         let input = arithmetic.drop_to(input, self.level)?;
         let mut babies = BTreeMap::new();
         let mut sums: BTreeMap<usize, A::Vector> = BTreeMap::new();
-        for (&k, diagonal) in &self.diagonals {
+        for (&k, diagonal) in self.diagonals.iter() {
             let (giant, baby) = self.split(k);
             if let std::collections::btree_map::Entry::Vacant(entry) = babies.entry(baby) {
                 entry.insert(arithmetic.rotate(&input, baby as i64)?);
@@ -251,7 +253,7 @@ impl LinearTransform {
         let (babies, _) = plan.steps(plan.diagonals.keys());
         let babies: Vec<usize> = babies.into_iter().collect();
         let mut rows: Vec<(usize, Vec<(usize, Poly)>)> = Vec::new();
-        for (&k, diagonal) in &plan.diagonals {
+        for (&k, diagonal) in plan.diagonals.iter() {
             let (giant, baby) = plan.split(k);
             let baby = babies.binary_search(&baby).unwrap_or_default();
             let values = rotated_right(diagonal, giant);

@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicBool;
 use prost::Message;
 use unspoken_ckks::Encoder;
 use unspoken_fasttext as fasttext;
+use unspoken_lookup::transfer::{checksum, read_output};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{self as rlwe, KeyBundle, RlweError, SecretKey};
+use unspoken_rlwe::{KeyBundle, RlweError, SecretKey};
 
-use crate::answer::{check_sum, checksum, read_vector};
 use crate::description::Description;
 use crate::error::ClassifyError;
 use crate::proto;
@@ -116,21 +116,11 @@ impl Asker {
     pub fn write_keys(
         &self,
         out: &mut impl Write,
-        mut progress: impl FnMut(usize, usize),
+        progress: impl FnMut(usize, usize),
         cancel: &AtomicBool,
     ) -> Result<(), ClassifyError> {
-        let (parameters, plan) = (self.description.parameters().rlwe(), self.description.key_plan());
-        let mut rng = fresh_randomness()?;
-        KeyBundle::write_plan(parameters, plan, out)?;
-        let mut done = 0;
-        progress(done, plan.len());
-        rlwe::generate_keys(&self.secret, plan, &mut rng, cancel, |key| {
-            KeyBundle::write_key(parameters, &key, out)?;
-            done += 1;
-            progress(done, plan.len());
-            Ok(())
-        })?;
-        Ok(())
+        let plan = self.description.key_plan();
+        Ok(KeyBundle::write(&self.secret, plan, &mut fresh_randomness()?, out, progress, cancel)?)
     }
 
     /// Encrypts up to [`Description::batch`] messages. Always the same number of bytes, whatever the messages.
@@ -174,7 +164,9 @@ impl Asker {
     pub fn read(&self, answer: &[u8], count: usize) -> Result<Vec<Classified>, ClassifyError> {
         let answer =
             proto::Answer::decode(answer).map_err(|e| ClassifyError::mismatch("answer", e, "a protobuf message"))?;
-        check_sum("answer", &answer.model_id, &answer.vectors, &answer.checksum)?;
+        if checksum(&answer.model_id, &answer.vectors) != answer.checksum {
+            return Err(ClassifyError::mismatch("answer", "a wrong checksum", "undamaged bytes; send it again"));
+        }
         if answer.model_id != self.description.message.model_id {
             return Err(ClassifyError::mismatch(
                 "answer",
@@ -189,7 +181,7 @@ impl Asker {
         }
         let mut scores = vec![Vec::with_capacity(classes); count];
         for vector in &answer.vectors {
-            let (ciphertext, scale) = read_vector(self.description.parameters(), vector)?;
+            let (ciphertext, scale) = read_output(self.description.parameters(), vector)?;
             let slots = self.encoder.decode(&self.secret.decrypt(&ciphertext)?, scale)?;
             scores.iter_mut().zip(slots).for_each(|(scores, z)| scores.extend([z.re, z.im]));
         }

@@ -8,11 +8,11 @@ use prost::Message;
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator};
 use unspoken_fasttext::ScoreTables;
 use unspoken_lookup::query::{Form, Query, QueryReader};
+use unspoken_lookup::transfer::{checksum, output_bytes, write_output};
 use unspoken_lookup::{Lookup, LookupError, OutputForm, Plan, Table, Task, best_plan};
 use unspoken_ring::Basis;
 use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyKind, KeyPlan, galois};
 
-use crate::answer::{check_sum, checksum, vector_bytes, write_vector};
 use crate::description::{Description, MAX_COLUMNS, PROTOCOL_VERSION, key_requirements};
 use crate::error::ClassifyError;
 use crate::proto;
@@ -128,7 +128,7 @@ impl Classifier {
 
     /// Most bytes of an answer.
     pub fn answer_bytes(&self) -> usize {
-        let vector = vector_bytes(self.description.parameters(), self.lookup.output_level());
+        let vector = output_bytes(self.description.parameters(), self.lookup.output_level());
         self.lookup.outputs() * (vector + 10) + self.description.message.model_id.len() + 64
     }
 
@@ -203,7 +203,7 @@ impl Classifier {
         let max_tokens = self.description.max_tokens();
         let finish = |sum: &Ciphertext| {
             let total = evaluator.sum_slots(sum, self.description.batch(), max_tokens)?;
-            write_vector(parameters, &total)
+            write_output(parameters, &total)
         };
         let model_id = self.description.message.model_id.clone();
         let answers = sums.iter().map(finish).collect::<Result<Vec<_>, _>>()?;
@@ -224,7 +224,9 @@ impl Classifier {
         }
         let query =
             proto::Query::decode(bytes).map_err(|e| ClassifyError::mismatch("query", e, "a protobuf message"))?;
-        check_sum("query", &query.model_id, &query.vectors, &query.checksum)?;
+        if checksum(&query.model_id, &query.vectors) != query.checksum {
+            return Err(ClassifyError::mismatch("query", "a wrong checksum", "undamaged bytes; send it again"));
+        }
         if query.model_id != self.description.message.model_id {
             return Err(ClassifyError::mismatch(
                 "query",

@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 use prost::Message;
 use unspoken_ckks::{Complex64, Encoder};
 use unspoken_embedding::TokenCodes;
+use unspoken_lookup::transfer::{checksum, read_output};
 use unspoken_lookup::{OutputForm, padded_columns};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{self as rlwe, KeyBundle, RlweError, SecretKey};
+use unspoken_rlwe::{KeyBundle, RlweError, SecretKey};
 
-use crate::answer::{check_sum, checksum, read_vector};
 use crate::description::Description;
 use crate::error::EmbedError;
 use crate::proto;
@@ -101,21 +101,11 @@ impl TokenAsker {
     pub fn write_keys(
         &self,
         out: &mut impl Write,
-        mut progress: impl FnMut(usize, usize),
+        progress: impl FnMut(usize, usize),
         cancel: &AtomicBool,
     ) -> Result<(), EmbedError> {
-        let (parameters, plan) = (self.description.parameters().rlwe(), self.description.key_plan());
-        let mut rng = fresh_randomness()?;
-        KeyBundle::write_plan(parameters, plan, out)?;
-        let mut done = 0;
-        progress(done, plan.len());
-        rlwe::generate_keys(&self.secret, plan, &mut rng, cancel, |key| {
-            KeyBundle::write_key(parameters, &key, out)?;
-            done += 1;
-            progress(done, plan.len());
-            Ok(())
-        })?;
-        Ok(())
+        let plan = self.description.key_plan();
+        Ok(KeyBundle::write(&self.secret, plan, &mut fresh_randomness()?, out, progress, cancel)?)
     }
 
     /// Encrypts up to [`Description::batch`] token ids. Always the same number of bytes, however many and whichever they
@@ -175,7 +165,9 @@ impl TokenAsker {
     pub fn read_vectors(&self, answer: &[u8], count: usize) -> Result<Vec<Vec<Complex64>>, EmbedError> {
         let answer =
             proto::Answer::decode(answer).map_err(|e| EmbedError::mismatch("answer", e, "a protobuf message"))?;
-        check_sum("answer", &answer.model_id, &answer.vectors, &answer.checksum)?;
+        if checksum(&answer.model_id, &answer.vectors) != answer.checksum {
+            return Err(EmbedError::mismatch("answer", "a wrong checksum", "undamaged bytes; send it again"));
+        }
         if answer.model_id != self.description.message.model_id {
             let needed = "this table's; read the description again";
             return Err(EmbedError::mismatch("answer", "one of another table", needed));
@@ -185,7 +177,7 @@ impl TokenAsker {
             return Err(EmbedError::mismatch("answer", format!("{count} tokens asked for"), needed));
         }
         let open = |vector: &Vec<u8>| {
-            let (ciphertext, scale) = read_vector(self.description.parameters(), vector)?;
+            let (ciphertext, scale) = read_output(self.description.parameters(), vector)?;
             let mut slots = self.encoder.decode(&self.secret.decrypt(&ciphertext)?, scale)?;
             slots.truncate(count);
             Ok(slots)

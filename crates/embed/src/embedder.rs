@@ -7,13 +7,13 @@ use prost::Message;
 use unspoken_ckks::{Ciphertext, CkksParameters, CostModel, Encoder, Evaluator, PRESETS};
 use unspoken_embedding::{Shape, Subtables};
 use unspoken_lookup::query::{Form, Query, QueryReader};
+use unspoken_lookup::transfer::{checksum, output_bytes, write_output};
 use unspoken_lookup::{
     Lookup, LookupError, OutputForm, Plan, QueryForm, Table, Task, best_plan, estimate, estimates, padded_columns,
 };
 use unspoken_ring::{Basis, RingKind};
 use unspoken_rlwe::{EvaluationKeys, KeyBundle};
 
-use crate::answer::{check_sum, checksum, vector_bytes, write_vector};
 use crate::description::{Description, PROTOCOL_VERSION, key_requirements};
 use crate::error::EmbedError;
 use crate::proto;
@@ -160,7 +160,7 @@ impl Embedder {
 
     /// Most bytes of an answer.
     pub fn answer_bytes(&self) -> usize {
-        let vector = vector_bytes(self.description.parameters(), self.lookup.output_level());
+        let vector = output_bytes(self.description.parameters(), self.lookup.output_level());
         self.lookup.outputs() * (vector + 10) + self.description.message.model_id.len() + 64
     }
 
@@ -218,7 +218,7 @@ impl Embedder {
     /// # Errors
     /// If a vector cannot be made smaller.
     pub fn answer_of(&self, vectors: &[Ciphertext]) -> Result<Vec<u8>, EmbedError> {
-        let write = |vector| write_vector(self.description.parameters(), vector);
+        let write = |vector| write_output(self.description.parameters(), vector);
         let vectors = vectors.iter().map(write).collect::<Result<Vec<_>, _>>()?;
         let model_id = self.description.message.model_id.clone();
         let checksum = checksum(&model_id, &vectors);
@@ -241,7 +241,9 @@ impl Embedder {
         }
         let message =
             proto::Query::decode(bytes).map_err(|e| EmbedError::mismatch("query", e, "a protobuf message"))?;
-        check_sum("query", &message.model_id, &message.vectors, &message.checksum)?;
+        if checksum(&message.model_id, &message.vectors) != message.checksum {
+            return Err(EmbedError::mismatch("query", "a wrong checksum", "undamaged bytes; send it again"));
+        }
         if message.model_id != self.description.message.model_id {
             let needed = "this table's; read the description again";
             return Err(EmbedError::mismatch("query", "one for another table", needed));

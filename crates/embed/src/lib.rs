@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod answer;
 mod asker;
 mod description;
 mod embedder;

@@ -13,6 +13,7 @@ mod program;
 pub mod query;
 mod strided;
 mod table;
+pub mod transfer;
 
 pub use budget::{Budget, Spread, spectral_norm};
 pub use cosine::cosine;

@@ -6,12 +6,13 @@
 //! prime has. The length of everything follows from the header, so nothing is allocated on an enemy's word.
 
 use std::io::{Read, Write};
+use std::sync::atomic::AtomicBool;
 
-use unspoken_ring::{Basis, Domain, Poly, Seed};
+use unspoken_ring::{Basis, Domain, Poly, SecretRng, Seed};
 
 use crate::ciphertext::{Ciphertext, SeededCiphertext};
 use crate::error::RlweError;
-use crate::keys::{EvaluationKeys, KeyKind, KeyPlan, SeededSwitchingKey};
+use crate::keys::{EvaluationKeys, KeyKind, KeyPlan, SecretKey, SeededSwitchingKey, generate_keys};
 use crate::parameters::Parameters;
 
 /// Version of every format here.
@@ -218,6 +219,30 @@ impl KeyBundle {
             bytes.extend((chain as u32).to_le_bytes());
         }
         Ok(out.write_all(&bytes)?)
+    }
+
+    /// Makes every key of a plan and writes the bundle, one key at a time in memory; `progress` is told how many of how many
+    /// are done. Stops early when `cancel` is set.
+    ///
+    /// # Errors
+    /// If writing fails, [`RlweError::Interrupted`] when cancelled, or as for [`SeededSwitchingKey::generate`].
+    pub fn write(
+        secret: &SecretKey,
+        plan: &KeyPlan,
+        rng: &mut SecretRng,
+        out: &mut impl Write,
+        mut progress: impl FnMut(usize, usize),
+        cancel: &AtomicBool,
+    ) -> Result<(), RlweError> {
+        Self::write_plan(secret.parameters(), plan, out)?;
+        let mut done = 0;
+        progress(done, plan.len());
+        generate_keys(secret, plan, rng, cancel, |key| {
+            Self::write_key(secret.parameters(), &key, out)?;
+            done += 1;
+            progress(done, plan.len());
+            Ok(())
+        })
     }
 
     /// Writes one key; keys follow in the order of the plan.

@@ -20,7 +20,7 @@ trait Refresh: Arithmetic {
     fn transform(&self, map: &Self::Map, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
 
     /// The same polynomial with its values read at another scale.
-    fn at_scale(&self, a: &Self::Vector, scale: f64) -> Self::Vector;
+    fn at_scale(&self, a: Self::Vector, scale: f64) -> Self::Vector;
 
     /// From level 0 to the highest. The coefficients of the polynomial gain multiples of `modulus`, the scale becomes
     /// `modulus`. `range` is the largest coefficient that the reduction resolves.
@@ -34,8 +34,8 @@ impl Refresh for Evaluator<'_> {
         map.apply(self, a)
     }
 
-    fn at_scale(&self, a: &Ciphertext, scale: f64) -> Ciphertext {
-        Ciphertext { scale, ..a.clone() }
+    fn at_scale(&self, a: Ciphertext, scale: f64) -> Ciphertext {
+        Ciphertext { scale, ..a }
     }
 
     fn raise(&self, a: &Ciphertext, modulus: f64, _range: f64) -> Result<Ciphertext, CkksError> {
@@ -53,8 +53,8 @@ impl Refresh for Simulator {
         map.evaluate(self, a)
     }
 
-    fn at_scale(&self, a: &Simulated, scale: f64) -> Simulated {
-        self.reinterpret(a, scale)
+    fn at_scale(&self, a: Simulated, scale: f64) -> Simulated {
+        self.reinterpret(&a, scale)
     }
 
     fn raise(&self, a: &Simulated, modulus: f64, range: f64) -> Result<Simulated, CkksError> {
@@ -82,13 +82,13 @@ impl Bootstrap {
         if !(1.0 / SCALE_ROOM..=SCALE_ROOM).contains(&(found / needed)) {
             return Err(CkksError::Scale { operation: OPERATION, found, needed });
         }
-        let mut coefficients = a.at_scale(input, needed);
+        let mut coefficients = a.at_scale(a.drop_to(input, self.input_level())?, needed);
         for map in down {
             coefficients = a.transform(map, &coefficients)?;
         }
         // The map leaves the message at the scale planned for, so the output has the scale of the input.
         let output = self.refresh_coefficients_on(a, up, &coefficients)?;
-        Ok(a.at_scale(&output, found))
+        Ok(a.at_scale(output, found))
     }
 
     /// From coefficients at level 0 to slots.
@@ -111,7 +111,7 @@ impl Bootstrap {
             let imaginary = reduce(&a.mul_imaginary(&a.sub(&conjugate, &folded)?)?)?;
             slots = a.add(&slots, &a.mul_imaginary(&imaginary)?)?;
         }
-        Ok(a.at_scale(&slots, scale))
+        Ok(a.at_scale(slots, scale))
     }
 
     /// From the lower half of the coefficients, raised, to exponentials in the slots.
