@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use num_complex::Complex64;
 use unspoken_ring::{Domain, Poly, RingKind};
-use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
+use unspoken_rlwe::{self as rlwe, EvaluationKeys, RlweError, galois};
 
 use crate::arithmetic::{Arithmetic, check_scales, round_constant};
 use crate::encoding::Encoder;
@@ -51,26 +51,14 @@ impl<'a> Evaluator<'a> {
 
     /// The sum of rotations over the extended basis, divided by `P` and by the last `drop` primes.
     fn sum_of_rotations(&self, a: &Ciphertext, steps: &[i64], drop: usize) -> Result<rlwe::Ciphertext, CkksError> {
-        const OPERATION: &str = "sum rotations";
+        if steps.is_empty() {
+            let needed = "at least one rotation".into();
+            return Err(CkksError::Shape { operation: "sum rotations", found: 0, needed });
+        }
         self.check_cancel()?;
-        let (ring, chain) = (self.parameters().ring(), a.inner.chain());
+        let ring = self.parameters().ring();
         let elements: Vec<u64> = steps.iter().map(|&steps| galois::rotation(ring, steps)).collect();
-        let mut needed = KeyPlan::new();
-        for &element in elements.iter().filter(|&&element| element != 1) {
-            needed.require(KeyKind::Galois { element }, chain);
-        }
-        self.keys.check(OPERATION, &needed)?;
-        let hoisted = a.inner.hoist(ring)?;
-        let mut sum: Option<ExtendedCiphertext> = None;
-        for &element in &elements {
-            let rotated = hoisted.automorphism_extended(ring, element, self.keys)?;
-            match &mut sum {
-                Some(sum) => sum.add_assign(ring, &rotated)?,
-                None => sum = Some(rotated),
-            }
-        }
-        let none = || CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one rotation".into() };
-        Ok(sum.ok_or_else(none)?.divide(ring, drop)?)
+        Ok(a.inner.hoist(ring)?.sum_automorphisms(ring, &elements, self.keys, drop)?)
     }
 
     fn require_level(operation: &'static str, a: &Ciphertext, needed: usize) -> Result<(), CkksError> {
