@@ -59,7 +59,7 @@ impl Original {
             if hoisted {
                 let diagonals: BTreeMap<_, _> = (0..d).map(|k| (rotation(k), mask(k))).collect();
                 let plan = LinearPlan::new(parameters, diagonals, level, scales.0, scales.1)?;
-                let steps = Steps { difference: shift, first: 1 - d as i64, babies: d };
+                let steps = Steps { difference: shift.max(1), first: 1 - d as i64, babies: d };
                 return Ok(Permutation::Hoisted(LinearTransform::deferred(plan.with_steps(steps)?)));
             }
             let scale = parameters.level_modulus(level) * (scales.1 / scales.0);
