@@ -51,22 +51,14 @@ impl<'a> Evaluator<'a> {
 
     /// The sum of rotations over the extended basis, divided by `P` and by the last `drop` primes.
     fn sum_of_rotations(&self, a: &Ciphertext, steps: &[i64], drop: usize) -> Result<rlwe::Ciphertext, CkksError> {
-        const OPERATION: &str = "sum rotations";
-        self.check_cancel()?;
-        let (ring, chain) = (self.parameters().ring(), a.inner.chain());
-        let elements: Vec<u64> = steps.iter().map(|&steps| galois::rotation(ring, steps)).collect();
-        self.check_rotations(OPERATION, &elements, chain)?;
-        let hoisted = a.inner.hoist(ring)?;
-        let mut sum: Option<ExtendedCiphertext> = None;
-        for &element in &elements {
-            let rotated = hoisted.automorphism_extended(ring, element, self.keys)?;
-            match &mut sum {
-                Some(sum) => sum.add_assign(ring, &rotated)?,
-                None => sum = Some(rotated),
-            }
+        if steps.is_empty() {
+            let needed = "at least one rotation".into();
+            return Err(CkksError::Shape { operation: "sum rotations", found: 0, needed });
         }
-        let none = || CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one rotation".into() };
-        Ok(sum.ok_or_else(none)?.divide(ring, drop)?)
+        self.check_cancel()?;
+        let ring = self.parameters().ring();
+        let elements: Vec<u64> = steps.iter().map(|&steps| galois::rotation(ring, steps)).collect();
+        Ok(a.inner.hoist(ring)?.sum_automorphisms(ring, &elements, self.keys, drop)?)
     }
 
     /// Whether the keys of these automorphisms are there; names all that are not.

@@ -29,12 +29,7 @@ impl<V> EncryptedMatrix<V> {
     /// # Errors
     /// If the shape is empty, the batch is empty or more than the layout has room for, or there are not as many tiles as
     /// the shape takes.
-    pub fn from_tiles(
-        layout: Layout,
-        shape: (usize, usize),
-        batch: usize,
-        tiles: Vec<V>,
-    ) -> Result<Self, MatrixError> {
+    pub fn from_tiles(layout: Layout, shape: (usize, usize), batch: usize, tiles: Vec<V>) -> Result<Self, MatrixError> {
         let needed = check_extent(layout, shape, batch)?;
         if tiles.len() != needed {
             let reason = format!("{} tiles for shape {}; it takes {needed}", tiles.len(), shown(shape));
@@ -133,10 +128,7 @@ fn check_extent(layout: Layout, shape: (usize, usize), batch: usize) -> Result<u
 ///
 /// # Errors
 /// If there are no matrices, or more than the layout holds, their shapes differ, or a shape is empty.
-pub fn encode_tiles(
-    layout: Layout,
-    matrices: &[Array2<f64>],
-) -> Result<EncryptedMatrix<Vec<Complex64>>, MatrixError> {
+pub fn encode_tiles(layout: Layout, matrices: &[Array2<f64>]) -> Result<EncryptedMatrix<Vec<Complex64>>, MatrixError> {
     let shape = matrices.first().map_or((0, 0), Array2::dim);
     let count = check_extent(layout, shape, matrices.len())?;
     if let Some(other) = matrices.iter().find(|matrix| matrix.dim() != shape) {
@@ -156,9 +148,8 @@ pub fn encode_tiles(
 /// The matrices whose tiles have these slots.
 pub fn decode_tiles(tiles: &EncryptedMatrix<Vec<Complex64>>) -> Vec<Array2<f64>> {
     let (layout, d) = (tiles.layout, tiles.layout.dim());
-    let entry = |p: usize, row: usize, column: usize| {
-        tiles.tile(row / d, column / d)[layout.slot(p, row % d, column % d)].re
-    };
+    let entry =
+        |p: usize, row: usize, column: usize| tiles.tile(row / d, column / d)[layout.slot(p, row % d, column % d)].re;
     (0..tiles.batch).map(|p| Array2::from_shape_fn(tiles.shape, |(row, column)| entry(p, row, column))).collect()
 }
 
@@ -211,7 +202,10 @@ pub(crate) fn check_match<V, W>(
             operation,
             found: format!(
                 "tiles of {} with {} blocks, and of {} with {} blocks",
-                a.layout.dim(), a.layout.blocks(), b.layout.dim(), b.layout.blocks()
+                a.layout.dim(),
+                a.layout.blocks(),
+                b.layout.dim(),
+                b.layout.blocks()
             ),
             needed: "one layout for both: encrypt them alike".into(),
         });

@@ -26,9 +26,8 @@ impl Layout {
     /// # Errors
     /// If `dim` is no power of two, `blocks` no power of two up to `dim`, or the space is larger than the slots.
     pub fn new(parameters: &CkksParameters, dim: usize, blocks: usize) -> Result<Self, MatrixError> {
-        let refuse = |found: String, needed: String| {
-            Err(MatrixError::Layout { operation: "lay out matrices", found, needed })
-        };
+        let refuse =
+            |found: String, needed: String| Err(MatrixError::Layout { operation: "lay out matrices", found, needed });
         if !dim.is_power_of_two() {
             return refuse(format!("tiles of dimension {dim}"), "a power of two; pad to the next one".into());
         }
@@ -99,6 +98,16 @@ impl Layout {
             Complex64::from(value(position / (d * d), position / d % d, position % d))
         };
         (0..self.slots).map(at).collect()
+    }
+
+    /// As [`Layout::fill`] for values that depend on the column only: those of one row, which repeat.
+    pub(crate) fn fill_columns(&self, value: impl Fn(usize) -> f64) -> Vec<Complex64> {
+        (0..self.row_step()).map(|slot| Complex64::from(value(slot / self.parallel()))).collect()
+    }
+
+    /// As [`Layout::fill`] for values that depend on the row only: those of one block, which repeat.
+    pub(crate) fn fill_rows(&self, value: impl Fn(usize) -> f64) -> Vec<Complex64> {
+        (0..self.block_step()).map(|slot| Complex64::from(value(slot / self.row_step()))).collect()
     }
 
     /// A left rotation that moves by `steps` slots, as a number below the slots.

@@ -9,4 +9,4 @@ mod tile;
 pub use encrypted::{EncryptedMatrix, decode_tiles, encode_tiles};
 pub use error::MatrixError;
 pub use layout::Layout;
-pub use product::{Method, Product};
+pub use product::{Estimate, Method, Product, Task, estimates};

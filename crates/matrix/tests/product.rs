@@ -12,7 +12,13 @@ fn products(a: &Matrices, b: &Matrices) -> Matrices {
 }
 
 /// Multiplies random matrices, from one level above the product's.
-fn check(client: &mut Client, layout: Layout, method: Method, (rows, inner, columns): (usize, usize, usize), batch: usize) {
+fn check(
+    client: &mut Client,
+    layout: Layout,
+    method: Method,
+    (rows, inner, columns): (usize, usize, usize),
+    batch: usize,
+) {
     let (a, b) = (random((rows, inner), batch, 1), random((inner, columns), batch, 2));
     let scale = client.parameters().scale();
     let product = Product::new(client.parameters(), layout, method, LEVEL, [scale, scale]).unwrap();

@@ -38,9 +38,16 @@ struct Side {
 
 impl Side {
     /// `unit` is the slots from one column (row) to the next, `shift` those of the expansion.
-    fn new(layout: Layout, (radix, step): (usize, usize), unit: usize, shift: usize, mask: Mask<'_>) -> Result<Self, MatrixError> {
+    fn new(
+        layout: Layout,
+        (radix, step): (usize, usize),
+        unit: usize,
+        shift: usize,
+        mask: Mask<'_>,
+    ) -> Result<Self, MatrixError> {
         let (d, m) = (layout.dim(), layout.blocks());
-        let (mut masks, mut rotations, mut groups, mut replicate) = (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut masks, mut rotations, mut groups, mut replicate) =
+            (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new());
         for first in (0..d).step_by(m) {
             let within = first % step;
             let mut group = Vec::new();
@@ -94,11 +101,11 @@ impl Expanded {
         // The left mask keeps the left scale; the right one sees to it that the product has the parameters' scale.
         let wanted = parameters.scale() * parameters.level_modulus(level - 1) / left;
         let column = |c: usize| {
-            let values = layout.fill(|_, _, column| one_if(column == c));
+            let values = layout.fill_columns(|column| one_if(column == c));
             Ok(PreparedVector::new(values, level, modulus)?)
         };
         let row = |r: usize| {
-            let values = layout.fill(|_, row, _| one_if(row == r));
+            let values = layout.fill_rows(|row| one_if(row == r));
             Ok(PreparedVector::new(values, level, modulus * (wanted / right))?)
         };
         let plan = (radix, step);

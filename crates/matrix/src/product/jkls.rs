@@ -46,7 +46,7 @@ impl Jkls {
         let wanted = parameters.scale() * parameters.level_modulus(level - 2) / right;
         let scale = parameters.level_modulus(level - 1) * (wanted / left);
         let mask = |keep: &dyn Fn(usize) -> bool| {
-            PreparedVector::new(layout.fill(|_, _, column| one_if(keep(column))), level - 1, scale)
+            PreparedVector::new(layout.fill_columns(|column| one_if(keep(column))), level - 1, scale)
         };
         let phi = |l: usize| {
             let mut pairs = vec![(d - 1 + l, mask(&|column| column < d - l)?)];

@@ -3,6 +3,7 @@
 mod expanded;
 mod jkls;
 mod original;
+mod planner;
 mod spread;
 
 use unspoken_ckks::{Arithmetic, CkksParameters};
@@ -10,6 +11,8 @@ use unspoken_ckks::{Arithmetic, CkksParameters};
 use crate::encrypted::{EncryptedMatrix, check_match};
 use crate::error::{MatrixError, check_depth, shape_error, shown};
 use crate::layout::Layout;
+
+pub use planner::{Estimate, Task, estimates};
 
 use expanded::Expanded;
 use jkls::Jkls;

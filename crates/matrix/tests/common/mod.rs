@@ -73,7 +73,14 @@ impl Client {
         let (level, scale) = result.form(&Evaluator::new(&self.encoder, &keys))?;
         assert_eq!((level, scale), counted.form(&simulator)?, "the counted run has the same level and scale");
         assert_eq!((result.shape(), result.is_clean()), (counted.shape(), counted.is_clean()));
-        Ok(Run { matrices: self.decrypt(&result), slots: self.slots(&result), result, level, scale, plan: simulator.key_plan() })
+        Ok(Run {
+            matrices: self.decrypt(&result),
+            slots: self.slots(&result),
+            result,
+            level,
+            scale,
+            plan: simulator.key_plan(),
+        })
     }
 }
 
@@ -91,7 +98,12 @@ pub struct Run {
     pub plan: KeyPlan,
 }
 
-pub fn simulated(simulator: &Simulator, layout: Layout, matrices: &Matrices, level: usize) -> EncryptedMatrix<Simulated> {
+pub fn simulated(
+    simulator: &Simulator,
+    layout: Layout,
+    matrices: &Matrices,
+    level: usize,
+) -> EncryptedMatrix<Simulated> {
     let scale = simulator.parameters().scale();
     encode_tiles(layout, matrices).unwrap().try_map(|slots| simulator.encrypt(slots, level, scale)).unwrap()
 }
@@ -106,9 +118,17 @@ pub trait Circuit {
     where
         Self: Sized;
 
-    fn simulated(&self, a: &Simulator, i: &[EncryptedMatrix<Simulated>]) -> Result<EncryptedMatrix<Simulated>, MatrixError>;
+    fn simulated(
+        &self,
+        a: &Simulator,
+        i: &[EncryptedMatrix<Simulated>],
+    ) -> Result<EncryptedMatrix<Simulated>, MatrixError>;
 
-    fn encrypted(&self, a: &Evaluator<'_>, i: &[EncryptedMatrix<Ciphertext>]) -> Result<EncryptedMatrix<Ciphertext>, MatrixError>;
+    fn encrypted(
+        &self,
+        a: &Evaluator<'_>,
+        i: &[EncryptedMatrix<Ciphertext>],
+    ) -> Result<EncryptedMatrix<Ciphertext>, MatrixError>;
 }
 
 /// A type whose `apply` method takes an arithmetic and matrices becomes a circuit.
