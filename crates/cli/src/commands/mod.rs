@@ -7,6 +7,7 @@ pub mod demo;
 pub mod embed;
 pub mod keys;
 pub mod params;
+pub mod permute;
 pub mod plan;
 pub mod serve;
 pub mod train;
