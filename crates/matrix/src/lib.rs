@@ -3,6 +3,7 @@
 mod elementwise;
 mod encrypted;
 mod error;
+mod expression;
 mod layout;
 mod linear;
 mod product;
@@ -13,6 +14,7 @@ mod tile;
 pub use elementwise::{add, multiply, scale, subtract};
 pub use encrypted::{EncryptedMatrix, decode_tiles, encode_tiles};
 pub use error::MatrixError;
+pub use expression::{Budget, Expression, Precision, Program, plan};
 pub use layout::Layout;
 pub use linear::{Input, LinearMap};
 pub use product::{Estimate, Method, Product, Task, estimates};

@@ -221,7 +221,12 @@ impl LinearMap {
     }
 }
 
-fn check_indices(operation: &'static str, what: &str, indices: &[usize], extent: usize) -> Result<(), MatrixError> {
+pub(crate) fn check_indices(
+    operation: &'static str,
+    what: &str,
+    indices: &[usize],
+    extent: usize,
+) -> Result<(), MatrixError> {
     if indices.is_empty() {
         return Err(shape_error(operation, format!("no {what}s; needed at least one")));
     }
