@@ -292,6 +292,12 @@ impl Simulator {
         Ok(self.encoder.slots_of(&coefficients, scale))
     }
 
+    /// Values as part of a vector's name.
+    fn values_bits(&self, values: &[Complex64]) -> u64 {
+        let named = if self.noise.is_silent() { &[] } else { values };
+        named.iter().fold(0, |state, &z| mix(state, &constant_bits(z)))
+    }
+
     /// Notes a result that does not fit its modulus.
     fn finish(&self, operation: &'static str, result: Simulated) -> Simulated {
         let log2_modulus = self.parameters().log2_modulus(result.level);
@@ -467,8 +473,4 @@ fn map(slots: &[Complex64], change: impl Fn(Complex64) -> Complex64) -> Arc<Vec<
 
 fn constant_bits(constant: Complex64) -> [u64; 2] {
     [constant.re.to_bits(), constant.im.to_bits()]
-}
-
-fn values_bits(values: &[Complex64]) -> u64 {
-    values.iter().fold(0, |state, &z| mix(state, &constant_bits(z)))
 }
