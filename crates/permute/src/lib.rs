@@ -1,4 +1,5 @@
 mod benes;
+mod blocked;
 mod clear;
 mod diagonals;
 mod error;
@@ -15,6 +16,7 @@ mod search;
 mod walk;
 
 pub use benes::{collapsed, levels};
+pub use blocked::{BlockedRoute, PreparedBlocks};
 pub use diagonals::{Diagonals, Packing, Progression, Shifts};
 pub use error::PermuteError;
 pub use estimate::{Estimate, estimate};

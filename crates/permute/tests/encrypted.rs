@@ -5,7 +5,7 @@ use unspoken_ckks::{
     Preset, Simulator,
 };
 use unspoken_permute::{
-    Packing, Permutation, PermuteError, Plan, PreparedPermutation, Strategy, Task, Verdict, factors,
+    Packing, Permutation, PermuteError, Plan, PreparedBlocks, PreparedPermutation, Strategy, Task, Verdict, factors,
 };
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, RlweError, SecretKey};
@@ -262,4 +262,33 @@ fn plans_are_data_and_are_checked_when_they_are_read() {
             assert!(read("\"Exact\"", "\"Forward\"").is_err());
         }
     }
+}
+
+#[test]
+fn vectors_longer_than_the_slots() {
+    let mut client = Client::new(COMPLEX);
+    let parameters = client.parameters().clone();
+    let (slots, scale) = (parameters.slots(), parameters.scale());
+    let permutation = Permutation::random(3 * slots - 5, 8).unwrap();
+    let model = CostModel::nominal(&parameters);
+    let levels = (parameters.max_level(), OUTPUT_LEVEL);
+    let prepared = PreparedBlocks::new(&parameters, &model, &permutation, levels, Some(24), scale).unwrap();
+    let padded = permutation.padded(3 * slots).unwrap();
+    let entries = numbers(3 * slots);
+    let expected = padded.apply(&entries).unwrap();
+    let keys = client.keys(prepared.key_plan());
+    let blocks: Vec<Ciphertext> =
+        entries.chunks(slots).map(|block| client.encrypt(block, prepared.input_level())).collect();
+    let found = prepared.apply(&Evaluator::new(&client.encoder, &keys), &blocks).unwrap();
+    assert!(found.iter().all(|block| block.level() == OUTPUT_LEVEL));
+    let found = found.iter().flat_map(|block| client.encoder.decrypt(block, &client.secret).unwrap());
+    for (slot, (found, expected)) in found.zip(&expected).enumerate() {
+        assert_eq!((found.re * 256.0).round(), expected.re * 256.0, "slot {slot}");
+    }
+    let simulator = Simulator::new(&client.encoder, 1).with_keys(prepared.key_plan().clone());
+    let blocks: Vec<_> =
+        entries.chunks(slots).map(|block| simulator.encrypt(block, prepared.input_level(), scale).unwrap()).collect();
+    prepared.apply(&simulator, &blocks).unwrap();
+    assert!(simulator.key_plan().iter().eq(prepared.key_plan().iter()), "keys that are not used");
+    assert!(prepared.apply(&simulator, &blocks[1..]).is_err());
 }
