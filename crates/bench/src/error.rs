@@ -5,6 +5,7 @@ use unspoken_classify::ClassifyError;
 use unspoken_embedding::EmbeddingError;
 use unspoken_fasttext::{DataError, ModelError, TrainError};
 use unspoken_lookup::LookupError;
+use unspoken_matrix::MatrixError;
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 
@@ -13,7 +14,7 @@ use unspoken_rlwe::RlweError;
 #[non_exhaustive]
 pub enum BenchError {
     /// No suite of that name.
-    #[error("no suite '{found}'; there are engine and lookup")]
+    #[error("no suite '{found}'; there are engine, lookup and matrix")]
     Suite {
         /// The name given.
         found: String,
@@ -66,6 +67,9 @@ pub enum BenchError {
     /// A lookup failed.
     #[error(transparent)]
     Lookup(#[from] LookupError),
+    /// An operation on matrices failed.
+    #[error(transparent)]
+    Matrix(#[from] MatrixError),
     /// Classification failed.
     #[error(transparent)]
     Classify(#[from] ClassifyError),
