@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod clock;
+mod digits;
 mod engine;
 mod error;
 mod lookup;
@@ -25,17 +26,20 @@ pub enum Suite {
     Engine,
     /// Encrypted fastText and embeddings: the paper's plan, ours, and the baselines.
     Lookup,
+    /// Digits on encrypted images: our layouts, the paper's, and E2DM's own products of matrices.
+    Digits,
 }
 
 impl Suite {
     /// All suites.
-    pub const ALL: [Suite; 2] = [Suite::Engine, Suite::Lookup];
+    pub const ALL: [Suite; 3] = [Suite::Engine, Suite::Lookup, Suite::Digits];
 
-    /// `engine` or `lookup`.
+    /// `engine`, `lookup` or `digits`.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Engine => "engine",
             Suite::Lookup => "lookup",
+            Suite::Digits => "digits",
         }
     }
 
@@ -43,7 +47,7 @@ impl Suite {
     pub fn parts(self) -> &'static [&'static str] {
         match self {
             Suite::Engine => &engine::PARTS,
-            Suite::Lookup => &[],
+            Suite::Lookup | Suite::Digits => &[],
         }
     }
 }
@@ -106,5 +110,6 @@ pub fn run(
     match suite {
         Suite::Engine => engine::run(&mut session),
         Suite::Lookup => lookup::run(&mut session),
+        Suite::Digits => digits::run(&mut session),
     }
 }
