@@ -2,6 +2,7 @@
 
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
+use unspoken_digits::DigitsError;
 use unspoken_embedding::EmbeddingError;
 use unspoken_fasttext::{DataError, ModelError, TrainError};
 use unspoken_lookup::LookupError;
@@ -85,4 +86,13 @@ pub enum BenchError {
     /// The model refuses its own codes.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// An encrypted network failed.
+    #[error(transparent)]
+    Network(#[from] DigitsError),
+    /// The network refuses its parameters.
+    #[error(transparent)]
+    Digits(unspoken_digits::ModelError),
+    /// What was made as an image is none.
+    #[error(transparent)]
+    Image(unspoken_digits::DataError),
 }
