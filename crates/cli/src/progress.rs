@@ -27,8 +27,7 @@ impl Bars {
                 self.show("uploading keys", done, total, true)
             }
             Step::Uploading(transport::Progress::Checking) => self.show("the service checks the keys", 0, 1, false),
-            Step::Embedding { done, total } => self.show("looking up", done as u64, total as u64, false),
-            Step::Classifying { done, total } => self.show("classifying", done as u64, total as u64, false),
+            Step::Asking { work, done, total } => self.show(work, done as u64, total as u64, false),
         }
     }
 

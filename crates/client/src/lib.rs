@@ -1,12 +1,14 @@
 //! The asking side: makes keys, uploads them, asks, reads answers.
 
 mod classify;
+mod client;
 mod embed;
 mod session;
 mod state;
 pub mod transport;
 
 pub use classify::ClassifyClient;
+pub use client::Client;
 pub use embed::EmbedClient;
 pub use session::{ClientError, Step, Usage};
 pub use state::StateDir;

@@ -1,6 +1,7 @@
 //! What can go wrong with a lookup.
 
 use unspoken_ckks::CkksError;
+use unspoken_protocol::{Failure, Fault};
 use unspoken_rlwe::RlweError;
 
 /// Errors of this crate. Each says what was found and what was needed.
@@ -43,4 +44,15 @@ pub enum LookupError {
         /// Why not, and what would help.
         reason: String,
     },
+}
+
+impl Failure for LookupError {
+    fn fault(&self) -> Fault {
+        match self {
+            LookupError::Ckks(error) => error.fault(),
+            LookupError::Rlwe(error) => error.fault(),
+            LookupError::Query { .. } => Fault::DoesNotFit,
+            LookupError::Table { .. } | LookupError::Plan { .. } => Fault::Internal,
+        }
+    }
 }

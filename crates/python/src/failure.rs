@@ -9,6 +9,7 @@ use unspoken_client::{ClientError, transport};
 use unspoken_embed::EmbedError;
 use unspoken_embedding::{CompressError, EmbeddingError, TableError};
 use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
+use unspoken_protocol::ProtocolError;
 use unspoken_wire::ProblemCode;
 
 import_exception!(unspoken.errors, UnspokenError);
@@ -111,6 +112,7 @@ impl From<Failure> for PyErr {
             Failure::Compress(error) => TrainingError::new_err(error.to_string()),
             Failure::Ckks(error) => UnspokenError::new_err(error.to_string()),
             Failure::Client(ClientError::Transport(error)) => of_transport(error.to_string(), &error),
+            Failure::Client(ClientError::Protocol(error)) => of_protocol(&error),
             Failure::Client(ClientError::Classify(error)) => of_classification(&error),
             Failure::Client(ClientError::Embed(error)) => of_lookup(&error),
             Failure::Client(error @ ClientError::State { .. }) => StateError::new_err(error.to_string()),
@@ -151,18 +153,24 @@ fn of_transport(message: String, error: &transport::Error) -> PyErr {
     }
 }
 
-fn of_classification(error: &ClassifyError) -> PyErr {
-    let message = error.to_string();
+fn of_protocol(error: &ProtocolError) -> PyErr {
     match error {
-        ClassifyError::Mismatch { .. } => MismatchError::new_err(message),
-        ClassifyError::Model(_) => ModelError::new_err(message),
-        _ => UnspokenError::new_err(message),
+        ProtocolError::Mismatch { .. } => MismatchError::new_err(error.to_string()),
+        _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_classification(error: &ClassifyError) -> PyErr {
+    match error {
+        ClassifyError::Protocol(error) => of_protocol(error),
+        ClassifyError::Model(error) => ModelError::new_err(error.to_string()),
+        _ => UnspokenError::new_err(error.to_string()),
     }
 }
 
 fn of_lookup(error: &EmbedError) -> PyErr {
     match error {
-        EmbedError::Mismatch { .. } => MismatchError::new_err(error.to_string()),
+        EmbedError::Protocol(error) => of_protocol(error),
         EmbedError::Embedding(error) => of_table(error),
         _ => UnspokenError::new_err(error.to_string()),
     }

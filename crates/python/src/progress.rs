@@ -15,8 +15,7 @@ pub(crate) enum Stage {
     HashingKeys,
     SendingKeys,
     CheckingKeys,
-    Classifying,
-    Embedding,
+    Asking(&'static str),
 }
 
 impl Stage {
@@ -28,8 +27,7 @@ impl Stage {
             Stage::HashingKeys => "hashing keys",
             Stage::SendingKeys => "sending keys",
             Stage::CheckingKeys => "checking keys",
-            Stage::Classifying => "classifying",
-            Stage::Embedding => "embedding",
+            Stage::Asking(work) => work,
         }
     }
 
@@ -63,8 +61,7 @@ impl From<Step> for Event {
     fn from(step: Step) -> Self {
         match step {
             Step::MakingKeys { done, total } => Event::new(Stage::MakingKeys, done as u64, total as u64),
-            Step::Classifying { done, total } => Event::new(Stage::Classifying, done as u64, total as u64),
-            Step::Embedding { done, total } => Event::new(Stage::Embedding, done as u64, total as u64),
+            Step::Asking { work, done, total } => Event::new(Stage::Asking(work), done as u64, total as u64),
             Step::Uploading(transport::Progress::Hashing { done, total }) => {
                 Event::new(Stage::HashingKeys, done, total)
             }

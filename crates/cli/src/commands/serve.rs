@@ -13,8 +13,7 @@ use unspoken_fasttext::ScoreTables;
 use unspoken_lookup::Plan;
 use unspoken_lookup::query::Form;
 use unspoken_server::{
-    Applications, ClassifyApplication, EmbedApplication, LogFormat, Server, ServerConfig, TlsFiles, init_logging,
-    shutdown_signal,
+    Applications, LogFormat, PrivateApplication, Server, ServerConfig, TlsFiles, init_logging, shutdown_signal,
 };
 
 /// The preset of text classifiers unless told otherwise.
@@ -128,7 +127,7 @@ fn applications(arguments: &Arguments) -> anyhow::Result<Applications> {
             None => Embedder::best_preset(subtables.shape(), &options)?,
         };
         let embedder = Embedder::new(&subtables, &parameters, &options)?;
-        return Ok(Applications::new().with(EmbedApplication::new(name("embed/table"), embedder))?);
+        return Ok(Applications::new().with(PrivateApplication::new(name("embed/table"), embedder))?);
     }
     let tables = ScoreTables::load(arguments.model.as_ref().context("name a model with --model")?)?;
     let default = if arguments.query == Form::Compact { COMPACT_PRESET } else { DEFAULT_PRESET };
@@ -137,7 +136,7 @@ fn applications(arguments: &Arguments) -> anyhow::Result<Applications> {
         None => Classifier::with_best_plan(&tables, &parameters, arguments.query)?,
         Some(plan) => Classifier::new(&tables, &parameters, arguments.query, plan)?,
     };
-    Ok(Applications::new().with(ClassifyApplication::new(name("classify/text"), classifier))?)
+    Ok(Applications::new().with(PrivateApplication::new(name("classify/text"), classifier))?)
 }
 
 fn secure(preset: &str) -> anyhow::Result<CkksParameters> {

@@ -5,15 +5,14 @@
 
 mod compact;
 mod direct;
-mod ledger;
 mod one_hot;
-mod trust;
 
 use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
 use unspoken_ckks::{Bootstrapper, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, SeededCiphertext};
+use unspoken_protocol::Ledger;
 use unspoken_ring::{Basis, SecretRng};
 use unspoken_rlwe::{KeyPlan, SecretKey};
 use zeroize::Zeroize;
@@ -21,9 +20,7 @@ use zeroize::Zeroize;
 pub use compact::Compact;
 pub use direct::Direct;
 pub use one_hot::OneHot;
-pub use trust::requested_keys;
 
-use self::ledger::Ledger;
 use crate::error::LookupError;
 use crate::lookup::Lookup;
 use crate::plan::QueryForm;
@@ -286,6 +283,11 @@ impl QueryReader {
     /// The keys it needs to make a lookup's vectors of a query; none unless that is compact.
     pub fn key_plan(&self) -> KeyPlan {
         self.bootstrapper.as_ref().map(|bootstrapper| bootstrapper.plan().query_key_plan()).unwrap_or_default()
+    }
+
+    /// Bytes a bootstrap's encoded matrices take in memory. 0 without one.
+    pub fn prepared_bytes(&self) -> u64 {
+        self.bootstrapper.as_ref().map_or(0, |bootstrapper| bootstrapper.plan().bytes() as u64)
     }
 
     /// Bytes of memory a bootstrap takes while it runs: the inputs and the sums of one linear map, twice over. 0 without one.

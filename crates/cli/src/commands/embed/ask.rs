@@ -6,6 +6,7 @@ use anyhow::Context;
 use serde_json::json;
 use unspoken_client::{EmbedClient, StateDir};
 use unspoken_embedding::{Segmenter, Subtables, TokenCodes};
+use unspoken_protocol::Described;
 
 use crate::commands::connection::{Connection, choose_application, default_state_dir};
 use crate::{interrupt, progress::Bars};
@@ -96,7 +97,7 @@ fn describe(client: &EmbedClient, ids: &[usize]) {
     println!("embeddings  {} x {}", ids.len(), description.width());
     println!(
         "computed    with plan {} and preset {}, {} tokens a query",
-        description.plan(),
+        description.terms().plan(),
         description.parameters().name(),
         description.batch()
     );

@@ -8,7 +8,7 @@ const CAPACITY: usize = 1 << 18;
 
 /// The seeds of the queries so far, with a hash of what came with each.
 #[derive(Default)]
-pub(super) struct Ledger(Mutex<Seen>);
+pub struct Ledger(Mutex<Seen>);
 
 #[derive(Default)]
 struct Seen {
@@ -19,7 +19,7 @@ struct Seen {
 impl Ledger {
     /// Notes a seed and the vector that came with it; `false` if the seed came with another vector before. The same vector
     /// again is a client that tries again.
-    pub(super) fn accept(&self, seed: &[u8], vector: &[u8]) -> bool {
+    pub fn accept(&self, seed: &[u8], vector: &[u8]) -> bool {
         let hash = blake3::hash(vector);
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = seen.hashes.get(seed) {

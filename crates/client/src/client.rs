@@ -1,0 +1,129 @@
+//! Asking any application: keys once, then as many queries as it takes.
+
+use std::time::Instant;
+
+use unspoken_protocol::ClientHalf;
+
+use crate::{
+    session::{ClientError, Session, Step, Usage, Watch},
+    state::StateDir,
+    transport::{Cancel, KeyId, Transport},
+};
+
+/// A client of one application of one service, its keys made and uploaded.
+pub struct Client<H> {
+    transport: Transport,
+    application: String,
+    pub(crate) half: H,
+    key: KeyId,
+    usage: Usage,
+}
+
+/// How one application's questions are asked.
+pub(crate) struct Questions<'a, H, Q, A> {
+    /// What it is called while it is done.
+    pub(crate) work: &'static str,
+    /// Most questions of one query.
+    pub(crate) batch: usize,
+    /// A query of a batch.
+    pub(crate) query: &'a dyn Fn(&H, &[Q]) -> Result<Vec<u8>, ClientError>,
+    /// What the answer to so many questions says.
+    pub(crate) read: &'a dyn Fn(&H, &[u8], usize) -> Result<Vec<A>, ClientError>,
+}
+
+impl<H: ClientHalf> Client<H>
+where
+    ClientError: From<H::Error>,
+{
+    /// Connects to an application of a service with the client's part of the model.
+    ///
+    /// The secret key and the bundle's id are taken from `state` if they are there and the service still has the bundle;
+    /// otherwise keys are made and uploaded, and stored there. An upload that was cut off goes on where it stopped.
+    ///
+    /// # Errors
+    /// [`ClientError`], with what to do about it.
+    pub fn connect(
+        transport: Transport,
+        application: &str,
+        model: H::Model,
+        state: &StateDir,
+        progress: &mut dyn FnMut(Step),
+        cancel: &Cancel,
+    ) -> Result<Self, ClientError> {
+        Self::connect_with(transport, application, model, state, false, &mut Watch { progress, cancel })
+    }
+
+    /// As [`Client::connect`], and accepts insecure presets: for tests.
+    ///
+    /// # Errors
+    /// As for [`Client::connect`].
+    pub fn insecure_connect(
+        transport: Transport,
+        application: &str,
+        model: H::Model,
+        state: &StateDir,
+        progress: &mut dyn FnMut(Step),
+        cancel: &Cancel,
+    ) -> Result<Self, ClientError> {
+        Self::connect_with(transport, application, model, state, true, &mut Watch { progress, cancel })
+    }
+
+    fn connect_with(
+        transport: Transport,
+        application: &str,
+        model: H::Model,
+        state: &StateDir,
+        accept_insecure: bool,
+        watch: &mut Watch,
+    ) -> Result<Self, ClientError> {
+        let Session { half, key, usage } =
+            Session::open(&transport, application, model, state, accept_insecure, watch)?;
+        Ok(Self { transport, application: application.into(), half, key, usage })
+    }
+
+    /// What the server said of itself.
+    pub fn description(&self) -> &H::Description {
+        self.half.description()
+    }
+
+    /// The id of the key bundle at the service.
+    pub fn key(&self) -> &KeyId {
+        &self.key
+    }
+
+    /// Bytes and seconds so far.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Asks questions, as many queries as their number takes. `seen` is handed the bytes of every query as the server sees
+    /// them.
+    pub(crate) fn ask<Q, A>(
+        &mut self,
+        questions: &[Q],
+        how: &Questions<H, Q, A>,
+        watch: &mut Watch,
+        seen: &mut dyn FnMut(&[u8]),
+    ) -> Result<Vec<A>, ClientError> {
+        let total = questions.len();
+        let mut results = Vec::with_capacity(total);
+        (watch.progress)(Step::Asking { work: how.work, done: 0, total });
+        for batch in questions.chunks(how.batch) {
+            let start = Instant::now();
+            let query = (how.query)(&self.half, batch)?;
+            seen(&query);
+            let encrypted = start.elapsed();
+            self.usage.query_bytes += query.len() as u64;
+            let answer = self.transport.ask(&self.application, &self.key, query, watch.cancel)?;
+            let answered = start.elapsed();
+            self.usage.answer_bytes += answer.len() as u64;
+            results.extend((how.read)(&self.half, &answer, batch.len())?);
+            let read = start.elapsed();
+            self.usage.messages += batch.len();
+            self.usage.server_seconds += (answered - encrypted).as_secs_f64();
+            self.usage.client_seconds += (encrypted + (read - answered)).as_secs_f64();
+            (watch.progress)(Step::Asking { work: how.work, done: results.len(), total });
+        }
+        Ok(results)
+    }
+}
