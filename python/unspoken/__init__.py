@@ -23,7 +23,7 @@ up without showing them:
 
 from __future__ import annotations
 
-from unspoken._asking import Usage
+from unspoken._asking import ServiceOptions, Usage
 from unspoken._client import Client
 from unspoken._embedding_client import EmbeddingClient
 from unspoken._fasttext import FastText
@@ -60,6 +60,7 @@ __all__ = [
     "Progress",
     "RefusedError",
     "SecuredObject",
+    "ServiceOptions",
     "StateError",
     "TimedOutError",
     "TrainingError",
