@@ -3,8 +3,10 @@
 use num_complex::Complex64;
 
 use crate::error::CkksError;
+use crate::linear::LinearTransform;
 use crate::matrix::PreparedMatrix;
 use crate::parameters::CkksParameters;
+use crate::prepared::PreparedVector;
 
 /// Relative difference up to which two scales count as equal: the noise it hides is far below any encryption's.
 pub const SCALE_TOLERANCE: f64 = 1e-12;
@@ -75,6 +77,38 @@ pub trait Arithmetic {
     /// If the key is missing.
     fn rotate(&self, a: &Self::Vector, steps: i64) -> Result<Self::Vector, CkksError>;
 
+    /// Several rotations of one vector, its digits raised once (hoisting).
+    ///
+    /// # Errors
+    /// If a key is missing.
+    fn rotate_hoisted(&self, a: &Self::Vector, steps: &[i64]) -> Result<Vec<Self::Vector>, CkksError>;
+
+    /// The sum of several rotations of one vector (0 is the vector itself): its digits raised once, the sum divided once.
+    ///
+    /// # Errors
+    /// If there are no steps, or keys are missing: all of them are named.
+    fn sum_rotations(&self, a: &Self::Vector, steps: &[i64]) -> Result<Self::Vector, CkksError>;
+
+    /// As [`Arithmetic::sum_rotations`], one level down: the rescale is part of the sum's division.
+    ///
+    /// # Errors
+    /// At level 0, or as for [`Arithmetic::sum_rotations`].
+    fn sum_rotations_rescale(&self, a: &Self::Vector, steps: &[i64]) -> Result<Self::Vector, CkksError>;
+
+    /// Rotates to the left and goes one level down, in one division (Permutation decomposition paper, section 5.2.3).
+    ///
+    /// # Errors
+    /// At level 0, or if the key is missing.
+    fn rotate_rescale(&self, a: &Self::Vector, steps: i64) -> Result<Self::Vector, CkksError> {
+        self.sum_rotations_rescale(a, &[steps])
+    }
+
+    /// A linear transformation of the slots, one level below its plan's.
+    ///
+    /// # Errors
+    /// If the level is below the plan's, the scale is not the one planned for, or keys are missing.
+    fn linear(&self, transform: &LinearTransform, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
+
     /// Conjugates the slots.
     ///
     /// # Errors
@@ -105,6 +139,20 @@ pub trait Arithmetic {
     /// # Errors
     /// If the values do not encode.
     fn mul_values(&self, a: &Self::Vector, values: &[Complex64], scale: f64) -> Result<Self::Vector, CkksError>;
+
+    /// The sum of slot-wise products with prepared vectors, at their level; scales multiply, no rescale.
+    ///
+    /// # Errors
+    /// If there are none, levels do not fit, or the scales of the products differ.
+    fn sum_products(&self, products: &[(&Self::Vector, &PreparedVector)]) -> Result<Self::Vector, CkksError>;
+
+    /// Slot-wise product with a prepared vector, at its level; scales multiply, no rescale.
+    ///
+    /// # Errors
+    /// If the level is below that of the prepared vector, or its values do not encode.
+    fn mul_prepared(&self, a: &Self::Vector, factor: &PreparedVector) -> Result<Self::Vector, CkksError> {
+        self.sum_products(&[(a, factor)])
+    }
 
     /// Slot-wise sum with a plaintext vector.
     ///

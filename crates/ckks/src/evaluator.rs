@@ -4,13 +4,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use num_complex::Complex64;
 use unspoken_ring::{Domain, Poly, RingKind};
-use unspoken_rlwe::{self as rlwe, EvaluationKeys, RlweError, galois};
+use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
 
 use crate::arithmetic::{Arithmetic, check_scales, round_constant};
 use crate::encoding::Encoder;
 use crate::error::CkksError;
+use crate::linear::LinearTransform;
 use crate::matrix::PreparedMatrix;
 use crate::parameters::CkksParameters;
+use crate::prepared::PreparedVector;
 use crate::vector::Ciphertext;
 
 /// Evaluates circuits on encrypted vectors with a client's switching keys.
@@ -47,18 +49,28 @@ impl<'a> Evaluator<'a> {
         self.encoder
     }
 
-    /// Several rotations of one vector, its digits raised once (hoisting).
-    ///
-    /// # Errors
-    /// If a key is missing.
-    pub fn rotate_hoisted(&self, a: &Ciphertext, steps: &[i64]) -> Result<Vec<Ciphertext>, CkksError> {
-        let ring = self.parameters().ring();
+    /// The sum of rotations over the extended basis, divided by `P` and by the last `drop` primes.
+    fn sum_of_rotations(&self, a: &Ciphertext, steps: &[i64], drop: usize) -> Result<rlwe::Ciphertext, CkksError> {
+        const OPERATION: &str = "sum rotations";
+        self.check_cancel()?;
+        let (ring, chain) = (self.parameters().ring(), a.inner.chain());
+        let elements: Vec<u64> = steps.iter().map(|&steps| galois::rotation(ring, steps)).collect();
+        let mut needed = KeyPlan::new();
+        for &element in elements.iter().filter(|&&element| element != 1) {
+            needed.require(KeyKind::Galois { element }, chain);
+        }
+        self.keys.check(OPERATION, &needed)?;
         let hoisted = a.inner.hoist(ring)?;
-        let rotate = |&steps: &i64| {
-            let inner = hoisted.automorphism(ring, galois::rotation(ring, steps), self.keys)?;
-            Ok(Ciphertext { inner, ..*a })
-        };
-        steps.iter().map(rotate).collect()
+        let mut sum: Option<ExtendedCiphertext> = None;
+        for &element in &elements {
+            let rotated = hoisted.automorphism_extended(ring, element, self.keys)?;
+            match &mut sum {
+                Some(sum) => sum.add_assign(ring, &rotated)?,
+                None => sum = Some(rotated),
+            }
+        }
+        let none = || CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one rotation".into() };
+        Ok(sum.ok_or_else(none)?.divide(ring, drop)?)
     }
 
     fn require_level(operation: &'static str, a: &Ciphertext, needed: usize) -> Result<(), CkksError> {
@@ -193,6 +205,32 @@ impl Arithmetic for Evaluator<'_> {
         Ok(Ciphertext { inner, ..*a })
     }
 
+    fn rotate_hoisted(&self, a: &Ciphertext, steps: &[i64]) -> Result<Vec<Ciphertext>, CkksError> {
+        self.check_cancel()?;
+        let ring = self.parameters().ring();
+        let hoisted = a.inner.hoist(ring)?;
+        let rotate = |&steps: &i64| {
+            let inner = hoisted.automorphism(ring, galois::rotation(ring, steps), self.keys)?;
+            Ok(Ciphertext { inner, ..*a })
+        };
+        steps.iter().map(rotate).collect()
+    }
+
+    fn sum_rotations(&self, a: &Ciphertext, steps: &[i64]) -> Result<Ciphertext, CkksError> {
+        Ok(Ciphertext { inner: self.sum_of_rotations(a, steps, 0)?, ..*a })
+    }
+
+    fn sum_rotations_rescale(&self, a: &Ciphertext, steps: &[i64]) -> Result<Ciphertext, CkksError> {
+        Self::require_level("sum rotations and rescale", a, 1)?;
+        let parameters = self.parameters();
+        let inner = self.sum_of_rotations(a, steps, parameters.level_primes(a.level))?;
+        Ok(Ciphertext { inner, level: a.level - 1, scale: a.scale / parameters.level_modulus(a.level) })
+    }
+
+    fn linear(&self, transform: &LinearTransform, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        transform.apply(self, a)
+    }
+
     fn conjugate(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
         if self.is_real() {
             return Err(CkksError::RealRing { operation: "conjugate" });
@@ -250,6 +288,27 @@ impl Arithmetic for Evaluator<'_> {
         let ring = self.parameters().ring();
         let products = a.inner.components().iter().map(|c| ring.mul(c, &plaintext.poly)).collect::<Result<_, _>>()?;
         Ok(Ciphertext { inner: rlwe::Ciphertext::new(products)?, level: a.level, scale: a.scale * scale })
+    }
+
+    fn sum_products(&self, products: &[(&Ciphertext, &PreparedVector)]) -> Result<Ciphertext, CkksError> {
+        const OPERATION: &str = "sum products";
+        let level = PreparedVector::common_level(products.iter().map(|(a, prepared)| (a.level, *prepared)))?;
+        let scale = products.first().map_or(1.0, |(a, prepared)| a.scale * prepared.scale());
+        let mut inputs = Vec::with_capacity(products.len());
+        let mut row = Vec::with_capacity(products.len());
+        for (index, (a, prepared)) in products.iter().enumerate() {
+            check_scales(OPERATION, scale, a.scale * prepared.scale())?;
+            inputs.push(self.drop_to(a, level)?);
+            row.push((index, prepared.encoded(self.encoder)?));
+        }
+        let pairs = inputs.iter().map(|a| match a.inner.components() {
+            [c0, c1] => Ok([c0, c1]),
+            more => Err(RlweError::Components { operation: OPERATION, found: more.len(), needed: 2 }),
+        });
+        let pairs: Vec<[&Poly; 2]> = pairs.collect::<Result<_, _>>()?;
+        let sums = self.parameters().ring().product_sums(&pairs, &[&row])?;
+        let components = sums.into_iter().flatten().collect();
+        Ok(Ciphertext { inner: rlwe::Ciphertext::new(components)?, level, scale })
     }
 
     fn add_values(&self, a: &Ciphertext, values: &[Complex64]) -> Result<Ciphertext, CkksError> {

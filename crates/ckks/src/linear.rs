@@ -1,15 +1,16 @@
 //! Linear transformations of the slots, given by their diagonals.
 //!
-//! `out[j] = sum_k diagonal_k[j] in[j + k]`. Writing `k = g + b` with `g` a multiple of the number of baby steps, this is
-//! `sum_g rot_g(sum_b rot_-g(diagonal_(g+b)) rot_b(in))`: one rotation per baby step and per giant step instead of one
-//! per diagonal. The outer sum is taken by Horner's rule, from the largest `g` down, so that giant steps rotate by the
-//! differences of successive `g`: where these are equal, one key serves all of them. Encrypted, both are hoisted (Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, "Efficient bootstrapping
-//! for approximate homomorphic encryption with non-sparse keys", EUROCRYPT 2021, section 4): the baby steps share one
-//! raise of digits and stay over the extended basis, undivided; each giant step divides one component by `P`; the sum is
-//! divided once, by `P` and the level's primes together.
+//! `out[j] = sum_k diagonal_k[j] in[j + k]`. Writing `k = g + b` with a giant step `g` and a baby step `b` ([`Steps`]), this
+//! is `sum_g rot_g(sum_b rot_-g(diagonal_(g+b)) rot_b(in))`: one rotation per baby step and per giant step instead of one
+//! per diagonal. The outer sum is taken by Horner's rule, from the last `g` down, so that giant steps rotate by the
+//! differences of successive `g`: where these are equal, one key serves all of them. Encrypted, both are hoisted (Bossuat,
+//! Mouchet, Troncoso-Pastoriza and Hubaux, "Efficient bootstrapping for approximate homomorphic encryption with non-sparse
+//! keys", EUROCRYPT 2021, section 4): the baby steps share one raise of digits and stay over the extended basis,
+//! undivided; each giant step divides one component by `P`; the sum is divided once, by `P` and the level's primes
+//! together.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use num_complex::Complex64;
 use unspoken_ring::{Basis, Poly, Ring, RingKind};
@@ -25,6 +26,58 @@ use crate::vector::Ciphertext;
 
 const OPERATION: &str = "linear transformation";
 
+/// How diagonals are split into baby steps and giant steps: `k = difference * i` (modulo the slots), and
+/// `i - first = giant * babies + baby`. Rotations are by `difference * (first + baby)`, all from one raise of digits, and
+/// by `difference * babies` as often as giant steps need.
+///
+/// Diagonals in an arithmetic progression of `count` terms need `babies + 1` keys and `babies + count / babies` rotations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steps {
+    /// Between neighbouring diagonals; every diagonal must be a multiple of it modulo the slots.
+    pub difference: usize,
+    /// The number of the first diagonal, in units of the difference; may be negative.
+    pub first: i64,
+    /// How many baby steps there are, at least 1.
+    pub babies: usize,
+}
+
+impl Steps {
+    /// Steps for diagonals numbered from 0, one apart.
+    pub const fn of_babies(babies: usize) -> Self {
+        Steps { difference: 1, first: 0, babies }
+    }
+
+    /// The giant and the baby number of diagonal `k`, or nothing if it is no multiple of the difference.
+    fn split(&self, k: usize, slots: usize) -> Option<(usize, usize)> {
+        // Slots are a power of two, and so is the difference but for an odd factor, which is invertible.
+        let twos = self.difference.trailing_zeros().min(slots.trailing_zeros());
+        let (period, odd) = (slots >> twos, self.difference >> twos);
+        if k & ((1 << twos) - 1) != 0 {
+            return None;
+        }
+        // Each step of Newton's iteration doubles the bits that are right, from the three of odd^2 = 1 modulo 8.
+        let inverse = (0..5).fold(odd, |x, _| x.wrapping_mul(2usize.wrapping_sub(odd.wrapping_mul(x))));
+        let index = (k >> twos).wrapping_mul(inverse) & (period - 1);
+        let offset = (index as i64 - self.first).rem_euclid(period as i64) as usize;
+        Some((offset / self.babies, offset % self.babies))
+    }
+
+    /// The rotation of a baby number.
+    fn baby(&self, baby: usize, slots: usize) -> usize {
+        rotation(self.difference, self.first + baby as i64, slots)
+    }
+
+    /// The rotation of a giant number, or of the difference of two.
+    fn giant(&self, giant: usize, slots: usize) -> usize {
+        rotation(self.difference, (giant * self.babies) as i64, slots)
+    }
+}
+
+/// `difference * count` modulo the slots.
+fn rotation(difference: usize, count: i64, slots: usize) -> usize {
+    (difference as i128 * i128::from(count)).rem_euclid(slots as i128) as usize
+}
+
 /// The non-zero diagonals of a matrix, and how they will be applied: what to know before anything is encoded or any key
 /// is made.
 #[derive(Clone, Debug)]
@@ -32,7 +85,7 @@ pub struct LinearPlan {
     parameters: CkksParameters,
     /// Shared by the copies of a plan: they are large.
     diagonals: Arc<BTreeMap<usize, Vec<Complex64>>>,
-    baby_steps: usize,
+    steps: Steps,
     level: usize,
     input_scale: f64,
     output_scale: f64,
@@ -41,10 +94,10 @@ pub struct LinearPlan {
 impl LinearPlan {
     /// Plans `out[j] = sum_k diagonals[k][j] in[j + k]` (indices modulo the slots) for inputs of scale `input_scale` at
     /// `level` or above. The result has scale `output_scale` and is one level below `level`: products and rescale are one
-    /// step. The number of baby steps is the cheapest power of two.
+    /// step. A diagonal shorter than the slots is repeated. The number of baby steps is the cheapest power of two.
     ///
     /// # Errors
-    /// If there are no diagonals, one's index or length does not fit the slots, an entry is not finite (or not real, in
+    /// If there are no diagonals, one's index or length does not fit the slots (a length must divide them), an entry is not finite (or not real, in
     /// the conjugate-invariant ring), a scale is no positive number, or the level is 0 or above the highest.
     pub fn new(
         parameters: &CkksParameters,
@@ -72,8 +125,9 @@ impl LinearPlan {
                 let needed = format!("diagonals numbered below the {slots} slots");
                 return Err(CkksError::Shape { operation: OPERATION, found: k, needed });
             }
-            if diagonal.len() != slots {
-                let needed = format!("one for each of the {slots} slots, in diagonal {k}");
+            if diagonal.is_empty() || !slots.is_multiple_of(diagonal.len()) {
+                let needed =
+                    format!("one for each of the {slots} slots, or a length that divides them, in diagonal {k}");
                 return Err(CkksError::Shape { operation: OPERATION, found: diagonal.len(), needed });
             }
             if let Some(index) = diagonal.iter().position(|z| !z.is_finite() || (real && z.im != 0.0)) {
@@ -82,37 +136,46 @@ impl LinearPlan {
                 return Err(CkksError::Value { operation: OPERATION, index, found, needed });
             }
         }
-        let with_steps = |baby_steps| LinearPlan {
+        let with_babies = |babies| LinearPlan {
             parameters: parameters.clone(),
             diagonals: Arc::default(),
-            baby_steps,
+            steps: Steps::of_babies(babies),
             level,
             input_scale,
             output_scale,
         };
         let model = CostModel::nominal(parameters);
         let indices: Vec<usize> = diagonals.keys().copied().collect();
-        let price = |baby_steps: &usize| model.seconds(&with_steps(*baby_steps).cost_of(&indices));
+        let price = |babies: &usize| model.seconds(&with_babies(*babies).cost_of(&indices));
         let choices = (0..=slots.trailing_zeros()).map(|log2| 1usize << log2);
-        let baby_steps = choices.min_by(|a, b| price(a).total_cmp(&price(b))).unwrap_or(1);
-        Ok(LinearPlan { diagonals: Arc::new(diagonals), ..with_steps(baby_steps) })
+        let babies = choices.min_by(|a, b| price(a).total_cmp(&price(b))).unwrap_or(1);
+        Ok(LinearPlan { diagonals: Arc::new(diagonals), ..with_babies(babies) })
     }
 
-    /// The same plan with another number of baby steps: fewer keys and products with fewer, more divisions.
+    /// The same plan with other steps: fewer babies need fewer keys, more giant steps and more divisions.
     ///
     /// # Errors
-    /// If it is no power of two up to the number of slots.
-    pub fn with_baby_steps(self, baby_steps: usize) -> Result<Self, CkksError> {
-        if !baby_steps.is_power_of_two() || baby_steps > self.parameters.slots() {
-            let needed = format!("a power of two up to the {} slots", self.parameters.slots());
-            return Err(CkksError::Shape { operation: "choose baby steps", found: baby_steps, needed });
+    /// If there are no babies, the difference is zero, or a diagonal is no multiple of the difference.
+    pub fn with_steps(self, steps: Steps) -> Result<Self, CkksError> {
+        const OPERATION: &str = "choose baby steps and giant steps";
+        let slots = self.parameters.slots();
+        if !(1..=slots).contains(&steps.babies) {
+            let needed = format!("from 1 to {slots} baby steps");
+            return Err(CkksError::Shape { operation: OPERATION, found: steps.babies, needed });
         }
-        Ok(LinearPlan { baby_steps, ..self })
+        if steps.difference == 0 {
+            return Err(CkksError::Shape { operation: OPERATION, found: 0, needed: "a difference from 1".into() });
+        }
+        if let Some(&found) = self.diagonals.keys().find(|&&k| steps.split(k, slots).is_none()) {
+            let needed = format!("diagonals that are multiples of {} modulo the {slots} slots", steps.difference);
+            return Err(CkksError::Shape { operation: OPERATION, found, needed });
+        }
+        Ok(LinearPlan { steps, ..self })
     }
 
-    /// The number of baby steps: rotations by less than this, and by multiples of it.
-    pub fn baby_steps(&self) -> usize {
-        self.baby_steps
+    /// How its diagonals are split.
+    pub fn steps(&self) -> Steps {
+        self.steps
     }
 
     /// The level of its inputs; the result is one below.
@@ -122,9 +185,12 @@ impl LinearPlan {
 
     /// The rotations it does, to the left: baby steps, and the differences of successive giant steps.
     pub fn rotations(&self) -> Vec<usize> {
-        let (babies, giants) = self.steps(self.diagonals.keys());
+        let slots = self.parameters.slots();
+        let (giants, babies) = self.numbers(self.diagonals.keys());
         let differences = giants.iter().scan(0, |last, &giant| Some(giant - std::mem::replace(last, giant)));
-        let rotations: BTreeSet<usize> = babies.into_iter().chain(differences).collect();
+        let giants = differences.map(|giants| self.steps.giant(giants, slots));
+        let babies = babies.into_iter().map(|baby| self.steps.baby(baby, slots));
+        let rotations: BTreeSet<usize> = babies.chain(giants).collect();
         rotations.into_iter().filter(|&steps| steps > 0).collect()
     }
 
@@ -151,41 +217,44 @@ impl LinearPlan {
     }
 
     /// The transformation by plain rotations, products and sums, for any arithmetic: what [`LinearTransform::apply`] is
-    /// compared to, and how a simulator runs it. Same keys, levels and scales; more divisions, so more time and noise.
+    /// compared to, and how a simulator runs it ([`Arithmetic::linear`]). Same keys, levels and scales; more divisions, so more time and noise.
     ///
     /// # Errors
     /// If the input's level is below the plan's, its scale is not the one planned for, or a key is missing.
     pub fn evaluate<A: Arithmetic>(&self, arithmetic: &A, input: &A::Vector) -> Result<A::Vector, CkksError> {
         self.check(arithmetic.level(input), arithmetic.scale(input))?;
         let input = arithmetic.drop_to(input, self.level)?;
+        let slots = self.parameters.slots();
         let mut babies = BTreeMap::new();
         let mut sums: BTreeMap<usize, A::Vector> = BTreeMap::new();
-        for (&k, diagonal) in self.diagonals.iter() {
-            let (giant, baby) = self.split(k);
-            if let std::collections::btree_map::Entry::Vacant(entry) = babies.entry(baby) {
-                entry.insert(arithmetic.rotate(&input, baby as i64)?);
+        for (giant, row) in self.rows() {
+            for (baby, diagonal) in row {
+                if let std::collections::btree_map::Entry::Vacant(entry) = babies.entry(baby) {
+                    entry.insert(arithmetic.rotate(&input, self.steps.baby(baby, slots) as i64)?);
+                }
+                let values = rotated_right(diagonal, self.steps.giant(giant, slots));
+                let product = arithmetic.mul_values(&babies[&baby], &values, self.plaintext_scale())?;
+                let sum = match sums.remove(&giant) {
+                    Some(sum) => arithmetic.add(&sum, &product)?,
+                    None => product,
+                };
+                sums.insert(giant, sum);
             }
-            let values = rotated_right(diagonal, giant);
-            let product = arithmetic.mul_values(&babies[&baby], &values, self.plaintext_scale())?;
-            let sum = match sums.remove(&giant) {
-                Some(sum) => arithmetic.add(&sum, &product)?,
-                None => product,
-            };
-            sums.insert(giant, sum);
         }
         let mut total: Option<(usize, A::Vector)> = None;
         for (giant, sum) in sums.into_iter().rev() {
-            total = Some((
-                giant,
-                match total {
-                    Some((last, total)) => arithmetic.add(&arithmetic.rotate(&total, (last - giant) as i64)?, &sum)?,
-                    None => sum,
-                },
-            ));
+            let sum = match total {
+                Some((last, total)) => {
+                    let steps = self.steps.giant(last - giant, slots) as i64;
+                    arithmetic.add(&arithmetic.rotate(&total, steps)?, &sum)?
+                }
+                None => sum,
+            };
+            total = Some((giant, sum));
         }
         let none = || CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one diagonal".into() };
         let (giant, total) = total.ok_or_else(none)?;
-        arithmetic.rescale(&arithmetic.rotate(&total, giant as i64)?)
+        arithmetic.rescale(&arithmetic.rotate(&total, self.steps.giant(giant, slots) as i64)?)
     }
 
     /// What diagonals are scaled by: the rescale takes it back, up to the change from input to output scale.
@@ -193,14 +262,21 @@ impl LinearPlan {
         self.parameters.level_modulus(self.level) * (self.output_scale / self.input_scale)
     }
 
-    /// `k = giant + baby`.
-    fn split(&self, k: usize) -> (usize, usize) {
-        (k - k % self.baby_steps, k % self.baby_steps)
+    /// The giant and the baby numbers of these diagonals.
+    fn numbers<'a>(&self, indices: impl Iterator<Item = &'a usize>) -> (BTreeSet<usize>, BTreeSet<usize>) {
+        let slots = self.parameters.slots();
+        indices.filter_map(|&k| self.steps.split(k, slots)).unzip()
     }
 
-    fn steps<'a>(&self, indices: impl Iterator<Item = &'a usize>) -> (BTreeSet<usize>, BTreeSet<usize>) {
-        let (giants, babies) = indices.map(|&k| self.split(k)).unzip::<_, _, BTreeSet<_>, BTreeSet<_>>();
-        (babies, giants)
+    /// The diagonals by giant number, each with its baby number.
+    fn rows(&self) -> BTreeMap<usize, Vec<(usize, &[Complex64])>> {
+        let mut rows: BTreeMap<usize, Vec<(usize, &[Complex64])>> = BTreeMap::new();
+        for (&k, diagonal) in self.diagonals.iter() {
+            if let Some((giant, baby)) = self.steps.split(k, self.parameters.slots()) {
+                rows.entry(giant).or_default().push((baby, diagonal));
+            }
+        }
+        rows
     }
 
     fn check(&self, level: usize, scale: f64) -> Result<(), CkksError> {
@@ -215,12 +291,14 @@ impl LinearPlan {
         let (ring, parameters) = (self.parameters.ring(), &self.parameters);
         let (chain, special) = (parameters.chain(self.level), ring.special().len());
         let extended = chain + special;
-        let (babies, giants) = self.steps(indices.iter());
-        let nontrivial = |steps: &BTreeSet<usize>| steps.iter().filter(|&&s| s > 0).count() as u64;
+        let (giants, babies) = self.numbers(indices.iter());
+        let slots = parameters.slots();
+        let babies = babies.iter().filter(|&&baby| self.steps.baby(baby, slots) > 0).count() as u64;
+        let giants = giants.iter().filter(|&&giant| giant > 0).count() as u64;
         let mut cost = Cost::decomposition(ring, chain);
         let mut baby = Cost::hoisted_product(ring, chain);
         baby += Cost::elementwise(ring, 3 * chain + 4 * extended);
-        cost += baby.times(nontrivial(&babies));
+        cost += baby.times(babies);
         let mut product = Cost::elementwise(ring, 4 * extended);
         product.plaintext_products = 1;
         cost += product.times(indices.len() as u64);
@@ -228,10 +306,10 @@ impl LinearPlan {
         giant += Cost::decomposition(ring, chain);
         giant += Cost::hoisted_product(ring, chain);
         giant += Cost::elementwise(ring, 8 * extended);
-        cost += giant.times(nontrivial(&giants));
+        cost += giant.times(giants);
         cost += Cost::division(ring, extended, parameters.chain(self.level - 1)).times(2);
         cost.rescales = 1;
-        cost.key_switches.insert(chain, nontrivial(&babies) + nontrivial(&giants));
+        cost.key_switches.insert(chain, babies + giants);
         cost
     }
 }
@@ -239,8 +317,13 @@ impl LinearPlan {
 /// A linear transformation with its diagonals encoded, to be applied to encrypted vectors.
 pub struct LinearTransform {
     plan: LinearPlan,
+    encoded: OnceLock<EncodedDiagonals>,
+}
+
+struct EncodedDiagonals {
+    /// The baby numbers in use.
     babies: Vec<usize>,
-    /// Per giant step: which of the baby steps, and the diagonal, rotated back by the giant step, over the extended basis.
+    /// Per giant number: which of the baby steps, and the diagonal, rotated back by the giant step, over the extended basis.
     rows: Vec<(usize, Vec<(usize, Poly)>)>,
 }
 
@@ -250,21 +333,33 @@ impl LinearTransform {
     /// # Errors
     /// If the scaled values of a diagonal exceed the modulus of the level.
     pub fn new(encoder: &Encoder, plan: LinearPlan) -> Result<Self, CkksError> {
-        let (babies, _) = plan.steps(plan.diagonals.keys());
-        let babies: Vec<usize> = babies.into_iter().collect();
-        let mut rows: Vec<(usize, Vec<(usize, Poly)>)> = Vec::new();
-        for (&k, diagonal) in plan.diagonals.iter() {
-            let (giant, baby) = plan.split(k);
-            let baby = babies.binary_search(&baby).unwrap_or_default();
-            let values = rotated_right(diagonal, giant);
-            let poly = encoder.encode_extended(&values, plan.level, plan.plaintext_scale())?;
-            match rows.last_mut() {
-                // Diagonals are in order, so those of one giant step follow each other.
-                Some((last, row)) if *last == giant => row.push((baby, poly)),
-                _ => rows.push((giant, vec![(baby, poly)])),
-            }
+        let transform = Self::deferred(plan);
+        transform.encoded(encoder)?;
+        Ok(transform)
+    }
+
+    /// Leaves the encoding to the first [`LinearTransform::apply`]; a simulator never does it.
+    pub fn deferred(plan: LinearPlan) -> Self {
+        LinearTransform { plan, encoded: OnceLock::new() }
+    }
+
+    fn encoded(&self, encoder: &Encoder) -> Result<&EncodedDiagonals, CkksError> {
+        if let Some(encoded) = self.encoded.get() {
+            return Ok(encoded);
         }
-        Ok(LinearTransform { plan, babies, rows })
+        let (plan, slots) = (&self.plan, self.plan.parameters.slots());
+        let (_, babies) = plan.numbers(plan.diagonals.keys());
+        let babies: Vec<usize> = babies.into_iter().collect();
+        let encode_row = |(giant, row): (usize, Vec<(usize, &[Complex64])>)| {
+            let encode = |(baby, diagonal): (usize, &[Complex64])| {
+                let values = rotated_right(diagonal, plan.steps.giant(giant, slots));
+                let poly = encoder.encode_extended(&values, plan.level, plan.plaintext_scale())?;
+                Ok((babies.binary_search(&baby).unwrap_or_default(), poly))
+            };
+            Ok((giant, row.into_iter().map(encode).collect::<Result<_, CkksError>>()?))
+        };
+        let rows = plan.rows().into_iter().map(encode_row).collect::<Result<_, CkksError>>()?;
+        Ok(self.encoded.get_or_init(|| EncodedDiagonals { babies, rows }))
     }
 
     /// Its plan.
@@ -278,54 +373,51 @@ impl LinearTransform {
     /// If the vector's level is below the plan's, its scale is not the one planned for, it waits to be relinearised, or
     /// keys are missing: all of them are named.
     pub fn apply(&self, evaluator: &Evaluator<'_>, input: &Ciphertext) -> Result<Ciphertext, CkksError> {
-        let plan = &self.plan;
+        let (plan, slots) = (&self.plan, self.plan.parameters.slots());
         plan.check(input.level(), input.scale())?;
         evaluator.keys().check(OPERATION, &plan.key_plan())?;
+        let EncodedDiagonals { babies, rows: diagonals } = self.encoded(evaluator.encoder())?;
         let input = evaluator.drop_to(input, plan.level)?;
         let (ring, keys) = (evaluator.parameters().ring(), evaluator.keys());
-        let babies = self.rotated_inputs(ring, keys, input.inner())?;
+        let babies: Vec<usize> = babies.iter().map(|&baby| plan.steps.baby(baby, slots)).collect();
+        let babies = rotated_inputs(ring, keys, input.inner(), &babies)?;
         let inputs: Vec<[&Poly; 2]> = babies.iter().map(|baby| baby.components().each_ref()).collect();
-        let rows: Vec<&[(usize, Poly)]> = self.rows.iter().map(|(_, row)| row.as_slice()).collect();
+        let rows: Vec<&[(usize, Poly)]> = diagonals.iter().map(|(_, row)| row.as_slice()).collect();
         let sums = ring.product_sums(&inputs, &rows)?;
         drop(babies);
         let mut total: Option<(usize, [Poly; 2])> = None;
-        for (&(giant, _), sum) in self.rows.iter().zip(sums).rev() {
-            total = Some((
-                giant,
-                match total {
-                    Some((last, total)) => {
-                        let [mut t0, mut t1] = giant_step(evaluator, total, last - giant)?;
-                        ring.add_assign(&mut t0, &sum[0])?;
-                        ring.add_assign(&mut t1, &sum[1])?;
-                        [t0, t1]
-                    }
-                    None => sum,
-                },
-            ));
+        for (&(giant, _), sum) in diagonals.iter().zip(sums).rev() {
+            let sum = match total {
+                Some((last, total)) => {
+                    let [mut t0, mut t1] = giant_step(evaluator, total, plan.steps.giant(last - giant, slots))?;
+                    ring.add_assign(&mut t0, &sum[0])?;
+                    ring.add_assign(&mut t1, &sum[1])?;
+                    [t0, t1]
+                }
+                None => sum,
+            };
+            total = Some((giant, sum));
         }
         let none = || CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one diagonal".into() };
         let (giant, total) = total.ok_or_else(none)?;
-        let total = giant_step(evaluator, total, giant)?;
+        let total = giant_step(evaluator, total, plan.steps.giant(giant, slots))?;
         let to = Basis::chain(evaluator.parameters().chain(plan.level - 1));
         let [c0, c1] = &total;
         let inner = rlwe::Ciphertext::new(vec![ring.divide_round(c0, to)?, ring.divide_round(c1, to)?])?;
         Ok(Ciphertext { inner, level: plan.level - 1, scale: plan.output_scale })
     }
+}
 
-    /// The rotations of the input by the baby steps, undivided.
-    fn rotated_inputs(
-        &self,
-        ring: &Ring,
-        keys: &EvaluationKeys,
-        input: &rlwe::Ciphertext,
-    ) -> Result<Vec<ExtendedCiphertext>, RlweError> {
-        let hoisted = input.hoist(ring)?;
-        let rotate = |&baby: &usize| {
-            let element = galois::rotation(ring, baby as i64);
-            hoisted.automorphism_extended(ring, element, keys)
-        };
-        self.babies.iter().map(rotate).collect()
-    }
+/// The rotations of the input by the baby steps, undivided.
+fn rotated_inputs(
+    ring: &Ring,
+    keys: &EvaluationKeys,
+    input: &rlwe::Ciphertext,
+    babies: &[usize],
+) -> Result<Vec<ExtendedCiphertext>, RlweError> {
+    let hoisted = input.hoist(ring)?;
+    let rotate = |&baby: &usize| hoisted.automorphism_extended(ring, galois::rotation(ring, baby as i64), keys);
+    babies.iter().map(rotate).collect()
 }
 
 /// Rotates an undivided sum by a giant step, leaving it undivided: only its second component is divided by `P`, to be
@@ -346,8 +438,8 @@ fn giant_step(evaluator: &Evaluator<'_>, sum: [Poly; 2], steps: usize) -> Result
     Ok([ring.automorphism(&k0, element)?, ring.automorphism(&k1, element)?])
 }
 
-/// `values` with entry `j` taken from `j - steps`.
+/// `values`, repeated, with entry `j` taken from `j - steps`.
 fn rotated_right(values: &[Complex64], steps: usize) -> Vec<Complex64> {
-    let (head, tail) = values.split_at(values.len() - steps);
+    let (head, tail) = values.split_at(values.len() - steps % values.len());
     [tail, head].concat()
 }

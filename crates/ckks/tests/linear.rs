@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Client, REAL, STANDARD};
-use unspoken_ckks::{Arithmetic, CkksError, Complex64, ErrorStatistics, LinearPlan, LinearTransform, Simulator};
+use unspoken_ckks::{Arithmetic, CkksError, Complex64, ErrorStatistics, LinearPlan, LinearTransform, Simulator, Steps};
 use unspoken_rlwe::RlweError;
 
 type Diagonals = BTreeMap<usize, Vec<Complex64>>;
@@ -98,14 +98,17 @@ fn plans_are_cheap_and_say_their_keys() {
     let slots = client.parameters().slots();
     let diagonals = random(&mut client, 0..slots);
     let dense = plan(&client, diagonals, 5);
-    let babies = dense.baby_steps();
+    let babies = dense.steps().babies;
     assert_eq!(dense.cost().plaintext_products, slots as u64);
     assert_eq!(dense.cost().total_key_switches(), (babies - 1 + slots / babies - 1) as u64);
     assert!(dense.cost().total_key_switches() < 110);
     assert_eq!(dense.key_plan().len(), babies, "one key for each baby step, one for all giant steps");
-    let fewer = dense.clone().with_baby_steps(8).unwrap();
+    let fewer = dense.clone().with_steps(Steps::of_babies(8)).unwrap();
     assert_eq!(fewer.key_plan().len(), 8);
-    assert!(dense.clone().with_baby_steps(12).is_err() && dense.with_baby_steps(2 * slots).is_err());
+    assert!(
+        dense.clone().with_steps(Steps::of_babies(0)).is_err()
+            && dense.with_steps(Steps::of_babies(2 * slots)).is_err()
+    );
     let neighbours = random(&mut client, [0, 1, slots - 1]);
     assert_eq!(plan(&client, neighbours, 5).rotations(), [1, slots - 1]);
 }

@@ -1,9 +1,10 @@
 //! Asking a text classifier: messages in and labels out.
 
 use unspoken_classify::{Asker, Classified};
+use unspoken_protocol::ClientHalf;
 
 use crate::{
-    client::{Client, Questions},
+    client::{Asks, Client},
     session::{ClientError, Step, Watch},
     transport::Cancel,
 };
@@ -29,12 +30,23 @@ impl ClassifyClient {
         seen: &mut dyn FnMut(&[u8]),
         cancel: &Cancel,
     ) -> Result<Vec<Classified>, ClientError> {
-        let questions = Questions {
-            work: "classifying",
-            batch: self.description().batch(),
-            query: &|asker: &Asker, batch: &[S]| Ok(asker.query(batch)?),
-            read: &|asker, answer, count| Ok(asker.read(answer, count)?),
-        };
-        self.ask(messages, &questions, &mut Watch { progress, cancel }, seen)
+        self.ask(messages, &mut Watch { progress, cancel }, seen)
+    }
+}
+
+impl<S: AsRef<str>> Asks<S> for Asker {
+    const WORK: &'static str = "classifying";
+    type Answer = Classified;
+
+    fn batch(&self) -> usize {
+        self.description().batch()
+    }
+
+    fn query(&self, questions: &[S]) -> Result<Vec<u8>, Self::Error> {
+        self.query(questions)
+    }
+
+    fn read(&self, answer: &[u8], count: usize) -> Result<Vec<Classified>, Self::Error> {
+        self.read(answer, count)
     }
 }

@@ -19,16 +19,21 @@ pub struct Client<H> {
     usage: Usage,
 }
 
-/// How one application's questions are asked.
-pub(crate) struct Questions<'a, H, Q, A> {
+/// A half that asks questions of one kind, many in a query.
+pub(crate) trait Asks<Q>: ClientHalf {
     /// What it is called while it is done.
-    pub(crate) work: &'static str,
+    const WORK: &'static str;
+    /// What one question gets.
+    type Answer;
+
     /// Most questions of one query.
-    pub(crate) batch: usize,
+    fn batch(&self) -> usize;
+
     /// A query of a batch.
-    pub(crate) query: &'a dyn Fn(&H, &[Q]) -> Result<Vec<u8>, ClientError>,
+    fn query(&self, questions: &[Q]) -> Result<Vec<u8>, Self::Error>;
+
     /// What the answer to so many questions says.
-    pub(crate) read: &'a dyn Fn(&H, &[u8], usize) -> Result<Vec<A>, ClientError>,
+    fn read(&self, answer: &[u8], count: usize) -> Result<Vec<Self::Answer>, Self::Error>;
 }
 
 impl<H: ClientHalf> Client<H>
@@ -98,31 +103,33 @@ where
 
     /// Asks questions, as many queries as their number takes. `seen` is handed the bytes of every query as the server sees
     /// them.
-    pub(crate) fn ask<Q, A>(
+    pub(crate) fn ask<Q>(
         &mut self,
         questions: &[Q],
-        how: &Questions<H, Q, A>,
         watch: &mut Watch,
         seen: &mut dyn FnMut(&[u8]),
-    ) -> Result<Vec<A>, ClientError> {
-        let total = questions.len();
+    ) -> Result<Vec<H::Answer>, ClientError>
+    where
+        H: Asks<Q>,
+    {
+        let (work, total) = (H::WORK, questions.len());
         let mut results = Vec::with_capacity(total);
-        (watch.progress)(Step::Asking { work: how.work, done: 0, total });
-        for batch in questions.chunks(how.batch) {
+        (watch.progress)(Step::Asking { work, done: 0, total });
+        for batch in questions.chunks(self.half.batch()) {
             let start = Instant::now();
-            let query = (how.query)(&self.half, batch)?;
+            let query = self.half.query(batch)?;
             seen(&query);
             let encrypted = start.elapsed();
             self.usage.query_bytes += query.len() as u64;
             let answer = self.transport.ask(&self.application, &self.key, query, watch.cancel)?;
             let answered = start.elapsed();
             self.usage.answer_bytes += answer.len() as u64;
-            results.extend((how.read)(&self.half, &answer, batch.len())?);
+            results.extend(self.half.read(&answer, batch.len())?);
             let read = start.elapsed();
             self.usage.messages += batch.len();
             self.usage.server_seconds += (answered - encrypted).as_secs_f64();
             self.usage.client_seconds += (encrypted + (read - answered)).as_secs_f64();
-            (watch.progress)(Step::Asking { work: how.work, done: results.len(), total });
+            (watch.progress)(Step::Asking { work, done: results.len(), total });
         }
         Ok(results)
     }

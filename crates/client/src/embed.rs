@@ -2,9 +2,10 @@
 
 use unspoken_embed::TokenAsker;
 use unspoken_embedding::TokenCodes;
+use unspoken_protocol::ClientHalf;
 
 use crate::{
-    client::{Client, Questions},
+    client::{Asks, Client},
     session::{ClientError, Step, Watch},
     transport::Cancel,
 };
@@ -28,12 +29,23 @@ impl EmbedClient {
         progress: &mut dyn FnMut(Step),
         cancel: &Cancel,
     ) -> Result<Vec<Vec<f64>>, ClientError> {
-        let questions = Questions {
-            work: "embedding",
-            batch: self.description().batch(),
-            query: &|asker: &TokenAsker, batch: &[usize]| Ok(asker.query(batch)?),
-            read: &|asker, answer, count| Ok(asker.read(answer, count)?),
-        };
-        self.ask(ids, &questions, &mut Watch { progress, cancel }, &mut |_| {})
+        self.ask(ids, &mut Watch { progress, cancel }, &mut |_| {})
+    }
+}
+
+impl Asks<usize> for TokenAsker {
+    const WORK: &'static str = "embedding";
+    type Answer = Vec<f64>;
+
+    fn batch(&self) -> usize {
+        self.description().batch()
+    }
+
+    fn query(&self, questions: &[usize]) -> Result<Vec<u8>, Self::Error> {
+        self.query(questions)
+    }
+
+    fn read(&self, answer: &[u8], count: usize) -> Result<Vec<Vec<f64>>, Self::Error> {
+        self.read(answer, count)
     }
 }

@@ -1,5 +1,7 @@
 //! Many sums of products that share their operands.
 
+use std::borrow::Borrow;
+
 use rayon::prelude::*;
 
 use crate::error::RingError;
@@ -16,12 +18,18 @@ impl Ring {
     /// # Errors
     /// If an operand is over another basis than the first input, in the coefficient domain or of another ring, or there are
     /// no inputs, or a row names an input that is not there.
-    pub fn product_sums(&self, inputs: &[[&Poly; 2]], rows: &[&[(usize, Poly)]]) -> Result<Vec<[Poly; 2]>, RingError> {
+    pub fn product_sums<F: Borrow<Poly> + Sync>(
+        &self,
+        inputs: &[[&Poly; 2]],
+        rows: &[&[(usize, F)]],
+    ) -> Result<Vec<[Poly; 2]>, RingError> {
         const OPERATION: &str = "sums of products";
         let lacking = RingError::Length { what: "the inputs of sums of products", found: inputs.len(), needed: "more" };
         let Some([first, _]) = inputs.first() else { return Err(lacking) };
         let needed = first.basis();
-        for poly in inputs.iter().flatten().copied().chain(rows.iter().flat_map(|row| row.iter().map(|(_, f)| f))) {
+        for poly in
+            inputs.iter().flatten().copied().chain(rows.iter().flat_map(|row| row.iter().map(|(_, f)| f.borrow())))
+        {
             self.check_domain(OPERATION, poly, Domain::Evaluation)?;
             if poly.basis() != needed {
                 return Err(RingError::Basis { operation: OPERATION, found: poly.basis(), needed });
@@ -49,7 +57,7 @@ impl Ring {
                         let [factors, values] = &mut operands;
                         factors.clear();
                         values.clear();
-                        factors.extend(row.iter().map(|(_, factor)| &factor.limb(limb)[block.clone()]));
+                        factors.extend(row.iter().map(|(_, factor)| &factor.borrow().limb(limb)[block.clone()]));
                         values.extend(row.iter().map(|(i, _)| &inputs[*i][component].limb(limb)[block.clone()]));
                         self.kernels().dot(self.modulus(prime), factors, values, &mut output[block.clone()]);
                     }

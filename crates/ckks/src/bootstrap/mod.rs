@@ -19,7 +19,7 @@ use self::reduction::Reduction;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::failure::{RANGE, log2_failure};
-use crate::linear::{LinearPlan, LinearTransform};
+use crate::linear::{LinearPlan, LinearTransform, Steps};
 use crate::parameters::{BootstrapLiteral, CkksParameters};
 
 /// What the slots of the vectors to bootstrap hold.
@@ -98,7 +98,7 @@ impl Bootstrap {
             let babies = baby_steps(&diagonals).min(parameters.slots());
             let repeated = |(k, d): (usize, Vec<_>)| (k, d.repeat(parameters.slots() / slots));
             let diagonals = diagonals.into_iter().map(repeated).collect();
-            LinearPlan::new(parameters, diagonals, level, input, output)?.with_baby_steps(babies)
+            LinearPlan::new(parameters, diagonals, level, input, output)?.with_steps(Steps::of_babies(babies))
         };
         let maps = dft::slots_to_coefficients(slots, slots_to_coefficients);
         let (count, scale) = (maps.len(), parameters.scale());

@@ -1,19 +1,18 @@
 //! Circuits in the clear, with the noise, the keys and the cost the encrypted run would have.
 
+mod arithmetic;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use num_complex::Complex64;
-use rayon::prelude::*;
 use unspoken_ring::RingKind;
 use unspoken_rlwe::{EncapsulationLiteral, KeyKind, KeyPlan, RlweError, galois};
 
-use crate::arithmetic::{Arithmetic, check_scales, round_constant};
+use crate::arithmetic::{Arithmetic, check_scales};
 use crate::cost::Cost;
 use crate::encoding::{Encoder, log2_largest};
 use crate::error::CkksError;
-use crate::matrix::PreparedMatrix;
 use crate::noise::{NoiseSource, mix};
-use crate::parameters::CkksParameters;
 
 /// Runs circuits in the clear.
 ///
@@ -123,6 +122,8 @@ enum Step {
     Matrix,
     Scale,
     Raise,
+    Rotations,
+    Products,
 }
 
 fn derive(step: Step, parts: &[u64]) -> u64 {
@@ -175,26 +176,6 @@ impl Simulator {
     /// Every result so far that outgrew its modulus.
     pub fn overflows(&self) -> Vec<Overflow> {
         self.record().overflows.clone()
-    }
-
-    /// Several rotations of one vector, its digits raised once (hoisting).
-    ///
-    /// # Errors
-    /// If a key is missing.
-    pub fn rotate_hoisted(&self, a: &Simulated, steps: &[i64]) -> Result<Vec<Simulated>, CkksError> {
-        const OPERATION: &str = "hoisted automorphism";
-        check_components("hoist", a, 2)?;
-        let ring = self.parameters().ring();
-        let chain = self.parameters().chain(a.level);
-        self.charge(Cost::decomposition(ring, chain));
-        let shared = Cost::decomposition(ring, chain);
-        let rotate = |&steps: &i64| {
-            let mut cost = Cost::key_switch(ring, chain, 0);
-            cost.limb_transforms -= shared.limb_transforms;
-            cost.residue_macs -= shared.residue_macs;
-            self.rotation(OPERATION, a, steps, cost)
-        };
-        steps.iter().map(rotate).collect()
     }
 
     /// As [`Simulator::encrypt`], with real values in the coefficients of the polynomial.
@@ -384,6 +365,51 @@ impl Simulator {
         self.automorphism(operation, a, element, cost, |slots| [&slots[left..], &slots[..left]].concat())
     }
 
+    /// The sum of rotations with one division, and `drop` levels down in it.
+    fn sum_of_rotations(&self, a: &Simulated, steps: &[i64], drop: usize) -> Result<Simulated, CkksError> {
+        const OPERATION: &str = "sum rotations";
+        check_components(OPERATION, a, 2)?;
+        let parameters = self.parameters();
+        let (ring, chain, slots) = (parameters.ring(), parameters.chain(a.level), parameters.slots());
+        let extended = chain + ring.special().len();
+        let zero = vec![Complex64::default(); slots];
+        let (mut exact, mut noisy) = (zero.clone(), zero);
+        let mut cost = Cost::decomposition(ring, chain);
+        let mut id = derive(Step::Rotations, &[a.id, a.level as u64, drop as u64]);
+        for &steps in steps {
+            let left = steps.rem_euclid(slots as i64) as usize;
+            let element = galois::rotation(ring, steps);
+            let mut switched = a.noisy.as_ref().clone();
+            cost += Cost::elementwise(ring, 2 * chain + 2 * extended);
+            if element != 1 {
+                let kind = KeyKind::Galois { element };
+                self.use_key(OPERATION, kind, chain)?;
+                // As in one automorphism: the digits are those of the vector, so the noise is the same.
+                let stream = derive(Step::Automorphism, &[a.id, a.level as u64, element]);
+                switched = plus(&switched, self.noise.key_switch(stream, kind, chain), a.scale);
+                cost += Cost::hoisted_product(ring, chain);
+                cost += Cost::elementwise(ring, 4 * extended);
+                *cost.key_switches.entry(chain).or_insert(0) += 1;
+            }
+            let rotated = |slots: &[Complex64]| slots[left..].iter().chain(&slots[..left]).copied().collect::<Vec<_>>();
+            exact.iter_mut().zip(rotated(&a.exact)).for_each(|(sum, z)| *sum += z);
+            noisy.iter_mut().zip(rotated(&switched)).for_each(|(sum, z)| *sum += z);
+            id = mix(id, &[element]);
+        }
+        if steps.is_empty() {
+            let needed = "at least one rotation".into();
+            return Err(CkksError::Shape { operation: OPERATION, found: 0, needed });
+        }
+        let to = chain - drop * parameters.level_primes(a.level);
+        cost += Cost::division(ring, extended, to).times(2);
+        self.charge(cost);
+        let divisor = if drop > 0 { parameters.level_modulus(a.level) } else { 1.0 };
+        let scale = a.scale / divisor;
+        let noisy = Arc::new(plus(&noisy, self.noise.rounding(id, 2), scale));
+        let result = Simulated { id, exact: Arc::new(exact), noisy, level: a.level - drop, scale, components: 2 };
+        Ok(self.finish(OPERATION, result))
+    }
+
     /// The cost of an automorphism at the level of `a`: a switch, and the permutation of both components.
     fn automorphism_cost(&self, a: &Simulated) -> Cost {
         Cost::key_switch(self.parameters().ring(), self.parameters().chain(a.level), 0)
@@ -418,195 +444,4 @@ fn constant_bits(constant: Complex64) -> [u64; 2] {
 
 fn values_bits(values: &[Complex64]) -> u64 {
     values.iter().fold(0, |state, &z| mix(state, &constant_bits(z)))
-}
-
-impl Arithmetic for Simulator {
-    type Vector = Simulated;
-
-    fn parameters(&self) -> &CkksParameters {
-        self.encoder.parameters()
-    }
-
-    fn level(&self, a: &Simulated) -> usize {
-        a.level
-    }
-
-    fn scale(&self, a: &Simulated) -> f64 {
-        a.scale
-    }
-
-    fn add(&self, a: &Simulated, b: &Simulated) -> Result<Simulated, CkksError> {
-        self.combine(("add", Step::Add), a, b, |x, y| x + y)
-    }
-
-    fn sub(&self, a: &Simulated, b: &Simulated) -> Result<Simulated, CkksError> {
-        self.combine(("subtract", Step::Sub), a, b, |x, y| x - y)
-    }
-
-    fn tensor(&self, a: &Simulated, b: &Simulated) -> Result<Simulated, CkksError> {
-        const OPERATION: &str = "multiply";
-        let found = a.components.max(b.components);
-        if found != 2 {
-            return Err(RlweError::Components { operation: OPERATION, found, needed: 2 }.into());
-        }
-        let level = a.level.min(b.level);
-        let mut cost = Cost::elementwise(self.parameters().ring(), 7 * self.parameters().chain(level));
-        cost.tensors = 1;
-        self.charge(cost);
-        let zip = |x: &[Complex64], y: &[Complex64]| Arc::new(x.iter().zip(y).map(|(x, y)| x * y).collect());
-        let result = Simulated {
-            id: derive(Step::Tensor, &[a.id.min(b.id), a.id.max(b.id)]),
-            exact: zip(&a.exact, &b.exact),
-            noisy: zip(&a.noisy, &b.noisy),
-            level,
-            scale: a.scale * b.scale,
-            components: 3,
-        };
-        Ok(self.finish(OPERATION, result))
-    }
-
-    fn relinearise_rescale(&self, a: &Simulated) -> Result<Simulated, CkksError> {
-        if a.components == 2 {
-            return self.rescale(a);
-        }
-        check_level("relinearise and rescale", a, 1)?;
-        let result = self.switch_product(a, 1)?;
-        self.record().cost.rescales += 1;
-        Ok(self.finish("relinearise and rescale", result))
-    }
-
-    fn relinearise(&self, a: &Simulated) -> Result<Simulated, CkksError> {
-        if a.components == 2 { Ok(a.clone()) } else { self.switch_product(a, 0) }
-    }
-
-    fn rescale(&self, a: &Simulated) -> Result<Simulated, CkksError> {
-        check_level("rescale", a, 1)?;
-        let parameters = self.parameters();
-        let (from, to) = (parameters.chain(a.level), parameters.chain(a.level - 1));
-        let mut cost = Cost::division(parameters.ring(), from, to).times(a.components as u64);
-        cost.rescales = 1;
-        self.charge(cost);
-        let id = derive(Step::Rescale, &[a.id, a.level as u64]);
-        let scale = a.scale / parameters.level_modulus(a.level);
-        let noisy = Arc::new(plus(&a.noisy, self.noise.rounding(id, a.components), scale));
-        Ok(self.finish("rescale", Simulated { id, noisy, level: a.level - 1, scale, ..a.clone() }))
-    }
-
-    fn drop_to(&self, a: &Simulated, level: usize) -> Result<Simulated, CkksError> {
-        check_level("drop to a level", a, level)?;
-        let result = Simulated { level, ..a.clone() };
-        if level < a.level {
-            self.charge_elementwise(self.limbs(&result));
-        }
-        Ok(self.finish("drop to a level", result))
-    }
-
-    fn rotate(&self, a: &Simulated, steps: i64) -> Result<Simulated, CkksError> {
-        self.rotation("automorphism", a, steps, self.automorphism_cost(a))
-    }
-
-    fn conjugate(&self, a: &Simulated) -> Result<Simulated, CkksError> {
-        if self.is_real() {
-            return Err(CkksError::RealRing { operation: "conjugate" });
-        }
-        let element = galois::conjugation(self.parameters().ring());
-        let image = |slots: &[Complex64]| slots.iter().map(|z| z.conj()).collect();
-        self.automorphism("automorphism", a, element, self.automorphism_cost(a), image)
-    }
-
-    fn mul_imaginary(&self, a: &Simulated) -> Result<Simulated, CkksError> {
-        if self.is_real() {
-            return Err(CkksError::RealRing { operation: "multiply by i" });
-        }
-        self.charge_elementwise(2 * self.limbs(a));
-        let turn = |z: Complex64| Complex64::new(-z.im, z.re);
-        let id = derive(Step::Imaginary, &[a.id]);
-        Ok(Simulated { id, exact: map(&a.exact, turn), noisy: map(&a.noisy, turn), ..a.clone() })
-    }
-
-    fn mul_constant(&self, a: &Simulated, constant: Complex64, scale: f64) -> Result<Simulated, CkksError> {
-        const OPERATION: &str = "multiply by a constant";
-        let factor = scale / a.scale;
-        let (re, im) = round_constant(OPERATION, constant, factor, self.is_real())?;
-        self.charge_elementwise(self.limbs(a) * if im == 0 { 2 } else { 6 });
-        let rounded = Complex64::new(re as f64, im as f64) / factor;
-        let [c0, c1] = constant_bits(constant);
-        let result = Simulated {
-            id: derive(Step::Constant, &[a.id, c0, c1, scale.to_bits()]),
-            exact: map(&a.exact, |z| z * constant),
-            noisy: map(&a.noisy, |z| z * rounded),
-            scale,
-            ..a.clone()
-        };
-        Ok(self.finish(OPERATION, result))
-    }
-
-    fn add_constant(&self, a: &Simulated, constant: Complex64) -> Result<Simulated, CkksError> {
-        const OPERATION: &str = "add a constant";
-        let (re, im) = round_constant(OPERATION, constant, a.scale, self.is_real())?;
-        self.charge_elementwise(self.limbs(a) + self.parameters().chain(a.level) * if im == 0 { 1 } else { 6 });
-        let rounded = Complex64::new(re as f64, im as f64) / a.scale;
-        // Only the first component changes: further digits, and so further noise, do not.
-        let result =
-            Simulated { exact: map(&a.exact, |z| z + constant), noisy: map(&a.noisy, |z| z + rounded), ..a.clone() };
-        Ok(self.finish(OPERATION, result))
-    }
-
-    fn mul_values(&self, a: &Simulated, values: &[Complex64], scale: f64) -> Result<Simulated, CkksError> {
-        const OPERATION: &str = "encode";
-        let encoded = self.encoded(OPERATION, values, a.level, scale)?;
-        let mut cost = Cost::encoding(self.parameters().ring(), self.parameters().chain(a.level));
-        cost += Cost::elementwise(self.parameters().ring(), 2 * self.limbs(a));
-        cost.plaintext_products = 1;
-        self.charge(cost);
-        let result = Simulated {
-            id: derive(Step::Plaintext, &[a.id, values_bits(values), scale.to_bits()]),
-            exact: Arc::new(a.exact.iter().zip(values.iter().cycle()).map(|(x, y)| x * y).collect()),
-            noisy: Arc::new(a.noisy.iter().zip(&encoded).map(|(x, y)| x * y).collect()),
-            scale: a.scale * scale,
-            ..a.clone()
-        };
-        Ok(self.finish("multiply by values", result))
-    }
-
-    fn add_values(&self, a: &Simulated, values: &[Complex64]) -> Result<Simulated, CkksError> {
-        let encoded = self.encoded("encode", values, a.level, a.scale)?;
-        let chain = self.parameters().chain(a.level);
-        let mut cost = Cost::encoding(self.parameters().ring(), chain);
-        cost += Cost::elementwise(self.parameters().ring(), self.limbs(a) + chain);
-        self.charge(cost);
-        let result = Simulated {
-            exact: Arc::new(a.exact.iter().zip(values.iter().cycle()).map(|(x, y)| x + y).collect()),
-            noisy: Arc::new(a.noisy.iter().zip(&encoded).map(|(x, y)| x + y).collect()),
-            ..a.clone()
-        };
-        Ok(self.finish("add values", result))
-    }
-
-    fn matrix(&self, matrix: &PreparedMatrix, inputs: &[&Simulated]) -> Result<Vec<Simulated>, CkksError> {
-        const OPERATION: &str = "matrix product";
-        matrix.check(inputs.iter().map(|a| (a.level, a.scale)))?;
-        let components = inputs.first().map_or(2, |a| a.components);
-        inputs.iter().try_for_each(|a| check_components(OPERATION, a, components))?;
-        let (rows, columns) = matrix.shape();
-        let limbs = components * self.parameters().chain(matrix.level());
-        let mut cost = Cost::elementwise(self.parameters().ring(), limbs * columns);
-        cost.matrix_macs = (rows * columns * limbs * self.parameters().ring().degree()) as u64;
-        self.charge(cost);
-        let name = inputs.iter().fold(columns as u64, |state, a| mix(state, &[a.id]));
-        let row = |row: usize| {
-            let zero = vec![Complex64::default(); self.parameters().slots()];
-            let (mut exact, mut noisy, mut id) = (zero.clone(), zero, derive(Step::Matrix, &[name]));
-            for (column, input) in inputs.iter().enumerate() {
-                let (entry, factor) = (matrix.entry(row, column), matrix.factor(row, column));
-                exact.iter_mut().zip(input.exact.iter()).for_each(|(sum, x)| *sum += entry * x);
-                noisy.iter_mut().zip(input.noisy.iter()).for_each(|(sum, x)| *sum += factor * x);
-                id = mix(id, &constant_bits(entry));
-            }
-            let (exact, noisy) = (Arc::new(exact), Arc::new(noisy));
-            let (level, scale) = (matrix.level(), matrix.output_scales()[row]);
-            self.finish(OPERATION, Simulated { id, exact, noisy, level, scale, components })
-        };
-        Ok((0..rows).into_par_iter().map(row).collect())
-    }
 }

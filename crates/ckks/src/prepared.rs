@@ -1,0 +1,79 @@
+//! Plaintext vectors for products with encrypted ones, encoded once.
+
+use std::sync::OnceLock;
+
+use num_complex::Complex64;
+use unspoken_ring::Poly;
+
+use crate::arithmetic::check_scale;
+use crate::encoding::Encoder;
+use crate::error::CkksError;
+
+const OPERATION: &str = "multiply by a prepared vector";
+
+/// A plaintext vector that many encrypted vectors are multiplied by, such as a mask or a weight: encoded at its first
+/// encrypted use and kept. A simulator never encodes it.
+pub struct PreparedVector {
+    values: Vec<Complex64>,
+    level: usize,
+    scale: f64,
+    encoded: OnceLock<Poly>,
+}
+
+impl PreparedVector {
+    /// The values, repeated through the slots, for products at `level`, at scale `scale`.
+    ///
+    /// # Errors
+    /// If there are no values, or the scale is no positive number.
+    pub fn new(values: Vec<Complex64>, level: usize, scale: f64) -> Result<Self, CkksError> {
+        check_scale(OPERATION, scale)?;
+        if values.is_empty() {
+            return Err(CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one value".into() });
+        }
+        Ok(PreparedVector { values, level, scale, encoded: OnceLock::new() })
+    }
+
+    /// The values.
+    pub fn values(&self) -> &[Complex64] {
+        &self.values
+    }
+
+    /// The level of its products; the other factor may be at a higher one.
+    pub fn level(&self) -> usize {
+        self.level
+    }
+
+    /// The scale of its encoding, by which products multiply theirs.
+    pub fn scale(&self) -> f64 {
+        self.scale
+    }
+
+    pub(crate) fn encoded(&self, encoder: &Encoder) -> Result<&Poly, CkksError> {
+        if let Some(encoded) = self.encoded.get() {
+            return Ok(encoded);
+        }
+        let plaintext = encoder.encode(&self.values, self.level, self.scale)?;
+        Ok(self.encoded.get_or_init(|| plaintext.poly))
+    }
+
+    /// The common level of the products of a sum, after a look at every pair.
+    ///
+    /// # Errors
+    /// If there are no pairs, they are prepared for different levels, or a level is too low.
+    pub(crate) fn common_level<'a>(
+        pairs: impl IntoIterator<Item = (usize, &'a PreparedVector)>,
+    ) -> Result<usize, CkksError> {
+        let mut common = None;
+        for (level, prepared) in pairs {
+            let needed = *common.get_or_insert(prepared.level);
+            if prepared.level != needed {
+                return Err(CkksError::Level { operation: OPERATION, found: prepared.level, needed });
+            }
+            if level < needed {
+                return Err(CkksError::Level { operation: OPERATION, found: level, needed });
+            }
+        }
+        let none = || CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one product".into() };
+        common.ok_or_else(none)
+    }
+}

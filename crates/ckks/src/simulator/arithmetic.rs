@@ -1,0 +1,267 @@
+//! The operations of circuits, in the clear.
+
+use std::sync::Arc;
+
+use num_complex::Complex64;
+use rayon::prelude::*;
+use unspoken_rlwe::{RlweError, galois};
+
+use super::{Simulated, Simulator, Step, check_components, check_level, constant_bits, derive, map, plus, values_bits};
+use crate::arithmetic::{Arithmetic, check_scales, round_constant};
+use crate::cost::Cost;
+use crate::error::CkksError;
+use crate::linear::LinearTransform;
+use crate::matrix::PreparedMatrix;
+use crate::noise::mix;
+use crate::parameters::CkksParameters;
+use crate::prepared::PreparedVector;
+
+impl Arithmetic for Simulator {
+    type Vector = Simulated;
+
+    fn parameters(&self) -> &CkksParameters {
+        self.encoder.parameters()
+    }
+
+    fn level(&self, a: &Simulated) -> usize {
+        a.level
+    }
+
+    fn scale(&self, a: &Simulated) -> f64 {
+        a.scale
+    }
+
+    fn add(&self, a: &Simulated, b: &Simulated) -> Result<Simulated, CkksError> {
+        self.combine(("add", Step::Add), a, b, |x, y| x + y)
+    }
+
+    fn sub(&self, a: &Simulated, b: &Simulated) -> Result<Simulated, CkksError> {
+        self.combine(("subtract", Step::Sub), a, b, |x, y| x - y)
+    }
+
+    fn tensor(&self, a: &Simulated, b: &Simulated) -> Result<Simulated, CkksError> {
+        const OPERATION: &str = "multiply";
+        let found = a.components.max(b.components);
+        if found != 2 {
+            return Err(RlweError::Components { operation: OPERATION, found, needed: 2 }.into());
+        }
+        let level = a.level.min(b.level);
+        let mut cost = Cost::elementwise(self.parameters().ring(), 7 * self.parameters().chain(level));
+        cost.tensors = 1;
+        self.charge(cost);
+        let zip = |x: &[Complex64], y: &[Complex64]| Arc::new(x.iter().zip(y).map(|(x, y)| x * y).collect());
+        let result = Simulated {
+            id: derive(Step::Tensor, &[a.id.min(b.id), a.id.max(b.id)]),
+            exact: zip(&a.exact, &b.exact),
+            noisy: zip(&a.noisy, &b.noisy),
+            level,
+            scale: a.scale * b.scale,
+            components: 3,
+        };
+        Ok(self.finish(OPERATION, result))
+    }
+
+    fn relinearise_rescale(&self, a: &Simulated) -> Result<Simulated, CkksError> {
+        if a.components == 2 {
+            return self.rescale(a);
+        }
+        check_level("relinearise and rescale", a, 1)?;
+        let result = self.switch_product(a, 1)?;
+        self.record().cost.rescales += 1;
+        Ok(self.finish("relinearise and rescale", result))
+    }
+
+    fn relinearise(&self, a: &Simulated) -> Result<Simulated, CkksError> {
+        if a.components == 2 { Ok(a.clone()) } else { self.switch_product(a, 0) }
+    }
+
+    fn rescale(&self, a: &Simulated) -> Result<Simulated, CkksError> {
+        check_level("rescale", a, 1)?;
+        let parameters = self.parameters();
+        let (from, to) = (parameters.chain(a.level), parameters.chain(a.level - 1));
+        let mut cost = Cost::division(parameters.ring(), from, to).times(a.components as u64);
+        cost.rescales = 1;
+        self.charge(cost);
+        let id = derive(Step::Rescale, &[a.id, a.level as u64]);
+        let scale = a.scale / parameters.level_modulus(a.level);
+        let noisy = Arc::new(plus(&a.noisy, self.noise.rounding(id, a.components), scale));
+        Ok(self.finish("rescale", Simulated { id, noisy, level: a.level - 1, scale, ..a.clone() }))
+    }
+
+    fn drop_to(&self, a: &Simulated, level: usize) -> Result<Simulated, CkksError> {
+        check_level("drop to a level", a, level)?;
+        let result = Simulated { level, ..a.clone() };
+        if level < a.level {
+            self.charge_elementwise(self.limbs(&result));
+        }
+        Ok(self.finish("drop to a level", result))
+    }
+
+    fn rotate(&self, a: &Simulated, steps: i64) -> Result<Simulated, CkksError> {
+        self.rotation("automorphism", a, steps, self.automorphism_cost(a))
+    }
+
+    fn rotate_hoisted(&self, a: &Simulated, steps: &[i64]) -> Result<Vec<Simulated>, CkksError> {
+        const OPERATION: &str = "hoisted automorphism";
+        check_components("hoist", a, 2)?;
+        let ring = self.parameters().ring();
+        let chain = self.parameters().chain(a.level);
+        let shared = Cost::decomposition(ring, chain);
+        self.charge(shared.clone());
+        let rotate = |&steps: &i64| {
+            let mut cost = Cost::key_switch(ring, chain, 0);
+            cost.limb_transforms -= shared.limb_transforms;
+            cost.residue_macs -= shared.residue_macs;
+            self.rotation(OPERATION, a, steps, cost)
+        };
+        steps.iter().map(rotate).collect()
+    }
+
+    fn sum_rotations(&self, a: &Simulated, steps: &[i64]) -> Result<Simulated, CkksError> {
+        self.sum_of_rotations(a, steps, 0)
+    }
+
+    fn sum_rotations_rescale(&self, a: &Simulated, steps: &[i64]) -> Result<Simulated, CkksError> {
+        check_level("sum rotations and rescale", a, 1)?;
+        self.sum_of_rotations(a, steps, 1)
+    }
+
+    /// By plain rotations, which are somewhat noisier than the hoisted ones of the encrypted run; the cost is the hoisted
+    /// form's.
+    fn linear(&self, transform: &LinearTransform, a: &Simulated) -> Result<Simulated, CkksError> {
+        let mut cost = self.cost();
+        let result = transform.plan().evaluate(self, a)?;
+        cost += transform.plan().cost();
+        self.record().cost = cost;
+        Ok(result)
+    }
+
+    fn conjugate(&self, a: &Simulated) -> Result<Simulated, CkksError> {
+        if self.is_real() {
+            return Err(CkksError::RealRing { operation: "conjugate" });
+        }
+        let element = galois::conjugation(self.parameters().ring());
+        let image = |slots: &[Complex64]| slots.iter().map(|z| z.conj()).collect();
+        self.automorphism("automorphism", a, element, self.automorphism_cost(a), image)
+    }
+
+    fn mul_imaginary(&self, a: &Simulated) -> Result<Simulated, CkksError> {
+        if self.is_real() {
+            return Err(CkksError::RealRing { operation: "multiply by i" });
+        }
+        self.charge_elementwise(2 * self.limbs(a));
+        let turn = |z: Complex64| Complex64::new(-z.im, z.re);
+        let id = derive(Step::Imaginary, &[a.id]);
+        Ok(Simulated { id, exact: map(&a.exact, turn), noisy: map(&a.noisy, turn), ..a.clone() })
+    }
+
+    fn mul_constant(&self, a: &Simulated, constant: Complex64, scale: f64) -> Result<Simulated, CkksError> {
+        const OPERATION: &str = "multiply by a constant";
+        let factor = scale / a.scale;
+        let (re, im) = round_constant(OPERATION, constant, factor, self.is_real())?;
+        self.charge_elementwise(self.limbs(a) * if im == 0 { 2 } else { 6 });
+        let rounded = Complex64::new(re as f64, im as f64) / factor;
+        let [c0, c1] = constant_bits(constant);
+        let result = Simulated {
+            id: derive(Step::Constant, &[a.id, c0, c1, scale.to_bits()]),
+            exact: map(&a.exact, |z| z * constant),
+            noisy: map(&a.noisy, |z| z * rounded),
+            scale,
+            ..a.clone()
+        };
+        Ok(self.finish(OPERATION, result))
+    }
+
+    fn add_constant(&self, a: &Simulated, constant: Complex64) -> Result<Simulated, CkksError> {
+        const OPERATION: &str = "add a constant";
+        let (re, im) = round_constant(OPERATION, constant, a.scale, self.is_real())?;
+        self.charge_elementwise(self.limbs(a) + self.parameters().chain(a.level) * if im == 0 { 1 } else { 6 });
+        let rounded = Complex64::new(re as f64, im as f64) / a.scale;
+        // Only the first component changes: further digits, and so further noise, do not.
+        let result =
+            Simulated { exact: map(&a.exact, |z| z + constant), noisy: map(&a.noisy, |z| z + rounded), ..a.clone() };
+        Ok(self.finish(OPERATION, result))
+    }
+
+    fn mul_values(&self, a: &Simulated, values: &[Complex64], scale: f64) -> Result<Simulated, CkksError> {
+        const OPERATION: &str = "encode";
+        let encoded = self.encoded(OPERATION, values, a.level, scale)?;
+        let mut cost = Cost::encoding(self.parameters().ring(), self.parameters().chain(a.level));
+        cost += Cost::elementwise(self.parameters().ring(), 2 * self.limbs(a));
+        cost.plaintext_products = 1;
+        self.charge(cost);
+        let result = Simulated {
+            id: derive(Step::Plaintext, &[a.id, values_bits(values), scale.to_bits()]),
+            exact: Arc::new(a.exact.iter().zip(values.iter().cycle()).map(|(x, y)| x * y).collect()),
+            noisy: Arc::new(a.noisy.iter().zip(&encoded).map(|(x, y)| x * y).collect()),
+            scale: a.scale * scale,
+            ..a.clone()
+        };
+        Ok(self.finish("multiply by values", result))
+    }
+
+    fn sum_products(&self, products: &[(&Simulated, &PreparedVector)]) -> Result<Simulated, CkksError> {
+        const OPERATION: &str = "sum products";
+        let level = PreparedVector::common_level(products.iter().map(|(a, prepared)| (a.level, *prepared)))?;
+        let scale = products.first().map_or(1.0, |(a, prepared)| a.scale * prepared.scale());
+        let zero = vec![Complex64::default(); self.parameters().slots()];
+        let (mut exact, mut noisy) = (zero.clone(), zero);
+        let mut id = derive(Step::Products, &[level as u64]);
+        for (a, prepared) in products {
+            check_scales(OPERATION, scale, a.scale * prepared.scale())?;
+            check_components(OPERATION, a, 2)?;
+            let values = prepared.values();
+            let encoded = self.encoded(OPERATION, values, level, prepared.scale())?;
+            let factors = values.iter().cycle();
+            exact.iter_mut().zip(a.exact.iter().zip(factors)).for_each(|(sum, (x, y))| *sum += x * y);
+            noisy.iter_mut().zip(a.noisy.iter().zip(&encoded)).for_each(|(sum, (x, y))| *sum += x * y);
+            id = mix(id, &[a.id, values_bits(values)]);
+        }
+        let mut cost = Cost::elementwise(self.parameters().ring(), 4 * self.parameters().chain(level));
+        cost.plaintext_products = 1;
+        self.charge(cost.times(products.len() as u64));
+        let (exact, noisy) = (Arc::new(exact), Arc::new(noisy));
+        Ok(self.finish(OPERATION, Simulated { id, exact, noisy, level, scale, components: 2 }))
+    }
+
+    fn add_values(&self, a: &Simulated, values: &[Complex64]) -> Result<Simulated, CkksError> {
+        let encoded = self.encoded("encode", values, a.level, a.scale)?;
+        let chain = self.parameters().chain(a.level);
+        let mut cost = Cost::encoding(self.parameters().ring(), chain);
+        cost += Cost::elementwise(self.parameters().ring(), self.limbs(a) + chain);
+        self.charge(cost);
+        let result = Simulated {
+            exact: Arc::new(a.exact.iter().zip(values.iter().cycle()).map(|(x, y)| x + y).collect()),
+            noisy: Arc::new(a.noisy.iter().zip(&encoded).map(|(x, y)| x + y).collect()),
+            ..a.clone()
+        };
+        Ok(self.finish("add values", result))
+    }
+
+    fn matrix(&self, matrix: &PreparedMatrix, inputs: &[&Simulated]) -> Result<Vec<Simulated>, CkksError> {
+        const OPERATION: &str = "matrix product";
+        matrix.check(inputs.iter().map(|a| (a.level, a.scale)))?;
+        let components = inputs.first().map_or(2, |a| a.components);
+        inputs.iter().try_for_each(|a| check_components(OPERATION, a, components))?;
+        let (rows, columns) = matrix.shape();
+        let limbs = components * self.parameters().chain(matrix.level());
+        let mut cost = Cost::elementwise(self.parameters().ring(), limbs * columns);
+        cost.matrix_macs = (rows * columns * limbs * self.parameters().ring().degree()) as u64;
+        self.charge(cost);
+        let name = inputs.iter().fold(columns as u64, |state, a| mix(state, &[a.id]));
+        let row = |row: usize| {
+            let zero = vec![Complex64::default(); self.parameters().slots()];
+            let (mut exact, mut noisy, mut id) = (zero.clone(), zero, derive(Step::Matrix, &[name]));
+            for (column, input) in inputs.iter().enumerate() {
+                let (entry, factor) = (matrix.entry(row, column), matrix.factor(row, column));
+                exact.iter_mut().zip(input.exact.iter()).for_each(|(sum, x)| *sum += entry * x);
+                noisy.iter_mut().zip(input.noisy.iter()).for_each(|(sum, x)| *sum += factor * x);
+                id = mix(id, &constant_bits(entry));
+            }
+            let (exact, noisy) = (Arc::new(exact), Arc::new(noisy));
+            let (level, scale) = (matrix.level(), matrix.output_scales()[row]);
+            self.finish(OPERATION, Simulated { id, exact, noisy, level, scale, components })
+        };
+        Ok((0..rows).into_par_iter().map(row).collect())
+    }
+}

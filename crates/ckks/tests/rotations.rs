@@ -1,0 +1,161 @@
+//! Sums of rotations, fused rescales, prepared vectors and steps: encrypted against the definition and the simulator.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Client, REAL, STANDARD};
+use unspoken_ckks::{
+    Arithmetic, CkksError, Complex64, ErrorStatistics, LinearPlan, LinearTransform, PreparedVector, Simulator, Steps,
+};
+use unspoken_rlwe::RlweError;
+
+const LEVEL: usize = 5;
+
+/// A circuit of the new operations, each of which must be the same encrypted, simulated and by definition.
+fn circuit<A: Arithmetic>(a: &A, x: &A::Vector, mask: &PreparedVector) -> Result<Vec<A::Vector>, CkksError> {
+    let doubled = a.sum_rotations(x, &[0, 1, -2, 500])?;
+    let masked = a.mul_prepared(&doubled, mask)?;
+    let both = a.sum_products(&[(x, mask), (&doubled, mask)])?;
+    Ok(vec![
+        a.sum_rotations_rescale(&masked, &[3, -7])?,
+        a.rotate_rescale(&both, 9)?,
+        doubled,
+        a.sum_rotations_rescale(&masked, &[0])?,
+    ])
+}
+
+fn expected(x: &[Complex64], mask: &[Complex64]) -> Vec<Vec<Complex64>> {
+    let at = |v: &[Complex64], j: i64| v[j.rem_euclid(v.len() as i64) as usize];
+    let of = |f: &dyn Fn(i64) -> Complex64| (0..x.len() as i64).map(f).collect::<Vec<_>>();
+    let doubled = of(&|j| at(x, j) + at(x, j + 1) + at(x, j - 2) + at(x, j + 500));
+    let masked = of(&|j| at(&doubled, j) * at(mask, j));
+    let both = of(&|j| at(mask, j) * (at(x, j) + at(&doubled, j)));
+    let summed = of(&|j| at(&masked, j + 3) + at(&masked, j - 7));
+    vec![summed, of(&|j| at(&both, j + 9)), doubled.clone(), masked]
+}
+
+#[test]
+fn sums_of_rotations_and_products() {
+    for preset in [STANDARD, REAL] {
+        let mut client = Client::new(preset, 7);
+        let (x, mask) = (client.values(0.5), client.values(0.5));
+        let expected = expected(&x, &mask);
+        let parameters = client.parameters().clone();
+        let mask = PreparedVector::new(mask, LEVEL, parameters.level_modulus(LEVEL)).unwrap();
+
+        let simulator = Simulator::new(&client.encoder, 3);
+        let input = simulator.encrypt(&x, LEVEL + 1, parameters.scale()).unwrap();
+        let simulated = circuit(&simulator, &simulator.drop_to(&input, LEVEL).unwrap(), &mask).unwrap();
+        let keys = client.keys(&simulator.key_plan());
+        let input = client.encrypt(&x, LEVEL);
+        let evaluator = client.evaluator(&keys);
+        let found = circuit(&evaluator, &input, &mask).unwrap();
+        for (((found, simulated), expected), drop) in found.iter().zip(&simulated).zip(&expected).zip([1, 1, 0, 1]) {
+            assert!(ErrorStatistics::between(simulated.exact(), expected).worst < 1e-12);
+            assert_eq!((found.level(), simulator.level(simulated)), (LEVEL - drop, LEVEL - drop));
+            assert_eq!(found.scale(), simulator.scale(simulated));
+            let measured = ErrorStatistics::between(&client.decrypt(found), expected);
+            let predicted = simulated.error();
+            assert!(measured.worst < 2f64.powi(-30), "error 2^{:.1}", measured.worst.log2());
+            let ratio = measured.median / predicted.median;
+            assert!((0.6..1.7).contains(&ratio), "measured {measured:?}, predicted {predicted:?}");
+        }
+        // Only the rotations 1, -2, 500, 3, -7 and 9.
+        assert_eq!(simulator.key_plan().len(), 6);
+    }
+}
+
+#[test]
+fn one_division_costs_less_noise_and_work_than_many() {
+    let client = Client::new(STANDARD, 1);
+    let x = vec![Complex64::from(0.5); client.parameters().slots()];
+    let run = |together: bool| {
+        let simulator = Simulator::new(&client.encoder, 3);
+        let x = simulator.encrypt(&x, LEVEL, client.parameters().scale()).unwrap();
+        if together {
+            simulator.sum_rotations(&x, &[1, 2, 3]).unwrap();
+        } else {
+            simulator.rotate_hoisted(&x, &[1, 2, 3]).unwrap();
+        }
+        simulator.cost()
+    };
+    assert!(run(true).limb_transforms < run(false).limb_transforms);
+    assert_eq!(run(true).total_key_switches(), 3);
+}
+
+#[test]
+fn refusals_name_what_is_missing() {
+    let mut client = Client::new(STANDARD, 1);
+    let x = client.values(0.5);
+    let input = client.encrypt(&x, 2);
+    let keys = client.keys(&Default::default());
+    let evaluator = client.evaluator(&keys);
+    match evaluator.sum_rotations(&input, &[0, 5, 6]) {
+        Err(CkksError::Rlwe(RlweError::MissingKeys { missing, .. })) => assert_eq!(missing.len(), 2),
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+    assert!(matches!(evaluator.sum_rotations(&input, &[]), Err(CkksError::Shape { .. })));
+    let low = evaluator.drop_to(&input, 0).unwrap();
+    assert!(matches!(evaluator.rotate_rescale(&low, 0), Err(CkksError::Level { .. })));
+    let mask = PreparedVector::new(vec![Complex64::from(1.0)], 2, 2f64.powi(40)).unwrap();
+    assert!(matches!(evaluator.mul_prepared(&low, &mask), Err(CkksError::Level { found: 0, needed: 2, .. })));
+    let other = PreparedVector::new(vec![Complex64::from(1.0)], 1, 2f64.powi(40)).unwrap();
+    assert!(matches!(evaluator.sum_products(&[(&input, &mask), (&input, &other)]), Err(CkksError::Level { .. })));
+    assert!(evaluator.sum_products(&[]).is_err() && PreparedVector::new(vec![], 1, 1.0).is_err());
+}
+
+#[test]
+fn diagonals_in_any_progression() {
+    for preset in [STANDARD, REAL] {
+        let mut client = Client::new(preset, 2);
+        let (parameters, slots) = (client.parameters().clone(), client.parameters().slots() as i64);
+        // Odd, even and large differences; terms on both sides of zero; a last row of giants that is not full.
+        for (difference, terms, first, babies) in
+            [(31, -7..8, -7, 4), (4, -3..4, -3, 7), (96, 0..9, 0, 2), (5, -6..0, -6, 3), (1, 0..10, -2, 5)]
+        {
+            let index = |i: i64| (difference * i).rem_euclid(slots) as usize;
+            let diagonals: BTreeMap<_, _> = terms.map(|i| (index(i), client.values(0.4))).collect();
+            let input = client.values(0.5);
+            let row = |j: usize| diagonals.iter().map(|(&k, d)| d[j] * input[(j + k) % slots as usize]).sum();
+            let expected: Vec<Complex64> = (0..slots as usize).map(row).collect();
+            let scale = parameters.scale();
+            let steps = Steps { difference: difference as usize, first, babies };
+            let plan = LinearPlan::new(&parameters, diagonals, LEVEL, scale, scale).unwrap().with_steps(steps).unwrap();
+            assert!(plan.key_plan().len() <= babies + 1);
+            let simulator = Simulator::new(&client.encoder, 1);
+            let transform = LinearTransform::deferred(plan);
+            let simulated = simulator.encrypt(&input, LEVEL, scale).unwrap();
+            let simulated = simulator.linear(&transform, &simulated).unwrap();
+            assert!(ErrorStatistics::between(simulated.exact(), &expected).worst < 1e-12);
+            assert_eq!(simulator.key_plan(), transform.plan().key_plan());
+            assert_eq!(simulator.cost(), transform.plan().cost());
+            let keys = client.keys(&transform.plan().key_plan());
+            let encrypted = client.encrypt(&input, LEVEL);
+            let found = client.evaluator(&keys).linear(&transform, &encrypted).unwrap();
+            assert!(ErrorStatistics::between(&client.decrypt(&found), &expected).worst < 2f64.powi(-28));
+        }
+    }
+}
+
+#[test]
+fn steps_that_do_not_fit_are_refused_and_short_diagonals_repeat() {
+    let mut client = Client::new(STANDARD, 2);
+    let parameters = client.parameters().clone();
+    let plan = |diagonal: Vec<Complex64>| {
+        LinearPlan::new(&parameters, BTreeMap::from([(6, diagonal)]), LEVEL, parameters.scale(), parameters.scale())
+    };
+    let ones = plan(vec![Complex64::from(1.0)]).unwrap();
+    assert!(ones.clone().with_steps(Steps { difference: 4, first: 0, babies: 2 }).is_err());
+    assert!(ones.clone().with_steps(Steps { difference: 0, first: 0, babies: 2 }).is_err());
+    assert!(plan(vec![Complex64::from(1.0); 3]).is_err() && plan(vec![]).is_err());
+    let short = [1.0, 0.0, 0.5, 0.25].map(Complex64::from).to_vec();
+    let transform = LinearTransform::deferred(plan(short.clone()).unwrap());
+    let x = client.values(0.5);
+    let keys = client.keys(&transform.plan().key_plan());
+    let encrypted = client.encrypt(&x, LEVEL);
+    let found = client.decrypt(&client.evaluator(&keys).linear(&transform, &encrypted).unwrap());
+    for (j, z) in found.iter().enumerate() {
+        assert!((z - short[j % 4] * x[(j + 6) % x.len()]).norm() < 2f64.powi(-30));
+    }
+}

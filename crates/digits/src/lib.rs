@@ -1,0 +1,16 @@
+#![doc = include_str!("../README.md")]
+
+mod error;
+mod format;
+mod images;
+mod network;
+mod random;
+mod shape;
+mod train;
+
+pub use error::{DataError, DigitsError, ModelError, TrainError};
+pub use images::{Image, LabelledImages, Part};
+pub use network::{Network, Ranges, TrainingRecord};
+pub use shape::{CLASSES, FEATURES_PER_CHANNEL, IMAGE_SIDE, KERNEL, OUTPUT_SIDE, PIXELS, STRIDE, Shape};
+pub use train::{Progress, TrainOptions, fit};
+pub use unspoken_modelfile::{FileError, ModelId};
