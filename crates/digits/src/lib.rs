@@ -4,13 +4,16 @@ mod error;
 mod format;
 mod images;
 mod network;
+mod owner;
 mod random;
 mod shape;
+mod sums;
 mod train;
 
 pub use error::{DataError, DigitsError, ModelError, TrainError};
 pub use images::{Image, LabelledImages, Part};
 pub use network::{Network, Ranges, TrainingRecord};
+pub use owner::{ImageLayout, OwnerCircuit};
 pub use shape::{CLASSES, FEATURES_PER_CHANNEL, IMAGE_SIDE, KERNEL, OUTPUT_SIDE, PIXELS, STRIDE, Shape};
 pub use train::{Progress, TrainOptions, fit};
 pub use unspoken_modelfile::{FileError, ModelId};
