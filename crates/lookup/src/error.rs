@@ -1,7 +1,7 @@
 //! What can go wrong with a lookup.
 
 use unspoken_ckks::CkksError;
-use unspoken_protocol::{Failure, Fault};
+use unspoken_protocol::{Failure, Fault, ProtocolError};
 use unspoken_rlwe::RlweError;
 
 /// Errors of this crate. Each says what was found and what was needed.
@@ -14,6 +14,9 @@ pub enum LookupError {
     /// Keys or ciphertexts failed.
     #[error(transparent)]
     Rlwe(#[from] RlweError),
+    /// A query's vectors cannot be read.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
     /// A table cannot be used.
     #[error("table: {what} is {found}; needed {needed}")]
     Table {
@@ -51,6 +54,7 @@ impl Failure for LookupError {
         match self {
             LookupError::Ckks(error) => error.fault(),
             LookupError::Rlwe(error) => error.fault(),
+            LookupError::Protocol(error) => error.fault(),
             LookupError::Query { .. } => Fault::DoesNotFit,
             LookupError::Table { .. } | LookupError::Plan { .. } => Fault::Internal,
         }

@@ -7,7 +7,6 @@ mod compact;
 mod direct;
 mod one_hot;
 
-use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -306,29 +305,10 @@ impl QueryReader {
     pub fn read(&self, evaluator: &Evaluator<'_>, vectors: &[Vec<u8>]) -> Result<Vec<Ciphertext>, LookupError> {
         self.query.check_count(vectors)?;
         let (Query::Compact(compact), Some(bootstrapper)) = (&self.query, &self.bootstrapper) else {
-            let parameters = &self.query.frame().parameters;
-            let read = |bytes: &Vec<u8>| SeededCiphertext::from_bytes(parameters, bytes);
-            let seeded = vectors.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-            self.check_seeds(seeded.iter().map(|vector| vector.seed().as_slice()), vectors)?;
-            return Ok(seeded.iter().map(|vector| vector.expand(parameters)).collect());
+            return Ok(self.ledger.read(&self.query.frame().parameters, vectors)?);
         };
         let queries = vectors.iter().map(|bytes| compact.read_vector(bytes)).collect::<Result<Vec<_>, _>>()?;
-        self.check_seeds(queries.iter().map(|query| query.seed().as_slice()), vectors)?;
+        self.ledger.admit(queries.iter().map(|query| query.seed().as_slice()), vectors)?;
         queries.iter().map(|query| compact.open(evaluator, bootstrapper, query)).collect()
-    }
-
-    fn check_seeds<'a>(
-        &self,
-        seeds: impl ExactSizeIterator<Item = &'a [u8]>,
-        vectors: &[Vec<u8>],
-    ) -> Result<(), LookupError> {
-        let reused = || refuse("a seed", "one used before".into(), "a fresh seed for each vector".into());
-        let mut own = HashSet::with_capacity(seeds.len());
-        for (seed, vector) in seeds.zip(vectors) {
-            if !own.insert(seed) || !self.ledger.accept(seed, vector) {
-                return Err(reused());
-            }
-        }
-        Ok(())
     }
 }
