@@ -2,6 +2,7 @@
 
 mod classify;
 mod client;
+mod digits;
 mod embed;
 mod session;
 mod state;
@@ -9,6 +10,7 @@ pub mod transport;
 
 pub use classify::ClassifyClient;
 pub use client::Client;
+pub use digits::DigitsClient;
 pub use embed::EmbedClient;
 pub use session::{ClientError, Step, Usage};
 pub use state::StateDir;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use unspoken_classify::ClassifyError;
+use unspoken_digits::DigitsError;
 use unspoken_embed::EmbedError;
 use unspoken_protocol::{ClientHalf, Described, Failure, Keyring, ProtocolError};
 use unspoken_wire::{ProblemCode, v1::KeyState};
@@ -74,6 +75,9 @@ pub enum ClientError {
     /// An embedding lookup.
     #[error(transparent)]
     Embed(#[from] EmbedError),
+    /// A recognition of digits.
+    #[error(transparent)]
+    Digits(#[from] DigitsError),
     /// The client's own files.
     #[error("client state in {path}: {source}")]
     State {
@@ -92,6 +96,7 @@ impl ClientError {
             ClientError::Protocol(error) => error.is_interrupted(),
             ClientError::Classify(error) => error.is_interrupted(),
             ClientError::Embed(error) => error.is_interrupted(),
+            ClientError::Digits(error) => error.is_interrupted(),
             _ => false,
         }
     }
