@@ -6,6 +6,7 @@ use pyo3::{PyErr, import_exception};
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
 use unspoken_client::{ClientError, transport};
+use unspoken_digits::{self as digits, DigitsError};
 use unspoken_embed::EmbedError;
 use unspoken_embedding::{CompressError, EmbeddingError, TableError};
 use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
@@ -30,6 +31,12 @@ pub(crate) enum Failure {
     Model(ModelFailure),
     /// Training.
     Train(TrainError),
+    /// A network for digits.
+    Network(digits::ModelError),
+    /// Training it.
+    TrainNetwork(digits::TrainError),
+    /// Images or labels.
+    Images(digits::DataError),
     /// A compressed table, or a token of it.
     Embedding(EmbeddingError),
     /// A table to compress.
@@ -57,6 +64,24 @@ impl From<ModelFailure> for Failure {
 impl From<TrainError> for Failure {
     fn from(error: TrainError) -> Self {
         Failure::Train(error)
+    }
+}
+
+impl From<digits::ModelError> for Failure {
+    fn from(error: digits::ModelError) -> Self {
+        Failure::Network(error)
+    }
+}
+
+impl From<digits::TrainError> for Failure {
+    fn from(error: digits::TrainError) -> Self {
+        Failure::TrainNetwork(error)
+    }
+}
+
+impl From<digits::DataError> for Failure {
+    fn from(error: digits::DataError) -> Self {
+        Failure::Images(error)
     }
 }
 
@@ -107,6 +132,9 @@ impl From<Failure> for PyErr {
         match failure {
             Failure::Model(error) => ModelError::new_err(error.to_string()),
             Failure::Train(error) => TrainingError::new_err(error.to_string()),
+            Failure::Network(error) => ModelError::new_err(error.to_string()),
+            Failure::TrainNetwork(error) => TrainingError::new_err(error.to_string()),
+            Failure::Images(error) => TrainingError::new_err(error.to_string()),
             Failure::Embedding(error) => of_table(&error),
             Failure::Table(error) => TrainingError::new_err(error.to_string()),
             Failure::Compress(error) => TrainingError::new_err(error.to_string()),
@@ -115,6 +143,7 @@ impl From<Failure> for PyErr {
             Failure::Client(ClientError::Protocol(error)) => of_protocol(&error),
             Failure::Client(ClientError::Classify(error)) => of_classification(&error),
             Failure::Client(ClientError::Embed(error)) => of_lookup(&error),
+            Failure::Client(ClientError::Digits(error)) => of_recognition(&error),
             Failure::Client(error @ ClientError::State { .. }) => StateError::new_err(error.to_string()),
             Failure::Client(error) => UnspokenError::new_err(error.to_string()),
             Failure::State { path, source } => StateError::new_err(format!(
@@ -172,6 +201,14 @@ fn of_lookup(error: &EmbedError) -> PyErr {
     match error {
         EmbedError::Protocol(error) => of_protocol(error),
         EmbedError::Embedding(error) => of_table(error),
+        _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_recognition(error: &DigitsError) -> PyErr {
+    match error {
+        DigitsError::Protocol(error) => of_protocol(error),
+        DigitsError::Mismatch { .. } => MismatchError::new_err(error.to_string()),
         _ => UnspokenError::new_err(error.to_string()),
     }
 }

@@ -3,6 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use pyo3::{exceptions::PyTypeError, prelude::*, types::PyBool};
 use unspoken_client::{Step, transport};
+use unspoken_digits as digits;
 use unspoken_embedding as embedding;
 use unspoken_fasttext as fasttext;
 
@@ -73,11 +74,22 @@ impl From<Step> for Event {
     }
 }
 
+/// An epoch of training.
+fn epoch(epoch: usize, epochs: usize, loss: f64, validation: Option<f64>) -> Event {
+    let validation = validation.map(|share| format!(", validation accuracy {share:.4}"));
+    let note = format!("loss {loss:.4}{}", validation.unwrap_or_default());
+    Event { note, ..Event::new(Stage::Training, epoch as u64, epochs as u64) }
+}
+
 impl From<&fasttext::Progress> for Event {
     fn from(progress: &fasttext::Progress) -> Self {
-        let validation = progress.validation_accuracy.map(|share| format!(", validation accuracy {share:.4}"));
-        let note = format!("loss {:.4}{}", progress.loss, validation.unwrap_or_default());
-        Event { note, ..Event::new(Stage::Training, progress.epoch as u64, progress.epochs as u64) }
+        epoch(progress.epoch, progress.epochs, progress.loss, progress.validation_accuracy)
+    }
+}
+
+impl From<&digits::Progress> for Event {
+    fn from(progress: &digits::Progress) -> Self {
+        epoch(progress.epoch, progress.epochs, progress.loss, progress.validation_accuracy)
     }
 }
 
