@@ -7,6 +7,7 @@ use unspoken_embedding::EmbeddingError;
 use unspoken_fasttext::{DataError, ModelError, TrainError};
 use unspoken_lookup::LookupError;
 use unspoken_matrix::MatrixError;
+use unspoken_protocol::ProtocolError;
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 
@@ -74,6 +75,9 @@ pub enum BenchError {
     /// Classification failed.
     #[error(transparent)]
     Classify(#[from] ClassifyError),
+    /// Two halves of an application do not fit, or their keys failed.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
     /// The compressed table cannot be read.
     #[error(transparent)]
     Embedding(#[from] EmbeddingError),

@@ -30,6 +30,9 @@ enum Command {
     /// Compress embedding tables, measure what that costs, and look tokens up privately
     #[command(subcommand)]
     Embed(commands::embed::Command),
+    /// Train a network on handwritten digits, and have images recognised privately
+    #[command(subcommand)]
+    Digits(commands::digits::Command),
     /// Look after keys at a service, and make access tokens
     #[command(subcommand)]
     Keys(commands::keys::Command),
@@ -63,6 +66,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Serve(arguments) => commands::serve::run(arguments),
         Command::Classify(arguments) => commands::classify::run(&arguments),
         Command::Embed(command) => commands::embed::run(&command),
+        Command::Digits(command) => commands::digits::run(&command),
         Command::Keys(command) => commands::keys::run(&command),
         Command::Params(arguments) => commands::params::run(&arguments),
         Command::Permute(command) => commands::permute::run(&command),

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod classify;
 pub mod connection;
 pub mod demo;
+pub mod digits;
 pub mod embed;
 pub mod keys;
 pub mod params;
