@@ -1,5 +1,7 @@
 //! The planner: all plans for a permutation, what each costs, and the cheapest that is allowed.
 
+use std::collections::BTreeSet;
+
 use unspoken_ckks::{CkksParameters, CostModel, Steps};
 
 use crate::benes::collapsed;
@@ -231,24 +233,19 @@ impl Maker<'_> {
     /// Collapsed Benes networks of every depth, with as many keys as allowed and as each budget allows.
     fn benes(&mut self) -> Result<(), PermuteError> {
         let bits = self.length.ilog2() as usize;
-        let wanted = KEY_BUDGETS.into_iter().map(|multiple| multiple * bits).chain(self.task.max_keys);
-        let budgets: std::collections::BTreeSet<usize> = wanted.collect();
+        let wanted =
+            KEY_BUDGETS.into_iter().map(|multiple| multiple * bits).chain(self.task.max_keys).filter(|&keys| keys > 0);
+        let budgets: BTreeSet<usize> = wanted.collect();
         let deepest = bits.min(self.levels().div_ceil(2));
         let repeated = self.task.packing == Packing::Repeated;
-        for (strategy, moved) in [(Strategy::Benes, false), (Strategy::Grid, true)] {
-            if moved && !repeated {
-                continue;
-            }
-            let levels = (self.task.output_level, moved);
-            let groups = Groups::new(self.parameters, self.model, bits, self.task.packing, levels);
-            let mut seen = Vec::new();
-            for outer in 2..=deepest {
-                for &budget in &budgets {
-                    // Shifted stages leave a rotation to be undone.
-                    let Some(choice) = groups.choose(outer, budget - usize::from(moved))? else { continue };
-                    if !seen.contains(&choice) {
+        let mut groups = Groups::new(self.parameters, self.model, bits, self.task.packing, self.task.output_level);
+        for outer in 2..=deepest {
+            for (strategy, moved) in [(Strategy::Benes, false), (Strategy::Grid, true)] {
+                // Shifted stages leave a rotation to be undone.
+                let budgets: Vec<usize> = budgets.iter().map(|budget| budget - usize::from(moved)).collect();
+                for choice in groups.choose(outer, &budgets, moved)? {
+                    if !moved || repeated {
                         self.grid(strategy, &choice)?;
-                        seen.push(choice);
                     }
                 }
             }
@@ -284,7 +281,7 @@ impl Maker<'_> {
         for top in 0..=MAX_COLLAPSED.min(steps) {
             for bottom in 0..=MAX_COLLAPSED.min(steps - top) {
                 let Ok(mut network) = Network::new(self.permutation, self.task.packing, top, bottom) else { continue };
-                for together in std::collections::BTreeSet::from([1, 2.min(top.max(1)), top.max(1)]) {
+                for together in BTreeSet::from([1, 2.min(top.max(1)), top.max(1)]) {
                     network.together = together;
                     self.add(Plan::network(self.task.packing, self.length, network.clone())?)?;
                 }
