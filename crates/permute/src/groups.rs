@@ -8,6 +8,7 @@ use unspoken_ckks::{CkksParameters, Complex64, CostModel, LinearPlan, Steps};
 use crate::diagonals::Packing;
 use crate::error::PermuteError;
 use crate::permutation::Permutation;
+use crate::windows::{DIAGONALS, MAX_BITS};
 
 /// The factors of a collapsed network on vectors that are repeated through the slots, each followed by a rotation that
 /// makes its smallest shift 0, and at last the rotation that undoes them all: then one baby step of each stage is the
@@ -68,14 +69,14 @@ impl<'a> Groups<'a> {
     }
 
     /// The cheapest `count` groups of bits, from the highest down, for each budget of keys: bits of each, and the limit of
-    /// its baby steps. Both passes of a group share keys, and giant steps share one (Horner's rule); stages that are
-    /// `shifted` start at diagonal 0, which needs none. A dynamic program over bits and keys used so far, as Halevi and
-    /// Shoup's over levels.
+    /// its baby steps. Both passes of a group share keys, and giant steps share one (Horner's rule). Stages of a `grid`
+    /// keep to windows, and if vectors are repeated, they are shifted to start at diagonal 0, which needs no key. A dynamic
+    /// program over bits and keys used so far, as Halevi and Shoup's over levels.
     pub(crate) fn choose(
         &mut self,
         count: usize,
         budgets: &[usize],
-        shifted: bool,
+        grid: bool,
     ) -> Result<Vec<Vec<(u32, usize)>>, PermuteError> {
         let depth = 2 * count - 1;
         let most_keys = budgets.iter().copied().max().unwrap_or(0);
@@ -85,11 +86,15 @@ impl<'a> Groups<'a> {
             let rest = count - 1 - group;
             let mut next: BTreeMap<(usize, usize), State> = BTreeMap::new();
             let levels = [self.output_level + depth - group, self.output_level + 1 + group];
-            let ways: Vec<Vec<Way>> = (1..=MAX_GROUP.min(self.bits))
-                .map(|bits| self.ways(bits, &levels[usize::from(rest == 0)..], group == 0, shifted))
+            let largest = if grid && rest > 0 { MAX_BITS as usize } else { MAX_GROUP };
+            let ways: Vec<Vec<Way>> = (1..=largest.min(self.bits))
+                .map(|bits| match rest {
+                    0 => self.ways((2 << bits) - 1, &levels[1..], grid),
+                    _ => self.ways(self.outer_diagonals(bits, group == 0, grid), &levels, grid),
+                })
                 .collect::<Result<_, _>>()?;
             for ((taken, keys), (seconds, groups)) in &states {
-                let most = self.bits.saturating_sub(taken + rest).min(MAX_GROUP);
+                let most = self.bits.saturating_sub(taken + rest).min(largest);
                 let least = if rest == 0 { self.bits - taken } else { 1 };
                 for bits in least..=most {
                     for &(price, more, limit) in &ways[bits - 1] {
@@ -113,13 +118,20 @@ impl<'a> Groups<'a> {
         Ok(choices)
     }
 
-    /// The ways to run both passes of a group of so many bits, or its one pass in the middle: of those with equally many
-    /// keys, the fastest.
-    fn ways(&mut self, bits: usize, levels: &[usize], highest: bool, shifted: bool) -> Result<Vec<Way>, PermuteError> {
-        // Shifts of the highest bits wrap around.
-        let cyclic = highest && self.packing == Packing::Repeated;
-        let count = if cyclic { 1usize << bits } else { (2 << bits) - 1 };
-        let before = if cyclic || shifted { 0 } else { (count - 1) / 2 };
+    /// The diagonals of an outer factor; shifts of the highest bits wrap around.
+    fn outer_diagonals(&self, bits: usize, highest: bool, grid: bool) -> usize {
+        match (highest && self.packing == Packing::Repeated, grid) {
+            (true, _) => 1 << bits,
+            (false, true) => DIAGONALS[bits - 1],
+            (false, false) => (2 << bits) - 1,
+        }
+    }
+
+    /// The ways to run stages of so many diagonals at these levels: of those with equally many keys, the fastest.
+    fn ways(&mut self, count: usize, levels: &[usize], grid: bool) -> Result<Vec<Way>, PermuteError> {
+        // Diagonals before the one without a rotation; an even number of them is that of shifts that wrap around.
+        let shifted = count.is_multiple_of(2) || (grid && self.packing == Packing::Repeated);
+        let before = if shifted { 0 } else { (count - 1) / 2 };
         let mut total: BTreeMap<usize, f64> = BTreeMap::new();
         for &level in levels {
             for &(babies, seconds) in self.prices(count, level)? {

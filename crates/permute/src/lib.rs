@@ -16,6 +16,7 @@ mod planner;
 mod prepared;
 mod search;
 mod walk;
+mod windows;
 
 pub use benes::{collapsed, levels};
 pub use blocked::{BlockedRoute, PreparedBlocks};
@@ -29,3 +30,4 @@ pub use plan::{Plan, Program, Stage, Strategy};
 pub use planner::{Candidate, Task};
 pub use prepared::PreparedPermutation;
 pub use search::{Halving, ideal_factors, ideal_step};
+pub use windows::windowed;

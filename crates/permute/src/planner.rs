@@ -16,6 +16,7 @@ use crate::permutation::Permutation;
 use crate::plan::{Plan, Stage, Strategy};
 use crate::prepared::linear_plan;
 use crate::search::{Halving, ideal_factors};
+use crate::windows::windowed;
 
 /// What is to be permuted, where, and what it may cost.
 #[derive(Clone, Debug)]
@@ -240,13 +241,13 @@ impl Maker<'_> {
         let repeated = self.task.packing == Packing::Repeated;
         let mut groups = Groups::new(self.parameters, self.model, bits, self.task.packing, self.task.output_level);
         for outer in 2..=deepest {
-            for (strategy, moved) in [(Strategy::Benes, false), (Strategy::Grid, true)] {
+            for strategy in [Strategy::Benes, Strategy::Grid] {
+                let grid = strategy == Strategy::Grid;
                 // Shifted stages leave a rotation to be undone.
-                let budgets: Vec<usize> = budgets.iter().map(|budget| budget - usize::from(moved)).collect();
-                for choice in groups.choose(outer, &budgets, moved)? {
-                    if !moved || repeated {
-                        self.grid(strategy, &choice)?;
-                    }
+                let undone = usize::from(grid && repeated);
+                let budgets: Vec<usize> = budgets.iter().map(|budget| budget - undone).collect();
+                for choice in groups.choose(outer, &budgets, grid)? {
+                    self.grid(strategy, &choice)?;
                 }
             }
         }
@@ -256,10 +257,14 @@ impl Maker<'_> {
     /// A collapsed Benes network with groups of bits and the limits of their baby steps.
     fn grid(&mut self, strategy: Strategy, choice: &[(u32, usize)]) -> Result<(), PermuteError> {
         let bits: Vec<u32> = choice.iter().map(|&(bits, _)| bits).collect();
-        let mut factors = collapsed(self.permutation, &bits)?;
+        let repeated = self.task.packing == Packing::Repeated;
+        let mut factors = match strategy {
+            Strategy::Grid => windowed(self.permutation, &bits, repeated)?,
+            _ => collapsed(self.permutation, &bits)?,
+        };
         let count = factors.len();
         let mut readings = self.task.packing.shifts();
-        if strategy == Strategy::Grid {
+        if strategy == Strategy::Grid && repeated {
             factors = shifted(&factors, self.length >> bits[0])?;
             readings = &[Shifts::Forward];
         }

@@ -104,8 +104,8 @@ fn every_strategy_in_both_packings_and_both_rings() {
         let random = Permutation::random(50, 1).unwrap();
         let transpose = Permutation::transpose(8, 8).unwrap();
         for (permutation, strategies) in [
-            (&random, [Strategy::Diagonals, Strategy::Benes, Strategy::Network]),
-            (&transpose, [Strategy::Factors, Strategy::Diagonals, Strategy::Benes]),
+            (&random, [Strategy::Grid, Strategy::Benes, Strategy::Network]),
+            (&transpose, [Strategy::Factors, Strategy::Diagonals, Strategy::Grid]),
         ] {
             let explanation = Task::new(permutation, packing, &parameters, OUTPUT_LEVEL).explain(&parameters, &model);
             let explanation = explanation.unwrap();
@@ -114,9 +114,6 @@ fn every_strategy_in_both_packings_and_both_rings() {
                 let worst = check(&mut client, plan, permutation);
                 println!("{preset} {strategy}: worst error 2^{:.1} after {} levels", worst.log2(), plan.depth());
                 assert!(worst < 2f64.powi(-9));
-            }
-            if packing == Packing::Repeated {
-                check(&mut client, &explanation.best_of(Strategy::Grid).unwrap().plan, permutation);
             }
         }
     }
