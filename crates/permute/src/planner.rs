@@ -60,6 +60,9 @@ const MANY_DIAGONALS: usize = 1 << 11;
 /// Most first steps, and most last steps, of a network that are collapsed.
 const MAX_COLLAPSED: usize = 5;
 
+/// Networks with more masks are not considered, nor further collapsed: distances are too regular for them.
+const MAX_NETWORK_MASKS: usize = 1 << 11;
+
 /// Budgets of keys that are tried for Benes networks, in multiples of `log2` of the length.
 const KEY_BUDGETS: [usize; 4] = [1, 2, 4, 16];
 
@@ -286,6 +289,9 @@ impl Maker<'_> {
         for top in 0..=MAX_COLLAPSED.min(steps) {
             for bottom in 0..=MAX_COLLAPSED.min(steps - top) {
                 let Ok(mut network) = Network::new(self.permutation, self.task.packing, top, bottom) else { continue };
+                if network.masks() > MAX_NETWORK_MASKS {
+                    return Ok(());
+                }
                 for together in BTreeSet::from([1, 2.min(top.max(1)), top.max(1)]) {
                     network.together = together;
                     self.add(Plan::network(self.task.packing, self.length, network.clone())?)?;
