@@ -61,7 +61,10 @@ impl BlockedRoute {
 
     /// Whether entries change blocks at all.
     fn exchanges(&self) -> bool {
-        self.exchange.iter().enumerate().any(|(to, from)| from.iter().enumerate().any(|(b, p)| b != to && !p.is_empty()))
+        self.exchange
+            .iter()
+            .enumerate()
+            .any(|(to, from)| from.iter().enumerate().any(|(b, p)| b != to && !p.is_empty()))
     }
 }
 

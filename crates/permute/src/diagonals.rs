@@ -139,7 +139,7 @@ mod tests {
         let permutation = Permutation::random(50, 3).unwrap();
         for shifts in [Shifts::Exact, Shifts::Forward, Shifts::Balanced] {
             let diagonals = Diagonals::new(&permutation, shifts);
-            let mut seen = vec![0; 50];
+            let mut seen = [0; 50];
             for (shift, positions) in diagonals.iter() {
                 for &p in positions {
                     seen[p as usize] += 1;

@@ -81,7 +81,7 @@ pub fn estimate(plan: &Plan, parameters: &CkksParameters, level: usize) -> Resul
 /// Adds a stage of more than one diagonal.
 fn stage_cost(meter: &mut Meter<'_>, diagonals: &Diagonals, babies: usize, level: usize) -> Result<(), PermuteError> {
     let plan = linear_plan(meter.parameters, diagonals, babies, (level, meter.parameters.scale()), false)?;
-    let rotations = steps_of(diagonals, babies);
+    let rotations = steps_of(diagonals, babies, meter.parameters.slots());
     let baby = rotations.0.iter().filter(|&&rotation| rotation != 0).count() as u64;
     let [hoisted, whole] = meter.rotations.entry(level).or_default();
     *hoisted += baby;
@@ -93,11 +93,13 @@ fn stage_cost(meter: &mut Meter<'_>, diagonals: &Diagonals, babies: usize, level
 }
 
 /// The baby rotations, and the giant ones counted from the first diagonal.
-fn steps_of(diagonals: &Diagonals, babies: usize) -> (BTreeSet<i64>, BTreeSet<i64>) {
+fn steps_of(diagonals: &Diagonals, babies: usize, slots: usize) -> (BTreeSet<i64>, BTreeSet<i64>) {
     let progression = diagonals.progression();
+    // After so many terms the progression is back at its start, modulo the slots.
+    let period = (slots >> progression.difference.trailing_zeros().min(slots.trailing_zeros())) as i64;
     let (difference, babies) = (progression.difference as i64, babies as i64);
     let split = |(shift, _): (i64, &[u32])| {
-        let offset = shift / difference - progression.first;
+        let offset = (shift / difference - progression.first).rem_euclid(period);
         (difference * (progression.first + offset % babies), difference * (offset - offset % babies))
     };
     diagonals.iter().map(split).unzip()
@@ -105,7 +107,7 @@ fn steps_of(diagonals: &Diagonals, babies: usize) -> (BTreeSet<i64>, BTreeSet<i6
 
 /// The rotations that need a key where each giant step has its own.
 fn separate_rotations(diagonals: &Diagonals, babies: usize, slots: usize) -> BTreeSet<i64> {
-    let (babies, giants) = steps_of(diagonals, babies);
+    let (babies, giants) = steps_of(diagonals, babies, slots);
     let rotations = babies.into_iter().chain(giants).map(|rotation| rotation.rem_euclid(slots as i64));
     rotations.filter(|&rotation| rotation != 0).collect()
 }

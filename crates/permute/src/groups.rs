@@ -1,12 +1,14 @@
 //! Which levels of a Benes network to collapse: the cheapest groups of bits for a depth and a budget of keys.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use unspoken_ckks::{CkksParameters, Complex64, CostModel, LinearPlan, Steps};
 
 use crate::diagonals::Packing;
 use crate::error::PermuteError;
 use crate::permutation::Permutation;
+use crate::windows::{DIAGONALS, MAX_BITS};
 
 /// The factors of a collapsed network on vectors that are repeated through the slots, each followed by a rotation that
 /// makes its smallest shift 0, and at last the rotation that undoes them all: then one baby step of each stage is the
@@ -35,6 +37,9 @@ pub(crate) fn shifted(factors: &[Permutation], cyclic: usize) -> Result<Vec<Perm
 /// Most bits of a group: `2^10` diagonals or fewer.
 const MAX_GROUP: usize = 9;
 
+/// Numbers of baby steps that are tried, besides all diagonals at once.
+const BABIES: [usize; 24] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 24, 32, 40, 48, 64, 96, 128];
+
 /// Prices of collapsed levels, and the search over groups.
 pub(crate) struct Groups<'a> {
     parameters: &'a CkksParameters,
@@ -42,12 +47,15 @@ pub(crate) struct Groups<'a> {
     bits: usize,
     packing: Packing,
     output_level: usize,
-    /// Whether stages are shifted to start at diagonal 0, which needs no key.
-    shifted: bool,
+    /// By the number of diagonals and the level: seconds for each number of baby steps.
+    prices: BTreeMap<(usize, usize), Vec<(usize, f64)>>,
 }
 
 /// One way to run a group: seconds of its stages, keys, baby steps.
 type Way = (f64, usize, usize);
+
+/// Seconds so far, and the groups that led there: bits of each, and its baby steps.
+type State = (f64, Vec<(u32, usize)>);
 
 impl<'a> Groups<'a> {
     pub(crate) fn new(
@@ -55,32 +63,43 @@ impl<'a> Groups<'a> {
         model: &'a CostModel,
         bits: usize,
         packing: Packing,
-        (output_level, shifted): (usize, bool),
+        output_level: usize,
     ) -> Self {
-        Groups { parameters, model, bits, packing, output_level, shifted }
+        Groups { parameters, model, bits, packing, output_level, prices: BTreeMap::new() }
     }
 
-    /// The cheapest `count` groups of bits, from the highest down, with keys within the budget: bits of each, and the
-    /// limit of its baby steps. Both passes of a group share keys, and giant steps share one (Horner's rule). A dynamic
+    /// The cheapest `count` groups of bits, from the highest down, for each budget of keys: bits of each, and the limit of
+    /// its baby steps. Both passes of a group share keys, and giant steps share one (Horner's rule). Stages of a `grid`
+    /// keep to windows, and if vectors are repeated, they are shifted to start at diagonal 0, which needs no key. A dynamic
     /// program over bits and keys used so far, as Halevi and Shoup's over levels.
-    pub(crate) fn choose(&self, count: usize, budget: usize) -> Result<Option<Vec<(u32, usize)>>, PermuteError> {
+    pub(crate) fn choose(
+        &mut self,
+        count: usize,
+        budgets: &[usize],
+        grid: bool,
+    ) -> Result<Vec<Vec<(u32, usize)>>, PermuteError> {
         let depth = 2 * count - 1;
-        // By bits taken and keys used: seconds so far, and the groups that led there.
-        let mut states: BTreeMap<(usize, usize), (f64, Vec<(u32, usize)>)> = BTreeMap::from([((0, 0), (0.0, vec![]))]);
+        let most_keys = budgets.iter().copied().max().unwrap_or(0);
+        // By bits taken and keys used.
+        let mut states: BTreeMap<(usize, usize), State> = BTreeMap::from([((0, 0), (0.0, vec![]))]);
         for group in 0..count {
             let rest = count - 1 - group;
-            let mut next: BTreeMap<(usize, usize), (f64, Vec<(u32, usize)>)> = BTreeMap::new();
+            let mut next: BTreeMap<(usize, usize), State> = BTreeMap::new();
             let levels = [self.output_level + depth - group, self.output_level + 1 + group];
-            let ways: Vec<Vec<Way>> = (1..=MAX_GROUP.min(self.bits))
-                .map(|bits| self.ways(bits, &levels[usize::from(rest == 0)..], group == 0))
+            let largest = if grid && rest > 0 { MAX_BITS as usize } else { MAX_GROUP };
+            let ways: Vec<Vec<Way>> = (1..=largest.min(self.bits))
+                .map(|bits| match rest {
+                    0 => self.ways((2 << bits) - 1, &levels[1..], grid),
+                    _ => self.ways(self.outer_diagonals(bits, group == 0, grid), &levels, grid),
+                })
                 .collect::<Result<_, _>>()?;
             for ((taken, keys), (seconds, groups)) in &states {
-                let most = self.bits.saturating_sub(taken + rest).min(MAX_GROUP);
+                let most = self.bits.saturating_sub(taken + rest).min(largest);
                 let least = if rest == 0 { self.bits - taken } else { 1 };
                 for bits in least..=most {
                     for &(price, more, limit) in &ways[bits - 1] {
                         let (at, total) = ((taken + bits, keys + more), seconds + price);
-                        if at.1 <= budget && next.get(&at).is_none_or(|(least, _)| total < *least) {
+                        if at.1 <= most_keys && next.get(&at).is_none_or(|(least, _)| total < *least) {
                             let mut groups = groups.clone();
                             groups.push((bits as u32, limit));
                             next.insert(at, (total, groups));
@@ -90,40 +109,61 @@ impl<'a> Groups<'a> {
             }
             states = next;
         }
-        let complete = states.into_iter().filter(|((taken, _), _)| *taken == self.bits).map(|(_, state)| state);
-        Ok(complete.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, groups)| groups))
+        let within = |&budget: &usize| {
+            let complete = states.iter().filter(|((taken, keys), _)| *taken == self.bits && *keys <= budget);
+            complete.min_by(|a, b| a.1.0.total_cmp(&b.1.0)).map(|(_, (_, groups))| groups.clone())
+        };
+        let mut choices: Vec<_> = budgets.iter().filter_map(within).collect();
+        choices.dedup();
+        Ok(choices)
     }
 
-    /// The ways to run both passes of a group of so many bits, or its one pass in the middle: of those with equally many
-    /// keys, the fastest.
-    fn ways(&self, bits: usize, levels: &[usize], highest: bool) -> Result<Vec<Way>, PermuteError> {
-        // Shifts of the highest bits wrap around.
-        let cyclic = highest && self.packing == Packing::Repeated;
-        let count = if cyclic { 1usize << bits } else { (2 << bits) - 1 };
-        let first = if cyclic || self.shifted { 0 } else { -(((count - 1) / 2) as i64) };
-        let slots = self.parameters.slots() as i64;
-        let index = |i: usize| ((first + i as i64).rem_euclid(slots) as usize, vec![Complex64::from(1.0)]);
-        let diagonals: BTreeMap<usize, Vec<Complex64>> = (0..count).map(index).collect();
-        let scale = self.parameters.scale();
-        let plans: Vec<LinearPlan> = levels
-            .iter()
-            .map(|&level| LinearPlan::new(self.parameters, diagonals.clone(), level, scale, scale))
-            .collect::<Result<_, _>>()?;
-        let mut ways: BTreeMap<usize, Way> = BTreeMap::new();
-        for babies in (1..=16).chain([20, 24, 28, 32, 40, 48, 64, 96, 128]).chain([count]).filter(|&b| b <= count) {
-            let steps = Steps { difference: 1, first, babies };
-            let mut seconds = 0.0;
-            for plan in &plans {
-                seconds += self.model.seconds(&plan.clone().with_steps(steps)?.cost());
+    /// The diagonals of an outer factor; shifts of the highest bits wrap around.
+    fn outer_diagonals(&self, bits: usize, highest: bool, grid: bool) -> usize {
+        match (highest && self.packing == Packing::Repeated, grid) {
+            (true, _) => 1 << bits,
+            (false, true) => DIAGONALS[bits - 1],
+            (false, false) => (2 << bits) - 1,
+        }
+    }
+
+    /// The ways to run stages of so many diagonals at these levels: of those with equally many keys, the fastest.
+    fn ways(&mut self, count: usize, levels: &[usize], grid: bool) -> Result<Vec<Way>, PermuteError> {
+        // Diagonals before the one without a rotation; an even number of them is that of shifts that wrap around.
+        let shifted = count.is_multiple_of(2) || (grid && self.packing == Packing::Repeated);
+        let before = if shifted { 0 } else { (count - 1) / 2 };
+        let mut total: BTreeMap<usize, f64> = BTreeMap::new();
+        for &level in levels {
+            for &(babies, seconds) in self.prices(count, level)? {
+                *total.entry(babies).or_default() += seconds;
             }
-            let nontrivial = babies - usize::from((0..babies as i64).contains(&-first));
-            let giant_steps = count.div_ceil(babies) - 1;
-            let way = (seconds, nontrivial + giant_steps.min(1), babies);
-            let best = ways.entry(way.1).or_insert(way);
-            if way.0 < best.0 {
+        }
+        let mut ways: BTreeMap<usize, Way> = BTreeMap::new();
+        for (babies, seconds) in total {
+            let keys = babies - usize::from(before < babies) + usize::from(babies < count);
+            let way = (seconds, keys, babies);
+            let best = ways.entry(keys).or_insert(way);
+            if seconds < best.0 {
                 *best = way;
             }
         }
         Ok(ways.into_values().collect())
+    }
+
+    /// Seconds of a stage of so many diagonals side by side, for each number of baby steps.
+    fn prices(&mut self, count: usize, level: usize) -> Result<&[(usize, f64)], PermuteError> {
+        let (parameters, model, scale) = (self.parameters, self.model, self.parameters.scale());
+        let entry = match self.prices.entry((count, level)) {
+            Entry::Occupied(entry) => return Ok(entry.into_mut()),
+            Entry::Vacant(entry) => entry,
+        };
+        let diagonals = (0..count.min(parameters.slots())).map(|i| (i, vec![Complex64::from(1.0)])).collect();
+        let plan = LinearPlan::new(parameters, diagonals, level, scale, scale)?;
+        let choices = BABIES.into_iter().filter(|&babies| babies < count).chain([count.min(parameters.slots())]);
+        let price = |babies: usize| {
+            let plan = plan.clone().with_steps(Steps::of_babies(babies))?;
+            Ok((babies, model.seconds(&plan.cost())))
+        };
+        Ok(entry.insert(choices.map(price).collect::<Result<_, PermuteError>>()?))
     }
 }

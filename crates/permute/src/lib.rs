@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+
 mod benes;
 mod blocked;
 mod clear;
@@ -14,6 +16,7 @@ mod planner;
 mod prepared;
 mod search;
 mod walk;
+mod windows;
 
 pub use benes::{collapsed, levels};
 pub use blocked::{BlockedRoute, PreparedBlocks};
@@ -27,3 +30,4 @@ pub use plan::{Plan, Program, Stage, Strategy};
 pub use planner::{Candidate, Task};
 pub use prepared::PreparedPermutation;
 pub use search::{Halving, ideal_factors, ideal_step};
+pub use windows::windowed;

@@ -29,7 +29,8 @@ pub enum Strategy {
     /// The Benes network with optimally collapsed levels: the published baseline, but with one key for the giant steps of
     /// a stage.
     Benes,
-    /// The same network shifted so that every stage starts at diagonal 0: fewer keys, or more baby steps for as many.
+    /// A network of the same shape routed through narrow windows, [`windowed`](crate::windowed), and, for repeated vectors,
+    /// shifted so that every stage starts at diagonal 0: about a third fewer diagonals, and one key fewer per group.
     Grid,
     /// The multi-group network.
     Network,

@@ -1,5 +1,7 @@
 //! The planner: all plans for a permutation, what each costs, and the cheapest that is allowed.
 
+use std::collections::BTreeSet;
+
 use unspoken_ckks::{CkksParameters, CostModel, Steps};
 
 use crate::benes::collapsed;
@@ -14,6 +16,7 @@ use crate::permutation::Permutation;
 use crate::plan::{Plan, Stage, Strategy};
 use crate::prepared::linear_plan;
 use crate::search::{Halving, ideal_factors};
+use crate::windows::windowed;
 
 /// What is to be permuted, where, and what it may cost.
 #[derive(Clone, Debug)]
@@ -56,6 +59,9 @@ const MANY_DIAGONALS: usize = 1 << 11;
 
 /// Most first steps, and most last steps, of a network that are collapsed.
 const MAX_COLLAPSED: usize = 5;
+
+/// Networks with more masks are not considered, nor further collapsed: distances are too regular for them.
+const MAX_NETWORK_MASKS: usize = 1 << 11;
 
 /// Budgets of keys that are tried for Benes networks, in multiples of `log2` of the length.
 const KEY_BUDGETS: [usize; 4] = [1, 2, 4, 16];
@@ -231,25 +237,20 @@ impl Maker<'_> {
     /// Collapsed Benes networks of every depth, with as many keys as allowed and as each budget allows.
     fn benes(&mut self) -> Result<(), PermuteError> {
         let bits = self.length.ilog2() as usize;
-        let wanted = KEY_BUDGETS.into_iter().map(|multiple| multiple * bits).chain(self.task.max_keys);
-        let budgets: std::collections::BTreeSet<usize> = wanted.collect();
+        let wanted =
+            KEY_BUDGETS.into_iter().map(|multiple| multiple * bits).chain(self.task.max_keys).filter(|&keys| keys > 0);
+        let budgets: BTreeSet<usize> = wanted.collect();
         let deepest = bits.min(self.levels().div_ceil(2));
         let repeated = self.task.packing == Packing::Repeated;
-        for (strategy, moved) in [(Strategy::Benes, false), (Strategy::Grid, true)] {
-            if moved && !repeated {
-                continue;
-            }
-            let levels = (self.task.output_level, moved);
-            let groups = Groups::new(self.parameters, self.model, bits, self.task.packing, levels);
-            let mut seen = Vec::new();
-            for outer in 2..=deepest {
-                for &budget in &budgets {
-                    // Shifted stages leave a rotation to be undone.
-                    let Some(choice) = groups.choose(outer, budget - usize::from(moved))? else { continue };
-                    if !seen.contains(&choice) {
-                        self.grid(strategy, &choice)?;
-                        seen.push(choice);
-                    }
+        let mut groups = Groups::new(self.parameters, self.model, bits, self.task.packing, self.task.output_level);
+        for outer in 2..=deepest {
+            for strategy in [Strategy::Benes, Strategy::Grid] {
+                let grid = strategy == Strategy::Grid;
+                // Shifted stages leave a rotation to be undone.
+                let undone = usize::from(grid && repeated);
+                let budgets: Vec<usize> = budgets.iter().map(|budget| budget - undone).collect();
+                for choice in groups.choose(outer, &budgets, grid)? {
+                    self.grid(strategy, &choice)?;
                 }
             }
         }
@@ -259,10 +260,14 @@ impl Maker<'_> {
     /// A collapsed Benes network with groups of bits and the limits of their baby steps.
     fn grid(&mut self, strategy: Strategy, choice: &[(u32, usize)]) -> Result<(), PermuteError> {
         let bits: Vec<u32> = choice.iter().map(|&(bits, _)| bits).collect();
-        let mut factors = collapsed(self.permutation, &bits)?;
+        let repeated = self.task.packing == Packing::Repeated;
+        let mut factors = match strategy {
+            Strategy::Grid => windowed(self.permutation, &bits, repeated)?,
+            _ => collapsed(self.permutation, &bits)?,
+        };
         let count = factors.len();
         let mut readings = self.task.packing.shifts();
-        if strategy == Strategy::Grid {
+        if strategy == Strategy::Grid && repeated {
             factors = shifted(&factors, self.length >> bits[0])?;
             readings = &[Shifts::Forward];
         }
@@ -284,7 +289,10 @@ impl Maker<'_> {
         for top in 0..=MAX_COLLAPSED.min(steps) {
             for bottom in 0..=MAX_COLLAPSED.min(steps - top) {
                 let Ok(mut network) = Network::new(self.permutation, self.task.packing, top, bottom) else { continue };
-                for together in std::collections::BTreeSet::from([1, 2.min(top.max(1)), top.max(1)]) {
+                if network.masks() > MAX_NETWORK_MASKS {
+                    return Ok(());
+                }
+                for together in BTreeSet::from([1, 2.min(top.max(1)), top.max(1)]) {
                     network.together = together;
                     self.add(Plan::network(self.task.packing, self.length, network.clone())?)?;
                 }
