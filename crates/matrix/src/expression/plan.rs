@@ -179,7 +179,7 @@ impl<'a> Planner<'a> {
                 let product = MatrixVector::new(parameters, layout, self.form(first)?, self.form(x)?)?;
                 Step::MatrixVector(Box::new(product), first, x)
             }
-            Operation::Transpose(_) => linear(LinearMap::transpose(parameters, layout, self.form(first)?)?),
+            Operation::Transpose(_) => linear(self.transpose(first)?),
             Operation::Rows(_, rows) => linear(LinearMap::rows(parameters, layout, self.form(first)?, rows)?),
             Operation::Columns(_, columns) => {
                 linear(LinearMap::columns(parameters, layout, self.form(first)?, columns)?)
@@ -218,6 +218,25 @@ impl<'a> Planner<'a> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The transpose in as many factors as is predicted to be fastest: each ends at the same level as one that starts
+    /// with the levels it spends. One factor if the shallowest is asked for.
+    fn transpose(&self, a: usize) -> Result<LinearMap, MatrixError> {
+        let (parameters, form) = (self.encoder.parameters(), self.form(a)?);
+        let most = if self.shallow { 1 } else { LinearMap::transpose_depths(self.layout).min(form.level.max(1)) };
+        let mut best: Option<(f64, LinearMap)> = None;
+        for depth in 1..=most {
+            // Compared as they would be if their results were at the same level: the deeper starts higher.
+            let level = form.level - (most - depth);
+            let seconds = self
+                .model
+                .seconds(&LinearMap::transpose(parameters, self.layout, Input { level, ..form }, depth)?.tile_cost());
+            if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
+                best = Some((seconds, LinearMap::transpose(parameters, self.layout, form, depth)?));
+            }
+        }
+        best.map(|(_, map)| map).ok_or_else(|| shape_error("plan a transpose", "no depth; this is a bug"))
     }
 
     /// The product by the method that is predicted to be fastest, among the shallowest if so asked.
