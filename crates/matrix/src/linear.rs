@@ -207,6 +207,11 @@ impl LinearMap {
         Ok(builder.finish((input.shape.0, columns), transforms, tiles))
     }
 
+    /// What it does.
+    pub(crate) fn operation(&self) -> &'static str {
+        self.operation
+    }
+
     /// Levels it spends.
     pub fn depth(&self) -> usize {
         self.factors.len() + 1

@@ -7,7 +7,7 @@ use unspoken_ckks::{Complex64, CostModel, Encoder, Simulated, Simulator};
 use super::program::{Program, Step};
 use super::{Expression, Operation};
 use crate::encrypted::EncryptedMatrix;
-use crate::error::{MatrixError, shape_error};
+use crate::error::{MatrixError, shape_error, shown};
 use crate::layout::Layout;
 use crate::linear::{Input, LinearMap};
 use crate::product::{Product, Task, estimates};
@@ -62,6 +62,7 @@ struct Planner<'a> {
     shallow: bool,
     inputs: Vec<Option<(usize, usize)>>,
     steps: Vec<Step>,
+    lines: Vec<String>,
     results: Vec<Option<EncryptedMatrix<Simulated>>>,
 }
 
@@ -77,6 +78,7 @@ impl<'a> Planner<'a> {
             shallow,
             inputs: Vec::new(),
             steps: Vec::new(),
+            lines: Vec::new(),
             results: Vec::new(),
         }
     }
@@ -100,6 +102,7 @@ impl<'a> Planner<'a> {
             layout: self.layout,
             inputs: self.inputs,
             steps: self.steps,
+            lines: self.lines,
             level: self.level,
             output_level,
             keys: self.simulator.key_plan(),
@@ -114,6 +117,12 @@ impl<'a> Planner<'a> {
             Step::Input(index) => self.input(*index)?,
             step => step.run(&self.simulator, &[], &self.results)?,
         };
+        let operands: Vec<String> =
+            step.operands().into_iter().flatten().map(|operand| format!("#{operand}")).collect();
+        let (level, _) = result.form(&self.simulator)?;
+        let (name, shape) = (step.name(), shown(result.shape()));
+        let of = if operands.is_empty() { String::new() } else { format!(" of {}", operands.join(", ")) };
+        self.lines.push(format!("#{}: {name}{of}, {shape}, level {level}", self.steps.len()));
         self.steps.push(step);
         self.results.push(Some(result));
         Ok(self.steps.len() - 1)
