@@ -2,10 +2,12 @@
 
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
+use unspoken_digits::DigitsError;
 use unspoken_embedding::EmbeddingError;
 use unspoken_fasttext::{DataError, ModelError, TrainError};
 use unspoken_lookup::LookupError;
 use unspoken_matrix::MatrixError;
+use unspoken_protocol::ProtocolError;
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 
@@ -73,6 +75,9 @@ pub enum BenchError {
     /// Classification failed.
     #[error(transparent)]
     Classify(#[from] ClassifyError),
+    /// Two halves of an application do not fit, or their keys failed.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
     /// The compressed table cannot be read.
     #[error(transparent)]
     Embedding(#[from] EmbeddingError),
@@ -85,4 +90,13 @@ pub enum BenchError {
     /// The model refuses its own codes.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// An encrypted network failed.
+    #[error(transparent)]
+    Network(#[from] DigitsError),
+    /// The network refuses its parameters.
+    #[error(transparent)]
+    Digits(unspoken_digits::ModelError),
+    /// What was made as an image is none.
+    #[error(transparent)]
+    Image(unspoken_digits::DataError),
 }

@@ -1,7 +1,8 @@
-//! The matrix suite: products of encrypted matrices in every encoding space, beside the published products.
+//! The matrix suite: the tables of the permutation paper, ours beside the published algorithms.
 
 mod products;
 mod table4;
+mod table6;
 mod table8;
 
 use unspoken_ckks::{Encoder, Preset};
@@ -12,9 +13,10 @@ use crate::session::Session;
 use products::Workshop;
 
 const TABLE4: &str = "table4";
+const TABLE6: &str = "table6";
 const TABLE8: &str = "table8";
 
-pub(crate) const PARTS: [&str; 2] = [TABLE4, TABLE8];
+pub(crate) const PARTS: [&str; 3] = [TABLE4, TABLE6, TABLE8];
 
 /// Where products are measured: 2^15 real slots and 18 levels, as in the paper.
 const FULL: Case = Case {
@@ -42,6 +44,9 @@ struct Case {
 
 pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
     run_case(session, if session.options.quick { QUICK } else { FULL })?;
+    if session.wants(TABLE6) {
+        table6::run(session)?;
+    }
     session.peak_memory("keys, masks and matrices of the largest product");
     Ok(())
 }
