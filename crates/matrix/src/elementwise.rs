@@ -80,13 +80,15 @@ pub fn scale<A: Arithmetic>(
     })
 }
 
+type Pair<V> = (EncryptedMatrix<V>, EncryptedMatrix<V>);
+
 /// Both at the same level and scale.
 fn meet<A: Arithmetic>(
     operation: &'static str,
     arithmetic: &A,
     a: &EncryptedMatrix<A::Vector>,
     b: &EncryptedMatrix<A::Vector>,
-) -> Result<(EncryptedMatrix<A::Vector>, EncryptedMatrix<A::Vector>), MatrixError> {
+) -> Result<Pair<A::Vector>, MatrixError> {
     check_same(operation, a, b)?;
     let ((a_level, a_scale), (b_level, b_scale)) = (a.form(arithmetic)?, b.form(arithmetic)?);
     if (a_scale / b_scale - 1.0).abs() < SCALE_TOLERANCE {

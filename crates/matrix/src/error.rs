@@ -1,6 +1,7 @@
 //! What can go wrong with encrypted matrices.
 
 use unspoken_ckks::CkksError;
+use unspoken_permute::PermuteError;
 use unspoken_rlwe::RlweError;
 
 /// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
@@ -13,6 +14,9 @@ pub enum MatrixError {
     /// Keys or ciphertexts failed.
     #[error(transparent)]
     Rlwe(#[from] RlweError),
+    /// A permutation of entries cannot be had.
+    #[error(transparent)]
+    Permute(#[from] PermuteError),
     /// Shapes do not fit each other, or an index leaves its matrix.
     #[error("{operation}: {reason}")]
     Shape {

@@ -8,6 +8,7 @@ mod layout;
 mod linear;
 mod product;
 mod reduce;
+mod rows;
 mod spread;
 mod tile;
 
@@ -19,3 +20,4 @@ pub use layout::Layout;
 pub use linear::{Input, LinearMap};
 pub use product::{Estimate, Method, Product, Task, estimates};
 pub use reduce::{Axis, Cleaning, MatrixVector, Sum};
+pub use rows::{EncryptedRows, RowsProduct};

@@ -1,7 +1,9 @@
 //! Linear maps of whole matrices: transposes, rows and columns picked in any order, products with plaintext matrices.
 
 use ndarray::Array2;
-use unspoken_ckks::{Arithmetic, CkksParameters, LinearTransform};
+use unspoken_ckks::{Arithmetic, CkksParameters, Cost, LinearTransform};
+use unspoken_permute::Permutation;
+use unspoken_permute::factors::{to_depth, transpose};
 
 use crate::encrypted::EncryptedMatrix;
 use crate::error::{MatrixError, check_depth, shape_error, shown};
@@ -10,13 +12,15 @@ use crate::tile::{self, Form, Term};
 
 /// A linear map of the entries of a matrix, made ready: its diagonals are encoded once, at their first encrypted use.
 ///
-/// It spends one level. The result is clean, whatever lay outside the tiles of its input, and has the parameters' scale.
+/// It spends one level, a transpose one per factor. The result is clean, whatever lay outside the tiles of its input, and has the parameters' scale.
 pub struct LinearMap {
     operation: &'static str,
     layout: Layout,
     from: (usize, usize),
     to: (usize, usize),
     level: usize,
+    /// What happens to every tile first, a level each.
+    factors: Vec<LinearTransform>,
     transforms: Vec<LinearTransform>,
     /// For every tile of the result, row-major: which transform of which tile, to be added.
     tiles: Vec<Vec<(usize, usize)>>,
@@ -34,20 +38,46 @@ pub struct Input {
 }
 
 impl LinearMap {
-    /// The transpose: `2d - 1` diagonals with common difference `d - 1`, by baby steps and giant steps (Permutation
-    /// decomposition paper, section 4.1).
+    /// The transpose in `depth` factors, a level each: all but the last exchange the blocks off the diagonal of ever smaller
+    /// blocks, with three diagonals; the last transposes what blocks remain, of size `b`, with `2b - 1` diagonals
+    /// (Permutation decomposition paper, section 4.1).
     ///
     /// # Errors
-    /// If there is no level left.
-    pub fn transpose(parameters: &CkksParameters, layout: Layout, input: Input) -> Result<Self, MatrixError> {
-        let d = layout.dim();
-        let cells = (0..d * d).map(|cell| (cell / d, cell % d));
-        let terms = cells.map(|(row, column)| Term { row, column, index: column as i64 - row as i64, weight: 1.0 });
-        let builder = Builder::new("transpose", parameters, layout, input)?;
-        let transforms = vec![tile::transform(parameters, layout, builder.form, d - 1, terms)?];
+    /// If the depth is 0 or more than `log2 d` (and 1), or the levels are not there.
+    pub fn transpose(
+        parameters: &CkksParameters,
+        layout: Layout,
+        input: Input,
+        depth: usize,
+    ) -> Result<Self, MatrixError> {
+        const OPERATION: &str = "transpose";
+        let most = Self::transpose_depths(layout);
+        if !(1..=most).contains(&depth) {
+            let found = format!("depth {depth} for tiles of {}", layout.dim());
+            return Err(MatrixError::Layout { operation: OPERATION, found, needed: format!("from 1 to {most}") });
+        }
+        let remedy = if depth > 1 { "depth 1 needs one level" } else { REMEDY };
+        check_depth(OPERATION, input.level.min(parameters.max_level()), depth, remedy)?;
+        let mut permutations = to_depth(&transpose(layout.dim())?, depth)?;
+        if permutations.is_empty() {
+            permutations.push(Permutation::identity(1)?);
+        }
+        let mut form = Form { level: input.level, input: input.scale, output: parameters.scale() };
+        let mut factors = Vec::with_capacity(depth);
+        for permutation in &permutations {
+            factors.push(tile::permutation(parameters, layout, form, permutation)?);
+            form = Form { level: form.level - 1, input: form.output, ..form };
+        }
+        let transforms = factors.pop().into_iter().collect();
         let (rows, columns) = (layout.tiles(input.shape.1), layout.tiles(input.shape.0));
         let tiles = (0..rows * columns).map(|tile| vec![(0, tile % columns * rows + tile / columns)]).collect();
-        Ok(builder.finish((input.shape.1, input.shape.0), transforms, tiles))
+        let builder = Builder::new(OPERATION, parameters, layout, input)?;
+        Ok(LinearMap { factors, ..builder.finish((input.shape.1, input.shape.0), transforms, tiles) })
+    }
+
+    /// How many factors a transpose can have.
+    pub fn transpose_depths(layout: Layout) -> usize {
+        (layout.dim().ilog2() as usize).max(1)
     }
 
     /// The rows of these numbers, in this order, as numpy's `a[rows]`: a permutation, a selection, or with repetitions.
@@ -177,6 +207,23 @@ impl LinearMap {
         Ok(builder.finish((input.shape.0, columns), transforms, tiles))
     }
 
+    /// What it does.
+    pub(crate) fn operation(&self) -> &'static str {
+        self.operation
+    }
+
+    /// Levels it spends.
+    pub fn depth(&self) -> usize {
+        self.factors.len() + 1
+    }
+
+    /// Work on one tile of the input that makes one term of the result: of a transpose all of it.
+    pub(crate) fn tile_cost(&self) -> Cost {
+        let mut cost = Cost::default();
+        self.factors.iter().chain(self.transforms.first()).for_each(|factor| cost += factor.plan().cost());
+        cost
+    }
+
     /// The shape of its result.
     pub fn output_shape(&self) -> (usize, usize) {
         self.to
@@ -204,7 +251,10 @@ impl LinearMap {
             );
             return Err(shape_error(self.operation, reason));
         }
-        let lowered = a.try_map(|tile| arithmetic.drop_to(tile, self.level))?;
+        let lowered = a.try_map(|tile| {
+            let tile = arithmetic.drop_to(tile, self.level)?;
+            self.factors.iter().try_fold(tile, |tile, factor| arithmetic.linear(factor, &tile))
+        })?;
         let tile = |terms: &Vec<(usize, usize)>| {
             let mut sum: Option<A::Vector> = None;
             for &(transform, from) in terms {
@@ -238,6 +288,8 @@ pub(crate) fn check_indices(
     }
 }
 
+const REMEDY: &str = "start at a higher level, or use a deeper preset";
+
 /// What all maps share while they are made.
 struct Builder<'a> {
     operation: &'static str,
@@ -257,8 +309,7 @@ impl<'a> Builder<'a> {
         layout: Layout,
         input: Input,
     ) -> Result<Self, MatrixError> {
-        let remedy = "start at a higher level, or use a deeper preset";
-        check_depth(operation, input.level.min(parameters.max_level()), 1, remedy)?;
+        check_depth(operation, input.level.min(parameters.max_level()), 1, REMEDY)?;
         let form = Form { level: input.level, input: input.scale, output: parameters.scale() };
         Ok(Builder { operation, parameters, layout, input, form })
     }
@@ -287,6 +338,15 @@ impl<'a> Builder<'a> {
 
     fn finish(self, to: (usize, usize), transforms: Vec<LinearTransform>, tiles: Blocks) -> LinearMap {
         let Builder { operation, layout, input, .. } = self;
-        LinearMap { operation, layout, from: input.shape, to, level: input.level, transforms, tiles }
+        LinearMap {
+            operation,
+            layout,
+            from: input.shape,
+            to,
+            level: input.level,
+            factors: Vec::new(),
+            transforms,
+            tiles,
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use unspoken_ckks::{CkksParameters, Complex64, CostModel, LinearPlan, LinearTransform, Steps};
+use unspoken_permute::{Diagonals, Permutation, Shifts};
 
 use crate::error::MatrixError;
 use crate::layout::Layout;
@@ -54,6 +55,26 @@ pub(crate) fn transform(
     let diagonals: BTreeMap<usize, _> = diagonals.into_iter().map(slots).collect();
     let plan = LinearPlan::new(parameters, diagonals, form.level, form.input, form.output)?;
     Ok(LinearTransform::deferred(cheapest(parameters, plan, difference, first, (last - first) as usize + 1)?))
+}
+
+/// The permutation of the entries of a tile, row-major, for all matrices of a vector alike.
+pub(crate) fn permutation(
+    parameters: &CkksParameters,
+    layout: Layout,
+    form: Form,
+    permutation: &Permutation,
+) -> Result<LinearTransform, MatrixError> {
+    let diagonals = Diagonals::new(permutation, Shifts::Exact);
+    let unit = diagonals.progression().difference;
+    let terms = diagonals.iter().flat_map(|(shift, positions)| {
+        positions.iter().map(move |&position| Term {
+            row: position as usize / layout.dim(),
+            column: position as usize % layout.dim(),
+            index: shift / unit as i64,
+            weight: 1.0,
+        })
+    });
+    transform(parameters, layout, form, unit, terms)
 }
 
 /// The plan with the number of baby steps that costs least.

@@ -94,6 +94,10 @@ fn shared_parts_are_evaluated_once_and_double_transposes_not_at_all() {
     assert_eq!(tensors(&twice), tensors(&product));
     let again = product.add(&a.matmul(&b).unwrap()).unwrap();
     assert_eq!(tensors(&again), 2 * tensors(&product));
+    let plan_of = |e: &Expression| plan(&client.encoder, e, layout, 9, Budget::default()).unwrap().explain();
+    let (chain, mask) = (plan_of(&product.matmul(&product).unwrap()), "clean of #2, (8, 8), level 6");
+    assert_eq!(chain.matches("clean").count(), 1, "one mask for both factors: {chain}");
+    assert!(chain.contains(mask) && chain.contains("#4: matmul by expanded"), "{chain}");
     let back = a.transpose().transpose();
     assert!(plan(&client.encoder, &back, layout, 0, Budget::default()).unwrap().key_plan().is_empty());
 }
@@ -123,7 +127,7 @@ fn levels_that_are_not_there() {
     let square = a.matmul(&a).unwrap();
     // The faster method of three levels where there are three, the shallower of two where there are two.
     let methods = |level| plan(&client.encoder, &square, layout, level, Budget::default()).unwrap().methods();
-    assert_eq!(methods(5), [Method::Jkls]);
+    assert_eq!(methods(5), [Method::Jkls { hoisted: true }]);
     assert!(matches!(methods(2)[..], [Method::Expanded { .. }]));
     let error = plan(&client.encoder, &square, layout, 1, Budget::default()).err().unwrap();
     assert!(matches!(error, MatrixError::Depth { found: 1, needed: 2, .. }), "{error}");

@@ -53,10 +53,11 @@ fn check_map(
 ) {
     let input = random(shape, 3, 1);
     let ready = map(client, Input { shape, level: LEVEL, scale: client.parameters().scale() });
+    let depth = ready.depth();
     let run = client.run(layout, &[&input], LEVEL + 1, &Map { map: ready }).unwrap();
     let error = worst(&run.matrices, &each(&input, expected));
     assert!(error < 2f64.powi(-BITS), "{shape:?}: 2^{:.1}", error.log2());
-    assert_eq!(run.level, LEVEL - 1);
+    assert_eq!(run.level, LEVEL - depth);
     assert!(run.result.is_clean());
     // Clean means that every slot without an entry is zero.
     let exact = encode_tiles(layout, &run.matrices).unwrap();
@@ -70,8 +71,12 @@ fn transposes() {
     for preset in [REAL, COMPLEX] {
         let mut client = Client::new(preset);
         for layout in layouts(&client) {
-            for shape in SHAPES {
-                let map = |c: &Client, input| LinearMap::transpose(c.parameters(), layout, input).unwrap();
+            for (shape, depth) in SHAPES.into_iter().zip([1, 2, 3, 1, 2, 3]) {
+                let map = |c: &Client, input| {
+                    let map = LinearMap::transpose(c.parameters(), layout, input, depth).unwrap();
+                    assert_eq!((map.depth(), map.output_shape()), (depth, (shape.1, shape.0)));
+                    map
+                };
                 check_map(&mut client, layout, shape, map, |m| m.t().to_owned());
             }
         }
@@ -188,7 +193,7 @@ fn products_chain_once_cleaned_and_maps_clean_by_themselves() {
 
     let ready = |level| Product::new(client.parameters(), layout, method, level, [scale, scale]).unwrap();
     let input = Input { shape: (9, 9), level: 6, scale };
-    let (product, then) = (ready(8), LinearMap::transpose(client.parameters(), layout, input).unwrap());
+    let (product, then) = (ready(8), LinearMap::transpose(client.parameters(), layout, input, 1).unwrap());
     let run = client.run(layout, &[&a, &b], 8, &Masked { product, then }).unwrap();
     let expected: Matrices = a.iter().zip(&b).map(|(a, b)| a.dot(b).t().to_owned()).collect();
     assert!(worst(&run.matrices, &expected) < 2f64.powi(-22));
@@ -221,9 +226,12 @@ fn refusals_say_what_was_found_and_what_would_do() {
     let error = LinearMap::rows(&parameters, layout, input((4, 5), 3), &[4]).err().unwrap();
     assert!(message(error).contains("index 4 is out of bounds"));
     assert!(LinearMap::columns(&parameters, layout, input((4, 5), 3), &[]).is_err());
-    let error = LinearMap::transpose(&parameters, layout, input((4, 5), 0)).err().unwrap();
+    let error = LinearMap::transpose(&parameters, layout, input((4, 5), 0), 1).err().unwrap();
     assert!(matches!(error, MatrixError::Depth { found: 0, needed: 1, .. }), "{error}");
-    let error = Product::new(&parameters, layout, Method::Jkls, 2, [scale, scale]).err().unwrap();
+    let error = LinearMap::transpose(&parameters, layout, input((4, 5), 2), 3).err().unwrap();
+    assert!(message(error).contains("depth 1 needs one level"));
+    assert!(LinearMap::transpose(&parameters, layout, input((4, 5), 5), 4).is_err());
+    let error = Product::new(&parameters, layout, Method::Jkls { hoisted: true }, 2, [scale, scale]).err().unwrap();
     assert!(matches!(error, MatrixError::Depth { found: 2, needed: 3, .. }), "{error}");
     assert!(Product::new(&parameters, layout, Method::Original { hoisted: true }, 4, [scale, scale]).is_err());
     assert!(Product::new(&parameters, layout, Method::Expanded { radix: 3, step: 1 }, 4, [scale, scale]).is_err());
@@ -231,7 +239,7 @@ fn refusals_say_what_was_found_and_what_would_do() {
     let simulator = Simulator::counting(&client.encoder);
     let of = |layout, shape, batch| common::simulated(&simulator, layout, &random(shape, batch, 1), LEVEL);
     let (a, b) = (of(layout, (2, 3), 1), of(layout, (4, 5), 1));
-    let product = Product::new(&parameters, layout, Method::Jkls, LEVEL, [scale, scale]).unwrap();
+    let product = Product::new(&parameters, layout, Method::Jkls { hoisted: true }, LEVEL, [scale, scale]).unwrap();
     assert!(message(product.apply(&simulator, &a, &b).unwrap_err()).contains("inner dimensions 3 and 4 differ"));
     assert!(message(add(&simulator, &a, &b).unwrap_err()).contains("(2, 3) and (4, 5)"));
     assert!(message(add(&simulator, &a, &of(layout, (2, 3), 2)).unwrap_err()).contains("1 and 2 matrices"));
@@ -242,7 +250,7 @@ fn refusals_say_what_was_found_and_what_would_do() {
     // Keys: all that are missing are named at once.
     let a = client.encrypt(layout, &random((8, 8), 1, 1), LEVEL);
     let none = EvaluationKeys::new();
-    let map = LinearMap::transpose(&parameters, layout, input((8, 8), LEVEL)).unwrap();
+    let map = LinearMap::transpose(&parameters, layout, input((8, 8), LEVEL), 1).unwrap();
     let error = map.apply(&Evaluator::new(&client.encoder, &none), &a).unwrap_err();
     assert!(message(error).matches("Galois key").count() > 3);
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{COMPLEX, Client, LEVEL, Matrices, REAL, random, worst};
-use unspoken_matrix::{Layout, MatrixError, Method, Product};
+use unspoken_matrix::{Layout, Method, Product};
 
 circuit!(Multiply(product: Product), |this, a, inputs| this.product.apply(a, &inputs[0], &inputs[1]));
 
@@ -40,6 +40,24 @@ fn every_method_in_every_space() {
             let layout = Layout::new(client.parameters(), d, blocks).unwrap();
             for method in Method::all(layout) {
                 check(&mut client, layout, method, (d, d, d), layout.parallel());
+            }
+        }
+    }
+}
+
+#[test]
+fn any_shape_in_tiles() {
+    let mut client = Client::new(REAL);
+    let shapes = [(1, 1, 1), (3, 5, 2), (1, 9, 1), (5, 4, 11), (8, 3, 4), (10, 10, 10)];
+    for (blocks, methods) in [
+        (1, vec![Method::Expanded { radix: 4, step: 1 }, Method::Jkls { hoisted: true }]),
+        (2, vec![Method::Expanded { radix: 2, step: 2 }]),
+        (4, vec![Method::Expanded { radix: 4, step: 4 }, Method::Original { hoisted: false }]),
+    ] {
+        let layout = Layout::new(client.parameters(), 4, blocks).unwrap();
+        for method in methods {
+            for shape in shapes {
+                check(&mut client, layout, method, shape, 3);
             }
         }
     }

@@ -7,7 +7,7 @@ use unspoken_ckks::{Complex64, CostModel, Encoder, Simulated, Simulator};
 use super::program::{Program, Step};
 use super::{Expression, Operation};
 use crate::encrypted::EncryptedMatrix;
-use crate::error::{MatrixError, shape_error};
+use crate::error::{MatrixError, shape_error, shown};
 use crate::layout::Layout;
 use crate::linear::{Input, LinearMap};
 use crate::product::{Product, Task, estimates};
@@ -62,6 +62,7 @@ struct Planner<'a> {
     shallow: bool,
     inputs: Vec<Option<(usize, usize)>>,
     steps: Vec<Step>,
+    lines: Vec<String>,
     results: Vec<Option<EncryptedMatrix<Simulated>>>,
 }
 
@@ -77,6 +78,7 @@ impl<'a> Planner<'a> {
             shallow,
             inputs: Vec::new(),
             steps: Vec::new(),
+            lines: Vec::new(),
             results: Vec::new(),
         }
     }
@@ -100,6 +102,7 @@ impl<'a> Planner<'a> {
             layout: self.layout,
             inputs: self.inputs,
             steps: self.steps,
+            lines: self.lines,
             level: self.level,
             output_level,
             keys: self.simulator.key_plan(),
@@ -114,6 +117,12 @@ impl<'a> Planner<'a> {
             Step::Input(index) => self.input(*index)?,
             step => step.run(&self.simulator, &[], &self.results)?,
         };
+        let operands: Vec<String> =
+            step.operands().into_iter().flatten().map(|operand| format!("#{operand}")).collect();
+        let (level, _) = result.form(&self.simulator)?;
+        let (name, shape) = (step.name(), shown(result.shape()));
+        let of = if operands.is_empty() { String::new() } else { format!(" of {}", operands.join(", ")) };
+        self.lines.push(format!("#{}: {name}{of}, {shape}, level {level}", self.steps.len()));
         self.steps.push(step);
         self.results.push(Some(result));
         Ok(self.steps.len() - 1)
@@ -179,7 +188,7 @@ impl<'a> Planner<'a> {
                 let product = MatrixVector::new(parameters, layout, self.form(first)?, self.form(x)?)?;
                 Step::MatrixVector(Box::new(product), first, x)
             }
-            Operation::Transpose(_) => linear(LinearMap::transpose(parameters, layout, self.form(first)?)?),
+            Operation::Transpose(_) => linear(self.transpose(first)?),
             Operation::Rows(_, rows) => linear(LinearMap::rows(parameters, layout, self.form(first)?, rows)?),
             Operation::Columns(_, columns) => {
                 linear(LinearMap::columns(parameters, layout, self.form(first)?, columns)?)
@@ -218,6 +227,25 @@ impl<'a> Planner<'a> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The transpose in as many factors as is predicted to be fastest: each ends at the same level as one that starts
+    /// with the levels it spends. One factor if the shallowest is asked for.
+    fn transpose(&self, a: usize) -> Result<LinearMap, MatrixError> {
+        let (parameters, form) = (self.encoder.parameters(), self.form(a)?);
+        let most = if self.shallow { 1 } else { LinearMap::transpose_depths(self.layout).min(form.level.max(1)) };
+        let mut best: Option<(f64, LinearMap)> = None;
+        for depth in 1..=most {
+            // Compared as they would be if their results were at the same level: the deeper starts higher.
+            let level = form.level - (most - depth);
+            let seconds = self
+                .model
+                .seconds(&LinearMap::transpose(parameters, self.layout, Input { level, ..form }, depth)?.tile_cost());
+            if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
+                best = Some((seconds, LinearMap::transpose(parameters, self.layout, form, depth)?));
+            }
+        }
+        best.map(|(_, map)| map).ok_or_else(|| shape_error("plan a transpose", "no depth; this is a bug"))
     }
 
     /// The product by the method that is predicted to be fastest, among the shallowest if so asked.

@@ -18,6 +18,8 @@ pub struct Program {
     /// Shape of each input, where the expression uses it.
     pub(super) inputs: Vec<Option<(usize, usize)>>,
     pub(super) steps: Vec<Step>,
+    /// A line on each step.
+    pub(super) lines: Vec<String>,
     pub(super) level: usize,
     pub(super) output_level: usize,
     pub(super) keys: KeyPlan,
@@ -41,7 +43,7 @@ pub(super) enum Step {
 
 impl Step {
     /// The steps whose results it takes.
-    fn operands(&self) -> [Option<usize>; 2] {
+    pub(super) fn operands(&self) -> [Option<usize>; 2] {
         match *self {
             Step::Input(_) => [None; 2],
             Step::Linear(_, a) | Step::Sum(_, a) | Step::Clean(_, a) | Step::Scale(_, a) => [Some(a), None],
@@ -50,6 +52,25 @@ impl Step {
             | Step::Add(a, b)
             | Step::Subtract(a, b)
             | Step::Multiply(a, b) => [Some(a), Some(b)],
+        }
+    }
+
+    /// What it is called, and by which method it is done.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Step::Input(index) => format!("input {index}"),
+            Step::MatMul(product, ..) => format!("matmul by {}", product.method()),
+            Step::MatrixVector(..) => "matrix times vector".into(),
+            Step::Linear(map, _) => match map.depth() {
+                1 => map.operation().into(),
+                depth => format!("{} in {depth} factors", map.operation()),
+            },
+            Step::Sum(..) => "sum".into(),
+            Step::Clean(..) => "clean".into(),
+            Step::Scale(factor, _) => format!("scale by {factor}"),
+            Step::Add(..) => "add".into(),
+            Step::Subtract(..) => "subtract".into(),
+            Step::Multiply(..) => "multiply".into(),
         }
     }
 
@@ -123,6 +144,11 @@ impl Program {
     /// Predicted seconds, for a whole batch.
     pub fn seconds(&self) -> f64 {
         self.seconds
+    }
+
+    /// What it does, step by step: operation, operands, shape and level of each result.
+    pub fn explain(&self) -> String {
+        self.lines.join("\n")
     }
 
     /// How each product of two matrices is computed, in the order of evaluation.

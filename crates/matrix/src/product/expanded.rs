@@ -7,6 +7,7 @@
 //! replicates it.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use unspoken_ckks::{Arithmetic, CkksParameters, PreparedVector};
 
@@ -58,8 +59,8 @@ impl Side {
                     rotations.len() - 1
                 });
                 group.push((index, kept));
-                if !masks.contains_key(&kept) {
-                    masks.insert(kept, mask(kept)?);
+                if let Entry::Vacant(entry) = masks.entry(kept) {
+                    entry.insert(mask(kept)?);
                 }
             }
             groups.push(group);

@@ -2,7 +2,7 @@
 //! CCS 2018): `A B = sum_l phi^l(sigma(A)) o psi^l(tau(B))`, with `sigma` the shift of row `i` by `i`, `tau` the shift of
 //! column `j` by `j`, `phi` a shift of all columns, `psi` one of all rows.
 
-use unspoken_ckks::{Arithmetic, CkksParameters, LinearTransform, PreparedVector};
+use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, LinearTransform, PreparedVector};
 
 use super::{Factors, accumulate, grid, nothing};
 use crate::encrypted::EncryptedMatrix;
@@ -12,6 +12,7 @@ use crate::tile::{self, Form, Term};
 
 pub(super) struct Jkls {
     level: usize,
+    hoisted: bool,
     sigma: LinearTransform,
     tau: LinearTransform,
     /// Rotations of `sigma(A)`, and for each `l` which of them make `phi^l`, with their masks.
@@ -25,6 +26,7 @@ impl Jkls {
     pub(super) fn new(
         parameters: &CkksParameters,
         layout: Layout,
+        hoisted: bool,
         Factors { level, scales: [left, right] }: Factors,
     ) -> Result<Self, MatrixError> {
         let d = layout.dim();
@@ -57,6 +59,7 @@ impl Jkls {
         };
         Ok(Jkls {
             level,
+            hoisted,
             sigma,
             tau,
             columns,
@@ -71,14 +74,13 @@ impl Jkls {
         a: &EncryptedMatrix<A::Vector>,
         b: &EncryptedMatrix<A::Vector>,
     ) -> Result<Vec<A::Vector>, MatrixError> {
-        let rows: Vec<Vec<_>> = self.masks.iter().map(|row| row.iter().map(|(i, mask)| (*i, mask)).collect()).collect();
-        let a = a.try_map(|tile| {
-            let sigma = arithmetic.linear(&self.sigma, tile)?;
-            Ok::<_, MatrixError>(arithmetic.rotation_products(&sigma, &self.columns, &rows)?)
-        })?;
+        let a = a.try_map(|tile| self.columns(arithmetic, &arithmetic.linear(&self.sigma, tile)?))?;
         let b = b.try_map(|tile| {
             let tau = arithmetic.drop_to(&arithmetic.linear(&self.tau, tile)?, self.level - 2)?;
-            Ok::<_, MatrixError>(arithmetic.rotate_hoisted(&tau, &self.rows)?)
+            if self.hoisted {
+                return arithmetic.rotate_hoisted(&tau, &self.rows);
+            }
+            self.rows.iter().map(|&steps| arithmetic.rotate(&tau, steps)).collect()
         })?;
         grid(&a, &b, |row, column| {
             let mut sum = None;
@@ -89,5 +91,21 @@ impl Jkls {
             }
             Ok(arithmetic.relinearise_rescale(&sum.ok_or_else(nothing)?)?)
         })
+    }
+
+    /// `phi^l` of a shifted tile for every `l`.
+    fn columns<A: Arithmetic>(&self, arithmetic: &A, sigma: &A::Vector) -> Result<Vec<A::Vector>, CkksError> {
+        if self.hoisted {
+            let pairs = self.masks.iter().map(|row| row.iter().map(|(i, mask)| (*i, mask)).collect());
+            let rows: Vec<Vec<_>> = pairs.collect();
+            return arithmetic.rotation_products(sigma, &self.columns, &rows);
+        }
+        let shifted = |row: &Vec<(usize, PreparedVector)>| {
+            let rotate = |(i, _): &(usize, PreparedVector)| arithmetic.rotate(sigma, self.columns[*i]);
+            let rotated: Vec<A::Vector> = row.iter().map(rotate).collect::<Result<_, _>>()?;
+            let products: Vec<_> = rotated.iter().zip(row).map(|(rotated, (_, mask))| (rotated, mask)).collect();
+            arithmetic.rescale(&arithmetic.sum_products(&products)?)
+        };
+        self.masks.iter().map(shifted).collect()
     }
 }

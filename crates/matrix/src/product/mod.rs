@@ -37,9 +37,13 @@ pub enum Method {
         /// Whether the `d - 1` rotations are one double-hoisted linear transformation, instead of one by one.
         hoisted: bool,
     },
-    /// Jiang, Kim, Lauter and Song (CCS 2018), for `m = 1`: two permutations, then `d` shifts of columns (with masks) and
-    /// of rows, hoisted. Three levels; the result is always clean.
-    Jkls,
+    /// Jiang, Kim, Lauter and Song (CCS 2018), for `m = 1`: two permutations by baby steps and giant steps, then `d` shifts
+    /// of columns (with masks) and of rows. Three levels; the result is always clean.
+    Jkls {
+        /// Whether the shifts are hoisted, those of columns with one division for both masks; else they are rotations one
+        /// by one, as published.
+        hoisted: bool,
+    },
 }
 
 impl Method {
@@ -47,7 +51,7 @@ impl Method {
     pub fn depth(self) -> usize {
         match self {
             Method::Expanded { .. } | Method::Original { .. } => 2,
-            Method::Jkls => 3,
+            Method::Jkls { .. } => 3,
         }
     }
 
@@ -66,7 +70,7 @@ impl Method {
             methods.extend([true, false].map(|hoisted| Method::Original { hoisted }));
         }
         if m == 1 {
-            methods.push(Method::Jkls);
+            methods.extend([true, false].map(|hoisted| Method::Jkls { hoisted }));
         }
         methods
     }
@@ -78,7 +82,8 @@ impl std::fmt::Display for Method {
             Method::Expanded { radix, step } => write!(f, "expanded-{radix}-{step}"),
             Method::Original { hoisted: true } => f.write_str("original-hoisted"),
             Method::Original { hoisted: false } => f.write_str("original"),
-            Method::Jkls => f.write_str("jkls"),
+            Method::Jkls { hoisted: true } => f.write_str("jkls-hoisted"),
+            Method::Jkls { hoisted: false } => f.write_str("jkls"),
         }
     }
 }
@@ -142,11 +147,11 @@ impl Product {
                 }
                 Kind::Original(Box::new(Original::new(parameters, layout, hoisted, factors)?))
             }
-            Method::Jkls => {
+            Method::Jkls { hoisted } => {
                 if layout.blocks() != 1 {
                     return refuse("one block");
                 }
-                Kind::Jkls(Box::new(Jkls::new(parameters, layout, factors)?))
+                Kind::Jkls(Box::new(Jkls::new(parameters, layout, hoisted, factors)?))
             }
         };
         Ok(Product { layout, method, level, kind })

@@ -4,7 +4,7 @@
 
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator, Preset, Simulated, Simulator};
-use unspoken_matrix::{EncryptedMatrix, Layout, MatrixError, encode_tiles};
+use unspoken_matrix::{EncryptedMatrix, EncryptedRows, Layout, MatrixError, encode_tiles};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
 
@@ -42,6 +42,15 @@ impl Client {
     }
 
     pub fn decrypt(&self, matrix: &EncryptedMatrix<Ciphertext>) -> Matrices {
+        matrix.decrypt(&self.encoder, &self.secret).unwrap()
+    }
+
+    pub fn encrypt_rows(&mut self, matrix: &Array2<f64>, level: usize) -> EncryptedRows<Ciphertext> {
+        let seeded = EncryptedRows::encrypt(&self.encoder, &self.secret, matrix, level, &mut self.rng);
+        seeded.unwrap().expand(self.encoder.parameters())
+    }
+
+    pub fn decrypt_rows(&self, matrix: &EncryptedRows<Ciphertext>) -> Array2<f64> {
         matrix.decrypt(&self.encoder, &self.secret).unwrap()
     }
 

@@ -41,7 +41,9 @@ impl Jkls {
         let scale = parameters.scale();
         let convolution = scale * scale / parameters.level_modulus(INPUT);
         let squared = |scale: f64, level: usize| scale * scale / parameters.level_modulus(level);
-        let product = |level: usize, input: f64| Product::new(parameters, layout, Method::Jkls, level, [scale, input]);
+        let product = |level: usize, input: f64| {
+            Product::new(parameters, layout, Method::Jkls { hoisted: true }, level, [scale, input])
+        };
         let first = product(FIRST, squared(convolution, FIRST + 1))?;
         let second = product(SECOND, squared(scale, SECOND + 1))?;
         Ok(Jkls { shape, layout, first, second, scale, convolution })
