@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_classify::{Asker, Description, PROTOCOL_VERSION};
+use unspoken_protocol::{ClientHalf, Described, ServerHalf};
 use unspoken_rlwe::KeyBundle;
 
 use crate::Target;
@@ -108,10 +109,10 @@ fn serve_a_hostile_server(asker: Asker) {
     if let Ok(query) = asker.query(&["claim your prize"]) {
         assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
     }
-    if asker.description().key_plan().len() <= MOST_KEYS_MADE {
+    if asker.description().terms().key_plan().len() <= MOST_KEYS_MADE {
         let mut bundle = Vec::new();
-        if asker.write_keys(&mut bundle, |_, _| {}, &GO).is_ok() {
-            assert_eq!(bundle.len() as u64, asker.key_bytes());
+        if asker.keyring().write_keys(&mut bundle, |_, _| {}, &GO).is_ok() {
+            assert_eq!(bundle.len() as u64, asker.keyring().key_bytes());
         }
     }
 }
@@ -132,7 +133,7 @@ pub static KEY_FRONT: Target = Target {
 };
 
 fn front() -> &'static [u8] {
-    &BUNDLE[..KeyBundle::plan_bytes(CLASSIFIER.description().key_plan())]
+    &BUNDLE[..KeyBundle::plan_bytes(CLASSIFIER.description().terms().key_plan())]
 }
 
 /// `Classifier::answer`: a query it accepts has an answer of the size announced, whose form the client accepts.

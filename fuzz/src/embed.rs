@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_embed::{Description, PROTOCOL_VERSION, TokenAsker};
+use unspoken_protocol::{ClientHalf, Described, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
@@ -107,10 +108,10 @@ fn serve_a_hostile_server(asker: TokenAsker) {
     if let Ok(query) = asker.query(&[1, 0]) {
         assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
     }
-    if asker.description().key_plan().len() <= MOST_KEYS_MADE {
+    if asker.description().terms().key_plan().len() <= MOST_KEYS_MADE {
         let mut bundle = Vec::new();
-        if asker.write_keys(&mut bundle, |_, _| {}, &GO).is_ok() {
-            assert_eq!(bundle.len() as u64, asker.key_bytes());
+        if asker.keyring().write_keys(&mut bundle, |_, _| {}, &GO).is_ok() {
+            assert_eq!(bundle.len() as u64, asker.keyring().key_bytes());
         }
     }
 }
@@ -178,7 +179,7 @@ static MODEL_ID: LazyLock<[u8; 16]> = LazyLock::new(|| TABLE.codes().id().to_byt
 
 static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| {
     let mut bundle = Vec::new();
-    asker().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
+    asker().keyring().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
     EMBEDDER.load_keys(&mut bundle.as_slice()).expect("the client's keys")
 });
 

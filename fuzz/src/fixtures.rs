@@ -10,6 +10,7 @@ use unspoken_embedding::{CompressOptions, CompressedTable, EmbeddingTable, Token
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_lookup::query::Form;
+use unspoken_protocol::{ClientHalf, ProtocolError, ServerHalf};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EncapsulationLiteral, EvaluationKeys, SecretKey};
 
@@ -98,14 +99,14 @@ pub fn asker() -> Asker {
 
 /// A client of a server that describes itself so.
 pub fn asker_of(description: Description) -> Result<Asker, unspoken_classify::ClassifyError> {
-    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng())?.to_bytes()?;
-    Asker::with_secret(description, MODEL.encoder().clone(), &secret)
+    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng()).and_then(|key| key.to_bytes()).map_err(ProtocolError::from)?;
+    Asker::open(description, MODEL.encoder().clone(), Some(&secret))
 }
 
 /// The bundle of switching keys of [`asker`].
 pub static BUNDLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut bytes = Vec::new();
-    asker().write_keys(&mut bytes, |_, _| {}, &AtomicBool::new(false)).expect("writes to memory");
+    asker().keyring().write_keys(&mut bytes, |_, _| {}, &AtomicBool::new(false)).expect("writes to memory");
     bytes
 });
 
@@ -138,8 +139,8 @@ pub static EMBEDDING_DESCRIPTION: LazyLock<unspoken_embed::Description> =
 
 /// A client of a server of embeddings that describes itself so; its secret is the same in every run.
 pub fn token_asker_of(description: unspoken_embed::Description) -> Result<TokenAsker, EmbedError> {
-    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng())?.to_bytes()?;
-    TokenAsker::with_secret(description, TABLE.codes().clone(), &secret)
+    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng()).and_then(|key| key.to_bytes()).map_err(ProtocolError::from)?;
+    TokenAsker::open(description, TABLE.codes().clone(), Some(&secret))
 }
 
 /// A generator that gives the same in every run.

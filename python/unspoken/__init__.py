@@ -19,12 +19,20 @@ up without showing them:
 
 >>> with unspoken.EmbeddingClient("http://127.0.0.1:8080", table="glove") as client:  # doctest: +SKIP
 ...     embeddings = client.embed(["a", "good", "film"])
+
+Train a network on images of digits (`DigitsNetwork`), serve it (``unspoken serve --digits``), and
+have images recognised without showing them:
+
+>>> with unspoken.DigitsClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+...     digits, scores = client.recognise(images)
 """
 
 from __future__ import annotations
 
-from unspoken._asking import Usage
+from unspoken._asking import ServiceOptions, Usage
 from unspoken._client import Client
+from unspoken._digits import DigitsNetwork
+from unspoken._digits_client import DigitsClient
 from unspoken._embedding_client import EmbeddingClient
 from unspoken._fasttext import FastText
 from unspoken._presets import Preset, SecuredObject, presets
@@ -50,6 +58,8 @@ __all__ = [
     "CompressedTable",
     "ConfigurationError",
     "ConnectionFailedError",
+    "DigitsClient",
+    "DigitsNetwork",
     "EmbeddingClient",
     "FastText",
     "KeysExpiredError",
@@ -60,6 +70,7 @@ __all__ = [
     "Progress",
     "RefusedError",
     "SecuredObject",
+    "ServiceOptions",
     "StateError",
     "TimedOutError",
     "TrainingError",

@@ -7,6 +7,7 @@ use unspoken_embedding::EmbeddingError;
 use unspoken_fasttext::{DataError, ModelError, TrainError};
 use unspoken_lookup::LookupError;
 use unspoken_matrix::MatrixError;
+use unspoken_protocol::ProtocolError;
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 
@@ -15,7 +16,7 @@ use unspoken_rlwe::RlweError;
 #[non_exhaustive]
 pub enum BenchError {
     /// No suite of that name.
-    #[error("no suite '{found}'; there are engine, lookup and digits")]
+    #[error("no suite '{found}'; there are engine, lookup and matrix")]
     Suite {
         /// The name given.
         found: String,
@@ -68,9 +69,15 @@ pub enum BenchError {
     /// A lookup failed.
     #[error(transparent)]
     Lookup(#[from] LookupError),
+    /// An operation on matrices failed.
+    #[error(transparent)]
+    Matrix(#[from] MatrixError),
     /// Classification failed.
     #[error(transparent)]
     Classify(#[from] ClassifyError),
+    /// Two halves of an application do not fit, or their keys failed.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
     /// The compressed table cannot be read.
     #[error(transparent)]
     Embedding(#[from] EmbeddingError),
@@ -92,7 +99,4 @@ pub enum BenchError {
     /// What was made as an image is none.
     #[error(transparent)]
     Image(unspoken_digits::DataError),
-    /// A product of matrices failed.
-    #[error(transparent)]
-    Matrix(#[from] MatrixError),
 }

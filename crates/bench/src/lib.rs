@@ -1,11 +1,11 @@
 #![doc = include_str!("../README.md")]
 
 mod clock;
-mod digits;
 mod engine;
 mod error;
 mod lookup;
 mod machine;
+mod matrix;
 mod peer;
 mod row;
 mod session;
@@ -26,20 +26,20 @@ pub enum Suite {
     Engine,
     /// Encrypted fastText and embeddings: the paper's plan, ours, and the baselines.
     Lookup,
-    /// Digits on encrypted images: our layouts, the paper's, and E2DM's own products of matrices.
-    Digits,
+    /// Products of encrypted matrices: the paper's, ours, and the published ones.
+    Matrix,
 }
 
 impl Suite {
     /// All suites.
-    pub const ALL: [Suite; 3] = [Suite::Engine, Suite::Lookup, Suite::Digits];
+    pub const ALL: [Suite; 3] = [Suite::Engine, Suite::Lookup, Suite::Matrix];
 
-    /// `engine`, `lookup` or `digits`.
+    /// `engine`, `lookup` or `matrix`.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Engine => "engine",
             Suite::Lookup => "lookup",
-            Suite::Digits => "digits",
+            Suite::Matrix => "matrix",
         }
     }
 
@@ -47,7 +47,8 @@ impl Suite {
     pub fn parts(self) -> &'static [&'static str] {
         match self {
             Suite::Engine => &engine::PARTS,
-            Suite::Lookup | Suite::Digits => &[],
+            Suite::Lookup => &[],
+            Suite::Matrix => &matrix::PARTS,
         }
     }
 }
@@ -110,6 +111,6 @@ pub fn run(
     match suite {
         Suite::Engine => engine::run(&mut session),
         Suite::Lookup => lookup::run(&mut session),
-        Suite::Digits => digits::run(&mut session),
+        Suite::Matrix => matrix::run(&mut session),
     }
 }

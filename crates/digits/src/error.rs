@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use unspoken_ckks::CkksError;
 use unspoken_modelfile::FileError;
+use unspoken_protocol::{Failure, Fault, ProtocolError};
 
 /// Images or labels could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -98,6 +99,9 @@ pub enum DigitsError {
     /// Encrypted arithmetic failed.
     #[error(transparent)]
     Ckks(#[from] CkksError),
+    /// The two sides do not fit together, a message is malformed, or keys failed.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
     /// Network, parameters, images and vectors do not fit together.
     #[error("{operation}: found {found}, needed {needed}")]
     Mismatch {
@@ -113,5 +117,15 @@ pub enum DigitsError {
 impl DigitsError {
     pub(crate) fn mismatch(operation: &'static str, found: impl ToString, needed: impl ToString) -> Self {
         Self::Mismatch { operation, found: found.to_string(), needed: needed.to_string() }
+    }
+}
+
+impl Failure for DigitsError {
+    fn fault(&self) -> Fault {
+        match self {
+            DigitsError::Ckks(error) => error.fault(),
+            DigitsError::Protocol(error) => error.fault(),
+            DigitsError::Mismatch { .. } => Fault::DoesNotFit,
+        }
     }
 }

@@ -45,6 +45,16 @@ impl Image {
         Ok(Self(Box::new(pixels.try_into().map_err(refuse)?)))
     }
 
+    /// Reads the images of an IDX file.
+    ///
+    /// # Errors
+    /// As for [`LabelledImages::read`].
+    pub fn read_file(path: impl AsRef<Path>) -> Result<Vec<Self>, DataError> {
+        let side = IMAGE_SIDE as u32;
+        let pixels = read_idx(path.as_ref().to_owned(), IMAGES_MAGIC, &[side, side])?;
+        pixels.chunks_exact(PIXELS).map(Image::new).collect()
+    }
+
     /// Its pixels, row by row.
     pub fn pixels(&self) -> &[u8; PIXELS] {
         &self.0
@@ -88,12 +98,16 @@ impl LabelledImages {
             Part::Train => "train",
             Part::Test => "t10k",
         };
-        let side = IMAGE_SIDE as u32;
         let path = |kind: &str| directory.as_ref().join(format!("{name}-{kind}-ubyte"));
-        let pixels = read_idx(path("images-idx3"), IMAGES_MAGIC, &[side, side])?;
-        let labels = read_idx(path("labels-idx1"), LABELS_MAGIC, &[])?;
-        let images = pixels.chunks_exact(PIXELS).map(Image::new).collect::<Result<Vec<_>, _>>()?;
-        Self::new(images, labels)
+        Self::read_files(path("images-idx3"), path("labels-idx1"))
+    }
+
+    /// Reads an IDX file of images, and one of their labels.
+    ///
+    /// # Errors
+    /// As for [`LabelledImages::read`].
+    pub fn read_files(images: impl AsRef<Path>, labels: impl AsRef<Path>) -> Result<Self, DataError> {
+        Self::new(Image::read_file(images)?, read_idx(labels.as_ref().to_owned(), LABELS_MAGIC, &[])?)
     }
 
     /// How many there are.

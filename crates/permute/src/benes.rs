@@ -48,7 +48,11 @@ pub fn collapsed(permutation: &Permutation, groups: &[u32]) -> Result<Vec<Permut
     let n = permutation.len();
     let bits: u32 = groups.iter().sum();
     if !n.is_power_of_two() || bits != n.ilog2() || groups.contains(&0) {
-        return Err(shape(OPERATION, format!("groups of {groups:?} bits for length {n}"), "groups that add up to its bits"));
+        return Err(shape(
+            OPERATION,
+            format!("groups of {groups:?} bits for length {n}"),
+            "groups that add up to its bits",
+        ));
     }
     let levels = levels(permutation)?;
     let (mut start, count) = (0, levels.len());

@@ -93,6 +93,12 @@ impl Diagonals {
         self.shifts.len()
     }
 
+    /// The shift of all entries, if they have the same: a rotation, without a mask.
+    pub fn single(&self) -> Option<i64> {
+        let mut shifts = self.shifts.keys();
+        shifts.next().copied().filter(|_| shifts.next().is_none())
+    }
+
     /// Each shift with the positions it serves, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (i64, &[u32])> + '_ {
         self.shifts.iter().map(|(&shift, positions)| (shift, positions.as_slice()))

@@ -85,7 +85,8 @@ impl Network {
         let mut builder = Builder { steps: &steps, middle: top..steps.len() - bottom, n, nodes: Vec::new() };
         let leaves = builder.run(entries.collect());
         let unit = if bottom > 0 { steps[steps.len() - 1] } else { 1 };
-        let mut network = Network { nodes: builder.nodes, leaves, unit, top: steps[..top].to_vec(), together: top.max(1) };
+        let mut network =
+            Network { nodes: builder.nodes, leaves, unit, top: steps[..top].to_vec(), together: top.max(1) };
         network.drop_masks();
         Ok(network)
     }

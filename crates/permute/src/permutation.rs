@@ -58,11 +58,7 @@ impl Permutation {
         Permutation { source }
     }
 
-    fn from_fn(
-        operation: &'static str,
-        length: usize,
-        source: impl Fn(usize) -> usize,
-    ) -> Result<Self, PermuteError> {
+    fn from_fn(operation: &'static str, length: usize, source: impl Fn(usize) -> usize) -> Result<Self, PermuteError> {
         check_length(operation, length)?;
         Ok(Self::trusted((0..length).map(|i| source(i) as u32).collect()))
     }
@@ -100,7 +96,15 @@ impl Permutation {
         if a.max(b) >= length {
             return Err(shape(OPERATION, format!("entries {a} and {b}"), format!("two below the length, {length}")));
         }
-        let other = |i: usize| if i == a { b } else if i == b { a } else { i };
+        let other = |i: usize| {
+            if i == a {
+                b
+            } else if i == b {
+                a
+            } else {
+                i
+            }
+        };
         Self::from_fn(OPERATION, length, other)
     }
 
@@ -256,6 +260,8 @@ mod tests {
         assert_eq!(both, b.apply(&a.apply(&entries).unwrap()).unwrap());
         assert!(a.then(&a.inverse()).unwrap().is_identity());
         assert!(a.then(&Permutation::identity(99).unwrap()).is_err());
-        assert!(a.distances().zip(entries.iter().enumerate()).all(|(d, (i, _))| i as i64 + d == i64::from(a.source[i])));
+        assert!(
+            a.distances().zip(entries.iter().enumerate()).all(|(d, (i, _))| i as i64 + d == i64::from(a.source[i]))
+        );
     }
 }

@@ -17,7 +17,7 @@ const VERSION: u32 = 1;
 const MAX_PARTS: usize = 1 << 16;
 
 /// Where a plan comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// Nothing moves.
@@ -26,10 +26,10 @@ pub enum Strategy {
     Diagonals,
     /// Factors with few diagonals, in the paper's ideal form or by structure.
     Factors,
-    /// The collapsed Benes network, with a key for each giant step: the published baseline.
+    /// The Benes network with optimally collapsed levels: the published baseline, but with one key for the giant steps of
+    /// a stage.
     Benes,
-    /// The collapsed Benes network, with one key for the giant steps of a stage (Horner's rule): larger groups of bits
-    /// become affordable.
+    /// The same network shifted so that every stage starts at diagonal 0: fewer keys, or more baby steps for as many.
     Grid,
     /// The multi-group network.
     Network,
@@ -168,10 +168,10 @@ impl Plan {
         &self.program
     }
 
-    /// Levels it takes.
+    /// Levels it takes: a stage that is a rotation takes none.
     pub fn depth(&self) -> usize {
         match &self.program {
-            Program::Stages(stages) => stages.len(),
+            Program::Stages(stages) => stages.iter().filter(|stage| stage.diagonals().single().is_none()).count(),
             Program::Network(network) => network.depth(),
         }
     }

@@ -25,9 +25,8 @@ pub fn ideal_step(permutation: &Permutation, shifts: Shifts, step: i64) -> Optio
     let length = n as i64;
     let target = permutation.inverse();
     // By source: how far each entry has to go, and by how much it goes first.
-    let remaining: Vec<i64> = (0..n)
-        .map(|source| shifts.read(source as i64 - i64::from(target.source()[source]), n))
-        .collect();
+    let remaining: Vec<i64> =
+        (0..n).map(|source| shifts.read(source as i64 - i64::from(target.source()[source]), n)).collect();
     if step <= 0 || remaining.iter().any(|l| l.abs() >= 2 * step) {
         return None;
     }

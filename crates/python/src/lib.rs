@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod asking;
+mod digits;
 mod embedding;
 mod failure;
 mod interruptible;
@@ -15,8 +16,10 @@ use pyo3::prelude::*;
 fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<asking::Connection>()?;
+    module.add_class::<asking::DigitsConnection>()?;
     module.add_class::<asking::EmbeddingConnection>()?;
     module.add_class::<asking::Service>()?;
+    module.add_class::<digits::Digits>()?;
     module.add_class::<embedding::Codes>()?;
     module.add_class::<embedding::Table>()?;
     module.add_class::<model::Model>()?;

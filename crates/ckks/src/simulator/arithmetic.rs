@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use num_complex::Complex64;
 use rayon::prelude::*;
-use unspoken_rlwe::{RlweError, galois};
+use unspoken_rlwe::{KeyPlan, RlweError, galois};
 
-use super::{Simulated, Simulator, Step, check_components, check_level, constant_bits, derive, map, plus, values_bits};
+use super::{Simulated, Simulator, Step, check_components, check_level, constant_bits, derive, map, plus};
 use crate::arithmetic::{Arithmetic, check_scales, round_constant};
 use crate::cost::Cost;
 use crate::error::CkksError;
@@ -29,6 +29,11 @@ impl Arithmetic for Simulator {
 
     fn scale(&self, a: &Simulated) -> f64 {
         a.scale
+    }
+
+    fn require_keys(&self, operation: &'static str, plan: &KeyPlan) -> Result<(), CkksError> {
+        let missing: Vec<_> = plan.iter().filter(|&(kind, chain)| !self.has_key(kind, chain)).collect();
+        if missing.is_empty() { Ok(()) } else { Err(RlweError::MissingKeys { operation, missing }.into()) }
     }
 
     fn add(&self, a: &Simulated, b: &Simulated) -> Result<Simulated, CkksError> {
@@ -208,7 +213,7 @@ impl Arithmetic for Simulator {
         cost.plaintext_products = 1;
         self.charge(cost);
         let result = Simulated {
-            id: derive(Step::Plaintext, &[a.id, values_bits(values), scale.to_bits()]),
+            id: derive(Step::Plaintext, &[a.id, self.values_bits(values), scale.to_bits()]),
             exact: Arc::new(a.exact.iter().zip(values.iter().cycle()).map(|(x, y)| x * y).collect()),
             noisy: Arc::new(a.noisy.iter().zip(&encoded).map(|(x, y)| x * y).collect()),
             scale: a.scale * scale,
@@ -232,7 +237,7 @@ impl Arithmetic for Simulator {
             let factors = values.iter().cycle();
             exact.iter_mut().zip(a.exact.iter().zip(factors)).for_each(|(sum, (x, y))| *sum += x * y);
             noisy.iter_mut().zip(a.noisy.iter().zip(&encoded)).for_each(|(sum, (x, y))| *sum += x * y);
-            id = mix(id, &[a.id, values_bits(values)]);
+            id = mix(id, &[a.id, self.values_bits(values)]);
         }
         let mut cost = Cost::elementwise(self.parameters().ring(), 4 * self.parameters().chain(level));
         cost.plaintext_products = 1;

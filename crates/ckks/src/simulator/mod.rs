@@ -292,6 +292,12 @@ impl Simulator {
         Ok(self.encoder.slots_of(&coefficients, scale))
     }
 
+    /// Values as part of a vector's name.
+    fn values_bits(&self, values: &[Complex64]) -> u64 {
+        let named = if self.noise.is_silent() { &[] } else { values };
+        named.iter().fold(0, |state, &z| mix(state, &constant_bits(z)))
+    }
+
     /// Notes a result that does not fit its modulus.
     fn finish(&self, operation: &'static str, result: Simulated) -> Simulated {
         let log2_modulus = self.parameters().log2_modulus(result.level);
@@ -309,10 +315,14 @@ impl Simulator {
         result
     }
 
+    fn has_key(&self, kind: KeyKind, chain: usize) -> bool {
+        let there = |keys: &KeyPlan| keys.iter().any(|(k, covered)| k == kind && covered >= chain);
+        self.keys.as_ref().is_none_or(there)
+    }
+
     /// Notes the use of a key, or says that it is missing.
     fn use_key(&self, operation: &'static str, kind: KeyKind, chain: usize) -> Result<(), CkksError> {
-        let there = |keys: &KeyPlan| keys.iter().any(|(k, covered)| k == kind && covered >= chain);
-        if !self.keys.as_ref().is_none_or(there) {
+        if !self.has_key(kind, chain) {
             return Err(RlweError::MissingKeys { operation, missing: vec![(kind, chain)] }.into());
         }
         self.record().plan.require(kind, chain);
@@ -467,8 +477,4 @@ fn map(slots: &[Complex64], change: impl Fn(Complex64) -> Complex64) -> Arc<Vec<
 
 fn constant_bits(constant: Complex64) -> [u64; 2] {
     [constant.re.to_bits(), constant.im.to_bits()]
-}
-
-fn values_bits(values: &[Complex64]) -> u64 {
-    values.iter().fold(0, |state, &z| mix(state, &constant_bits(z)))
 }

@@ -2,6 +2,8 @@
 
 use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, PreparedVector};
 
+use unspoken_ring::Basis;
+
 use super::homes::{REACH, step, uses};
 use super::layout::ImageLayout;
 use crate::error::DigitsError;
@@ -58,6 +60,15 @@ impl Convolution {
         let prepare_all = |steps: Vec<Vec<Vec<f64>>>| steps.into_iter().enumerate().map(prepare).collect();
         let products = values.into_iter().map(prepare_all).collect::<Result<_, _>>()?;
         Ok(Self { layout, products })
+    }
+
+    /// Bytes the kernels take in memory once they are encoded, slots as they were given included.
+    pub(super) fn bytes(&self, parameters: &CkksParameters) -> usize {
+        let bytes = |vector: &PreparedVector| {
+            let encoded = parameters.ring().poly_bytes(Basis::chain(parameters.chain(vector.level())));
+            encoded + size_of_val(vector.values())
+        };
+        self.products.iter().flatten().flatten().map(|(_, vector)| bytes(vector)).sum()
     }
 
     /// The convolution without its bias, one level down: feature `f` of image `i` in slot `f * batch + i`, repeated.

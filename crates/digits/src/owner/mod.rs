@@ -109,6 +109,12 @@ impl OwnerCircuit {
         self.score_bound
     }
 
+    /// Bytes its weights take in memory once they are encoded.
+    pub fn prepared_bytes(&self) -> u64 {
+        let dense = self.dense.transform.plan().bytes() + self.out.transform.plan().bytes();
+        (dense + self.convolution.bytes(&self.parameters)) as u64
+    }
+
     /// The keys it needs: those of a run on the simulator.
     ///
     /// # Errors

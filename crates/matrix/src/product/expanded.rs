@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 
 use unspoken_ckks::{Arithmetic, CkksParameters, PreparedVector};
 
-use super::spread::Spread;
 use super::{Factors, accumulate, grid, nothing};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::MatrixError;
 use crate::layout::{Layout, one_if};
+use crate::spread::Spread;
 
 pub(super) struct Expanded {
     groups: usize,

@@ -4,7 +4,6 @@ mod expanded;
 mod jkls;
 mod original;
 mod planner;
-mod spread;
 
 use unspoken_ckks::{Arithmetic, CkksParameters};
 
@@ -57,10 +56,11 @@ impl Method {
         let (d, m) = (layout.dim(), layout.blocks());
         let powers = |from: usize, to: usize| (from.ilog2()..=to.ilog2()).map(|log2| 1usize << log2);
         let mut methods = Vec::new();
-        for radix in powers(2, d.clamp(2, MAX_RADIX)) {
-            // With one group, rotations before the mask are no fewer than after it.
-            let least = if m == d { d } else { 1 };
-            methods.extend(powers(least, d).map(|step| Method::Expanded { radix, step }));
+        // With one group, rotations before the mask are no fewer than after it.
+        for step in powers(if m == d { d } else { 1 }, d) {
+            // No stage is longer than the longest of its sums.
+            let most = step.max(m).clamp(2, MAX_RADIX);
+            methods.extend(powers(2, most).map(|radix| Method::Expanded { radix, step }));
         }
         if m == d {
             methods.extend([true, false].map(|hoisted| Method::Original { hoisted }));

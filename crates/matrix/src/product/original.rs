@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use unspoken_ckks::{Arithmetic, CkksParameters, LinearPlan, LinearTransform, PreparedVector, Steps};
 
-use super::spread::Spread;
 use super::{Factors, accumulate, grid, nothing};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::MatrixError;
 use crate::layout::{Layout, one_if};
+use crate::spread::Spread;
 
 pub(super) struct Original {
     level: usize,

@@ -1,5 +1,5 @@
-//! The digits suite: E2DM-lite on encrypted images (Table 6 of the permutation paper), our layouts beside the paper's and
-//! beside E2DM's own product of matrices.
+//! Table 6 of the permutation paper: E2DM-lite on encrypted images, our layouts beside the paper's and beside E2DM's own
+//! product of matrices.
 
 mod circuit;
 mod jkls;
@@ -158,7 +158,7 @@ mod tests {
         let options = Options { quick: true, peers: false, clock: Clock::Cpu, ..Options::default() };
         let mut rows: Vec<Row> = Vec::new();
         let (mut sink, mut progress) = (|row| rows.push(row), |_: &str| ());
-        let mut session = Session::new(Suite::Digits, &options, &mut sink, &mut progress).unwrap();
+        let mut session = Session::new(Suite::Matrix, &options, &mut sink, &mut progress).unwrap();
         let shape = Shape { channels: 1, hidden: 16 };
         let case = Case { preset: "insecure_n11_real_depth17_scale30", shape, batches: &[8] };
         small_batches(&mut session, case).unwrap();

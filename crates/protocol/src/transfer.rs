@@ -1,20 +1,10 @@
-//! What travels besides queries: encrypted outputs on their way back, and the checksum over either.
+//! Encrypted outputs on their way back.
 
 use unspoken_ckks::{Ciphertext, CkksParameters};
 use unspoken_ring::Basis;
 use unspoken_rlwe::{self as rlwe, RlweError};
 
-use crate::error::LookupError;
-
-/// The checksum of a query or an answer: BLAKE3 of the model's id and of the vectors, one after the other.
-pub fn checksum(model_id: &[u8], vectors: &[Vec<u8>]) -> Vec<u8> {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(model_id);
-    vectors.iter().for_each(|vector| {
-        hasher.update(vector);
-    });
-    hasher.finalize().as_bytes().to_vec()
-}
+use crate::error::ProtocolError;
 
 /// Bits an output's scale stays above the noise of its last rounding.
 const PRECISION_BITS: f64 = 24.0;
@@ -23,7 +13,7 @@ const PRECISION_BITS: f64 = 24.0;
 ///
 /// # Errors
 /// Only if the ring refuses, which its own parameters rule out.
-pub fn write_output(parameters: &CkksParameters, output: &Ciphertext) -> Result<Vec<u8>, LookupError> {
+pub fn write_output(parameters: &CkksParameters, output: &Ciphertext) -> Result<Vec<u8>, ProtocolError> {
     let ring = parameters.ring();
     let degree = ring.degree() as f64;
     // Rounding leaves coefficients of deviation sqrt(n/18) for a ternary secret, and sqrt(n) times that in the slots.
@@ -53,7 +43,7 @@ pub fn output_bytes(parameters: &CkksParameters, level: usize) -> usize {
 ///
 /// # Errors
 /// If the bytes are not a finite scale of 1 or more and a ciphertext of these parameters.
-pub fn read_output(parameters: &CkksParameters, bytes: &[u8]) -> Result<(rlwe::Ciphertext, f64), LookupError> {
+pub(crate) fn read_output(parameters: &CkksParameters, bytes: &[u8]) -> Result<(rlwe::Ciphertext, f64), ProtocolError> {
     let refuse =
         |found: String| RlweError::Decode { what: "an answer", found, needed: "a scale and a ciphertext".into() };
     let (scale, rest) = bytes.split_first_chunk::<8>().ok_or_else(|| refuse(format!("{} bytes", bytes.len())))?;
