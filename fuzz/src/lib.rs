@@ -6,6 +6,7 @@
 
 pub mod ckks;
 pub mod classify;
+pub mod digits_network;
 pub mod embed;
 pub mod embedding;
 pub mod fasttext;
@@ -29,7 +30,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 25] = [
+pub const TARGETS: [&Target; 26] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SECRET_KEY,
@@ -48,6 +49,7 @@ pub const TARGETS: [&Target; 25] = [
     &fasttext::ENCODER,
     &fasttext::TABLES,
     &fasttext::MODEL_FILES,
+    &digits_network::FILES_OF_NETWORK,
     &embedding::CODES,
     &embedding::SUBTABLES,
     &embedding::NPY,

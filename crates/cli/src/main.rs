@@ -38,6 +38,9 @@ enum Command {
     Keys(commands::keys::Command),
     /// List the parameter sets and their security
     Params(commands::params::Arguments),
+    /// Plan permutations of encrypted slots, and draw them
+    #[command(subcommand)]
+    Permute(commands::permute::Command),
     /// Show the plans of a lookup and what each costs
     Plan(commands::plan::Arguments),
     /// Measure against baselines
@@ -66,6 +69,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Digits(command) => commands::digits::run(&command),
         Command::Keys(command) => commands::keys::run(&command),
         Command::Params(arguments) => commands::params::run(&arguments),
+        Command::Permute(command) => commands::permute::run(&command),
         Command::Plan(arguments) => commands::plan::run(&arguments),
         Command::Bench(arguments) => commands::bench::run(&arguments),
         Command::Demo(arguments) => commands::demo::run(&arguments),

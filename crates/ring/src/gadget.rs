@@ -106,9 +106,9 @@ impl std::fmt::Debug for GadgetKey {
 /// A polynomial whose digits are raised to the extended basis, ready for products with many keys (hoisting).
 pub struct Decomposed {
     /// `[prime][digit]` limbs.
-    words: Words,
-    chain: usize,
-    digits: usize,
+    pub(crate) words: Words,
+    pub(crate) chain: usize,
+    pub(crate) digits: usize,
 }
 
 impl Decomposed {
@@ -294,7 +294,7 @@ impl Ring {
         Ok(out)
     }
 
-    fn check_key(&self, operation: &'static str, chain: usize, key: &GadgetKey) -> Result<(), RingError> {
+    pub(crate) fn check_key(&self, operation: &'static str, chain: usize, key: &GadgetKey) -> Result<(), RingError> {
         if !Arc::ptr_eq(&key.owner, self.pool()) {
             return Err(RingError::ForeignOperand { operation });
         }
@@ -365,7 +365,7 @@ impl Ring {
         }
     }
 
-    fn multiply_digits(&self, prime: usize, digits: &[&[u32]], key: &GadgetKey, out: [&mut [u32]; 2]) {
+    pub(crate) fn multiply_digits(&self, prime: usize, digits: &[&[u32]], key: &GadgetKey, out: [&mut [u32]; 2]) {
         let all = self.chain().len();
         let row = if prime < all { prime } else { key.chain + prime - all };
         let rows: Vec<&[u32]> = (0..digits.len()).map(|d| key.row(row, d)).collect();

@@ -5,6 +5,7 @@ mod coefficients;
 mod division;
 mod error;
 mod gadget;
+mod hoisted;
 mod kernels;
 mod matrix;
 mod memory;

@@ -175,7 +175,7 @@ impl Ring {
         cached(&self.0.decompositions, chain, || DecompositionTable::new(self, chain))
     }
 
-    fn permutation(&self, galois: u64) -> Result<Arc<Permutation>, RingError> {
+    pub(crate) fn permutation(&self, galois: u64) -> Result<Arc<Permutation>, RingError> {
         let order = u64::from(self.kind().prime_step(self.degree()));
         let valid = match self.kind() {
             RingKind::Standard => galois % 2 == 1,

@@ -210,6 +210,20 @@ fn gadget_products_are_products_with_small_errors() {
                         [direct, hoisted].map(|p| read(&ring, ring.divide_round(p, Basis::chain(chain)).unwrap()));
                     assert_eq!(direct, hoisted);
                 }
+                // Two automorphisms of the product, summed limb by limb, against one after the other.
+                let raised = ring.decompose(&x).unwrap();
+                let together = ring.hoisted_sum(&raised, &[(&key, 5), (&key, 25), (&key, 5)]).unwrap();
+                let divided = |p: &Poly| read(&ring, ring.divide_round(p, Basis::chain(chain)).unwrap());
+                for (sum, product) in together.iter().zip(&ring.gadget_product_hoisted(&raised, &key).unwrap()) {
+                    let once = ring.automorphism(product, 5).unwrap();
+                    let mut expected = ring.automorphism(product, 25).unwrap();
+                    ring.add_assign(&mut expected, &once).unwrap();
+                    ring.add_assign(&mut expected, &once).unwrap();
+                    assert_eq!(divided(&ring.automorphism_sum(product, &[25, 5, 5]).unwrap()), divided(&expected));
+                    assert_eq!(divided(sum), divided(&expected));
+                }
+                assert!(ring.hoisted_sum(&raised, &[]).is_err() && ring.automorphism_sum(&x, &[]).is_err());
+                assert!(ring.hoisted_sum(&raised, &[(&key, 2)]).is_err());
                 let [product, other] = direct.map(|p| read(&ring, ring.divide_round(&p, Basis::chain(chain)).unwrap()));
                 assert_integers(&product, &multiply(ring.kind(), &a, &message));
                 assert!(other.iter().all(|&x| x == 0.0));

@@ -1,10 +1,10 @@
 //! Key-switching: relinearisation, automorphisms, hoisting, and division by primes.
 
-use unspoken_ring::{Basis, Decomposed, Poly, Ring};
+use unspoken_ring::{Basis, Decomposed, Domain, GadgetKey, Poly, Ring};
 
 use crate::ciphertext::Ciphertext;
 use crate::error::RlweError;
-use crate::keys::{EvaluationKeys, KeyKind};
+use crate::keys::{EvaluationKeys, KeyKind, KeyPlan};
 
 /// A ciphertext over the extended basis, times the product `P` of the special primes.
 ///
@@ -184,10 +184,57 @@ impl Hoisted<'_> {
             return self.ciphertext.lift(ring);
         }
         let key = keys.get(OPERATION, KeyKind::Galois { element }, self.digits.chain())?;
-        let mut switched = ring.gadget_product_hoisted(&self.digits, key)?;
-        ring.add_lifted_assign(&mut switched[0], &self.ciphertext.components[0])?;
-        let [k0, k1] = switched;
-        Ok(ExtendedCiphertext { components: [ring.automorphism(&k0, element)?, ring.automorphism(&k1, element)?] })
+        let mut components = ring.hoisted_sum(&self.digits, &[(key, element)])?;
+        let image = ring.automorphism(&self.ciphertext.components[0], element)?;
+        ring.add_lifted_assign(&mut components[0], &image)?;
+        Ok(ExtendedCiphertext { components })
+    }
+
+    /// The sum of the images under `X -> X^element` for several elements (1 is the ciphertext itself), divided by `P` once,
+    /// and by the last `drop` chain primes in the same step.
+    ///
+    /// # Errors
+    /// If there are no elements, keys are missing (all are named), or fewer than `drop + 1` chain primes are left.
+    pub fn sum_automorphisms(
+        &self,
+        ring: &Ring,
+        elements: &[u64],
+        keys: &EvaluationKeys,
+        drop: usize,
+    ) -> Result<Ciphertext, RlweError> {
+        const OPERATION: &str = "sum of automorphisms";
+        let chain = self.digits.chain();
+        let switched: Vec<u64> = elements.iter().copied().filter(|&element| element != 1).collect();
+        let mut needed = KeyPlan::new();
+        switched.iter().for_each(|&element| needed.require(KeyKind::Galois { element }, chain));
+        keys.check(OPERATION, &needed)?;
+        let [c0, c1] = self.ciphertext.pair(OPERATION)?;
+        let c0 = ring.automorphism_sum(c0, elements)?;
+        // The images under the identity have a second component of their own; there is one for each 1 among the elements.
+        let identities = vec![1; elements.len() - switched.len()];
+        let c1 = if identities.is_empty() { None } else { Some(ring.automorphism_sum(c1, &identities)?) };
+        let terms =
+            switched.iter().map(|&element| Ok((keys.get(OPERATION, KeyKind::Galois { element }, chain)?, element)));
+        let terms: Vec<(&GadgetKey, u64)> = terms.collect::<Result<_, RlweError>>()?;
+        if terms.is_empty() {
+            let c1 = c1.unwrap_or_else(|| ring.zero(Basis::chain(chain), Domain::Evaluation));
+            let sum = Ciphertext { components: vec![c0, c1] };
+            return if drop == 0 { Ok(sum) } else { sum.rescale(ring, drop) };
+        }
+        let mut components = ring.hoisted_sum(&self.digits, &terms)?;
+        if drop > 0 {
+            ring.add_lifted_assign(&mut components[0], &c0)?;
+            if let Some(c1) = &c1 {
+                ring.add_lifted_assign(&mut components[1], c1)?;
+            }
+            return ExtendedCiphertext { components }.divide(ring, drop);
+        }
+        let mut sum = ExtendedCiphertext { components }.divide(ring, 0)?;
+        ring.add_assign(&mut sum.components[0], &c0)?;
+        if let Some(c1) = &c1 {
+            ring.add_assign(&mut sum.components[1], c1)?;
+        }
+        Ok(sum)
     }
 }
 

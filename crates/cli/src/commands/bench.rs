@@ -10,7 +10,7 @@ use unspoken_bench::{Options, Row, Suite};
 /// of the pairwise ratios, above 1 where ours is better.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What to measure: engine or lookup
+    /// What to measure: engine, lookup or digits
     suite: String,
     /// End within a minute: small rings, few repetitions
     #[arg(long)]

@@ -8,6 +8,7 @@ pub mod digits;
 pub mod embed;
 pub mod keys;
 pub mod params;
+pub mod permute;
 pub mod plan;
 pub mod serve;
 pub mod train;

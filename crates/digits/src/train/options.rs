@@ -46,7 +46,7 @@ impl Default for TrainOptions {
             weight_decay: 0.002,
             shift: 1,
             validation: 2000,
-            activation: 4.0,
+            activation: 8.0,
         }
     }
 }

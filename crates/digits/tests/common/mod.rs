@@ -29,12 +29,14 @@ impl Client {
         EvaluationKeys::generate(&self.secret, plan, &mut self.rng).unwrap()
     }
 
+    pub fn encrypt_at(&mut self, slots: &[Complex64], level: usize, scale: f64) -> Ciphertext {
+        let plaintext = self.encoder.encode(slots, level, scale).unwrap();
+        self.encoder.encrypt(&plaintext, &self.secret, &mut self.rng).unwrap().expand(self.encoder.parameters())
+    }
+
     pub fn encrypt(&mut self, vectors: &[Vec<Complex64>], level: usize) -> Vec<Ciphertext> {
-        let encrypt = |values: &Vec<Complex64>| {
-            let plaintext = self.encoder.encode(values, level, self.encoder.parameters().scale()).unwrap();
-            self.encoder.encrypt(&plaintext, &self.secret, &mut self.rng).unwrap().expand(self.encoder.parameters())
-        };
-        vectors.iter().map(encrypt).collect()
+        let scale = self.parameters().scale();
+        vectors.iter().map(|slots| self.encrypt_at(slots, level, scale)).collect()
     }
 
     pub fn decrypt(&self, ciphertext: &Ciphertext) -> Vec<Complex64> {

@@ -1,0 +1,19 @@
+//! `unspoken permute`
+
+mod draw;
+mod picture;
+mod subject;
+
+/// What to do with a permutation of encrypted slots
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Draw its diagonals, those of its factors, or its network, as SVG
+    Draw(draw::Arguments),
+}
+
+/// Runs the command.
+pub fn run(command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::Draw(arguments) => draw::run(arguments),
+    }
+}

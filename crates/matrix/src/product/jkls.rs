@@ -1,0 +1,93 @@
+//! The product of Jiang, Kim, Lauter and Song (*Secure Outsourced Matrix Computation and Application to Neural Networks*,
+//! CCS 2018): `A B = sum_l phi^l(sigma(A)) o psi^l(tau(B))`, with `sigma` the shift of row `i` by `i`, `tau` the shift of
+//! column `j` by `j`, `phi` a shift of all columns, `psi` one of all rows.
+
+use unspoken_ckks::{Arithmetic, CkksParameters, LinearTransform, PreparedVector};
+
+use super::{Factors, accumulate, grid, nothing};
+use crate::encrypted::EncryptedMatrix;
+use crate::error::MatrixError;
+use crate::layout::{Layout, one_if};
+use crate::tile::{self, Form, Term};
+
+pub(super) struct Jkls {
+    level: usize,
+    sigma: LinearTransform,
+    tau: LinearTransform,
+    /// Rotations of `sigma(A)`, and for each `l` which of them make `phi^l`, with their masks.
+    columns: Vec<i64>,
+    masks: Vec<Vec<(usize, PreparedVector)>>,
+    /// Rotations of `tau(B)`.
+    rows: Vec<i64>,
+}
+
+impl Jkls {
+    pub(super) fn new(
+        parameters: &CkksParameters,
+        layout: Layout,
+        Factors { level, scales: [left, right] }: Factors,
+    ) -> Result<Self, MatrixError> {
+        let d = layout.dim();
+        let shifted = |row: usize, column: usize, from: usize| Term {
+            row,
+            column,
+            index: ((row + column) % d) as i64 - from as i64,
+            weight: 1.0,
+        };
+        let cells = || (0..d * d).map(|cell| (cell / d, cell % d));
+        let keep = |scale| Form { level, input: scale, output: scale };
+        let sigma = cells().map(|(row, column)| shifted(row, column, column));
+        let tau = cells().map(|(row, column)| shifted(row, column, row));
+        let sigma = tile::transform(parameters, layout, keep(left), 1, sigma)?;
+        let tau = tile::transform(parameters, layout, keep(right), d, tau)?;
+        let unit = layout.column_step() as i64;
+        let last = d as i64 - 1;
+        let columns = (-last..=last).map(|l| l * unit).collect();
+        let wanted = parameters.scale() * parameters.level_modulus(level - 2) / right;
+        let scale = parameters.level_modulus(level - 1) * (wanted / left);
+        let mask = |keep: &dyn Fn(usize) -> bool| {
+            PreparedVector::new(layout.fill_columns(|column| one_if(keep(column))), level - 1, scale)
+        };
+        let phi = |l: usize| {
+            let mut pairs = vec![(d - 1 + l, mask(&|column| column < d - l)?)];
+            if l > 0 {
+                pairs.push((l - 1, mask(&|column| column >= d - l)?));
+            }
+            Ok::<_, MatrixError>(pairs)
+        };
+        Ok(Jkls {
+            level,
+            sigma,
+            tau,
+            columns,
+            masks: (0..d).map(phi).collect::<Result<_, _>>()?,
+            rows: (0..d).map(|l| (l * layout.row_step()) as i64).collect(),
+        })
+    }
+
+    pub(super) fn apply<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        a: &EncryptedMatrix<A::Vector>,
+        b: &EncryptedMatrix<A::Vector>,
+    ) -> Result<Vec<A::Vector>, MatrixError> {
+        let rows: Vec<Vec<_>> = self.masks.iter().map(|row| row.iter().map(|(i, mask)| (*i, mask)).collect()).collect();
+        let a = a.try_map(|tile| {
+            let sigma = arithmetic.linear(&self.sigma, tile)?;
+            Ok::<_, MatrixError>(arithmetic.rotation_products(&sigma, &self.columns, &rows)?)
+        })?;
+        let b = b.try_map(|tile| {
+            let tau = arithmetic.drop_to(&arithmetic.linear(&self.tau, tile)?, self.level - 2)?;
+            Ok::<_, MatrixError>(arithmetic.rotate_hoisted(&tau, &self.rows)?)
+        })?;
+        grid(&a, &b, |row, column| {
+            let mut sum = None;
+            for k in 0..a.grid().1 {
+                for (phi, psi) in a.tile(row, k).iter().zip(b.tile(k, column)) {
+                    sum = accumulate(arithmetic, sum, arithmetic.tensor(phi, psi)?)?;
+                }
+            }
+            Ok(arithmetic.relinearise_rescale(&sum.ok_or_else(nothing)?)?)
+        })
+    }
+}

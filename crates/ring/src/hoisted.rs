@@ -1,0 +1,88 @@
+//! Sums of automorphisms, limb by limb: what is between the operands and the sum never leaves the cache.
+
+use rayon::prelude::*;
+
+use crate::error::RingError;
+use crate::gadget::{Decomposed, GadgetKey};
+use crate::poly::{Basis, Domain, Poly};
+use crate::ring::Ring;
+
+impl Ring {
+    /// `sum_i sigma_i(digits * key_i)` for the automorphisms `sigma_i: X -> X^galois_i`: both components, over the extended
+    /// basis, times `P`. Digits raised once serve all terms.
+    ///
+    /// # Errors
+    /// If there are no terms, a key covers fewer chain primes than the digits, or a Galois element does not fit the ring.
+    pub fn hoisted_sum(&self, digits: &Decomposed, terms: &[(&GadgetKey, u64)]) -> Result<[Poly; 2], RingError> {
+        const OPERATION: &str = "hoisted sum";
+        if terms.is_empty() {
+            return Err(RingError::Length { what: "the terms of a hoisted sum", found: 0, needed: "more" });
+        }
+        for (key, _) in terms {
+            self.check_key(OPERATION, digits.chain, key)?;
+        }
+        if !digits.words.belongs_to(self.pool()) {
+            return Err(RingError::ForeignOperand { operation: OPERATION });
+        }
+        let permutations = terms.iter().map(|&(_, galois)| self.permutation(galois)).collect::<Result<Vec<_>, _>>()?;
+        let basis = Basis::extended(digits.chain);
+        let primes: Vec<usize> = self.prime_indices(basis).collect();
+        let (n, stride) = (self.degree(), self.stride());
+        let mut out: [Poly; 2] = std::array::from_fn(|_| self.blank(basis, Domain::Evaluation));
+        let [out0, out1] = &mut out;
+        let outputs = out0.words.par_chunks_mut(stride).zip(out1.words.par_chunks_mut(stride));
+        let raised = digits.words.par_chunks_exact(digits.digits * stride);
+        let scratch = || [const { Vec::new() }; 3].map(|_: Vec<u32>| vec![0; n]);
+        outputs.zip(raised).zip(&primes).for_each_init(scratch, |scratch, (((out0, out1), raised), &prime)| {
+            let limbs: Vec<&[u32]> = raised.chunks_exact(stride).map(|limb| &limb[..n]).collect();
+            let [product0, product1, image] = scratch;
+            for (i, ((key, _), permutation)) in terms.iter().zip(&permutations).enumerate() {
+                self.multiply_digits(prime, &limbs, key, [product0, product1]);
+                for (product, out) in [(&product0, &mut out0[..n]), (&product1, &mut out1[..n])] {
+                    if i == 0 {
+                        self.kernels().permute(permutation, product, out);
+                    } else {
+                        self.kernels().permute(permutation, product, image);
+                        self.kernels().add_assign(self.modulus(prime), out, image);
+                    }
+                }
+            }
+        });
+        Ok(out)
+    }
+
+    /// `sum_i sigma_i(poly)` for the automorphisms `sigma_i: X -> X^galois_i`, in the evaluation domain.
+    ///
+    /// # Errors
+    /// If there are no automorphisms, an element does not fit the ring, or the polynomial is in the coefficient domain or
+    /// of another ring.
+    pub fn automorphism_sum(&self, poly: &Poly, galois: &[u64]) -> Result<Poly, RingError> {
+        self.check_domain("sum of automorphisms", poly, Domain::Evaluation)?;
+        if galois.is_empty() {
+            return Err(RingError::Length { what: "the automorphisms of a sum", found: 0, needed: "more" });
+        }
+        let permutations = galois.iter().map(|&galois| self.permutation(galois)).collect::<Result<Vec<_>, _>>()?;
+        let mut sum = self.blank(poly.basis, Domain::Evaluation);
+        if poly.words.is_secret() {
+            sum.mark_secret();
+        }
+        let (n, stride) = (self.degree(), self.stride());
+        let primes: Vec<usize> = self.prime_indices(poly.basis).collect();
+        let limbs = sum.words.par_chunks_mut(stride).zip(&primes).enumerate();
+        limbs.for_each_init(
+            || vec![0; n],
+            |image, (i, (out, &prime))| {
+                let out = &mut out[..n];
+                for (term, permutation) in permutations.iter().enumerate() {
+                    if term == 0 {
+                        self.kernels().permute(permutation, poly.limb(i), out);
+                    } else {
+                        self.kernels().permute(permutation, poly.limb(i), image);
+                        self.kernels().add_assign(self.modulus(prime), out, image);
+                    }
+                }
+            },
+        );
+        Ok(sum)
+    }
+}
