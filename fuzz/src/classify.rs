@@ -128,7 +128,7 @@ pub static KEY_FRONT: Target = Target {
 };
 
 fn front() -> &'static [u8] {
-    &BUNDLE[..KeyBundle::plan_bytes(CLASSIFIER.description().terms().key_plan())]
+    &BUNDLE[..KeyBundle::plan_bytes(CLASSIFIER.terms().key_plan())]
 }
 
 /// `Classifier::answer`: a query it accepts has an answer of the size announced, whose form the client accepts.
