@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_embed::{Description, PROTOCOL_VERSION, TokenAsker};
-use unspoken_protocol::{ClientHalf, Described, ServerHalf};
+use unspoken_protocol::{ClientHalf, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
 use crate::fixtures::{EMBEDDER, EMBEDDING_DESCRIPTION, PRESET, TABLE, token_asker_of};
 use crate::messages::{
-    self, FINGERPRINTS, KeyRequirement, MOST_KEYS_MADE, MOST_QUERY_BYTES_MADE, SMALL_PRESETS, Vectors,
+    self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS, Vectors,
 };
 use crate::repair;
 
@@ -108,12 +108,7 @@ fn serve_a_hostile_server(asker: TokenAsker) {
     if let Ok(query) = asker.query(&[1, 0]) {
         assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
     }
-    if asker.description().terms().key_plan().len() <= MOST_KEYS_MADE {
-        let mut bundle = Vec::new();
-        if asker.keyring().write_keys(&mut bundle, |_, _| {}, &GO).is_ok() {
-            assert_eq!(bundle.len() as u64, asker.keyring().key_bytes());
-        }
-    }
+    messages::make_keys(asker.keyring());
 }
 
 /// `Embedder::answer`: a query it accepts has an answer of the size announced, whose form the client accepts.

@@ -6,6 +6,7 @@
 
 pub mod ckks;
 pub mod classify;
+pub mod digits;
 pub mod digits_network;
 pub mod embed;
 pub mod embedding;
@@ -30,7 +31,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 26] = [
+pub const TARGETS: [&Target; 30] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SECRET_KEY,
@@ -50,6 +51,10 @@ pub const TARGETS: [&Target; 26] = [
     &fasttext::TABLES,
     &fasttext::MODEL_FILES,
     &digits_network::FILES_OF_NETWORK,
+    &digits_network::IDX,
+    &digits::DESCRIBED,
+    &digits::QUERY,
+    &digits::ANSWER,
     &embedding::CODES,
     &embedding::SUBTABLES,
     &embedding::NPY,

@@ -144,7 +144,8 @@ class DigitsNetwork(Estimator[_unspoken.Digits]):
         >>> network.predict(images)  # doctest: +SKIP
         array([7, 2, 1])
         """
-        return self.scores(images).argmax(axis=1)
+        digits: npt.NDArray[np.int64] = self.scores(images).argmax(axis=1)
+        return digits
 
     def score(self, images: npt.ArrayLike, labels: npt.ArrayLike) -> float:
         """Return the share of images whose predicted digit is the one given."""

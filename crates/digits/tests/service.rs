@@ -127,6 +127,8 @@ fn descriptions_that_make_no_sense_are_refused() {
         let error = Description::insecure_from_bytes(&bytes).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
+    let error = Description::insecure_from_bytes(&[&sound[..], &[0x4a, 0]].concat()).unwrap_err().to_string();
+    assert!(error.contains("circuit \"\""), "{error}");
     let description = Description::insecure_from_bytes(&sound).unwrap();
     assert_eq!(description.to_bytes(), sound);
     assert_eq!(description.terms().model_id(), network(Shape::LITE).id().to_bytes());

@@ -12,6 +12,9 @@ use crate::shape::Shape;
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 1;
 
+/// The circuit whose layout clients follow.
+pub(super) const CIRCUIT: &str = "owner";
+
 /// What a client must know to ask: made by the server, checked by the client.
 #[derive(Clone, Debug)]
 pub struct Description {
@@ -29,6 +32,7 @@ impl Description {
             hidden: shape.hidden as u32,
             batch: layout.batch() as u32,
             query_level: query_level as u32,
+            circuit: CIRCUIT.into(),
         };
         Description { terms, own, layout: layout.clone() }
     }
@@ -97,6 +101,10 @@ impl Described for Description {
         let terms = Terms::open(bytes, PROTOCOL_VERSION, accept_insecure)?;
         let own = proto::Description::decode(bytes)
             .map_err(|error| ProtocolError::mismatch("description", error, "a protobuf message"))?;
+        if own.circuit != CIRCUIT {
+            let found = format!("circuit {:?}", own.circuit.chars().take(20).collect::<String>());
+            return Err(ProtocolError::mismatch("description", found, "\"owner\", of a recogniser of digits").into());
+        }
         let shape = Shape { channels: own.channels as usize, hidden: own.hidden as usize };
         let layout = ImageLayout::new(shape, terms.parameters().slots(), own.batch as usize)?;
         let top = terms.parameters().max_level();

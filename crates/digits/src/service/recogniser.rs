@@ -7,7 +7,7 @@ use unspoken_protocol::{Described, Ledger, ServerHalf, Terms, output_bytes, writ
 use unspoken_ring::Basis;
 use unspoken_rlwe::EvaluationKeys;
 
-use super::description::{Description, PROTOCOL_VERSION};
+use super::description::{CIRCUIT, Description, PROTOCOL_VERSION};
 use crate::error::DigitsError;
 use crate::network::Network;
 use crate::owner::{ImageLayout, OwnerCircuit};
@@ -32,7 +32,7 @@ impl Recogniser {
         let batch = batch.unwrap_or_else(|| ImageLayout::largest_batch(network.shape(), parameters.slots()));
         let circuit = OwnerCircuit::new(network, parameters, batch)?;
         let (id, bound) = (network.id().to_bytes(), circuit.score_bound());
-        let terms = Terms::new(PROTOCOL_VERSION, parameters, &id, circuit.key_plan()?, "owner".into(), bound);
+        let terms = Terms::new(PROTOCOL_VERSION, parameters, &id, circuit.key_plan()?, CIRCUIT.into(), bound);
         let description = Description::new(terms, circuit.layout(), circuit.input_level());
         Ok(Recogniser { encoder: Encoder::new(parameters), circuit, ledger: Ledger::default(), description })
     }
