@@ -1,6 +1,7 @@
 //! The operations circuits are written in, for encrypted vectors and for the simulator alike.
 
 use num_complex::Complex64;
+use unspoken_rlwe::KeyPlan;
 
 use crate::error::CkksError;
 use crate::linear::LinearTransform;
@@ -28,6 +29,12 @@ pub trait Arithmetic {
 
     /// The scale of a vector.
     fn scale(&self, a: &Self::Vector) -> f64;
+
+    /// Checks that all keys of a plan are there, before anything is spent on a circuit that needs them.
+    ///
+    /// # Errors
+    /// [`RlweError::MissingKeys`](unspoken_rlwe::RlweError::MissingKeys), which names all that are not.
+    fn require_keys(&self, operation: &'static str, plan: &KeyPlan) -> Result<(), CkksError>;
 
     /// `a + b`, at the lower of the two levels.
     ///

@@ -50,7 +50,7 @@ impl Cost {
     }
 
     /// Raising the digits of one polynomial to the extended basis.
-    pub(crate) fn decomposition(ring: &Ring, chain: usize) -> Self {
+    pub fn decomposition(ring: &Ring, chain: usize) -> Self {
         let (extended, step) = (chain + ring.special().len(), ring.digit_len());
         let lengths = (0..chain).step_by(step).map(|start| step.min(chain - start));
         let conversions: usize = lengths.map(|len| len * (extended - len)).sum();
@@ -62,7 +62,7 @@ impl Cost {
     }
 
     /// The inner product of raised digits with a key.
-    pub(crate) fn hoisted_product(ring: &Ring, chain: usize) -> Self {
+    pub fn hoisted_product(ring: &Ring, chain: usize) -> Self {
         let limbs = 2 * ring.digit_count(chain) * (chain + ring.special().len());
         Cost { residue_macs: (limbs * ring.degree()) as u64, ..Self::default() }
     }

@@ -141,6 +141,10 @@ impl Arithmetic for Evaluator<'_> {
         a.scale
     }
 
+    fn require_keys(&self, operation: &'static str, plan: &KeyPlan) -> Result<(), CkksError> {
+        Ok(self.keys.check(operation, plan)?)
+    }
+
     fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, CkksError> {
         self.combine("add", a, b, false)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use num_complex::Complex64;
 use rayon::prelude::*;
-use unspoken_rlwe::{RlweError, galois};
+use unspoken_rlwe::{KeyPlan, RlweError, galois};
 
 use super::{Simulated, Simulator, Step, check_components, check_level, constant_bits, derive, map, plus};
 use crate::arithmetic::{Arithmetic, check_scales, round_constant};
@@ -29,6 +29,11 @@ impl Arithmetic for Simulator {
 
     fn scale(&self, a: &Simulated) -> f64 {
         a.scale
+    }
+
+    fn require_keys(&self, operation: &'static str, plan: &KeyPlan) -> Result<(), CkksError> {
+        let missing: Vec<_> = plan.iter().filter(|&(kind, chain)| !self.has_key(kind, chain)).collect();
+        if missing.is_empty() { Ok(()) } else { Err(RlweError::MissingKeys { operation, missing }.into()) }
     }
 
     fn add(&self, a: &Simulated, b: &Simulated) -> Result<Simulated, CkksError> {

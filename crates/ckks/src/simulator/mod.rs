@@ -315,10 +315,14 @@ impl Simulator {
         result
     }
 
+    fn has_key(&self, kind: KeyKind, chain: usize) -> bool {
+        let there = |keys: &KeyPlan| keys.iter().any(|(k, covered)| k == kind && covered >= chain);
+        self.keys.as_ref().is_none_or(there)
+    }
+
     /// Notes the use of a key, or says that it is missing.
     fn use_key(&self, operation: &'static str, kind: KeyKind, chain: usize) -> Result<(), CkksError> {
-        let there = |keys: &KeyPlan| keys.iter().any(|(k, covered)| k == kind && covered >= chain);
-        if !self.keys.as_ref().is_none_or(there) {
+        if !self.has_key(kind, chain) {
             return Err(RlweError::MissingKeys { operation, missing: vec![(kind, chain)] }.into());
         }
         self.record().plan.require(kind, chain);

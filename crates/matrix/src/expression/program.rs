@@ -138,13 +138,15 @@ impl Program {
     /// dropped on the way.
     ///
     /// # Errors
-    /// If an input is missing, of another shape, layout, batch, level or scale than planned for, or keys are missing.
+    /// If an input is missing, of another shape, layout, level or scale than planned for, or keys are missing: all of
+    /// them are named before anything is done.
     pub fn run<A: Arithmetic>(
         &self,
         arithmetic: &A,
         inputs: &[EncryptedMatrix<A::Vector>],
     ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
         self.check_inputs(arithmetic, inputs)?;
+        arithmetic.require_keys("the expression", &self.keys)?;
         let mut last = vec![0; self.steps.len()];
         for (index, step) in self.steps.iter().enumerate() {
             step.operands().into_iter().flatten().for_each(|operand| last[operand] = index);
