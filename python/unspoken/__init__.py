@@ -19,6 +19,12 @@ up without showing them:
 
 >>> with unspoken.EmbeddingClient("http://127.0.0.1:8080", table="glove") as client:  # doctest: +SKIP
 ...     embeddings = client.embed(["a", "good", "film"])
+
+Compute with encrypted matrices as with arrays (`matrix`, `MatrixSecret`):
+
+>>> import numpy as np
+>>> a, b = unspoken.matrix("a", (3, 3)), unspoken.matrix("b", (3, 3))
+>>> program = (a + b - np.eye(3)).plan()
 """
 
 from __future__ import annotations
@@ -27,6 +33,9 @@ from unspoken._asking import Usage
 from unspoken._client import Client
 from unspoken._embedding_client import EmbeddingClient
 from unspoken._fasttext import FastText
+from unspoken._matrix import Matrix, matrix
+from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixTerms
+from unspoken._matrix_secret import MatrixSecret
 from unspoken._presets import Preset, SecuredObject, presets
 from unspoken._table import CompressedTable, compress
 from unspoken._unspoken import Progress, __version__
@@ -34,7 +43,9 @@ from unspoken.errors import (
     ConfigurationError,
     ConnectionFailedError,
     KeysExpiredError,
+    MatrixError,
     MismatchError,
+    MissingKeysError,
     ModelError,
     NotFittedError,
     RefusedError,
@@ -51,9 +62,18 @@ __all__ = [
     "ConfigurationError",
     "ConnectionFailedError",
     "EmbeddingClient",
+    "EncryptedMatrix",
     "FastText",
     "KeysExpiredError",
+    "Matrix",
+    "MatrixError",
+    "MatrixInputs",
+    "MatrixKeys",
+    "MatrixProgram",
+    "MatrixSecret",
+    "MatrixTerms",
     "MismatchError",
+    "MissingKeysError",
     "ModelError",
     "NotFittedError",
     "Preset",
@@ -68,5 +88,6 @@ __all__ = [
     "Usage",
     "__version__",
     "compress",
+    "matrix",
     "presets",
 ]

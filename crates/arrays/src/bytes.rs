@@ -105,7 +105,9 @@ impl<'a> Reader<'a> {
             return Err(input.refuse(format!("preset '{name}'"), "a secure one"));
         }
         if input.array()? != parameters.fingerprint().0 {
-            return Err(input.refuse(format!("other numbers under the name '{name}'"), "the same release on both sides"));
+            return Err(
+                input.refuse(format!("other numbers under the name '{name}'"), "the same release on both sides")
+            );
         }
         Ok((input, context))
     }

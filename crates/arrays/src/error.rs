@@ -48,6 +48,11 @@ impl ArraysError {
         matches!(self.rlwe(), Some(RlweError::MissingKeys { .. }))
     }
 
+    /// Whether bytes were not what they should be.
+    pub fn is_malformed(&self) -> bool {
+        matches!((self, self.rlwe()), (ArraysError::Decode { .. }, _) | (_, Some(RlweError::Decode { .. })))
+    }
+
     fn rlwe(&self) -> Option<&RlweError> {
         match self {
             ArraysError::Matrix(MatrixError::Rlwe(error) | MatrixError::Ckks(CkksError::Rlwe(error))) => Some(error),

@@ -64,12 +64,7 @@ pub(crate) fn choose(graph: &Graph, options: &Options) -> Result<Choice, ArraysE
     Err(last.unwrap_or_else(|| ArraysError::mismatch(OPERATION, "no preset", "at least one")))
 }
 
-fn with_preset(
-    graph: &Graph,
-    expression: &Expression,
-    options: &Options,
-    name: &str,
-) -> Result<Choice, ArraysError> {
+fn with_preset(graph: &Graph, expression: &Expression, options: &Options, name: &str) -> Result<Choice, ArraysError> {
     let context = Context::find(name)?;
     let budget = Budget { most_keys: options.most_keys };
     let mut best: Option<(f64, unspoken_matrix::Program)> = None;

@@ -36,12 +36,7 @@ impl Context {
     }
 
     /// An error if `other` is of another preset.
-    pub(crate) fn check_same(
-        &self,
-        operation: &'static str,
-        what: &str,
-        other: &Context,
-    ) -> Result<(), ArraysError> {
+    pub(crate) fn check_same(&self, operation: &'static str, what: &str, other: &Context) -> Result<(), ArraysError> {
         let (own, found) = (self.parameters(), other.parameters());
         if own.rlwe().fingerprint() == found.rlwe().fingerprint() {
             return Ok(());

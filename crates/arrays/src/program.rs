@@ -147,9 +147,8 @@ impl Program {
 
     fn check_entry(&self, input: &Input, entry: &Entry) -> Result<(), ArraysError> {
         let groups = if input.form.batch { self.terms.groups() } else { 1 };
-        let fits = |group: &EncryptedMatrix<_>| {
-            group.layout() == self.terms.layout && group.batch() == self.terms.group()
-        };
+        let fits =
+            |group: &EncryptedMatrix<_>| group.layout() == self.terms.layout && group.batch() == self.terms.group();
         if entry.form == input.form && entry.groups.len() == groups && entry.groups.iter().all(fits) {
             return Ok(());
         }

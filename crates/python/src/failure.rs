@@ -3,6 +3,7 @@
 use std::io;
 
 use pyo3::{PyErr, import_exception};
+use unspoken_arrays::ArraysError;
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
 use unspoken_client::{ClientError, transport};
@@ -22,6 +23,8 @@ import_exception!(unspoken.errors, StateError);
 import_exception!(unspoken.errors, ModelError);
 import_exception!(unspoken.errors, TrainingError);
 import_exception!(unspoken.errors, UnknownTokenError);
+import_exception!(unspoken.errors, MatrixError);
+import_exception!(unspoken.errors, MissingKeysError);
 
 /// Why work did not succeed. Made without the interpreter, turned into an exception with it.
 pub(crate) enum Failure {
@@ -37,6 +40,8 @@ pub(crate) enum Failure {
     Compress(CompressError),
     /// Parameters.
     Ckks(CkksError),
+    /// Encrypted matrices.
+    Arrays(ArraysError),
     /// Asking, once it is known what.
     Client(ClientError),
     /// The directory for the client's own files.
@@ -83,6 +88,12 @@ impl From<CkksError> for Failure {
     }
 }
 
+impl From<ArraysError> for Failure {
+    fn from(error: ArraysError) -> Self {
+        Failure::Arrays(error)
+    }
+}
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         Failure::Client(error)
@@ -110,6 +121,7 @@ impl From<Failure> for PyErr {
             Failure::Table(error) => TrainingError::new_err(error.to_string()),
             Failure::Compress(error) => TrainingError::new_err(error.to_string()),
             Failure::Ckks(error) => UnspokenError::new_err(error.to_string()),
+            Failure::Arrays(error) => of_arrays(&error),
             Failure::Client(ClientError::Transport(error)) => of_transport(error.to_string(), &error),
             Failure::Client(ClientError::Classify(error)) => of_classification(&error),
             Failure::Client(ClientError::Embed(error)) => of_lookup(&error),
@@ -165,6 +177,17 @@ fn of_lookup(error: &EmbedError) -> PyErr {
         EmbedError::Mismatch { .. } => MismatchError::new_err(error.to_string()),
         EmbedError::Embedding(error) => of_table(error),
         _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_arrays(error: &ArraysError) -> PyErr {
+    let message = error.to_string();
+    if error.is_missing_keys() {
+        MissingKeysError::new_err(message)
+    } else if error.is_malformed() {
+        MismatchError::new_err(message)
+    } else {
+        MatrixError::new_err(message)
     }
 }
 

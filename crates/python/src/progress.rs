@@ -17,6 +17,7 @@ pub(crate) enum Stage {
     CheckingKeys,
     Classifying,
     Embedding,
+    Computing,
 }
 
 impl Stage {
@@ -30,10 +31,11 @@ impl Stage {
             Stage::CheckingKeys => "checking keys",
             Stage::Classifying => "classifying",
             Stage::Embedding => "embedding",
+            Stage::Computing => "computing",
         }
     }
 
-    /// How its bar looks; it counts epochs, steps, keys, bytes, messages or tokens.
+    /// How its bar looks; it counts epochs, steps, keys, bytes, messages, tokens or vectors.
     fn template(self) -> &'static str {
         match self {
             Stage::HashingKeys | Stage::SendingKeys => {
@@ -56,6 +58,16 @@ pub(crate) struct Event {
 impl Event {
     fn new(stage: Stage, done: u64, total: u64) -> Self {
         Event { stage, done, total, note: String::new() }
+    }
+
+    /// Keys made, of how many.
+    pub(crate) fn keys(done: usize, total: usize) -> Self {
+        Event::new(Stage::MakingKeys, done as u64, total as u64)
+    }
+
+    /// Vectors of a batch computed, of how many.
+    pub(crate) fn vectors(done: usize, total: usize) -> Self {
+        Event::new(Stage::Computing, done as u64, total as u64)
     }
 }
 
