@@ -4,6 +4,7 @@
 //! number or a checksum, so most mutated inputs are repaired before they are tried; the decoder itself sees plain
 //! bytes, and a file that fails is a reproducer as it is. See `docs/fuzzing.md`.
 
+pub mod arrays;
 pub mod ckks;
 pub mod classify;
 pub mod digits_network;
@@ -30,7 +31,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 26] = [
+pub const TARGETS: [&Target; 32] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SECRET_KEY,
@@ -57,6 +58,12 @@ pub const TARGETS: [&Target; 26] = [
     &embed::DESCRIBED,
     &embed::QUERY,
     &embed::ANSWER,
+    &arrays::PROGRAM,
+    &arrays::TERMS,
+    &arrays::INPUTS,
+    &arrays::ANSWER,
+    &arrays::KEYS,
+    &arrays::SECRET,
 ];
 
 /// One mutated input in this many stays as it is.

@@ -32,9 +32,7 @@ def select(key: Any, shape: tuple[int, ...], batched: bool) -> list[Picked]:
     extents = shape[1:] if batched else shape
     lists = [i for i, each in enumerate(keys) if np.ndim(each) > 0]
     if len(lists) == 2 and not _is_open_mesh(keys):
-        raise IndexError(
-            "two lists pick single entries in numpy, which encryption cannot: use numpy.ix_(rows, columns)"
-        )
+        raise IndexError("two lists pick single entries in numpy, which is not done here: use numpy.ix_(rows, columns)")
     return [_along(each, extent, axis) for axis, (each, extent) in enumerate(zip(keys, extents))]
 
 
@@ -71,9 +69,7 @@ def _along(key: Any, extent: int, axis: int) -> Picked:
             )
         return _some([int(i) for i in np.flatnonzero(values)], axis), True
     if values.dtype.kind not in "iu" and values.size:
-        raise IndexError(
-            "only integers, slices (`:`), ellipsis (`...`) and integer or boolean arrays are valid indices"
-        )
+        raise IndexError("only integers, slices, ellipsis (`...`) and integer or boolean arrays are valid indices")
     for each in values.flat:
         if not -extent <= each < extent:
             raise IndexError(f"index {each} is out of bounds for axis {axis} with size {extent}")

@@ -12,7 +12,7 @@ from unspoken import _unspoken
 from unspoken.errors import MatrixError
 
 if TYPE_CHECKING:
-    from unspoken._matrix_program import MatrixSecret
+    from unspoken._matrix_secret import MatrixSecret
 
 Values = npt.NDArray[np.float64]
 

@@ -213,7 +213,7 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
             "preset": self.preset,
             "inputs": shapes,
             "result": str(self.shape),
-            "layout": f"tiles of {terms.tile} x {terms.tile}, {terms.blocks} blocks, {terms.vectors} runs for the batch",
+            "layout": f"tiles of {terms.tile} x {terms.tile}, {terms.blocks} blocks, {terms.vectors} runs",
             "products": ", ".join(self.methods) or "none of two encrypted matrices",
             "levels": f"{self.levels}, from {terms.level} to {self._sealed.output_level}",
             "keys": f"{self.key_count}, {self.key_bytes / 1e6:.1f} MB",
@@ -281,7 +281,7 @@ class MatrixKeys(Message[_unspoken.MatrixKeys]):
     @property
     def nbytes(self) -> int:
         """Bytes on the way; expanded they take about twice as much memory besides."""
-        return self._sealed.bytes
+        return self._sealed.nbytes
 
     def __repr__(self) -> str:
         """Return number and size."""

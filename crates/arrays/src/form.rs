@@ -1,5 +1,7 @@
 //! How a batch of matrices looks as an array.
 
+use unspoken_matrix::Layout;
+
 use crate::bytes::{Reader, Writer};
 use crate::error::ArraysError;
 
@@ -7,8 +9,15 @@ use crate::error::ArraysError;
 pub(crate) const MOST_EXTENT: usize = 1 << 13;
 /// Most entries of a matrix.
 pub(crate) const MOST_ENTRIES: usize = 1 << 24;
+/// Most tiles of a matrix.
+const MOST_TILES: usize = 1 << 12;
 /// Most matrices of a batch.
 pub(crate) const MOST_BATCH: usize = 1 << 20;
+
+/// Whether a matrix of this shape has a number of tiles that can be worked with.
+pub(crate) fn has_room(layout: Layout, (rows, columns): (usize, usize)) -> bool {
+    layout.tiles(rows).saturating_mul(layout.tiles(columns)) <= MOST_TILES
+}
 
 /// The matrix behind an array, and which of its axes the array has: a vector is a row or a column whose other axis is not
 /// there.

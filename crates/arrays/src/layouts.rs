@@ -4,7 +4,7 @@ use unspoken_ckks::CkksParameters;
 use unspoken_matrix::{Budget, Expression, Layout, MatrixError, plan};
 
 use crate::error::ArraysError;
-use crate::form::MOST_BATCH;
+use crate::form::{MOST_BATCH, has_room};
 use crate::graph::{Graph, Node};
 use crate::preset::Context;
 
@@ -85,8 +85,8 @@ fn with_preset(graph: &Graph, expression: &Expression, options: &Options, name: 
         (Some((_, inner)), _) => Ok(Choice { context, inner }),
         (None, Some(error)) => Err(error),
         (None, None) => {
-            let found = format!("preset '{name}' with {} slots", context.parameters().slots());
-            Err(ArraysError::mismatch("lay out matrices", found, "room for a tile: choose another tile or preset"))
+            let found = format!("too many tiles for preset '{name}' with {} slots", context.parameters().slots());
+            Err(ArraysError::mismatch("lay out matrices", found, "larger tiles, or smaller matrices"))
         }
     }
 }
@@ -138,7 +138,10 @@ fn layouts(parameters: &CkksParameters, graph: &Graph, options: &Options) -> Res
         let blocks = options.blocks.map_or_else(|| powers(1, most).collect(), |blocks| vec![blocks]);
         for blocks in blocks {
             match Layout::new(parameters, tile, blocks) {
-                Ok(layout) => layouts.push(layout),
+                Ok(layout) if graph.expressions().iter().all(|each| has_room(layout, each.shape())) => {
+                    layouts.push(layout);
+                }
+                Ok(_) => {}
                 // What was asked for by name must exist.
                 Err(error) if options.tile.is_some() || options.blocks.is_some() => return Err(error.into()),
                 Err(_) => {}

@@ -249,13 +249,22 @@ impl Program {
     /// # Errors
     /// [`ArraysError::Decode`] for anything else, or as for [`Program::plan`].
     pub fn from_bytes(bytes: &[u8], accept_insecure: bool) -> Result<Self, ArraysError> {
+        let (graph, output, options) = Self::decode(bytes, accept_insecure)?;
+        Self::plan(graph, output, &options)
+    }
+
+    /// As [`Program::from_bytes`], without planning: what to plan.
+    ///
+    /// # Errors
+    /// [`ArraysError::Decode`] for anything but what [`Program::to_bytes`] wrote.
+    pub fn decode(bytes: &[u8], accept_insecure: bool) -> Result<(Graph, Form, Options), ArraysError> {
         let (mut input, context) = Reader::new(Object::Program, bytes, accept_insecure)?;
         let (batch, most_keys) = (input.u32()?, input.u32()?.checked_sub(1));
         let (tile, blocks) = (Some(input.u32()?), Some(input.u32()?));
         let (output, graph) = (Form::read(&mut input)?, Graph::read(&mut input)?);
         input.finish()?;
         let preset = Some(context.parameters().name().to_owned());
-        Self::plan(graph, output, &Options { preset, batch, most_keys, tile, blocks })
+        Ok((graph, output, Options { preset, batch, most_keys, tile, blocks }))
     }
 }
 

@@ -7,7 +7,7 @@ use unspoken_rlwe::{KeyBundle, KeyPlan};
 
 use crate::bytes::{Object, Reader, Writer};
 use crate::error::ArraysError;
-use crate::form::{Form, MOST_BATCH};
+use crate::form::{Form, MOST_BATCH, has_room};
 use crate::graph::{MOST_NAME, MOST_NODES};
 use crate::preset::Context;
 
@@ -130,6 +130,9 @@ impl Terms {
             let named = Input { name: input.text()?, form: Form::read(&mut input)? };
             if named.name.is_empty() || named.name.len() > MOST_NAME || !names.insert(named.name.clone()) {
                 return Err(input.refuse("an input's name that cannot be", "a name of its own for each"));
+            }
+            if !has_room(layout, named.form.matrix) {
+                return Err(input.refuse(format!("tiles of {dim} for shape {:?}", named.form.matrix), "larger tiles"));
             }
             inputs.push(named);
         }

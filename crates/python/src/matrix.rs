@@ -215,7 +215,7 @@ impl MatrixKeys {
     }
 
     #[getter]
-    fn bytes(&self) -> usize {
+    fn nbytes(&self) -> usize {
         self.0.bytes()
     }
 
