@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Callable, NoReturn, Union
 import numpy as np
 import numpy.typing as npt
 
+from unspoken import _matrix_arithmetic as arithmetic
 from unspoken import _matrix_index as index
 from unspoken._matrix_node import Bound, Node
-from unspoken._matrix_shape import broadcast_cores, check_inner, mismatch, sum_axis
+from unspoken._matrix_shape import sum_axis
 from unspoken.errors import MatrixError
 
 if TYPE_CHECKING:
@@ -112,50 +113,29 @@ class Matrix:
 
     def __matmul__(self, other: Matrix | Plain) -> Matrix:
         """Return ``self @ other``."""
-        other = other if isinstance(other, Matrix) else plain(other)
-        check_inner(self._core, other._core if isinstance(other, Matrix) else other.shape)
-        if isinstance(other, Matrix):
-            return self._times(other, self._joint_batch(other))
-        if len(self._core) == 1 and self._axes[0]:  # a column
-            return (self._as_row())._made(self._as_row()._node.times_right(two_axes(other)), (False, other.ndim == 2))
-        return self._made(self._node.times_right(two_axes(other)), (self._axes[0], other.ndim == 2))
+        return arithmetic.matmul(self, other) if isinstance(other, Matrix) else arithmetic.times_plain(self, other)
 
     def __rmatmul__(self, other: Plain) -> Matrix:
         """Return ``other @ self``."""
-        other = plain(other)
-        check_inner(other.shape, self._core)
-        rows = other[np.newaxis] if other.ndim == 1 else other
-        if len(self._core) == 2:
-            return self._made(self._node.times_left(rows), (other.ndim == 2, True))
-        if self._axes[0]:  # a column
-            return self._made(self._node.times_left(rows), (other.ndim == 2, False))
-        return self._made(self._node.times_right(rows.T), (False, other.ndim == 2))
-
-    def _times(self, other: Matrix, batch: int | None) -> Matrix:
-        if len(self._core) == 1:
-            right = other._as_column() if len(other._core) == 1 else other
-            return Matrix(self._as_row()._node.matmul(right._node), batch, (False, right._axes[1]))
-        if len(other._core) == 1 and not other._axes[0]:
-            return Matrix(self._node.times_vector(other._node), batch, (True, False))
-        return Matrix(self._node.matmul(other._node), batch, (True, other._axes[1]))
+        return arithmetic.plain_times(other, self)
 
     # ------------------------------------------------------------------ entry by entry
 
     def __add__(self, other: Matrix | Plain) -> Matrix:
         """Return ``self + other``."""
-        return self._with(other, Node.add)
+        return arithmetic.combine(self, other, Node.add)
 
     def __radd__(self, other: Plain) -> Matrix:
         """Return ``other + self``."""
-        return self._with(other, Node.add)
+        return arithmetic.combine(self, other, Node.add)
 
     def __sub__(self, other: Matrix | Plain) -> Matrix:
         """Return ``self - other``."""
-        return self._with(other, Node.subtract)
+        return arithmetic.combine(self, other, Node.subtract)
 
     def __rsub__(self, other: Plain) -> Matrix:
         """Return ``other - self``."""
-        return self._with(other, lambda own, others: others.subtract(own))
+        return arithmetic.combine(self, other, lambda own, others: others.subtract(own))
 
     def __neg__(self) -> Matrix:
         """Return ``0 - self``, which spends no level."""
@@ -167,9 +147,9 @@ class Matrix:
 
     def __mul__(self, other: Matrix | Plain) -> Matrix:
         """Return the product entry by entry."""
-        if not isinstance(other, Matrix) and plain(other).ndim == 0:
-            return self._made(self._node.scale(float(plain(other))), self._axes)
-        return self._with(other, Node.multiply)
+        if not isinstance(other, Matrix) and arithmetic.plain(other).ndim == 0:
+            return self._made(self._node.scale(float(arithmetic.plain(other))), self._axes)
+        return arithmetic.combine(self, other, Node.multiply)
 
     __rmul__ = __mul__
 
@@ -179,7 +159,7 @@ class Matrix:
             raise TypeError("an encrypted matrix divides nothing: multiply by approximate inverses instead")
         with np.errstate(divide="raise", invalid="raise"):
             try:
-                return self * (1.0 / plain(other))
+                return self * (1.0 / arithmetic.plain(other))
             except FloatingPointError as error:
                 raise MatrixError(f"divide: {error}; needed divisors other than 0") from None
 
@@ -191,34 +171,6 @@ class Matrix:
             return self
         half = self ** (exponent // 2)
         return half * half if exponent % 2 == 0 else half * half * self
-
-    def _with(self, other: Matrix | Plain, combine: Callable[[Node, Node], Node]) -> Matrix:
-        """Broadcast, then combine nodes of one shape."""
-        other = other if isinstance(other, Matrix) else plain(other)
-        batch = self._joint_batch(other) if isinstance(other, Matrix) else self._batch
-        core = broadcast_cores(self, other)
-        partner = [other] if isinstance(other, Matrix) else []
-        # Vectors lie as the first of them does.
-        vectors = [each for each in (self, *partner) if len(each._core) == 1]
-        axes = vectors[0]._axes if len(core) == 1 and vectors else (len(core) == 2, len(core) >= 1)
-        shape = (core[-2] if axes[0] and axes[1] else core[0] if axes[0] else 1, core[-1] if axes[1] else 1)
-        if isinstance(other, Matrix):
-            theirs = other._spread(shape, axes)
-        else:
-            theirs = Node.constant(np.broadcast_to(other, core).reshape(shape))
-        return Matrix(combine(self._spread(shape, axes), theirs), batch, axes)
-
-    def _spread(self, shape: tuple[int, int], axes: tuple[bool, bool]) -> Node:
-        """Return the node broadcast to a matrix; each axis that is spread costs a level."""
-        laid = self
-        if len(self._core) == 1:
-            laid = self._as_column() if axes == (True, False) else self._as_row()
-        node = laid._node
-        if node.shape[0] != shape[0]:
-            node = node.times_left(np.ones((shape[0], 1)))
-        if node.shape[1] != shape[1]:
-            node = node.times_right(np.ones((1, shape[1])))
-        return node
 
     # ------------------------------------------------------------------ rearrangements and sums
 
@@ -375,11 +327,6 @@ class Matrix:
     def _as_column(self) -> Matrix:
         return self if self._axes[0] else self._made(self._node.transpose(), (True, False))
 
-    def _joint_batch(self, other: Matrix) -> int | None:
-        if self._batch is not None and other._batch is not None and self._batch != other._batch:
-            raise mismatch(self.shape, other.shape)
-        return other._batch if self._batch is None else self._batch
-
 
 def matrix(name: str, shape: tuple[int, ...]) -> Matrix:
     """Return an encrypted input without data: what an expression is written with.
@@ -412,18 +359,3 @@ def from_input(name: str, shape: tuple[int, ...], bound: Bound | None) -> Matrix
     core = shape if len(shape) < 3 else shape[1:]
     node = Node.input(name, (core[-2] if len(core) == 2 else 1, core[-1]), (batch is not None, len(core) == 2), bound)
     return Matrix(node, batch, (len(core) == 2, True))
-
-
-def plain(values: Any) -> npt.NDArray[np.float64]:
-    """Return an array in the clear, of at most two axes."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"operands of encrypted matrices are real numbers; found {array.dtype}")
-    if array.ndim > 2:
-        raise MatrixError(f"an array in the clear of shape {array.shape}; needed at most two axes: encrypt batches")
-    return array.astype(np.float64)
-
-
-def two_axes(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return a vector as a column, a matrix as it is."""
-    return values[:, np.newaxis] if values.ndim == 1 else values

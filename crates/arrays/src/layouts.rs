@@ -122,33 +122,44 @@ fn plan_low(
 
 /// Layouts that come into question, plainest first.
 fn layouts(parameters: &CkksParameters, graph: &Graph, options: &Options) -> Result<Vec<Layout>, ArraysError> {
-    let shapes = graph.expressions().iter().map(Expression::shape);
-    let extent = shapes.map(|(rows, columns)| rows.max(columns)).max().unwrap_or(1);
-    let largest = 1 << (parameters.slots().ilog2() / 2);
-    let most = extent.next_power_of_two().min(largest);
-    let tiles = match options.tile {
-        Some(tile) => vec![tile],
-        None => powers(most.div_ceil(SMALLEST_TILE).max(1), most).rev().collect(),
-    };
+    let shapes: Vec<_> = graph.expressions().iter().map(Expression::shape).collect();
+    let tiles = options.tile.map_or_else(|| tiles(parameters, &shapes), |tile| vec![tile]);
     // Room beside the tile serves products of two encrypted matrices only.
     let multiplies = graph.nodes().iter().any(|node| matches!(node, Node::MatMul(..)));
-    let mut layouts = Vec::new();
+    let (mut layouts, mut refused) = (Vec::new(), None);
     for tile in tiles {
-        let most = if multiplies { (parameters.slots() / (tile * tile).max(1)).clamp(1, tile.max(1)) } else { 1 };
+        let most =
+            if multiplies { (parameters.slots() / tile.saturating_pow(2).max(1)).clamp(1, tile.max(1)) } else { 1 };
         let blocks = options.blocks.map_or_else(|| powers(1, most).collect(), |blocks| vec![blocks]);
         for blocks in blocks {
             match Layout::new(parameters, tile, blocks) {
-                Ok(layout) if graph.expressions().iter().all(|each| has_room(layout, each.shape())) => {
-                    layouts.push(layout);
-                }
+                Ok(layout) if shapes.iter().all(|&shape| has_room(layout, shape)) => layouts.push(layout),
                 Ok(_) => {}
-                // What was asked for by name must exist.
-                Err(error) if options.tile.is_some() || options.blocks.is_some() => return Err(error.into()),
-                Err(_) => {}
+                Err(error) => refused = refused.or(Some(error)),
             }
         }
     }
-    Ok(layouts)
+    match refused {
+        Some(error) if layouts.is_empty() => Err(error.into()),
+        _ => Ok(layouts),
+    }
+}
+
+/// The tile that holds the largest matrix, if one can, and smaller ones that are padded less.
+fn tiles(parameters: &CkksParameters, shapes: &[(usize, usize)]) -> Vec<usize> {
+    let extent = shapes.iter().map(|&(rows, columns)| rows.max(columns)).max().unwrap_or(1);
+    let most = extent.next_power_of_two().min(1 << (parameters.slots().ilog2() / 2));
+    let padded = |tile: usize| {
+        let up = |extent: usize| extent.next_multiple_of(tile);
+        shapes.iter().map(|&(rows, columns)| up(rows) * up(columns)).sum::<usize>()
+    };
+    let mut tiles: Vec<usize> = Vec::new();
+    for tile in powers(most.div_ceil(SMALLEST_TILE), most).rev() {
+        if tiles.last().is_none_or(|&last| padded(tile) < padded(last)) {
+            tiles.push(tile);
+        }
+    }
+    tiles
 }
 
 fn powers(from: usize, to: usize) -> impl DoubleEndedIterator<Item = usize> {

@@ -217,6 +217,8 @@ impl Program {
                 let pick = |all: &[_]| slots.iter().filter_map(|&slot| all.get(slot).copied()).collect::<Vec<_>>();
                 let (noisy, exact) = (pick(tile.noisy()), pick(tile.exact()));
                 let error = ErrorStatistics::between(&noisy, &exact);
+                // Numbers beyond those of the simulation outgrew every modulus.
+                overflow |= noisy.iter().chain(&exact).any(|value| !value.is_finite());
                 worst = worst.max(error.worst);
                 squares += error.rms.powi(2) * exact.len() as f64;
                 count += exact.len();
