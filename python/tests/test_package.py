@@ -22,7 +22,19 @@ def test_examples_run(name):
 
 def test_examples_are_there():
     public = [getattr(unspoken, name) for name in unspoken.__all__]
-    for name in ["Client", "CompressedTable", "EmbeddingClient", "FastText", "Usage", "compress", "presets"]:
+    for name in [
+        "Client",
+        "CompressedTable",
+        "EmbeddingClient",
+        "FastText",
+        "Matrix",
+        "MatrixProgram",
+        "MatrixSecret",
+        "Usage",
+        "compress",
+        "matrix",
+        "presets",
+    ]:
         each = getattr(unspoken, name)
         assert each in public
         assert ">>>" in each.__doc__
