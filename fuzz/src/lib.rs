@@ -4,6 +4,7 @@
 //! number or a checksum, so most mutated inputs are repaired before they are tried; the decoder itself sees plain
 //! bytes, and a file that fails is a reproducer as it is. See `docs/fuzzing.md`.
 
+pub mod arrays;
 pub mod ckks;
 pub mod classify;
 pub mod digits;
@@ -31,7 +32,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 30] = [
+pub const TARGETS: [&Target; 36] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SECRET_KEY,
@@ -62,6 +63,12 @@ pub const TARGETS: [&Target; 30] = [
     &embed::DESCRIBED,
     &embed::QUERY,
     &embed::ANSWER,
+    &arrays::PROGRAM,
+    &arrays::TERMS,
+    &arrays::INPUTS,
+    &arrays::ANSWER,
+    &arrays::KEYS,
+    &arrays::SECRET,
 ];
 
 /// One mutated input in this many stays as it is.

@@ -3,6 +3,7 @@
 use std::io;
 
 use pyo3::{PyErr, import_exception};
+use unspoken_arrays::ArraysError;
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
 use unspoken_client::{ClientError, transport};
@@ -24,6 +25,8 @@ import_exception!(unspoken.errors, StateError);
 import_exception!(unspoken.errors, ModelError);
 import_exception!(unspoken.errors, TrainingError);
 import_exception!(unspoken.errors, UnknownTokenError);
+import_exception!(unspoken.errors, MatrixError);
+import_exception!(unspoken.errors, MissingKeysError);
 
 /// Why work did not succeed. Made without the interpreter, turned into an exception with it.
 pub(crate) enum Failure {
@@ -45,6 +48,8 @@ pub(crate) enum Failure {
     Compress(CompressError),
     /// Parameters.
     Ckks(CkksError),
+    /// Encrypted matrices.
+    Arrays(ArraysError),
     /// Asking, once it is known what.
     Client(ClientError),
     /// The directory for the client's own files.
@@ -109,6 +114,12 @@ impl From<CkksError> for Failure {
     }
 }
 
+impl From<ArraysError> for Failure {
+    fn from(error: ArraysError) -> Self {
+        Failure::Arrays(error)
+    }
+}
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         Failure::Client(error)
@@ -139,6 +150,7 @@ impl From<Failure> for PyErr {
             Failure::Table(error) => TrainingError::new_err(error.to_string()),
             Failure::Compress(error) => TrainingError::new_err(error.to_string()),
             Failure::Ckks(error) => UnspokenError::new_err(error.to_string()),
+            Failure::Arrays(error) => of_arrays(&error),
             Failure::Client(ClientError::Transport(error)) => of_transport(error.to_string(), &error),
             Failure::Client(ClientError::Protocol(error)) => of_protocol(&error),
             Failure::Client(ClientError::Classify(error)) => of_classification(&error),
@@ -210,6 +222,17 @@ fn of_recognition(error: &DigitsError) -> PyErr {
         DigitsError::Protocol(error) => of_protocol(error),
         DigitsError::Mismatch { .. } => MismatchError::new_err(error.to_string()),
         _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_arrays(error: &ArraysError) -> PyErr {
+    let message = error.to_string();
+    if error.is_missing_keys() {
+        MissingKeysError::new_err(message)
+    } else if error.is_malformed() {
+        MismatchError::new_err(message)
+    } else {
+        MatrixError::new_err(message)
     }
 }
 

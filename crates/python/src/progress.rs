@@ -17,6 +17,7 @@ pub(crate) enum Stage {
     SendingKeys,
     CheckingKeys,
     Asking(&'static str),
+    Computing,
 }
 
 impl Stage {
@@ -29,10 +30,11 @@ impl Stage {
             Stage::SendingKeys => "sending keys",
             Stage::CheckingKeys => "checking keys",
             Stage::Asking(work) => work,
+            Stage::Computing => "computing",
         }
     }
 
-    /// How its bar looks; it counts epochs, steps, keys, bytes, messages or tokens.
+    /// How its bar looks; it counts epochs, steps, keys, bytes, messages, tokens or vectors.
     fn template(self) -> &'static str {
         match self {
             Stage::HashingKeys | Stage::SendingKeys => {
@@ -55,6 +57,16 @@ pub(crate) struct Event {
 impl Event {
     fn new(stage: Stage, done: u64, total: u64) -> Self {
         Event { stage, done, total, note: String::new() }
+    }
+
+    /// Keys made, of how many.
+    pub(crate) fn keys(done: usize, total: usize) -> Self {
+        Event::new(Stage::MakingKeys, done as u64, total as u64)
+    }
+
+    /// Vectors of a batch computed, of how many.
+    pub(crate) fn vectors(done: usize, total: usize) -> Self {
+        Event::new(Stage::Computing, done as u64, total as u64)
     }
 }
 

@@ -303,10 +303,14 @@ impl Simulator {
         let log2_modulus = self.parameters().log2_modulus(result.level);
         // No coefficient exceeds the mean modulus of the slots: only where that is too large, look at each.
         let mean = result.noisy.iter().map(|z| z.norm()).sum::<f64>() / result.noisy.len() as f64;
-        if (mean * result.scale).log2() + 1.0 >= log2_modulus
-            && let Ok(coefficients) = self.encoder.coefficients(operation, &result.noisy, result.scale)
-        {
-            let log2_coefficient = log2_largest(&coefficients) + 1.0;
+        let log2_mean = (mean * result.scale).log2() + 1.0;
+        // Not a number is no fit either.
+        if log2_mean.is_nan() || log2_mean >= log2_modulus {
+            let real = self.parameters().ring().kind() == RingKind::ConjugateInvariant;
+            // Rounding leaves imaginary parts, which the real ring has not.
+            let slots: Vec<Complex64> = result.noisy.iter().map(|z| if real { z.re.into() } else { *z }).collect();
+            let coefficients = self.encoder.coefficients(operation, &slots, result.scale);
+            let log2_coefficient = coefficients.map_or(f64::INFINITY, |scaled| log2_largest(&scaled) + 1.0);
             if log2_coefficient >= log2_modulus {
                 let overflow = Overflow { operation, level: result.level, log2_coefficient, log2_modulus };
                 self.record().overflows.push(overflow);
