@@ -7,6 +7,7 @@ use unspoken_embedding::EmbeddingError;
 use unspoken_fasttext::{DataError, ModelError, TrainError};
 use unspoken_lookup::LookupError;
 use unspoken_matrix::MatrixError;
+use unspoken_permute::PermuteError;
 use unspoken_protocol::ProtocolError;
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
@@ -72,6 +73,9 @@ pub enum BenchError {
     /// An operation on matrices failed.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
+    /// A permutation failed.
+    #[error(transparent)]
+    Permute(#[from] PermuteError),
     /// Classification failed.
     #[error(transparent)]
     Classify(#[from] ClassifyError),

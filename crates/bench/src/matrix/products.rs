@@ -111,7 +111,7 @@ impl Workshop {
         ));
         let ready = entries.iter().map(|entry| self.ready(entry, &keys, &mut rng));
         let ready = ready.collect::<Result<Vec<Ready>, BenchError>>()?;
-        let (clock, effort) = (session.clock(), session.effort());
+        let (clock, effort) = (session.clock(), session.slow_effort());
         let (evaluator, single) = (Evaluator::new(&self.encoder, &keys), &session.single);
         let contender = |ready: &Ready| {
             let (result, seconds) =
