@@ -37,7 +37,8 @@ bits of modulus that are left for a circuit: OpenFHE at 59 bits a level has fewe
     "matrix: permutations": """\
 Everything in a case ends at the same level: deeper plans start higher. Keys of a baseline are counted as its authors do,
 a key for each giant step where they have one; it runs with one key for the giant steps of a stage, which takes the same
-time. `planned` is what the planner chooses with as many keys as the length has bits.
+time. `planned` is what the planner chooses with as many keys as the length has bits, and the Benes network has the same
+budget: with a key for each giant step it would not fit that.
 """,
     "matrix: products": """\
 Milliseconds per product with every slot in use; everything ends three levels below the highest. The original of
@@ -61,7 +62,7 @@ MATRIX_PAPER = {
         for depth, times in row.items()
     },
     **{
-        (f"random permutation, n = 2^{9 + i}", "Benes, a key for each giant step"): times
+        (f"random permutation, n = 2^{9 + i}", "Benes"): times
         for i, times in enumerate(
             (
                 (950.74, 1612.21),

@@ -175,7 +175,7 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         """Predicted largest error of an entry.
 
         By a simulation, which takes about as long as a run, on random inputs with entries up to
-        `largest`: twice the worst error seen, and at least eight times the root mean square.
+        `largest`: four times the worst error seen, at least sixteen times the root mean square.
 
         Raises
         ------

@@ -27,8 +27,8 @@ pub struct Program {
 /// What a run loses, by a simulation on random inputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Precision {
-    /// Entries of a run on inputs of the same size are closer to the exact ones than this: twice the worst of the
-    /// simulation, and at least eight times its root mean square.
+    /// Entries of a run on inputs of the same size are closer to the exact ones than this: four times the worst of the
+    /// simulation, and at least sixteen times its root mean square.
     pub error: f64,
     /// The largest entry of the exact result.
     pub largest: f64,
@@ -230,7 +230,7 @@ impl Program {
             }
         }
         let rms = (squares / count.max(1) as f64).sqrt();
-        Ok(Precision { error: (2.0 * worst).max(8.0 * rms), largest: greatest, overflow })
+        Ok(Precision { error: (4.0 * worst).max(16.0 * rms), largest: greatest, overflow })
     }
 
     /// As bytes, constants included: batch, bound on keys, tile, blocks, output, graph. The reader plans again.

@@ -1,6 +1,6 @@
 //! Random permutations (paper, Table 7): ours and the multi-group network against the collapsed Benes network.
 
-use unspoken_permute::{Candidate, Packing, Permutation, Strategy, Task};
+use unspoken_permute::{Packing, Permutation, Strategy, Task};
 
 use super::permutations::{Bench, Entry};
 use crate::error::BenchError;
@@ -22,14 +22,6 @@ pub(super) fn run(session: &mut Session<'_>, bench: &Bench, log2_length: u32) ->
     let explanation = task.explain(parameters, &bench.model)?;
     let Some(ours) = explanation.best() else { return Ok(()) };
     let mut entries = vec![Entry::ours("planned", ours)];
-    let allowed = |c: &Candidate| OUTPUT_LEVEL + c.estimate.depth <= parameters.max_level();
-    let published =
-        explanation.rows().iter().map(|row| &row.candidate).find(|c| {
-            c.plan.strategy() == Strategy::Benes && allowed(c) && c.estimate.separate_keys <= most + most / 3
-        });
-    if let Some(published) = published {
-        entries.push(Entry::published("Benes, a key for each giant step", published));
-    }
     if let Some(benes) = explanation.best_of(Strategy::Benes) {
         entries.push(Entry::ours("Benes, one key for the giant steps of a stage", benes));
     }
