@@ -136,6 +136,10 @@ impl Program {
             let mut entries = inputs.iter().flat_map(|part| &part.entries);
             match entries.find(|entry| entry.name == input.name) {
                 Some(entry) => {
+                    if entries.any(|entry| entry.name == input.name) {
+                        let found = format!("input '{}' twice", input.name);
+                        return Err(ArraysError::mismatch("run a program", found, "each once"));
+                    }
                     self.check_entry(input, entry)?;
                     found.push(entry);
                 }
@@ -149,6 +153,11 @@ impl Program {
         let groups = if input.form.batch { self.terms.groups() } else { 1 };
         let fits =
             |group: &EncryptedMatrix<_>| group.layout() == self.terms.layout && group.batch() == self.terms.group();
+        let batch = if input.form.batch { self.terms.batch } else { 1 };
+        if entry.batch != batch {
+            let found = format!("input '{}' with a batch of {}", input.name, entry.batch);
+            return Err(ArraysError::mismatch("run a program", found, format!("a batch of {batch}")));
+        }
         if entry.form == input.form && entry.groups.len() == groups && entry.groups.iter().all(fits) {
             return Ok(());
         }

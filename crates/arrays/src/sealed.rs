@@ -14,6 +14,8 @@ use crate::secret::Owner;
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) form: Form,
+    /// Matrices that were encrypted; 1 without a batch.
+    pub(crate) batch: usize,
     pub(crate) groups: Vec<EncryptedMatrix<SeededCiphertext>>,
 }
 
@@ -45,7 +47,7 @@ impl Inputs {
         self.context.parameters().name()
     }
 
-    /// As bytes: whose they are, tile and blocks, then each input: name, form, groups.
+    /// As bytes: whose they are, tile and blocks, then each input: name, form, batch, groups.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new(Object::Inputs, &self.context);
         out.rest(&self.owner.0);
@@ -54,6 +56,7 @@ impl Inputs {
         for entry in &self.entries {
             out.text(&entry.name);
             entry.form.write(&mut out);
+            out.u32(entry.batch);
             write_groups(&entry.groups, &mut out, |tile| tile.to_bytes(self.context.parameters()));
         }
         out.finish()
@@ -67,7 +70,7 @@ impl Inputs {
         let (mut input, context) = Reader::new(Object::Inputs, bytes, accept_insecure)?;
         let owner = Owner::read(&mut input)?;
         let layout = read_layout(&mut input, &context)?;
-        let count = input.count(MOST_NODES, 18)?;
+        let count = input.count(MOST_NODES, 22)?;
         let mut entries: Vec<Entry> = Vec::new();
         for _ in 0..count {
             let (name, form) = (input.text()?, Form::read(&mut input)?);
@@ -75,8 +78,14 @@ impl Inputs {
                 return Err(input.refuse("an input's name that cannot be", "a name of its own for each"));
             }
             let tile = |tile: &[u8]| SeededCiphertext::from_bytes(context.parameters(), tile);
+            let batch = input.u32()?;
+            if !(1..=MOST_BATCH).contains(&batch) || (!form.batch && batch != 1) {
+                return Err(
+                    input.refuse(format!("a batch of {batch}"), format!("1, or up to {MOST_BATCH} with a batch"))
+                );
+            }
             let groups = read_groups(&mut input, layout, form, tile)?;
-            entries.push(Entry { name, form, groups });
+            entries.push(Entry { name, form, batch, groups });
         }
         input.finish()?;
         Ok(Inputs { context, owner, layout, entries })

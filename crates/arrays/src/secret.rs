@@ -75,7 +75,7 @@ impl Secret {
         let mut owner = [0; 16];
         let mut hasher = Zeroizing::new(blake3::Hasher::new_derive_key(OWNER_LABEL));
         hasher.update(self.0.as_slice());
-        hasher.finalize_xof().fill(&mut owner);
+        Zeroizing::new(hasher.finalize_xof()).fill(&mut owner);
         Owner(owner)
     }
 
@@ -86,7 +86,7 @@ impl Secret {
         hasher.update(&parameters.fingerprint().0);
         hasher.update(self.0.as_slice());
         let mut key = Zeroizing::new([0; 32]);
-        hasher.finalize_xof().fill(key.as_mut_slice());
+        Zeroizing::new(hasher.finalize_xof()).fill(key.as_mut_slice());
         Ok(SecretKey::generate(parameters, &mut SecretRng::derived(&key))?)
     }
 
@@ -99,7 +99,10 @@ impl Secret {
         const OPERATION: &str = "encrypt inputs";
         let (key, mut rng) = (self.key(&terms.context)?, fresh()?);
         let mut entries = Vec::with_capacity(inputs.len());
-        for (name, values) in inputs {
+        for (number, (name, values)) in inputs.iter().enumerate() {
+            if inputs[..number].iter().any(|(earlier, _)| earlier == name) {
+                return Err(ArraysError::mismatch(OPERATION, format!("input '{name}' twice"), "each once"));
+            }
             let form = terms.input(OPERATION, name)?.form;
             let batch = if form.batch { terms.batch } else { 1 };
             let needed = (batch, form.matrix.0, form.matrix.1);
@@ -112,7 +115,7 @@ impl Secret {
                 let encoder = terms.context.encoder();
                 groups.push(EncryptedMatrix::encrypt(encoder, &key, terms.layout, &group, terms.level, &mut rng)?);
             }
-            entries.push(Entry { name: name.clone(), form, groups });
+            entries.push(Entry { name: name.clone(), form, batch, groups });
         }
         Ok(Inputs { context: terms.context.clone(), owner: self.owner(), layout: terms.layout, entries })
     }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use unspoken_ckks::SeededCiphertext;
 use unspoken_matrix::Layout;
-use unspoken_rlwe::{KeyBundle, KeyPlan};
+use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan};
 
 use crate::bytes::{Object, Reader, Writer};
 use crate::error::ArraysError;
@@ -143,6 +144,71 @@ impl Terms {
             let found = format!("{} surplus bytes", rest.len());
             return Err(ArraysError::Decode { what: "the terms of a program", found, needed: "the end".into() });
         }
-        Ok(Terms { context, layout, level, batch, inputs, output, keys })
+        let terms = Terms { context, layout, level, batch, inputs, output, keys };
+        terms.check_use()?;
+        Ok(terms)
+    }
+
+    /// Refuses what no program needs: keys that open bootstraps, and more than a client should make for anybody.
+    fn check_use(&self) -> Result<(), ArraysError> {
+        let refuse =
+            |found: String, needed: String| Err(ArraysError::Decode { what: "the terms of a program", found, needed });
+        let plain = |kind: KeyKind| matches!(kind, KeyKind::Relinearisation | KeyKind::Galois { .. });
+        if let Some((kind, _)) = self.keys.iter().find(|&(kind, _)| !plain(kind)) {
+            return refuse(format!("a key of kind {kind:?}"), "relinearisation and rotation keys".into());
+        }
+        if self.key_bytes() > MOST_KEY_BYTES {
+            let found = format!("{} bytes of keys", self.key_bytes());
+            return refuse(found, format!("at most {MOST_KEY_BYTES}"));
+        }
+        let tile = SeededCiphertext::byte_len(self.context.parameters(), self.level) as u64;
+        let bytes = self.inputs.iter().map(|Input { form, .. }| {
+            let tiles = self.layout.tiles(form.matrix.0) as u64 * self.layout.tiles(form.matrix.1) as u64;
+            tiles.saturating_mul(if form.batch { self.groups() as u64 } else { 1 }).saturating_mul(tile)
+        });
+        let bytes = bytes.fold(0, u64::saturating_add);
+        if bytes > MOST_INPUT_BYTES {
+            return refuse(format!("{bytes} bytes of inputs"), format!("at most {MOST_INPUT_BYTES}"));
+        }
+        Ok(())
+    }
+}
+
+/// The most that a client makes at another's word.
+const MOST_KEY_BYTES: u64 = 4 << 30;
+const MOST_INPUT_BYTES: u64 = 512 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Graph, Node, Options, Program};
+
+    /// The terms of `a + a`, with tiles of one entry.
+    fn terms() -> Terms {
+        let mut graph = Graph::new();
+        let form = Form { matrix: (2, 2), batch: true, rows: true, columns: true };
+        let a = graph.push(Node::Input { name: "a".into(), form }).unwrap();
+        graph.push(Node::Add(a, a)).unwrap();
+        let preset = Some("insecure_n11_depth9_scale50".into());
+        let options = Options { preset, batch: 2, tile: Some(1), blocks: Some(1), ..Options::default() };
+        let bytes = Program::plan(graph, form, &options).unwrap().terms().to_bytes().unwrap();
+        Terms::from_bytes(&bytes, true).unwrap()
+    }
+
+    #[test]
+    fn a_server_gets_no_keys_and_no_inputs_beyond_its_need() {
+        for kind in [KeyKind::Encapsulation, KeyKind::QueryEncapsulation, KeyKind::Decapsulation] {
+            let mut terms = terms();
+            terms.keys.require(kind, 1);
+            assert!(terms.check_use().unwrap_err().to_string().contains("needed relinearisation and rotation keys"));
+        }
+        let mut greedy = terms();
+        greedy.inputs[0].form.matrix = (64, 64);
+        greedy.batch = MOST_BATCH;
+        assert!(greedy.check_use().unwrap_err().to_string().contains("bytes of inputs"));
+        let mut greedy = terms();
+        let chain = greedy.context.parameters().chain(greedy.context.parameters().max_level());
+        (0..1 << 16).for_each(|i| greedy.keys.require(KeyKind::Galois { element: 2 * i + 1 }, chain));
+        assert!(greedy.check_use().unwrap_err().to_string().contains("bytes of keys"));
     }
 }

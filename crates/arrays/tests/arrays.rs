@@ -127,9 +127,24 @@ fn what_does_not_fit_is_refused() {
     assert!(error.to_string().matches("key").count() > 3, "{error}");
     let stopped = program.run(&keys, &[&a, &b], |_, _| {}, &AtomicBool::new(true)).map(|_| ()).unwrap_err();
     assert!(stopped.is_interrupted());
+    let again = secret.encrypt(program.terms(), &[("a".into(), random((2, 4, 3), 9))]).unwrap();
+    assert!(refused(program.run(&keys, &[&a, &b, &again], |_, _| {}, &GO)).contains("'a' twice"));
+    let twice = ["b", "b"].map(|name| (name.into(), random((1, 3, 5), 1)));
+    assert!(secret.encrypt(program.terms(), &twice).map(|_| ()).unwrap_err().to_string().contains("'b' twice"));
     // Keys of several programs serve each.
     let both = secret.keys(&[small.terms(), program.terms()], |_, _| {}, &GO).unwrap();
     assert!(program.run(&both, &[&a, &b], |_, _| {}, &GO).is_ok());
+}
+
+#[test]
+fn batches_of_as_many_vectors_are_told_apart() {
+    let (short, long, secret) = (network(33), network(40), Secret::generate().unwrap());
+    assert_eq!(short.terms().groups(), long.terms().groups());
+    let keys = secret.keys(&[long.terms()], |_, _| {}, &GO).unwrap();
+    let inputs = [("a".into(), random((33, 4, 3), 1)), ("b".into(), random((1, 3, 5), 1))];
+    let inputs = Inputs::from_bytes(&secret.encrypt(short.terms(), &inputs).unwrap().to_bytes(), true).unwrap();
+    let error = long.run(&keys, &[&inputs], |_, _| {}, &GO).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("batch of 33") && error.contains("batch of 40"), "{error}");
 }
 
 #[test]

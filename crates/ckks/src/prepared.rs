@@ -110,6 +110,9 @@ impl RotationProducts {
             check_scales(OPERATION, first.scale, factor.scale)?;
         }
         let level = PreparedVector::common_level(rows.iter().flatten().map(|&(_, f)| (usize::MAX, f)))?;
+        if level == 0 {
+            return Err(CkksError::Level { operation: OPERATION, found: 0, needed: 1 });
+        }
         let products = rows.iter().map(Vec::len).sum();
         Ok(RotationProducts { level, scale: first.scale, products })
     }

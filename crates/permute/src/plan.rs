@@ -8,13 +8,15 @@ use crate::clear;
 use crate::diagonals::{Diagonals, Packing, Progression, Shifts};
 use crate::error::{PermuteError, shape};
 use crate::network::Network;
-use crate::permutation::Permutation;
+use crate::permutation::{MAX_LENGTH, Permutation};
 
 /// The version of serialised plans.
 const VERSION: u32 = 1;
 
-/// Most stages or nodes of a plan that is read.
+/// Most stages or nodes of a plan that is read, edges of its network, and entries of all nodes together.
 const MAX_PARTS: usize = 1 << 16;
+const MAX_EDGES: usize = 1 << 20;
+const MAX_CELLS: usize = 1 << 26;
 
 /// Where a plan comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -201,8 +203,9 @@ impl Plan {
 
     fn check(&self) -> Result<(), PermuteError> {
         let n = self.length;
-        if !n.is_power_of_two() {
-            return Err(shape("plan a permutation", format!("length {n}"), "a power of two; pad it"));
+        if !n.is_power_of_two() || n > MAX_LENGTH {
+            let needed = format!("a power of two up to {MAX_LENGTH}; pad it");
+            return Err(shape("plan a permutation", format!("length {n}"), needed));
         }
         match &self.program {
             Program::Stages(stages) => {
@@ -238,6 +241,11 @@ fn check_network(network: &Network, n: usize) -> Result<(), PermuteError> {
     if parts > MAX_PARTS || network.top.len() > 32 || !(1..=32).contains(&network.together) {
         return Err(wrong("the size of the network", parts, format!("at most {MAX_PARTS} nodes and 32 first steps")));
     }
+    let edges = || network.nodes.iter().flat_map(|node| &node.edges).chain(network.leaves.values().flatten());
+    if edges().count() > MAX_EDGES || network.nodes.len().saturating_mul(n) > MAX_CELLS {
+        let found = format!("{} edges, {} nodes of {n} entries", edges().count(), network.nodes.len());
+        return Err(wrong("the size of the network", found, format!("at most {MAX_EDGES} edges, {MAX_CELLS} entries")));
+    }
     let near = |rotation: i64| rotation.unsigned_abs() <= 2 * n as u64;
     let largest = network.leaves.keys().next_back().map_or(0, |&multiple| i64::from(multiple));
     let rotations = network.nodes.iter().map(|node| node.rotation).chain(network.top.iter().copied());
@@ -267,4 +275,26 @@ fn check_network(network: &Network, n: usize) -> Result<(), PermuteError> {
 
 fn wrong(what: &'static str, found: impl ToString, needed: impl ToString) -> PermuteError {
     PermuteError::Plan { what, found: found.to_string(), needed: needed.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_plans_are_refused_before_anything_is_allocated() {
+        let network = |length: u64, nodes: usize| {
+            let node = r#"{"edges":[{"from":{"Input":0},"mask":[]}],"rotation":0}"#;
+            let nodes = vec![node; nodes].join(",");
+            let network = format!(r#"{{"nodes":[{nodes}],"leaves":{{}},"unit":1,"top":[],"together":1}}"#);
+            format!(
+                r#"{{"version":1,"strategy":"network","packing":"Repeated","length":{length},"program":{{"network":{network}}}}}"#
+            )
+        };
+        let refused = |text: &str| serde_json::from_str::<Plan>(text).unwrap_err().to_string();
+        for length in [1 << 40, 1 << 63] {
+            assert!(refused(&network(length, 1)).contains("a power of two up to"), "{}", refused(&network(length, 1)));
+        }
+        assert!(refused(&network(1 << 24, 100)).contains("entries"), "{}", refused(&network(1 << 24, 100)));
+    }
 }

@@ -57,7 +57,7 @@ impl SecretKey {
         hasher.update(&(SPARSE_WEIGHT as u64).to_le_bytes());
         hasher.update(&self.to_bytes()?);
         let mut key = Zeroizing::new([0; 32]);
-        hasher.finalize_xof().fill(key.as_mut_slice());
+        Zeroizing::new(hasher.finalize_xof()).fill(key.as_mut_slice());
         Ok(SecretRng::derived(&key))
     }
 
