@@ -35,10 +35,10 @@ of its keys times one serialised rotation key. `time_per_slot_and_bit_left` divi
 bits of modulus that are left for a circuit: OpenFHE at 59 bits a level has fewer levels left than we have.
 """,
     "matrix: permutations": """\
-Everything in a case ends at the same level: deeper plans start higher. Keys of a baseline are counted as its authors do,
-a key for each giant step where they have one; it runs with one key for the giant steps of a stage, which takes the same
-time. `planned` is what the planner chooses with as many keys as the length has bits, and the Benes network has the same
-budget: with a key for each giant step it would not fit that.
+Everything in a case ends at the same level: deeper plans start higher. Keys of a baseline are counted as its authors
+do, a key for each giant step where they have one; it runs with one key for the giant steps of a stage, which takes the
+same time. `planned` is what the planner chooses with as many keys as the length has bits, and the Benes network has the
+same budget: with a key for each giant step it would not fit that.
 """,
     "matrix: products": """\
 Milliseconds per product with every slot in use; everything ends three levels below the highest. The original of
@@ -50,8 +50,8 @@ scores are checked against the network in the clear.
 """,
 }
 
-# The permutation paper's milliseconds, on one thread of an i7-13700K with Lattigo: ours (theirs) and the baseline. By the
-# beginning of the case and of the baseline's name.
+# The permutation paper's milliseconds, on one thread of an i7-13700K with Lattigo: its algorithm and the baseline.
+# By the beginning of the case and of the baseline's name.
 MATRIX_PAPER = {
     **{
         (f"transpose, d = 128, depth {depth}", f"Jiang et al.: all diagonals, about {keys} keys"): times
@@ -104,8 +104,8 @@ def beside_paper(found: list[dict]) -> str:
     """Ratios of times beside those of the permutation paper."""
     lines = [
         "### Ratios beside the paper's\n",
-        "Over the same kind of baseline. The paper's times are of one thread of an i7-13700K with Lattigo: for comparison of "
-        "shape, not of speed.\n",
+        "Over the same kind of baseline. The paper's times are of one thread of an i7-13700K with Lattigo: for "
+        "comparison of shape, not of speed.\n",
         "| case | baseline is | ours, ms | ratio | paper, ms | ratio (paper) | ratio over the paper's |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
@@ -122,9 +122,9 @@ def beside_paper(found: list[dict]) -> str:
 
 
 INTRODUCTION = """\
-Made by `make benchmarks`, or suite by suite (`make tables-lookup`, `make tables-matrix`). Ours and baseline are medians of repetitions that
-alternated in one run; the ratio is the median of the pairwise ratios, above 1 where ours is better. One thread unless a
-row says otherwise.
+Made by `make benchmarks`, or suite by suite (`make tables-lookup`, `make tables-matrix`). Ours and baseline are medians
+of repetitions that alternated in one run; the ratio is the median of the pairwise ratios, above 1 where ours is better.
+One thread unless a row says otherwise.
 """
 
 # The lookup paper's Table 3: log p and rows d to milliseconds per token of IVE-PEL and of Kim et al., and their depths.
