@@ -11,6 +11,7 @@ mod matrix;
 mod memory;
 pub mod modular;
 mod ntt;
+mod passage;
 mod poly;
 mod ring;
 mod sampling;
