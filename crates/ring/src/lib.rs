@@ -4,6 +4,7 @@ mod automorphism;
 mod coefficients;
 mod division;
 mod error;
+mod fresh;
 mod gadget;
 mod hoisted;
 mod kernels;

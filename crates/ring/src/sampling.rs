@@ -7,6 +7,9 @@ use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use zeroize::Zeroizing;
 
+use crate::kernels::portable::Portable;
+use crate::kernels::{Backend, Kernels};
+
 /// The standard deviation of error polynomials.
 pub const ERROR_SIGMA: f64 = 3.19;
 
@@ -19,25 +22,22 @@ impl Seed {
     ///
     /// Every `(stream, q)` pair is an independent ChaCha20 stream, so a limb does not depend on which other limbs are
     /// expanded. Rejection sampling: no bias.
-    pub(crate) fn fill_uniform(&self, stream: u32, q: u32, limb: &mut [u32]) {
+    pub(crate) fn fill_uniform(&self, kernels: &dyn Kernels, stream: u32, q: u32, limb: &mut [u32]) {
         let mut rng = ChaCha20Rng::from_seed(self.0);
         rng.set_stream(u64::from(stream) << 32 | u64::from(q));
         let mask = u32::MAX >> q.leading_zeros();
-        let mut block = [0u8; 4096];
+        let (mut block, mut words) = ([0u8; 4 * BLOCK_WORDS], [0u32; BLOCK_WORDS]);
         let mut filled = 0;
         while filled < limb.len() {
             rng.fill_bytes(&mut block);
-            for bytes in block.as_chunks::<4>().0 {
-                if filled == limb.len() {
-                    break;
-                }
-                let candidate = u32::from_le_bytes(*bytes) & mask;
-                limb[filled] = candidate;
-                filled += usize::from(candidate < q);
-            }
+            words.iter_mut().zip(block.as_chunks().0).for_each(|(word, bytes)| *word = u32::from_le_bytes(*bytes));
+            filled = kernels.select_below(&words, mask, q, limb, filled);
         }
     }
 }
+
+/// Words drawn at once: few enough to stay in the first cache.
+const BLOCK_WORDS: usize = 1024;
 
 /// A generator for secrets, errors and fresh seeds.
 ///
@@ -107,14 +107,17 @@ impl SecretRng {
 
     /// `n` samples of the discrete Gaussian of deviation [`ERROR_SIGMA`], in constant time.
     pub fn gaussian(&mut self, n: usize) -> Zeroizing<Vec<i32>> {
-        let table = &GAUSSIAN_TAIL;
-        let sample = || {
-            let draw = self.0.next_u64();
-            let magnitude: i32 = table.iter().map(|&threshold| i32::from(draw >> 1 < threshold)).sum();
-            let sign = 1 - 2 * (draw & 1) as i32;
-            sign * magnitude
-        };
-        Zeroizing::new(std::iter::repeat_with(sample).take(n).collect())
+        let kernels = Backend::detect().kernels().unwrap_or(&Portable);
+        let mut samples = Zeroizing::new(vec![0; n]);
+        let mut block = Zeroizing::new([0u8; 4 * BLOCK_WORDS]);
+        let mut draws = Zeroizing::new([0u64; BLOCK_WORDS / 2]);
+        for samples in samples.chunks_mut(draws.len()) {
+            let bytes = &mut block[..8 * samples.len()];
+            self.0.fill_bytes(bytes);
+            draws.iter_mut().zip(bytes.as_chunks().0).for_each(|(draw, bytes)| *draw = u64::from_le_bytes(*bytes));
+            kernels.tail_samples(&draws[..samples.len()], GAUSSIAN_TAIL.as_slice(), samples);
+        }
+        samples
     }
 }
 
@@ -136,15 +139,15 @@ mod tests {
     fn uniform_residues_are_reduced_independent_and_unbiased() {
         let q = 33_292_289; // just below 2^25
         let mut limb = vec![0; 1 << 16];
-        Seed([1; 32]).fill_uniform(0, q, &mut limb);
+        Seed([1; 32]).fill_uniform(&Portable, 0, q, &mut limb);
         assert!(limb.iter().all(|&x| x < q));
         let mean = limb.iter().map(|&x| f64::from(x)).sum::<f64>() / limb.len() as f64 / f64::from(q);
         assert!((mean - 0.5).abs() < 0.006, "{mean}"); // 5 sigma
         let mut other = vec![0; 1 << 16];
-        Seed([1; 32]).fill_uniform(1, q, &mut other);
+        Seed([1; 32]).fill_uniform(&Portable, 1, q, &mut other);
         assert_ne!(limb, other);
         let mut prefix = vec![0; 100];
-        Seed([1; 32]).fill_uniform(0, q, &mut prefix);
+        Seed([1; 32]).fill_uniform(&Portable, 0, q, &mut prefix);
         assert_eq!(prefix, limb[..100]);
     }
 
