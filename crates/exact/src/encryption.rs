@@ -5,15 +5,33 @@
 //! second component stays uniform, and whatever makes encryptions of zero serves both schemes.
 
 use unspoken_ring::{Poly, SecretRng};
-use unspoken_rlwe::{self as rlwe, SecretKey};
+use unspoken_rlwe::{self as rlwe, PublicKey, SecretKey};
 
 use crate::ciphertext::{Ciphertext, SeededCiphertext};
 use crate::encoding::{Encoder, Plaintext};
 use crate::error::ExactError;
 use crate::parameters::{ExactParameters, MIN_BUDGET_BITS, Scheme};
 
-/// Largest magnitude of an error of a fresh encryption under a secret key: the sampler has no larger ones.
+/// Largest magnitude of a coefficient of a sampled error: the sampler has no larger ones.
 const MAX_ERROR: f64 = 30.0;
+
+/// What made a fresh encryption, and so how large its error can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The secret key: one sampled error.
+    Secret,
+    /// A public key: `e u + e_0 + e_1 s`, with `u` and `s` ternary.
+    Public,
+}
+
+impl Origin {
+    fn max_error(self, degree: usize) -> f64 {
+        match self {
+            Origin::Secret => MAX_ERROR,
+            Origin::Public => MAX_ERROR * (2 * degree + 1) as f64,
+        }
+    }
+}
 
 impl Encoder {
     /// Encrypts under the secret key, with a fresh seed and a fresh error.
@@ -30,6 +48,19 @@ impl Encoder {
         Ok(SeededCiphertext { inner, parameters: self.parameters.clone() })
     }
 
+    /// Encrypts without the secret. Noisier and twice as long as [`Encoder::encrypt`]; see [`PublicKey`].
+    ///
+    /// # Errors
+    /// If key and plaintext belong to different parameters.
+    pub fn encrypt_public(
+        &self,
+        plaintext: &Plaintext,
+        key: &PublicKey,
+        rng: &mut SecretRng,
+    ) -> Result<Ciphertext, ExactError> {
+        self.adopt(key.encrypt(&self.message(plaintext)?, rng)?, Origin::Public)
+    }
+
     /// The ring element that an encryption made elsewhere must hold for [`Encoder::adopt`] to make it one of the plaintext:
     /// `round(Q m / t)` for BFV, `m / t` modulo `Q` for BGV. Evaluation domain, whole chain.
     ///
@@ -40,13 +71,13 @@ impl Encoder {
         plaintext.message()
     }
 
-    /// Makes a ciphertext of this crate from an encryption of [`Encoder::message`], under the secret or the public key,
-    /// whose error has no coefficient above `max_error`.
+    /// Makes a ciphertext of this crate from a fresh encryption of [`Encoder::message`]: from an encryption of zero made
+    /// ahead, to which the message was added, for one.
     ///
     /// # Errors
     /// If it does not have two components over the whole chain of these parameters, or the error leaves no noise budget.
-    pub fn adopt(&self, fresh: rlwe::Ciphertext, max_error: f64) -> Result<Ciphertext, ExactError> {
-        adopt(&self.parameters, fresh, max_error)
+    pub fn adopt(&self, fresh: rlwe::Ciphertext, origin: Origin) -> Result<Ciphertext, ExactError> {
+        adopt(&self.parameters, fresh, origin)
     }
 
     /// The plaintext in a message plus its noise (coefficient domain), as decryption below leaves it: `round(t x / Q)` in
@@ -113,18 +144,18 @@ impl SeededCiphertext {
     /// # Errors
     /// Only if the ring refuses, which its own parameters rule out.
     pub fn expand(&self) -> Result<Ciphertext, ExactError> {
-        adopt(&self.parameters, self.inner.expand(self.parameters.ring()), MAX_ERROR)
+        adopt(&self.parameters, self.inner.expand(self.parameters.ring()), Origin::Secret)
     }
 }
 
-fn adopt(parameters: &ExactParameters, mut fresh: rlwe::Ciphertext, max_error: f64) -> Result<Ciphertext, ExactError> {
+fn adopt(parameters: &ExactParameters, mut fresh: rlwe::Ciphertext, origin: Origin) -> Result<Ciphertext, ExactError> {
     const OPERATION: &str = "take over an encryption";
     if fresh.components().len() != 2 || fresh.basis() != parameters.basis() {
         let found = format!("{} components over {}", fresh.components().len(), fresh.basis());
         let needed = format!("2 components over {}", parameters.basis());
         return Err(ExactError::Parameters { operation: OPERATION, found, needed });
     }
-    let t = f64::from(parameters.plain_modulus());
+    let (t, max_error) = (f64::from(parameters.plain_modulus()), origin.max_error(parameters.slots()));
     let noise = match parameters.scheme() {
         // The message was rounded.
         Scheme::Bfv => max_error + 0.5,

@@ -1,9 +1,9 @@
 //! Exact arithmetic encrypted beside the same in the clear, at small insecure rings.
 
 use proptest::prelude::*;
-use unspoken_exact::{Ciphertext, Encoder, Evaluator, ExactError, Plaintext, Preset, Scheme, SeededCiphertext};
+use unspoken_exact::{Ciphertext, Encoder, Evaluator, ExactError, Origin, Plaintext, Preset, Scheme, SeededCiphertext};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::SecretKey;
+use unspoken_rlwe::{PublicKey, SecretKey};
 
 const SMALL: &str = "insecure_n10_exact17";
 const LARGE: &str = "insecure_n10_exact30";
@@ -93,6 +93,27 @@ fn every_operation_is_exact_in_the_slots() {
             let expected: Vec<i64> = x.iter().zip(&y).map(reduce).collect();
             assert_eq!(client.slots_of(&ciphertext), expected, "{name} {preset} {scheme}");
         }
+    }
+}
+
+#[test]
+fn public_keys_and_zeros_made_ahead_encrypt_the_same() {
+    for (preset, scheme) in SCHEMES.into_iter().flat_map(|scheme| [(SMALL, scheme), (LARGE, scheme)]) {
+        let mut client = Client::new(preset, scheme);
+        let key = PublicKey::generate(&client.secret, &mut client.rng).unwrap();
+        let values = client.values();
+        let plaintext = client.encoder.encode_slots(&values).unwrap();
+        let public = client.encoder.encrypt_public(&plaintext, &key, &mut client.rng).unwrap();
+        assert_eq!(client.slots_of(&public), values);
+
+        let parameters = client.encoder.parameters().clone();
+        let chain = parameters.ring().chain().len();
+        let zero = key.encrypt_zero(chain, &mut client.rng).unwrap();
+        let message = client.encoder.message(&plaintext).unwrap();
+        let carried = zero.plus(parameters.ring(), &message).unwrap();
+        assert_eq!(client.slots_of(&client.encoder.adopt(carried, Origin::Public).unwrap()), values);
+        let short = unspoken_rlwe::Ciphertext::zero(parameters.ring(), chain - 1);
+        assert!(matches!(client.encoder.adopt(short, Origin::Secret), Err(ExactError::Parameters { .. })));
     }
 }
 

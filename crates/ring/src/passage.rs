@@ -121,7 +121,7 @@ impl Ring {
         if found != needed {
             return Err(RingError::Basis { operation, found, needed });
         }
-        if t % 2 == 0 || !(3..PRIME_LIMIT).contains(&t) {
+        if t.is_multiple_of(2) || !(3..PRIME_LIMIT).contains(&t) {
             let needed = "an odd modulus from 3 to 2^30";
             return Err(RingError::Factor { operation, found: t, needed });
         }
