@@ -8,6 +8,7 @@ pub mod ckks;
 pub mod classify;
 pub mod embed;
 pub mod embedding;
+pub mod exact;
 pub mod fasttext;
 mod files;
 mod fixtures;
@@ -29,7 +30,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 25] = [
+pub const TARGETS: [&Target; 27] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::SECRET_KEY,
@@ -39,6 +40,8 @@ pub const TARGETS: [&Target; 25] = [
     &rlwe::QUERY,
     &ckks::CIPHERTEXT,
     &ckks::SEEDED_CIPHERTEXT,
+    &exact::CIPHERTEXT,
+    &exact::SEEDED_CIPHERTEXT,
     &wire::MESSAGES,
     &wire::DECLARATION,
     &classify::DESCRIBED,
