@@ -23,9 +23,9 @@ pub struct Preset {
 
 /// Every preset that ships, each for BFV and BGV. All but the insecure ones have 128 bits.
 pub const PRESETS: [Preset; 6] = [
-    preset("n12_exact17", "counts up to 32768, small ciphertexts", (12, 17), &[30; 3]),
-    preset("n13_exact30", "sums of 30 bits and one product with a vector", (13, 30), &[30; 7]),
-    preset("n14_exact30", "sums of 30 bits, several products with vectors", (14, 30), &[30; 14]),
+    preset("n12_exact17", "counts up to 57344, two products with vectors, small ciphertexts", (12, 17), &[30; 3]),
+    preset("n13_exact30", "sums of 30 bits, four products with vectors", (13, 30), &[30; 7]),
+    preset("n14_exact30", "sums of 30 bits, eight products with vectors", (14, 30), &[30; 14]),
     preset("n15_exact17", "the size of the encryption benchmark", (15, 17), &WIDEST),
     preset("insecure_n10_exact17", "tests", (10, 17), &[30; 3]),
     preset("insecure_n10_exact30", "tests of large values", (10, 30), &[30; 5]),

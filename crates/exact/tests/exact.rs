@@ -193,6 +193,22 @@ fn what_could_decrypt_wrong_is_refused_and_nothing_before_it_is_wrong() {
 }
 
 #[test]
+fn presets_keep_what_their_purpose_says() {
+    for (preset, products) in [("n12_exact17", 2), ("n13_exact30", 4), ("n14_exact30", 8)] {
+        for scheme in SCHEMES {
+            let mut client = Client::new(preset, scheme);
+            // The largest factor there is.
+            let factor = client.encoder.encode_coefficients(&vec![client.modulus() / 2; client.slots()]).unwrap();
+            let mut product = client.encrypt(&factor);
+            for _ in 0..products {
+                product = client.evaluator.mul_plain(&product, &factor).unwrap();
+            }
+            client.encoder.decrypt(&product, &client.secret).unwrap();
+        }
+    }
+}
+
+#[test]
 fn noise_is_measured_whatever_the_bound_claims() {
     for scheme in SCHEMES {
         let mut client = Client::new(SMALL, scheme);
