@@ -29,9 +29,10 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 25] = [
+pub const TARGETS: [&Target; 26] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
+    &rlwe::PUBLIC_KEY,
     &rlwe::SECRET_KEY,
     &rlwe::KEY_PLAN,
     &rlwe::KEY_BUNDLE,

@@ -71,6 +71,8 @@ impl PublicKey {
         let (ephemeral, errors) = (rng.ternary(n), [rng.gaussian(n), rng.gaussian(n)]);
         let errors = [errors[0].as_slice(), errors[1].as_slice()];
         let components = ring.small_products(&ephemeral, [&self.body, &self.mask], errors, Basis::chain(chain))?;
+        // Who has it and the ciphertext made of it has the message.
+        components[0].mark_secret();
         Ciphertext::new(components.into())
     }
 }
