@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Client, REAL, STANDARD};
-use unspoken_ckks::{CkksError, Complex64, Encrypted, Zero};
+use unspoken_ckks::{CkksError, Complex64, Encrypted, NoiseModel, Zero};
 use unspoken_rlwe::PublicKey;
 
 fn worst(a: &[Complex64], b: &[Complex64]) -> f64 {
@@ -64,4 +64,20 @@ fn bytes_of_something_else_are_no_zero() {
     }
     let public = PublicKey::generate(&client.secret, &mut client.rng).unwrap();
     assert!(Zero::from_bytes(&parameters, &public.to_bytes()).is_err());
+}
+
+#[test]
+fn the_noise_of_a_public_key_is_predicted() {
+    for preset in [STANDARD, REAL] {
+        let mut client = Client::new(preset, 6);
+        let public = PublicKey::generate(&client.secret, &mut client.rng).unwrap();
+        let (parameters, values) = (client.parameters().clone(), client.values(1.0));
+        let plaintext = client.encoder.encode(&values, 2, parameters.scale()).unwrap();
+        let sent = client.encoder.encrypt_public(&plaintext, &public, &mut client.rng).unwrap();
+        let slots = client.decrypt(&sent);
+        let square = slots.iter().zip(&values).map(|(a, b)| (a - b).norm_sqr()).sum::<f64>() / slots.len() as f64;
+        let ratio = square.sqrt() * parameters.scale() / NoiseModel::new(&parameters).public_encryption();
+        // The errors of 2048 slots that share an ephemeral secret and a key.
+        assert!((0.85..1.15).contains(&ratio), "{preset}: {ratio}");
+    }
 }

@@ -48,7 +48,7 @@ fn values_that_cannot_be_encrypted_are_named() {
         assert!(matches!(error, EncryptError::Overflow { index: 3, .. }), "{large}: {error}");
         assert!(error.to_string().contains("value 3"), "{error}");
     }
-    let error = encryptor.encrypt(&vec![Complex64::from(1.0); 3]).unwrap_err();
+    let error = encryptor.encrypt(&[Complex64::from(1.0); 3]).unwrap_err();
     assert!(matches!(error, EncryptError::Ckks(CkksError::Shape { found: 3, .. })), "{error}");
     assert!(encryptor.encrypt_at(&values[..1], 0, f64::NAN).is_err());
     assert!(encryptor.encrypt_at(&values[..1], 99, scale).is_err());

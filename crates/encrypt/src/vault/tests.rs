@@ -386,7 +386,7 @@ const CHILD: &str = "UNSPOKEN_VAULT_CHILD";
 #[test]
 #[ignore = "run by the tests below, as a process of its own"]
 fn child() {
-    let orders = std::env::var(CHILD).expect("started by another test");
+    let Ok(orders) = std::env::var(CHILD) else { return };
     let [directory, own, calls, rounds] = orders.split('|').collect::<Vec<_>>().try_into().unwrap();
     let [entries, ledger, log] = paths(Path::new(directory));
     let [own, calls, rounds] = [own, calls, rounds].map(|number| number.parse::<u64>().unwrap());
