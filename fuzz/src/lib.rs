@@ -30,9 +30,10 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 27] = [
+pub const TARGETS: [&Target; 28] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
+    &rlwe::PUBLIC_KEY,
     &rlwe::SECRET_KEY,
     &rlwe::KEY_PLAN,
     &rlwe::KEY_BUNDLE,

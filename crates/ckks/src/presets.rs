@@ -86,9 +86,9 @@ const fn factors(slots_to_coefficients: usize, coefficients_to_slots: usize, rat
     BootstrapLiteral { slots_to_coefficients, coefficients_to_slots, message_ratio_bits: ratio }
 }
 
-/// The most that a ring of degree 2^15 takes when there are no switching keys: 29 primes, which is why the scale is a tenth
-/// of a bit below 30.
-const LINEAR_N15: (u32, usize, f64) = (15, 27, 29.9);
+/// The most that a ring of degree 2^15 takes when there are no switching keys: 29 primes, which is why the scale is
+/// a little below 2^30.
+const LINEAR_N15: (u32, usize, f64) = (15, 27, 29.94);
 
 /// Every preset that ships. All but the insecure ones have 128 bits.
 pub const PRESETS: [Preset; 23] = [

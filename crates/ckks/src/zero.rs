@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use unspoken_ring::SecretRng;
+use unspoken_ring::{Poly, SecretRng};
 use unspoken_rlwe::{self as rlwe, PublicKey, SecretKey};
 
 use crate::encoding::{Encoder, Plaintext};
@@ -89,12 +89,15 @@ impl Zero {
     /// For anything that is not exactly such bytes, of these parameters, of a whole level.
     pub fn from_bytes(parameters: &CkksParameters, bytes: &[u8]) -> Result<Self, CkksError> {
         let inner = if rlwe::SeededCiphertext::begins(bytes) {
-            Inner::Seeded(rlwe::SeededCiphertext::from_bytes(parameters.rlwe(), bytes)?)
+            let mut zero = rlwe::SeededCiphertext::from_bytes(parameters.rlwe(), bytes)?;
+            zero.mark_secret();
+            Inner::Seeded(zero)
         } else {
-            let zero = rlwe::Ciphertext::from_bytes(parameters.rlwe(), bytes)?;
+            let mut zero = rlwe::Ciphertext::from_bytes(parameters.rlwe(), bytes)?;
             if zero.components().len() != 2 {
                 return Err(rlwe::RlweError::Components { operation: "read", found: 3, needed: 2 }.into());
             }
+            zero.components_mut().iter_mut().for_each(Poly::mark_secret);
             Inner::Full(zero)
         };
         let zero = Zero(inner);

@@ -4,6 +4,7 @@ mod automorphism;
 mod coefficients;
 mod division;
 mod error;
+mod fork;
 mod fresh;
 mod gadget;
 mod hoisted;
@@ -19,6 +20,7 @@ mod sampling;
 mod sums;
 
 pub use error::RingError;
+pub use fork::process_generation;
 pub use gadget::{Decomposed, GadgetKey, GadgetKeyBuilder};
 pub use kernels::Backend;
 pub use matrix::RingMatrix;

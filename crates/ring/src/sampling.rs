@@ -7,6 +7,7 @@ use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use zeroize::Zeroizing;
 
+use crate::fork::process_generation;
 use crate::kernels::portable::Portable;
 use crate::kernels::{Backend, Kernels};
 
@@ -41,9 +42,13 @@ const BLOCK_WORDS: usize = 1024;
 
 /// A generator for secrets, errors and fresh seeds.
 ///
-/// ChaCha20 keyed once from the operating system; its state is wiped when dropped. It is not `Clone` and must never be
-/// copied across a fork.
-pub struct SecretRng(ChaCha20Rng);
+/// ChaCha20 keyed from the operating system; its state is wiped when dropped. It is not `Clone`. A process forked from one
+/// that has a generator gets a new key before it draws from it (see [`process_generation`](crate::process_generation)).
+pub struct SecretRng {
+    stream: ChaCha20Rng,
+    /// The process it was keyed in; `None` for a generator whose key was given.
+    generation: Option<u64>,
+}
 
 impl SecretRng {
     /// Keyed from the operating system's generator.
@@ -53,53 +58,83 @@ impl SecretRng {
     pub fn from_os() -> Result<Self, getrandom::Error> {
         let mut key = Zeroizing::new([0u8; 32]);
         getrandom::fill(key.as_mut_slice())?;
-        Ok(SecretRng(ChaCha20Rng::from_seed(*key)))
+        Ok(SecretRng { stream: ChaCha20Rng::from_seed(*key), generation: Some(process_generation()) })
     }
 
     /// Reproducible, for tests and benchmarks only: everything made from it is known to whoever knows `seed`.
     pub fn insecure_from_seed(seed: u64) -> Self {
-        SecretRng(ChaCha20Rng::seed_from_u64(seed))
+        SecretRng { stream: ChaCha20Rng::seed_from_u64(seed), generation: None }
     }
 
     /// Keyed with secret bytes: for secrets that are derived from another secret. The same key gives the same secrets, so it
     /// must never serve for errors or seeds.
     pub fn derived(key: &Zeroizing<[u8; 32]>) -> Self {
-        SecretRng(ChaCha20Rng::from_seed(**key))
+        SecretRng { stream: ChaCha20Rng::from_seed(**key), generation: None }
+    }
+
+    /// The stream to draw from, under a new key if this process was forked since it got its last.
+    fn stream(&mut self) -> &mut ChaCha20Rng {
+        if let Some(before) = self.generation {
+            let now = process_generation();
+            if now != before {
+                self.rekey(now);
+            }
+        }
+        &mut self.stream
+    }
+
+    #[cold]
+    fn rekey(&mut self, generation: u64) {
+        let mut key = Zeroizing::new([0u8; 32]);
+        self.stream.fill_bytes(key.as_mut_slice());
+        let mut fresh = Zeroizing::new([0u8; 32]);
+        // The system gave randomness before. If it has none now, the process number still tells this stream from its
+        // parent's.
+        if getrandom::fill(fresh.as_mut_slice()).is_err() {
+            fresh[..4].copy_from_slice(&std::process::id().to_le_bytes());
+        }
+        key.iter_mut().zip(fresh.iter()).for_each(|(key, fresh)| *key ^= fresh);
+        self.stream = ChaCha20Rng::from_seed(*key);
+        self.stream.set_stream(generation);
+        self.generation = Some(generation);
     }
 
     /// A fresh public seed.
     pub fn seed(&mut self) -> Seed {
         let mut seed = [0u8; 32];
-        self.0.fill_bytes(&mut seed);
+        self.stream().fill_bytes(&mut seed);
         Seed(seed)
     }
 
     /// Fresh random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
-        self.0.fill_bytes(bytes);
+        self.stream().fill_bytes(bytes);
     }
 
     /// `n` coefficients, each -1, 0 or 1 with probability one third (up to 2^-62).
     pub fn ternary(&mut self, n: usize) -> Zeroizing<Vec<i32>> {
-        Zeroizing::new((0..n).map(|_| ((u128::from(self.0.next_u64()) * 3) >> 64) as i32 - 1).collect())
+        let stream = self.stream();
+        Zeroizing::new((0..n).map(|_| ((u128::from(stream.next_u64()) * 3) >> 64) as i32 - 1).collect())
     }
 
     /// `n` coefficients, each 0 or 1 with probability one half.
     pub fn binary(&mut self, n: usize) -> Zeroizing<Vec<i32>> {
-        Zeroizing::new((0..n).map(|_| (self.0.next_u32() & 1) as i32).collect())
+        let stream = self.stream();
+        Zeroizing::new((0..n).map(|_| (stream.next_u32() & 1) as i32).collect())
     }
 
     /// `n` coefficients of which exactly `weight` are -1 or 1, at uniform places (up to 2^-62 per place).
     ///
     /// Selection sampling: place `i` is taken with probability (still needed) / (still left), without a branch.
     pub fn sparse_ternary(&mut self, n: usize, weight: usize) -> Zeroizing<Vec<i32>> {
+        let stream = self.stream();
         let mut needed = weight.min(n) as u64;
         let coefficients = (0..n as u64).map(|i| {
             let left = n as u64 - i;
-            let draw = ((u128::from(self.0.next_u64()) * u128::from(left)) >> 64) as u64;
+            let draw = ((u128::from(stream.next_u64()) * u128::from(left)) >> 64) as u64;
             let taken = draw.wrapping_sub(needed) >> 63;
             needed -= taken;
-            let sign = 1 - 2 * (self.0.next_u32() & 1) as i32;
+            let sign = 1 - 2 * (stream.next_u32() & 1) as i32;
             sign * taken as i32
         });
         Zeroizing::new(coefficients.collect())
@@ -108,12 +143,13 @@ impl SecretRng {
     /// `n` samples of the discrete Gaussian of deviation [`ERROR_SIGMA`], in constant time.
     pub fn gaussian(&mut self, n: usize) -> Zeroizing<Vec<i32>> {
         let kernels = Backend::detect().kernels().unwrap_or(&Portable);
+        let stream = self.stream();
         let mut samples = Zeroizing::new(vec![0; n]);
         let mut block = Zeroizing::new([0u8; 4 * BLOCK_WORDS]);
         let mut draws = Zeroizing::new([0u64; BLOCK_WORDS / 2]);
         for samples in samples.chunks_mut(draws.len()) {
             let bytes = &mut block[..8 * samples.len()];
-            self.0.fill_bytes(bytes);
+            stream.fill_bytes(bytes);
             draws.iter_mut().zip(bytes.as_chunks().0).for_each(|(draw, bytes)| *draw = u64::from_le_bytes(*bytes));
             kernels.tail_samples(&draws[..samples.len()], GAUSSIAN_TAIL.as_slice(), samples);
         }

@@ -130,7 +130,9 @@ impl SeededCiphertext {
     pub fn encrypt_zero(secret: &SecretKey, chain: usize, rng: &mut SecretRng) -> Result<Self, RlweError> {
         let ring = secret.parameters().ring();
         let (seed, error) = (rng.seed(), rng.gaussian(ring.degree()));
-        let body = ring.small_minus_uniform_product(&error, (&seed, 0), secret.poly(), Basis::chain(chain))?;
+        let mut body = ring.small_minus_uniform_product(&error, (&seed, 0), secret.poly(), Basis::chain(chain))?;
+        // Who has it and the ciphertext made of it has the message.
+        body.mark_secret();
         Ok(SeededCiphertext { seed, body })
     }
 
@@ -145,6 +147,11 @@ impl SeededCiphertext {
     /// Chain primes of its modulus.
     pub fn chain(&self) -> usize {
         self.body.basis().chain
+    }
+
+    /// Wipe the memory before it is reused: for encryptions of zero, which open what is made of them.
+    pub fn mark_secret(&mut self) {
+        self.body.mark_secret();
     }
 
     /// The public seed, which no two queries may share.

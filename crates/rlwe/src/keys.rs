@@ -48,6 +48,16 @@ impl SecretKey {
         &self.parameters
     }
 
+    /// Sixteen bytes that tell this secret from others and tell nothing else about it.
+    ///
+    /// # Errors
+    /// Only if the ring refuses, which its own parameters rule out.
+    pub fn identity(&self) -> Result<[u8; 16], RlweError> {
+        let mut identity = [0; 16];
+        self.derive("unspoken 2026 identity of a secret key")?.fill(&mut identity);
+        Ok(identity)
+    }
+
     pub(crate) fn poly(&self) -> &Poly {
         &self.poly
     }

@@ -48,6 +48,11 @@ impl PublicKey {
         &self.parameters
     }
 
+    /// Sixteen bytes that tell this key from others: the first of its seed.
+    pub fn identity(&self) -> [u8; 16] {
+        std::array::from_fn(|i| self.seed.0[i])
+    }
+
     /// Bytes in memory, its seed expanded.
     pub fn bytes(&self) -> usize {
         self.body.bytes() + self.mask.bytes()
@@ -70,7 +75,9 @@ impl PublicKey {
         let n = ring.degree();
         let (ephemeral, errors) = (rng.ternary(n), [rng.gaussian(n), rng.gaussian(n)]);
         let errors = [errors[0].as_slice(), errors[1].as_slice()];
-        let components = ring.small_products(&ephemeral, [&self.body, &self.mask], errors, Basis::chain(chain))?;
+        let mut components = ring.small_products(&ephemeral, [&self.body, &self.mask], errors, Basis::chain(chain))?;
+        // Who has it and the ciphertext made of it has the message.
+        components[0].mark_secret();
         Ciphertext::new(components.into())
     }
 }

@@ -162,23 +162,33 @@ pub(super) fn select_below(words: &[u32], mask: u32, bound: u32, out: &mut [u32]
 /// See [`Kernels::tail_samples`]. Several draws at a time, which compilers turn into vectors.
 #[inline(always)]
 pub(super) fn tail_samples(draws: &[u64], tails: &[u64], out: &mut [i32]) {
-    const TOGETHER: usize = 16;
-    let sample = |draws: [u64; TOGETHER]| {
-        let signed = draws.map(|draw| (draw >> 1).cast_signed());
-        let mut magnitudes = [0i64; TOGETHER];
-        for &tail in tails {
-            let tail = tail.cast_signed();
-            for (magnitude, &draw) in magnitudes.iter_mut().zip(&signed) {
-                *magnitude += i64::from(draw < tail);
-            }
+    let (blocks, rest) = draws.as_chunks::<SAMPLES_TOGETHER>();
+    let (targets, last) = out.as_chunks_mut::<SAMPLES_TOGETHER>();
+    for (target, block) in targets.iter_mut().zip(blocks) {
+        *target = tail_block(*block, tails);
+    }
+    let mut padded = [0; SAMPLES_TOGETHER];
+    padded.iter_mut().zip(rest).for_each(|(padded, draw)| *padded = *draw);
+    last.iter_mut().zip(tail_block(padded, tails)).for_each(|(target, value)| *target = value);
+}
+
+/// Draws that are compared with the table at the same time.
+const SAMPLES_TOGETHER: usize = 32;
+
+#[inline(always)]
+fn tail_block(draws: [u64; SAMPLES_TOGETHER], tails: &[u64]) -> [i32; SAMPLES_TOGETHER] {
+    let mut magnitudes = [0i64; SAMPLES_TOGETHER];
+    for &tail in tails {
+        for i in 0..SAMPLES_TOGETHER {
+            // Both are below 2^63, and signed comparisons are what vectors have.
+            magnitudes[i] += i64::from(((draws[i] >> 1).cast_signed()) < tail.cast_signed());
         }
-        std::array::from_fn::<i32, TOGETHER, _>(|i| (1 - 2 * (draws[i] & 1) as i32) * magnitudes[i] as i32)
-    };
-    let (blocks, rest) = draws.as_chunks::<TOGETHER>();
-    let (targets, last) = out.as_chunks_mut::<TOGETHER>();
-    targets.iter_mut().zip(blocks).for_each(|(target, block)| *target = sample(*block));
-    let padded = std::array::from_fn(|i| rest.get(i).copied().unwrap_or(0));
-    last.iter_mut().zip(sample(padded)).for_each(|(target, value)| *target = value);
+    }
+    let mut samples = [0; SAMPLES_TOGETHER];
+    for i in 0..SAMPLES_TOGETHER {
+        samples[i] = (1 - 2 * (draws[i] & 1) as i32) * magnitudes[i] as i32;
+    }
+    samples
 }
 
 /// `(offset + sum a b) / R mod q`, canonical: one Montgomery reduction for every [`LAZY_TERMS`] products.
