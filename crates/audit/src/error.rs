@@ -1,6 +1,7 @@
 //! What can go wrong with an audit.
 
 use unspoken_ckks::CkksError;
+use unspoken_encrypt::EncryptError;
 use unspoken_exact::ExactError;
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
@@ -15,6 +16,9 @@ pub enum AuditError {
     /// Exact encryption failed.
     #[error(transparent)]
     Exact(#[from] ExactError),
+    /// A pool failed.
+    #[error(transparent)]
+    Encrypt(#[from] EncryptError),
     /// An operation on keys or ciphertexts failed.
     #[error(transparent)]
     Rlwe(#[from] RlweError),

@@ -1,8 +1,10 @@
 //! The ways of encrypting that are audited.
 
 use std::fmt;
+use std::sync::Arc;
 
 use unspoken_ckks::Zero;
+use unspoken_encrypt::{ClientKey, Pool, PoolOptions};
 use unspoken_exact::Origin;
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{Ciphertext, PublicKey, SecretKey};
@@ -85,13 +87,15 @@ enum Keys {
     Vanilla(Vanilla),
     Seeded(SecretKey),
     PublicKey(PublicKey),
-    Pool(PublicKey, Vec<PooledZero>),
+    Pool(SingleUse),
 }
 
-/// Taken from the pool by value: it cannot be used again.
-enum PooledZero {
-    Approximate(Zero),
-    Exact(Ciphertext),
+/// Encryptions of zero made ahead.
+enum SingleUse {
+    /// The product's pool.
+    Approximate(Pool),
+    /// What that pool does, for the schemes it does not know.
+    Exact(PublicKey, Vec<Ciphertext>),
 }
 
 impl Encryptor {
@@ -109,7 +113,7 @@ impl Encryptor {
             Mode::Vanilla => Keys::Vanilla(vanilla()?),
             Mode::Seeded => Keys::Seeded(SecretKey::from_bytes(space.rlwe(), &secret.to_bytes()?)?),
             Mode::PublicKey => Keys::PublicKey(PublicKey::generate(secret, rng)?),
-            Mode::Pool => Keys::Pool(PublicKey::generate(secret, rng)?, Vec::new()),
+            Mode::Pool => Keys::Pool(SingleUse::new(space, PublicKey::generate(secret, rng)?)?),
         };
         Ok(Encryptor { mode, space: space.clone(), keys })
     }
@@ -148,45 +152,50 @@ impl Encryptor {
                     Ok(encoder.encrypt_public(&space.exact(encoder, values)?, key, rng)?.inner().clone())
                 }
             },
-            Keys::Pool(key, zeros) => {
-                let zero = match zeros.pop() {
-                    Some(zero) => zero,
-                    None => {
-                        for _ in 1..POOL_BATCH {
-                            zeros.push(make_zero(space, key, rng)?);
-                        }
-                        make_zero(space, key, rng)?
-                    }
-                };
-                encrypt_with(space, values, zero)
+            Keys::Pool(pool) => pool.encrypt(space, values, rng),
+        }
+    }
+}
+
+impl SingleUse {
+    fn new(space: &MessageSpace, key: PublicKey) -> Result<Self, AuditError> {
+        Ok(match space {
+            MessageSpace::Approximate(encoder) => {
+                let (parameters, level) = (encoder.parameters(), encoder.parameters().max_level());
+                let capacity_bytes = POOL_BATCH * Zero::memory_bytes(parameters, level, false);
+                let options = PoolOptions { level, capacity_bytes, background: false };
+                SingleUse::Approximate(Pool::new(parameters, ClientKey::Public(Arc::new(key)), options)?)
             }
+            MessageSpace::Exact(_) => SingleUse::Exact(key, Vec::new()),
+        })
+    }
+
+    /// Takes a zero by value, from a fresh batch if there is none, and adds the message to it.
+    fn encrypt(&mut self, space: &MessageSpace, values: &[f64], rng: &mut SecretRng) -> Result<Ciphertext, AuditError> {
+        match (self, space) {
+            (SingleUse::Approximate(pool), MessageSpace::Approximate(encoder)) => {
+                if pool.available()? == 0 {
+                    pool.fill(rng)?;
+                }
+                let zero = pool.take()?.ok_or_else(|| no_zero("none after the pool was filled"))?;
+                let encrypted = encoder.encrypt_with(&space.approximate(encoder, values)?, zero)?;
+                Ok(encrypted.expand(encoder.parameters()).inner().clone())
+            }
+            (SingleUse::Exact(key, zeros), MessageSpace::Exact(encoder)) => {
+                if zeros.is_empty() {
+                    for _ in 0..POOL_BATCH {
+                        zeros.push(key.encrypt_zero(space.basis().chain, rng)?);
+                    }
+                }
+                let zero = zeros.pop().ok_or_else(|| no_zero("none after the pool was filled"))?;
+                let message = encoder.message(&space.exact(encoder, values)?)?;
+                Ok(encoder.adopt(zero.plus(space.ring(), &message)?, Origin::Public)?.inner().clone())
+            }
+            _ => Err(no_zero("those of another scheme")),
         }
     }
 }
 
-fn make_zero(space: &MessageSpace, key: &PublicKey, rng: &mut SecretRng) -> Result<PooledZero, AuditError> {
-    Ok(match space {
-        MessageSpace::Approximate(encoder) => {
-            let parameters = encoder.parameters();
-            PooledZero::Approximate(Zero::public(parameters, key, parameters.max_level(), rng)?)
-        }
-        MessageSpace::Exact(_) => PooledZero::Exact(key.encrypt_zero(space.basis().chain, rng)?),
-    })
-}
-
-fn encrypt_with(space: &MessageSpace, values: &[f64], zero: PooledZero) -> Result<Ciphertext, AuditError> {
-    match (space, zero) {
-        (MessageSpace::Approximate(encoder), PooledZero::Approximate(zero)) => {
-            let encrypted = encoder.encrypt_with(&space.approximate(encoder, values)?, zero)?;
-            Ok(encrypted.expand(encoder.parameters()).inner().clone())
-        }
-        (MessageSpace::Exact(encoder), PooledZero::Exact(zero)) => {
-            let message = encoder.message(&space.exact(encoder, values)?)?;
-            Ok(encoder.adopt(zero.plus(space.ring(), &message)?, Origin::Public)?.inner().clone())
-        }
-        _ => {
-            let (found, needed) = ("a zero of another scheme".into(), "one of the pool's own".into());
-            Err(AuditError::Range { operation: "encrypt from the pool", found, needed })
-        }
-    }
+fn no_zero(found: &str) -> AuditError {
+    AuditError::Range { operation: "take from the pool", found: found.into(), needed: "an encryption of zero".into() }
 }
