@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := target/release/unspoken
 
-.PHONY: demo test build data python-env lint audit peers fuzz benchmarks tables-lookup clean
+.PHONY: demo test build data python-env lint audit peers fuzz benchmarks tables-lookup tables-matrix figures clean
 
 # Builds, downloads the SMS spam collection, trains, serves, asks privately, and prints what travelled.
 demo: build data
@@ -59,6 +59,23 @@ benchmarks: build data
 # The lookup paper's tables alone, beside its figures; the other sections stay.
 tables-lookup: build data
 	$(PYTHON) scripts/benchmarks.py $(BIN) lookup
+
+# Tables 3, 4, 6, 7 and 8 of the permutation paper, beside its figures.
+tables-matrix: build data/mnist
+	$(PYTHON) scripts/benchmarks.py $(BIN) "matrix: permutations" "matrix: products" "matrix: digits"
+
+data/mnist:
+	$(PYTHON) scripts/fetch_data.py mnist
+
+# The pictures of docs/permutations.md.
+FIGURES := transpose-8 sigma-8 tau-8 columns-4 rows-4
+figures: build
+	mkdir -p docs/figures
+	for figure in $(FIGURES); do \
+	    $(BIN) permute draw --$${figure%-*} $${figure#*-} --out docs/figures/$$figure.svg || exit 1; \
+	done
+	$(BIN) permute draw --transpose 6 --out docs/figures/transpose-6.svg
+	$(BIN) permute draw --random 16 --seed 3 --network --out docs/figures/network-16.svg
 
 clean:
 	cargo clean

@@ -22,6 +22,9 @@ SECTIONS = (
     ("engine", "engine", ("operations", "keys", "threads", "transforms", "matrix"), False),
     ("bootstrap", "engine", ("bootstrap",), True),
     ("lookup", "lookup", (), False),
+    ("matrix: permutations", "matrix", ("table3", "table7"), False),
+    ("matrix: products", "matrix", ("table4", "table8"), False),
+    ("matrix: digits", "matrix", ("table6",), False),
 )
 
 NOTES = {
@@ -31,10 +34,95 @@ were measured after ours and not in turn, because its keys and matrices take 12 
 of its keys times one serialised rotation key. `time_per_slot_and_bit_left` divides the time by the slots and by the
 bits of modulus that are left for a circuit: OpenFHE at 59 bits a level has fewer levels left than we have.
 """,
+    "matrix: permutations": """\
+Everything in a case ends at the same level: deeper plans start higher. Keys of a baseline are counted as its authors do,
+a key for each giant step where they have one; it runs with one key for the giant steps of a stage, which takes the same
+time. `planned` is what the planner chooses with as many keys as the length has bits, and the Benes network has the same
+budget: with a key for each giant step it would not fit that.
+""",
+    "matrix: products": """\
+Milliseconds per product with every slot in use; everything ends three levels below the highest. The original of
+Rizomiliotis and Triakosia rotates one by one, as published; hoisted, it is a stronger baseline of its own.
+""",
+    "matrix: digits": """\
+E2DM-lite on images; weights are encrypted unless the case says that they are known. Everything ends at level 0, and all
+scores are checked against the network in the clear.
+""",
 }
 
+# The permutation paper's milliseconds, on one thread of an i7-13700K with Lattigo: ours (theirs) and the baseline. By the
+# beginning of the case and of the baseline's name.
+MATRIX_PAPER = {
+    **{
+        (f"transpose, d = 128, depth {depth}", f"Jiang et al.: all diagonals, about {keys} keys"): times
+        for keys, row in {
+            38: {2: (1018, 1211), 3: (722, 1108), 4: (598, 961)},
+            30: {2: (1380, 1469), 3: (844, 1437), 4: (600, 1202), 5: (569, 1111)},
+        }.items()
+        for depth, times in row.items()
+    },
+    **{
+        (f"random permutation, n = 2^{9 + i}", "Benes"): times
+        for i, times in enumerate(
+            (
+                (950.74, 1612.21),
+                (1183.75, 1816.51),
+                (1239.73, 1687.24),
+                (1415.83, 1909.86),
+                (1545.78, 2198.14),
+                (1632.65, 1887.42),
+                (1797.25, 2278.72),
+            )
+        )
+    },
+    **{
+        (f"product, d = {d}, {d >> i} blocks", "Rizomiliotis and Triakosia"): (time, baseline)
+        for d, (baseline, times) in {
+            8: (29, (17, 13, 7, 7)),
+            16: (418, (184, 127, 86, 76, 72)),
+            32: (6142, (1842, 1191, 870, 767, 712, 694)),
+        }.items()
+        for i, time in enumerate(times)
+    },
+    **{
+        (f"replication, d = {d}, step {d >> (i + 1)}", "no steps"): (time, times[0])
+        for d, times in {
+            8: (7, 5, 4, 2),
+            16: (72, 56, 42, 30, 21),
+            32: (694, 567, 471, 354, 279, 232),
+        }.items()
+        for i, time in enumerate(times[1:])
+    },
+    **{
+        (f"E2DM-lite, batch {batch}", "E2DM's products of matrices"): (time, 2795)
+        for batch, time in {8: 363, 16: 523, 32: 917}.items()
+    },
+}
+
+
+def beside_paper(found: list[dict]) -> str:
+    """Ratios of times beside those of the permutation paper."""
+    lines = [
+        "### Ratios beside the paper's\n",
+        "Over the same kind of baseline. The paper's times are of one thread of an i7-13700K with Lattigo: for comparison of "
+        "shape, not of speed.\n",
+        "| case | baseline is | ours, ms | ratio | paper, ms | ratio (paper) | ratio over the paper's |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in found:
+        if not row["metric"].startswith("time") or row["metric"] == "time_per_image" or row["ratio"] is None:
+            continue
+        for (case, baseline), (paper, other) in MATRIX_PAPER.items():
+            if row["case"] == case and row["baseline_name"].startswith(baseline):
+                ratio = other / paper
+                values = (row["ours"], row["ratio"], paper, ratio, row["ratio"] / ratio)
+                lines.append(f"| {case} | {row['baseline_name']} | {' | '.join(number(value) for value in values)} |")
+                break
+    return "\n".join(lines)
+
+
 INTRODUCTION = """\
-Made by `make benchmarks`, or suite by suite (`make tables-lookup`). Ours and baseline are medians of repetitions that
+Made by `make benchmarks`, or suite by suite (`make tables-lookup`, `make tables-matrix`). Ours and baseline are medians of repetitions that
 alternated in one run; the ratio is the median of the pairwise ratios, above 1 where ours is better. One thread unless a
 row says otherwise.
 """
@@ -237,6 +325,8 @@ def section(binary: str, heading: str) -> str:
     ]
     if heading == "lookup":
         parts += [table_three(found), table_six(found), PAPER.rstrip()]
+    if suite == "matrix":
+        parts.insert(-1, beside_paper(found))
     return "\n\n".join(parts) + "\n"
 
 

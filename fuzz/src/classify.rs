@@ -6,12 +6,13 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_classify::{Asker, Description, PROTOCOL_VERSION};
+use unspoken_protocol::{ClientHalf, ServerHalf};
 use unspoken_rlwe::KeyBundle;
 
 use crate::Target;
 use crate::fixtures::{BUNDLE, CLASSIFIER, DESCRIPTION, KEYS, MODEL, PRESET, asker, asker_of};
 use crate::messages::{
-    self, FINGERPRINTS, KeyRequirement, MOST_KEYS_MADE, MOST_QUERY_BYTES_MADE, SMALL_PRESETS, Vectors,
+    self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS, Vectors,
 };
 use crate::repair;
 
@@ -108,12 +109,7 @@ fn serve_a_hostile_server(asker: Asker) {
     if let Ok(query) = asker.query(&["claim your prize"]) {
         assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
     }
-    if asker.description().key_plan().len() <= MOST_KEYS_MADE {
-        let mut bundle = Vec::new();
-        if asker.write_keys(&mut bundle, |_, _| {}, &GO).is_ok() {
-            assert_eq!(bundle.len() as u64, asker.key_bytes());
-        }
-    }
+    messages::make_keys(asker.keyring());
 }
 
 /// `Classifier::loaded_key_bytes`: accepts the front of a bundle of its own plan, and nothing else.
@@ -132,7 +128,7 @@ pub static KEY_FRONT: Target = Target {
 };
 
 fn front() -> &'static [u8] {
-    &BUNDLE[..KeyBundle::plan_bytes(CLASSIFIER.description().key_plan())]
+    &BUNDLE[..KeyBundle::plan_bytes(CLASSIFIER.terms().key_plan())]
 }
 
 /// `Classifier::answer`: a query it accepts has an answer of the size announced, whose form the client accepts.

@@ -6,12 +6,13 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_embed::{Description, PROTOCOL_VERSION, TokenAsker};
+use unspoken_protocol::{ClientHalf, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
 use crate::fixtures::{EMBEDDER, EMBEDDING_DESCRIPTION, PRESET, TABLE, token_asker_of};
 use crate::messages::{
-    self, FINGERPRINTS, KeyRequirement, MOST_KEYS_MADE, MOST_QUERY_BYTES_MADE, SMALL_PRESETS, Vectors,
+    self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS, Vectors,
 };
 use crate::repair;
 
@@ -107,12 +108,7 @@ fn serve_a_hostile_server(asker: TokenAsker) {
     if let Ok(query) = asker.query(&[1, 0]) {
         assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
     }
-    if asker.description().key_plan().len() <= MOST_KEYS_MADE {
-        let mut bundle = Vec::new();
-        if asker.write_keys(&mut bundle, |_, _| {}, &GO).is_ok() {
-            assert_eq!(bundle.len() as u64, asker.key_bytes());
-        }
-    }
+    messages::make_keys(asker.keyring());
 }
 
 /// `Embedder::answer`: a query it accepts has an answer of the size announced, whose form the client accepts.
@@ -178,7 +174,7 @@ static MODEL_ID: LazyLock<[u8; 16]> = LazyLock::new(|| TABLE.codes().id().to_byt
 
 static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| {
     let mut bundle = Vec::new();
-    asker().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
+    asker().keyring().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
     EMBEDDER.load_keys(&mut bundle.as_slice()).expect("the client's keys")
 });
 

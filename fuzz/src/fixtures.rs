@@ -5,11 +5,13 @@ use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::{CkksLiteral, CkksParameters, Preset};
 use unspoken_classify::{Asker, Classifier, Description};
+use unspoken_digits::{DigitsError, ImageAsker, Network, Recogniser, Shape, TrainingRecord};
 use unspoken_embed::{EmbedError, Embedder, EmbedderOptions, TokenAsker};
 use unspoken_embedding::{CompressOptions, CompressedTable, EmbeddingTable, TokenList, compress};
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_lookup::query::Form;
+use unspoken_protocol::{ClientHalf, ProtocolError, ServerHalf};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EncapsulationLiteral, EvaluationKeys, SecretKey};
 
@@ -98,14 +100,14 @@ pub fn asker() -> Asker {
 
 /// A client of a server that describes itself so.
 pub fn asker_of(description: Description) -> Result<Asker, unspoken_classify::ClassifyError> {
-    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng())?.to_bytes()?;
-    Asker::with_secret(description, MODEL.encoder().clone(), &secret)
+    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng()).and_then(|key| key.to_bytes()).map_err(ProtocolError::from)?;
+    Asker::open(description, MODEL.encoder().clone(), Some(&secret))
 }
 
 /// The bundle of switching keys of [`asker`].
 pub static BUNDLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut bytes = Vec::new();
-    asker().write_keys(&mut bytes, |_, _| {}, &AtomicBool::new(false)).expect("writes to memory");
+    asker().keyring().write_keys(&mut bytes, |_, _| {}, &AtomicBool::new(false)).expect("writes to memory");
     bytes
 });
 
@@ -138,8 +140,31 @@ pub static EMBEDDING_DESCRIPTION: LazyLock<unspoken_embed::Description> =
 
 /// A client of a server of embeddings that describes itself so; its secret is the same in every run.
 pub fn token_asker_of(description: unspoken_embed::Description) -> Result<TokenAsker, EmbedError> {
-    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng())?.to_bytes()?;
-    TokenAsker::with_secret(description, TABLE.codes().clone(), &secret)
+    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng()).and_then(|key| key.to_bytes()).map_err(ProtocolError::from)?;
+    TokenAsker::open(description, TABLE.codes().clone(), Some(&secret))
+}
+
+/// A network for digits, the smallest there is.
+pub static NETWORK: LazyLock<Network> = LazyLock::new(|| {
+    let shape = Shape { channels: 1, hidden: 16 };
+    let parameters = (0..shape.parameters()).map(|i| (i % 11) as f64 / 16.0 - 0.25).collect();
+    Network::new(shape, parameters, TrainingRecord::default()).expect("a network")
+});
+
+/// A recogniser in the smallest ring.
+pub static RECOGNISER: LazyLock<Recogniser> =
+    LazyLock::new(|| Recogniser::new(&NETWORK, &small(3, 5, 4, 4), Some(1)).expect("levels suffice"));
+
+/// The description of a recogniser whose preset a client can look up.
+pub static DIGITS_DESCRIPTION: LazyLock<unspoken_digits::Description> = LazyLock::new(|| {
+    let parameters = Preset::find(PRESET).and_then(Preset::build).expect("builds");
+    Recogniser::new(&NETWORK, &parameters, Some(2)).expect("levels suffice").description().clone()
+});
+
+/// A client of a recogniser that describes itself so; its secret is the same in every run.
+pub fn image_asker_of(description: unspoken_digits::Description) -> Result<ImageAsker, DigitsError> {
+    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng()).and_then(|key| key.to_bytes());
+    ImageAsker::open(description, (), Some(&secret.map_err(ProtocolError::from)?))
 }
 
 /// A generator that gives the same in every run.

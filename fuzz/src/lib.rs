@@ -4,8 +4,11 @@
 //! number or a checksum, so most mutated inputs are repaired before they are tried; the decoder itself sees plain
 //! bytes, and a file that fails is a reproducer as it is. See `docs/fuzzing.md`.
 
+pub mod arrays;
 pub mod ckks;
 pub mod classify;
+pub mod digits;
+pub mod digits_network;
 pub mod embed;
 pub mod embedding;
 pub mod exact;
@@ -30,7 +33,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 28] = [
+pub const TARGETS: [&Target; 39] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
@@ -52,6 +55,11 @@ pub const TARGETS: [&Target; 28] = [
     &fasttext::ENCODER,
     &fasttext::TABLES,
     &fasttext::MODEL_FILES,
+    &digits_network::FILES_OF_NETWORK,
+    &digits_network::IDX,
+    &digits::DESCRIBED,
+    &digits::QUERY,
+    &digits::ANSWER,
     &embedding::CODES,
     &embedding::SUBTABLES,
     &embedding::NPY,
@@ -59,6 +67,12 @@ pub const TARGETS: [&Target; 28] = [
     &embed::DESCRIBED,
     &embed::QUERY,
     &embed::ANSWER,
+    &arrays::PROGRAM,
+    &arrays::TERMS,
+    &arrays::INPUTS,
+    &arrays::ANSWER,
+    &arrays::KEYS,
+    &arrays::SECRET,
 ];
 
 /// One mutated input in this many stays as it is.

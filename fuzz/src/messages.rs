@@ -1,10 +1,12 @@
 //! Parts that the messages of the classifier and of the embedding lookup share.
 
 use std::sync::LazyLock;
+use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_ckks::{PRESETS, Preset};
 use unspoken_lookup::query::Form;
+use unspoken_protocol::Keyring;
 use unspoken_rlwe::KeyKind;
 
 /// A key that a description asks for.
@@ -44,7 +46,7 @@ impl Vectors {
 pub const SMALL_PRESETS: &str = "insecure_n11_";
 
 /// Longest list of keys that is made, for speed.
-pub const MOST_KEYS_MADE: usize = 2;
+const MOST_KEYS_MADE: usize = 2;
 
 /// The small presets and the fingerprints of their numbers.
 pub static FINGERPRINTS: LazyLock<Vec<(&str, Vec<u8>)>> = LazyLock::new(|| {
@@ -54,6 +56,15 @@ pub static FINGERPRINTS: LazyLock<Vec<(&str, Vec<u8>)>> = LazyLock::new(|| {
 
 /// Largest query that is made, for speed and memory.
 pub const MOST_QUERY_BYTES_MADE: usize = 4 << 20;
+
+/// Makes the keys that a description asks for, if they are few: as many bytes as announced.
+pub fn make_keys(keyring: &Keyring) {
+    let mut bundle = Vec::new();
+    let few = keyring.terms().key_plan().len() <= MOST_KEYS_MADE;
+    if few && keyring.write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).is_ok() {
+        assert_eq!(bundle.len() as u64, keyring.key_bytes());
+    }
+}
 
 /// A preset that can be bootstrapped.
 const BOOT_PRESET: &str = "insecure_n11_boot_depth8_scale50";

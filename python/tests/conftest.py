@@ -31,6 +31,7 @@ def find_binary() -> Path | None:
 # The smallest presets that have room for the lookups: tests do not wait for long keys.
 CLASSIFIER = {"--name": "classify/spam", "--preset": "n14_depth8_scale30"}
 EMBEDDING = {"--name": "embed/words", "--preset": "n13_depth3_scale30"}
+DIGITS = {"--name": "digits/strokes", "--batch": "16"}
 
 
 class Service:
@@ -116,6 +117,36 @@ def embedding_service(table: unspoken.CompressedTable, tmp_path_factory: pytest.
     home = tmp_path_factory.mktemp("embedding")
     table.save(home / "table")
     running = Service(binary, home / "table", home / "data", "--embedding", EMBEDDING).start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def strokes() -> tuple[np.ndarray, np.ndarray]:
+    """Images of ten strokes, one for each digit: a bar at an angle, moved and dimmed by chance."""
+    rng = np.random.default_rng(7)
+    labels = np.arange(200) % 10
+    rows, columns = np.mgrid[:28, :28] - 13.5
+    angle = np.pi * labels[:, None, None] / 10
+    move = rng.uniform(-2, 2, size=(200, 1, 1))
+    ink = np.abs(rows * np.cos(angle) + columns * np.sin(angle) - move) < 2.5
+    return (ink * rng.integers(180, 256, size=(200, 1, 1))).astype(np.uint8), labels
+
+
+@pytest.fixture(scope="session")
+def network(strokes: tuple[np.ndarray, np.ndarray]) -> unspoken.DigitsNetwork:
+    options = {"hidden": 16, "epochs": 40, "batch": 20, "shift": 0, "validation_share": 0}
+    return unspoken.DigitsNetwork(**options, progress=False).fit(*strokes)
+
+
+@pytest.fixture(scope="session")
+def digits_service(network: unspoken.DigitsNetwork, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    binary = find_binary()
+    if binary is None:
+        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
+    home = tmp_path_factory.mktemp("digits")
+    network.save(home / "network")
+    running = Service(binary, home / "network", home / "data", "--digits", DIGITS).start()
     yield running
     running.stop()
 

@@ -22,7 +22,9 @@ def test_examples_run(name):
 
 def test_examples_are_there():
     public = [getattr(unspoken, name) for name in unspoken.__all__]
-    for name in ["Client", "CompressedTable", "EmbeddingClient", "FastText", "Usage", "compress", "presets"]:
+    classes = ["Client", "CompressedTable", "DigitsClient", "DigitsNetwork", "EmbeddingClient", "FastText"]
+    matrices = ["Matrix", "MatrixProgram", "MatrixSecret", "matrix"]
+    for name in [*classes, *matrices, "ServiceOptions", "Usage", "compress", "presets"]:
         each = getattr(unspoken, name)
         assert each in public
         assert ">>>" in each.__doc__

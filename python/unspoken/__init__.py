@@ -19,14 +19,31 @@ up without showing them:
 
 >>> with unspoken.EmbeddingClient("http://127.0.0.1:8080", table="glove") as client:  # doctest: +SKIP
 ...     embeddings = client.embed(["a", "good", "film"])
+
+Train a network on images of digits (`DigitsNetwork`), serve it (``unspoken serve --digits``), and
+have images recognised without showing them:
+
+>>> with unspoken.DigitsClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+...     digits, scores = client.recognise(images)
+
+Compute with encrypted matrices as with arrays (`matrix`, `MatrixSecret`):
+
+>>> import numpy as np
+>>> a, b = unspoken.matrix("a", (3, 3)), unspoken.matrix("b", (3, 3))
+>>> program = (a + b - np.eye(3)).plan()
 """
 
 from __future__ import annotations
 
-from unspoken._asking import Usage
+from unspoken._asking import ServiceOptions, Usage
 from unspoken._client import Client
+from unspoken._digits import DigitsNetwork
+from unspoken._digits_client import DigitsClient
 from unspoken._embedding_client import EmbeddingClient
 from unspoken._fasttext import FastText
+from unspoken._matrix import Matrix, matrix
+from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixTerms
+from unspoken._matrix_secret import MatrixSecret
 from unspoken._presets import Preset, SecuredObject, presets
 from unspoken._table import CompressedTable, compress
 from unspoken._unspoken import Progress, __version__
@@ -34,7 +51,9 @@ from unspoken.errors import (
     ConfigurationError,
     ConnectionFailedError,
     KeysExpiredError,
+    MatrixError,
     MismatchError,
+    MissingKeysError,
     ModelError,
     NotFittedError,
     RefusedError,
@@ -50,16 +69,28 @@ __all__ = [
     "CompressedTable",
     "ConfigurationError",
     "ConnectionFailedError",
+    "DigitsClient",
+    "DigitsNetwork",
     "EmbeddingClient",
+    "EncryptedMatrix",
     "FastText",
     "KeysExpiredError",
+    "Matrix",
+    "MatrixError",
+    "MatrixInputs",
+    "MatrixKeys",
+    "MatrixProgram",
+    "MatrixSecret",
+    "MatrixTerms",
     "MismatchError",
+    "MissingKeysError",
     "ModelError",
     "NotFittedError",
     "Preset",
     "Progress",
     "RefusedError",
     "SecuredObject",
+    "ServiceOptions",
     "StateError",
     "TimedOutError",
     "TrainingError",
@@ -68,5 +99,6 @@ __all__ = [
     "Usage",
     "__version__",
     "compress",
+    "matrix",
     "presets",
 ]

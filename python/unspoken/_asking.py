@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Callable, Generic, Protocol, TypeVar
+from typing import Any, Callable, Generic, Protocol, TypedDict, TypeVar
 
 from unspoken import _unspoken
 from unspoken._state import default_state_directory
@@ -70,22 +70,60 @@ ConnectionT = TypeVar("ConnectionT", bound=_Connected)
 ClientT = TypeVar("ClientT", bound="ServiceClient[Any]")
 
 
+class ServiceOptions(TypedDict, total=False):
+    """What every client of a service can be told, as keyword arguments.
+
+    Attributes
+    ----------
+    application : str, optional
+        What to ask, for instance ``"classify/spam"``. Left out: the only one the service offers.
+    token : str, optional
+        Bearer token, if the service wants one. Never sent in the clear to another machine.
+    ca_file : path, optional
+        Certificate authorities to trust besides the system's, as PEM.
+    state_dir : path, optional
+        Directory for the secret key; whoever reads it can read the queries. The default is that of
+        the `unspoken` command: ``$UNSPOKEN_STATE``, or ``~/.local/share/unspoken``. One client at
+        a time makes keys for a service and application.
+    progress : bool or callable
+        `True`, the default, draws bars on standard error while that is a terminal; a callable is
+        handed a `Progress` instead.
+    patience : float
+        Seconds to keep trying when the service cannot be reached or is busy; 30 if not said.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> options: unspoken.ServiceOptions = {"token": "unspoken_...", "patience": 5}
+    >>> client = unspoken.Client("https://example.org", model="model", **options)  # doctest: +SKIP
+    """
+
+    application: str | None
+    token: str | None
+    ca_file: str | PathLike[str] | None
+    state_dir: str | PathLike[str] | None
+    progress: bool | Callable[[_unspoken.Progress], object]
+    patience: float
+
+
 class ServiceClient(ABC, Generic[ConnectionT]):
     """A client of one application of a service: connects when first asked, counts, and closes.
 
-    Subclasses say how to open a connection; their docstrings have the parameters.
+    Making a client checks the arguments and sends nothing. The first call of `connect`, or the
+    first question, makes the keys and uploads them, which takes seconds to minutes; they are kept,
+    and later clients with the same `state_dir`, service and application use them again.
     """
 
     def __init__(
         self,
         url: str,
         *,
-        application: str | None,
-        token: str | None,
-        ca_file: str | PathLike[str] | None,
-        state_dir: str | PathLike[str] | None,
-        progress: bool | Callable[[_unspoken.Progress], object],
-        patience: float,
+        application: str | None = None,
+        token: str | None = None,
+        ca_file: str | PathLike[str] | None = None,
+        state_dir: str | PathLike[str] | None = None,
+        progress: bool | Callable[[_unspoken.Progress], object] = True,
+        patience: float = 30.0,
     ) -> None:
         authorities = None if ca_file is None else Path(ca_file).read_bytes()
         self._service = _unspoken.Service(url, token, authorities, patience)

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from os import PathLike
-from typing import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
-from unspoken._asking import ServiceClient
+from unspoken._asking import ServiceClient, ServiceOptions
 from unspoken._fasttext import FastText
 from unspoken._texts import text_list
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Client(ServiceClient[_unspoken.Connection]):
     """A client of one classifier of a service. The service never sees messages, scores or labels.
-
-    Making a client checks the arguments and sends nothing. The first call of `connect` or
-    `classify` makes the keys and uploads them, which takes seconds to minutes; they are kept, and
-    later clients with the same `state_dir`, service and application use them again.
 
     Parameters
     ----------
@@ -29,21 +28,8 @@ class Client(ServiceClient[_unspoken.Connection]):
     model : path or FastText
         A directory with the client half of the model (``client.json`` and
         ``client.safetensors``), or a fitted `FastText`.
-    application : str, optional
-        What to ask, for instance ``"classify/spam"``. Left out: the only one the service offers.
-    token : str, optional
-        Bearer token, if the service wants one. Never sent in the clear to another machine.
-    ca_file : path, optional
-        Certificate authorities to trust besides the system's, as PEM.
-    state_dir : path, optional
-        Directory for the secret key; whoever reads it can read the queries. The default is that of
-        the `unspoken` command: ``$UNSPOKEN_STATE``, or ``~/.local/share/unspoken``. One client at
-        a time makes keys for a service and application.
-    progress : bool or callable
-        `True` draws bars on standard error while that is a terminal; a callable is handed a
-        `Progress` instead.
-    patience : float
-        Seconds to keep trying when the service cannot be reached or is busy.
+    **options
+        Which application, how to reach it, where keys lie: see `ServiceOptions`.
 
     Raises
     ------
@@ -60,27 +46,8 @@ class Client(ServiceClient[_unspoken.Connection]):
     ...     print(labels, client.usage.query_bytes)
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        model: str | PathLike[str] | FastText,
-        application: str | None = None,
-        token: str | None = None,
-        ca_file: str | PathLike[str] | None = None,
-        state_dir: str | PathLike[str] | None = None,
-        progress: bool | Callable[[_unspoken.Progress], object] = True,
-        patience: float = 30.0,
-    ) -> None:
-        super().__init__(
-            url,
-            application=application,
-            token=token,
-            ca_file=ca_file,
-            state_dir=state_dir,
-            progress=progress,
-            patience=patience,
-        )
+    def __init__(self, url: str, *, model: str | PathLike[str] | FastText, **options: Unpack[ServiceOptions]) -> None:
+        super().__init__(url, **options)
         self._words = _words(model)
 
     def classify(self, messages: Iterable[str]) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from os import PathLike
-from typing import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
-from unspoken._asking import ServiceClient
+from unspoken._asking import ServiceClient, ServiceOptions
 from unspoken._table import CompressedTable
 from unspoken._texts import text_list
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class EmbeddingClient(ServiceClient[_unspoken.EmbeddingConnection]):
     """A client of one embedding table of a service. The service sees neither tokens nor embeddings.
-
-    Making a client checks the arguments and sends nothing. The first call of `connect` or `embed`
-    makes the keys and uploads them, which takes seconds to minutes; they are kept, and later
-    clients with the same `state_dir`, service and application use them again.
 
     Parameters
     ----------
@@ -29,10 +28,8 @@ class EmbeddingClient(ServiceClient[_unspoken.EmbeddingConnection]):
     table : path or CompressedTable
         A directory with the client half of a compressed table (``client.json`` and
         ``client.safetensors``), or a table of `compress`.
-    application : str, optional
-        What to ask, for instance ``"embed/glove"``. Left out: the only one the service offers.
-    token, ca_file, state_dir, progress, patience
-        As for `Client`.
+    **options
+        As for `Client`: see `ServiceOptions`.
 
     Raises
     ------
@@ -50,26 +47,9 @@ class EmbeddingClient(ServiceClient[_unspoken.EmbeddingConnection]):
     """
 
     def __init__(
-        self,
-        url: str,
-        *,
-        table: str | PathLike[str] | CompressedTable,
-        application: str | None = None,
-        token: str | None = None,
-        ca_file: str | PathLike[str] | None = None,
-        state_dir: str | PathLike[str] | None = None,
-        progress: bool | Callable[[_unspoken.Progress], object] = True,
-        patience: float = 30.0,
+        self, url: str, *, table: str | PathLike[str] | CompressedTable, **options: Unpack[ServiceOptions]
     ) -> None:
-        super().__init__(
-            url,
-            application=application,
-            token=token,
-            ca_file=ca_file,
-            state_dir=state_dir,
-            progress=progress,
-            patience=patience,
-        )
+        super().__init__(url, **options)
         self._codes = table._codes if isinstance(table, CompressedTable) else _unspoken.Codes.load(table)
 
     def embed(self, tokens: Iterable[str]) -> npt.NDArray[np.float64]:

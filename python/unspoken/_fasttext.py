@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
-import tempfile
 from collections.abc import Iterable
 from os import PathLike
-from pathlib import Path
 from typing import Any, Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
+from unspoken._estimator import Estimator
 from unspoken._texts import text_list
-from unspoken.errors import NotFittedError, TrainingError
+from unspoken.errors import TrainingError
 
 
-class FastText:
+class FastText(Estimator[_unspoken.Model]):
     """A text classifier whose embedding table is compressed so that it can be read encrypted.
 
     Each word is one column in each of a few subtables; a text's scores are the sums over its
@@ -77,8 +75,7 @@ class FastText:
     1.0
     """
 
-    # For scikit-learn before 1.6; later ones ask `__sklearn_tags__`.
-    _estimator_type = "classifier"
+    _native = _unspoken.Model
 
     def __init__(
         self,
@@ -254,7 +251,7 @@ class FastText:
         ...     unspoken.FastText.load(directory).predict(["good"])
         array(['+'], dtype='<U1')
         """
-        self._fitted("save the model").save(directory)
+        super().save(directory)
 
     @classmethod
     def load(cls, directory: str | PathLike[str]) -> FastText:
@@ -276,65 +273,6 @@ class FastText:
         model._keep(loaded, np.array(loaded.labels))
         return model
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
-        """Return the options by name.
-
-        Examples
-        --------
-        >>> import unspoken
-        >>> unspoken.FastText(columns=64).get_params()["columns"]
-        64
-        """
-        return {name: getattr(self, name) for name in _defaults()}
-
-    def set_params(self, **params: Any) -> FastText:
-        """Set options by name; return this object.
-
-        Examples
-        --------
-        >>> import unspoken
-        >>> unspoken.FastText().set_params(columns=64)
-        FastText(columns=64)
-        """
-        unknown = sorted(set(params) - set(_defaults()))
-        if unknown:
-            raise ValueError(f"set options: found {unknown}, needed some of {sorted(_defaults())}")
-        for name, value in params.items():
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        """Return the options that are not at their defaults."""
-        defaults = _defaults()
-        options = [(name, value) for name, value in self.get_params().items()]
-        shown = [f"{name}={value!r}" for name, value in options if value != defaults[name]]
-        return f"FastText({', '.join(shown)})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the options and, when fitted, the files of the model."""
-        state = {name: value for name, value in self.__dict__.items() if name != "_model"}
-        model: _unspoken.Model | None = self.__dict__.get("_model")
-        if model is not None:
-            with tempfile.TemporaryDirectory() as directory:
-                model.save(directory)
-                paths = Path(directory).iterdir()
-                state["_files"] = {path.name: path.read_bytes() for path in paths}
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take what `__getstate__` returned."""
-        files = state.pop("_files", None)
-        self.__dict__.update(state)
-        if files is not None:
-            with tempfile.TemporaryDirectory() as directory:
-                for name, content in files.items():
-                    Path(directory, Path(name).name).write_bytes(content)
-                self._model = _unspoken.Model.load(directory)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Tell scikit-learn whether `fit` was called."""
-        return hasattr(self, "_model")
-
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that this classifies texts. Only scikit-learn calls it."""
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
@@ -355,18 +293,3 @@ class FastText:
         self.classes_ = classes[known]
         self._order = np.array([column[str(label)] for label in self.classes_])
         self.validation_accuracy_ = model.validation_accuracy
-
-    def _fitted(self, purpose: str) -> _unspoken.Model:
-        """Return the model, or say what is missing for `purpose`."""
-        model: _unspoken.Model | None = self.__dict__.get("_model")
-        if model is None:
-            raise NotFittedError(
-                f"{purpose}: found a model without training, needed a fitted one; call fit, or FastText.load"
-            )
-        return model
-
-
-def _defaults() -> dict[str, Any]:
-    """Return the options and their defaults."""
-    parameters = inspect.signature(FastText).parameters.values()
-    return {parameter.name: parameter.default for parameter in parameters}

@@ -6,7 +6,9 @@ __all__ = [
     "ConfigurationError",
     "ConnectionFailedError",
     "KeysExpiredError",
+    "MatrixError",
     "MismatchError",
+    "MissingKeysError",
     "ModelError",
     "NotFittedError",
     "RefusedError",
@@ -96,6 +98,24 @@ class KeysExpiredError(RefusedError):
 
 class MismatchError(UnspokenError):
     """Client and service do not fit together, or a message was damaged on its way."""
+
+
+class MatrixError(UnspokenError, ValueError):
+    """Shapes of matrices do not fit, an expression is too deep, or values are too large.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> try:
+    ...     unspoken.matrix("a", (2, 3)) + unspoken.matrix("b", (4, 3))
+    ... except ValueError as error:
+    ...     print(error)
+    operands could not be broadcast together with shapes (2, 3) (4, 3)
+    """
+
+
+class MissingKeysError(UnspokenError, LookupError):
+    """A program needs evaluation keys that are not there; the message names all of them."""
 
 
 class StateError(UnspokenError, OSError):

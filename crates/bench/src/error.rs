@@ -2,9 +2,13 @@
 
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
+use unspoken_digits::DigitsError;
 use unspoken_embedding::EmbeddingError;
 use unspoken_fasttext::{DataError, ModelError, TrainError};
 use unspoken_lookup::LookupError;
+use unspoken_matrix::MatrixError;
+use unspoken_permute::PermuteError;
+use unspoken_protocol::ProtocolError;
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 
@@ -13,7 +17,7 @@ use unspoken_rlwe::RlweError;
 #[non_exhaustive]
 pub enum BenchError {
     /// No suite of that name.
-    #[error("no suite '{found}'; there are engine and lookup")]
+    #[error("no suite '{found}'; there are engine, lookup and matrix")]
     Suite {
         /// The name given.
         found: String,
@@ -66,9 +70,18 @@ pub enum BenchError {
     /// A lookup failed.
     #[error(transparent)]
     Lookup(#[from] LookupError),
+    /// An operation on matrices failed.
+    #[error(transparent)]
+    Matrix(#[from] MatrixError),
+    /// A permutation failed.
+    #[error(transparent)]
+    Permute(#[from] PermuteError),
     /// Classification failed.
     #[error(transparent)]
     Classify(#[from] ClassifyError),
+    /// Two halves of an application do not fit, or their keys failed.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
     /// The compressed table cannot be read.
     #[error(transparent)]
     Embedding(#[from] EmbeddingError),
@@ -81,4 +94,13 @@ pub enum BenchError {
     /// The model refuses its own codes.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// An encrypted network failed.
+    #[error(transparent)]
+    Network(#[from] DigitsError),
+    /// The network refuses its parameters.
+    #[error(transparent)]
+    Digits(unspoken_digits::ModelError),
+    /// What was made as an image is none.
+    #[error(transparent)]
+    Image(unspoken_digits::DataError),
 }

@@ -5,6 +5,7 @@ mod engine;
 mod error;
 mod lookup;
 mod machine;
+mod matrix;
 mod peer;
 mod row;
 mod session;
@@ -25,17 +26,20 @@ pub enum Suite {
     Engine,
     /// Encrypted fastText and embeddings: the paper's plan, ours, and the baselines.
     Lookup,
+    /// Products of encrypted matrices: the paper's, ours, and the published ones.
+    Matrix,
 }
 
 impl Suite {
     /// All suites.
-    pub const ALL: [Suite; 2] = [Suite::Engine, Suite::Lookup];
+    pub const ALL: [Suite; 3] = [Suite::Engine, Suite::Lookup, Suite::Matrix];
 
-    /// `engine` or `lookup`.
+    /// `engine`, `lookup` or `matrix`.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Engine => "engine",
             Suite::Lookup => "lookup",
+            Suite::Matrix => "matrix",
         }
     }
 
@@ -44,6 +48,7 @@ impl Suite {
         match self {
             Suite::Engine => &engine::PARTS,
             Suite::Lookup => &[],
+            Suite::Matrix => &matrix::PARTS,
         }
     }
 }
@@ -106,5 +111,6 @@ pub fn run(
     match suite {
         Suite::Engine => engine::run(&mut session),
         Suite::Lookup => lookup::run(&mut session),
+        Suite::Matrix => matrix::run(&mut session),
     }
 }

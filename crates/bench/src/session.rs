@@ -57,6 +57,12 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// How often to repeat what takes seconds.
+    pub(crate) fn slow_effort(&self) -> Effort {
+        let full = self.effort();
+        Effort { least: 3, budget: full.budget / 2, ..full }
+    }
+
     /// Sends a row of timings on one thread, with threads, clock and repetitions added to its parameters.
     pub(crate) fn timing(
         &mut self,

@@ -1,6 +1,7 @@
 //! The operations circuits are written in, for encrypted vectors and for the simulator alike.
 
 use num_complex::Complex64;
+use unspoken_rlwe::KeyPlan;
 
 use crate::error::CkksError;
 use crate::linear::LinearTransform;
@@ -28,6 +29,12 @@ pub trait Arithmetic {
 
     /// The scale of a vector.
     fn scale(&self, a: &Self::Vector) -> f64;
+
+    /// Checks that all keys of a plan are there, before anything is spent on a circuit that needs them.
+    ///
+    /// # Errors
+    /// [`RlweError::MissingKeys`](unspoken_rlwe::RlweError::MissingKeys), which names all that are not.
+    fn require_keys(&self, operation: &'static str, plan: &KeyPlan) -> Result<(), CkksError>;
 
     /// `a + b`, at the lower of the two levels.
     ///
@@ -153,6 +160,20 @@ pub trait Arithmetic {
     fn mul_prepared(&self, a: &Self::Vector, factor: &PreparedVector) -> Result<Self::Vector, CkksError> {
         self.sum_products(&[(a, factor)])
     }
+
+    /// Several sums of slot-wise products of prepared vectors with rotations of one vector, each one level down: row `r` is
+    /// `sum factor * rotate(a, steps[i])` over its pairs `(i, factor)`, rescaled. The digits of `a` are raised once, the
+    /// rotations are not divided, and each sum is divided once, its rescale included.
+    ///
+    /// # Errors
+    /// If there are no rows, or one is empty or names a step that is not there, factors differ in level or scale, the level
+    /// of `a` is below theirs or 0, or keys are missing: all of them are named.
+    fn rotation_products(
+        &self,
+        a: &Self::Vector,
+        steps: &[i64],
+        rows: &[Vec<(usize, &PreparedVector)>],
+    ) -> Result<Vec<Self::Vector>, CkksError>;
 
     /// Slot-wise sum with a plaintext vector.
     ///

@@ -50,7 +50,7 @@ impl Cost {
     }
 
     /// Raising the digits of one polynomial to the extended basis.
-    pub(crate) fn decomposition(ring: &Ring, chain: usize) -> Self {
+    pub fn decomposition(ring: &Ring, chain: usize) -> Self {
         let (extended, step) = (chain + ring.special().len(), ring.digit_len());
         let lengths = (0..chain).step_by(step).map(|start| step.min(chain - start));
         let conversions: usize = lengths.map(|len| len * (extended - len)).sum();
@@ -62,9 +62,35 @@ impl Cost {
     }
 
     /// The inner product of raised digits with a key.
-    pub(crate) fn hoisted_product(ring: &Ring, chain: usize) -> Self {
+    pub fn hoisted_product(ring: &Ring, chain: usize) -> Self {
         let limbs = 2 * ring.digit_count(chain) * (chain + ring.special().len());
         Cost { residue_macs: (limbs * ring.degree()) as u64, ..Self::default() }
+    }
+
+    /// Sums of products of plaintext vectors with hoisted rotations of one vector at `level`, each divided once, rescale
+    /// included ([`Arithmetic::rotation_products`](crate::Arithmetic::rotation_products)).
+    pub(crate) fn rotation_products(
+        parameters: &CkksParameters,
+        level: usize,
+        steps: &[i64],
+        products: usize,
+        rows: usize,
+    ) -> Self {
+        let (ring, chain) = (parameters.ring(), parameters.chain(level));
+        let extended = chain + ring.special().len();
+        let rotations = steps.iter().filter(|&&s| s.rem_euclid(parameters.slots() as i64) != 0).count() as u64;
+        let mut cost = Self::decomposition(ring, chain);
+        let mut rotation = Self::hoisted_product(ring, chain);
+        rotation += Self::elementwise(ring, 3 * chain + 4 * extended);
+        cost += rotation.times(rotations);
+        let mut product = Self::elementwise(ring, 4 * extended);
+        product.plaintext_products = 1;
+        cost += product.times(products as u64);
+        let mut division = Self::division(ring, extended, parameters.chain(level.saturating_sub(1))).times(2);
+        division.rescales = 1;
+        cost += division.times(rows as u64);
+        cost.key_switches.insert(chain, rotations);
+        cost
     }
 
     /// The division of one polynomial of `from` limbs to `to` limbs.

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use num_complex::Complex64;
-use unspoken_ring::{Domain, Poly, RingKind};
-use unspoken_rlwe::{self as rlwe, EvaluationKeys, RlweError, galois};
+use unspoken_ring::{Basis, Domain, Poly, RingKind};
+use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
 
 use crate::arithmetic::{Arithmetic, check_scales, round_constant};
 use crate::encoding::Encoder;
@@ -12,7 +12,7 @@ use crate::error::CkksError;
 use crate::linear::LinearTransform;
 use crate::matrix::PreparedMatrix;
 use crate::parameters::CkksParameters;
-use crate::prepared::PreparedVector;
+use crate::prepared::{PreparedVector, RotationProducts};
 use crate::vector::Ciphertext;
 
 /// Evaluates circuits on encrypted vectors with a client's switching keys.
@@ -59,6 +59,15 @@ impl<'a> Evaluator<'a> {
         let ring = self.parameters().ring();
         let elements: Vec<u64> = steps.iter().map(|&steps| galois::rotation(ring, steps)).collect();
         Ok(a.inner.hoist(ring)?.sum_automorphisms(ring, &elements, self.keys, drop)?)
+    }
+
+    /// Whether the keys of these automorphisms are there; names all that are not.
+    fn check_rotations(&self, operation: &'static str, elements: &[u64], chain: usize) -> Result<(), CkksError> {
+        let mut needed = KeyPlan::new();
+        for &element in elements.iter().filter(|&&element| element != 1) {
+            needed.require(KeyKind::Galois { element }, chain);
+        }
+        Ok(self.keys.check(operation, &needed)?)
     }
 
     fn require_level(operation: &'static str, a: &Ciphertext, needed: usize) -> Result<(), CkksError> {
@@ -130,6 +139,10 @@ impl Arithmetic for Evaluator<'_> {
 
     fn scale(&self, a: &Ciphertext) -> f64 {
         a.scale
+    }
+
+    fn require_keys(&self, operation: &'static str, plan: &KeyPlan) -> Result<(), CkksError> {
+        Ok(self.keys.check(operation, plan)?)
     }
 
     fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, CkksError> {
@@ -297,6 +310,41 @@ impl Arithmetic for Evaluator<'_> {
         let sums = self.parameters().ring().product_sums(&pairs, &[&row])?;
         let components = sums.into_iter().flatten().collect();
         Ok(Ciphertext { inner: rlwe::Ciphertext::new(components)?, level, scale })
+    }
+
+    fn rotation_products(
+        &self,
+        a: &Ciphertext,
+        steps: &[i64],
+        rows: &[Vec<(usize, &PreparedVector)>],
+    ) -> Result<Vec<Ciphertext>, CkksError> {
+        const OPERATION: &str = "products of rotations";
+        let RotationProducts { level, scale, .. } = RotationProducts::new(steps, rows)?;
+        Self::require_level(OPERATION, a, level.max(1))?;
+        self.check_cancel()?;
+        let (parameters, ring) = (self.parameters(), self.parameters().ring());
+        let elements: Vec<u64> = steps.iter().map(|&steps| galois::rotation(ring, steps)).collect();
+        self.check_rotations(OPERATION, &elements, parameters.chain(level))?;
+        let input = self.drop_to(a, level)?;
+        let hoisted = input.inner.hoist(ring)?;
+        let rotated: Vec<ExtendedCiphertext> = elements
+            .iter()
+            .map(|&element| hoisted.automorphism_extended(ring, element, self.keys))
+            .collect::<Result<_, _>>()?;
+        let inputs: Vec<[&Poly; 2]> = rotated.iter().map(|r| r.components().each_ref()).collect();
+        let to = Basis::chain(parameters.chain(level - 1));
+        let scale = a.scale * scale / parameters.level_modulus(level);
+        let row = |row: &Vec<(usize, &PreparedVector)>| {
+            let mut pairs = Vec::with_capacity(row.len());
+            for &(index, factor) in row {
+                pairs.push((index, factor.encoded_extended(self.encoder)?));
+            }
+            let sums = ring.product_sums(&inputs, &[&pairs])?;
+            let components =
+                sums.iter().flatten().map(|sum| ring.divide_round(sum, to)).collect::<Result<Vec<_>, _>>()?;
+            Ok(Ciphertext { inner: rlwe::Ciphertext::new(components)?, level: level - 1, scale })
+        };
+        rows.iter().map(row).collect()
     }
 
     fn add_values(&self, a: &Ciphertext, values: &[Complex64]) -> Result<Ciphertext, CkksError> {

@@ -128,6 +128,16 @@ impl NoiseSource {
         NoiseSource { model: NoiseModel::new(parameters), seed, secret: encoder.slots_of(&secret, 1.0) }
     }
 
+    /// A source of no noise, for vectors without slots.
+    pub(crate) fn silent(encoder: &Encoder) -> Self {
+        NoiseSource { model: NoiseModel::new(encoder.parameters()), seed: 0, secret: Vec::new() }
+    }
+
+    /// Whether it is for vectors without slots.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.secret.is_empty()
+    }
+
     /// The error of a fresh encryption.
     pub(crate) fn encryption(&self, stream: u64) -> Vec<Complex64> {
         self.gaussian(&[ENCRYPTION_STREAM, stream], self.model.encryption())

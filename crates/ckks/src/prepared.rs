@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use num_complex::Complex64;
 use unspoken_ring::Poly;
 
-use crate::arithmetic::check_scale;
+use crate::arithmetic::{check_scale, check_scales};
 use crate::encoding::Encoder;
 use crate::error::CkksError;
 
@@ -18,6 +18,8 @@ pub struct PreparedVector {
     level: usize,
     scale: f64,
     encoded: OnceLock<Poly>,
+    /// The same over the extended basis, for products with undivided rotations.
+    extended: OnceLock<Poly>,
 }
 
 impl PreparedVector {
@@ -30,7 +32,7 @@ impl PreparedVector {
         if values.is_empty() {
             return Err(CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one value".into() });
         }
-        Ok(PreparedVector { values, level, scale, encoded: OnceLock::new() })
+        Ok(PreparedVector { values, level, scale, encoded: OnceLock::new(), extended: OnceLock::new() })
     }
 
     /// The values.
@@ -56,6 +58,14 @@ impl PreparedVector {
         Ok(self.encoded.get_or_init(|| plaintext.poly))
     }
 
+    pub(crate) fn encoded_extended(&self, encoder: &Encoder) -> Result<&Poly, CkksError> {
+        if let Some(encoded) = self.extended.get() {
+            return Ok(encoded);
+        }
+        let poly = encoder.encode_extended(&self.values, self.level, self.scale)?;
+        Ok(self.extended.get_or_init(|| poly))
+    }
+
     /// The common level of the products of a sum, after a look at every pair.
     ///
     /// # Errors
@@ -75,5 +85,32 @@ impl PreparedVector {
         }
         let none = || CkksError::Shape { operation: OPERATION, found: 0, needed: "at least one product".into() };
         common.ok_or_else(none)
+    }
+}
+
+/// The checked shape of [`Arithmetic::rotation_products`](crate::Arithmetic::rotation_products).
+pub(crate) struct RotationProducts {
+    pub(crate) level: usize,
+    pub(crate) scale: f64,
+    pub(crate) products: usize,
+}
+
+impl RotationProducts {
+    pub(crate) fn new(steps: &[i64], rows: &[Vec<(usize, &PreparedVector)>]) -> Result<Self, CkksError> {
+        const OPERATION: &str = "products of rotations";
+        let refuse = |found, needed: &str| CkksError::Shape { operation: OPERATION, found, needed: needed.into() };
+        let first = rows.first().and_then(|row| row.first()).ok_or_else(|| refuse(0, "at least one product"))?.1;
+        if rows.iter().any(Vec::is_empty) {
+            return Err(refuse(0, "at least one product in every row"));
+        }
+        for (index, factor) in rows.iter().flatten() {
+            if *index >= steps.len() {
+                return Err(refuse(*index, "the number of a step"));
+            }
+            check_scales(OPERATION, first.scale, factor.scale)?;
+        }
+        let level = PreparedVector::common_level(rows.iter().flatten().map(|&(_, f)| (usize::MAX, f)))?;
+        let products = rows.iter().map(Vec::len).sum();
+        Ok(RotationProducts { level, scale: first.scale, products })
     }
 }

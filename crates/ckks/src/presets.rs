@@ -98,7 +98,7 @@ pub const PRESETS: [Preset; 23] = [
     preset("n15_depth8_scale50", "lookups of up to 256 columns at high precision", (15, 8, 50.0), (3, 6, 6)),
     preset("n15_depth10_scale50", "lookups of up to 1024 columns at high precision", (15, 10, 50.0), (3, 9, 9)),
     preset("n15_depth11_scale50", "circuits of middle depth", (15, 11, 50.0), (2, 6, 6)),
-    preset("n15_depth17_scale30", "permutations and matrices, about 12 bits", (15, 17, 30.0), (2, 7, 7)),
+    preset("n15_depth17_scale30", "permutations and matrices, about 12 bits", (15, 17, 30.0), (2, 8, 7)),
     preset(
         "n15_linear_depth27_scale30",
         "sums and plaintext products alone: all 868 bits for data",
@@ -110,7 +110,7 @@ pub const PRESETS: [Preset; 23] = [
     preset("n16_depth28_scale50", "the one-hot baseline of lookups of 1024 columns", (16, 28, 50.0), (2, 9, 9)),
     real(preset("n14_real_depth8_scale30", "real lookups, twice the slots", (14, 8, 30.0), (2, 4, 4))),
     real(preset("n15_real_depth11_scale50", "real circuits of middle depth", (15, 11, 50.0), (3, 6, 6))),
-    real(preset("n15_real_depth17_scale30", "real matrices, about 12 bits", (15, 17, 30.0), (2, 7, 7))),
+    real(preset("n15_real_depth17_scale30", "real matrices, about 12 bits", (15, 17, 30.0), (2, 8, 7))),
     boot(
         preset("n15_boot_depth4_scale30", "bootstrapping with small ciphertexts", (15, 4, 30.0), (2, 3, 2)),
         factors(2, 3, 11.0),
@@ -132,8 +132,8 @@ pub const PRESETS: [Preset; 23] = [
     preset("insecure_n11_linear_depth4_scale30", "tests of encryption alone", (11, 4, 29.9), (2, 0, 1)),
     preset("insecure_n11_depth9_scale50", "tests", (11, 9, 50.0), (3, 4, 4)),
     preset("insecure_n11_depth24_scale52", "tests of deep circuits", (11, 24, 52.0), (2, 10, 10)),
-    preset("insecure_n11_depth17_scale30", "tests of permutations", (11, 17, 30.0), (2, 7, 7)),
-    real(preset("insecure_n11_real_depth17_scale30", "tests of matrices", (11, 17, 30.0), (2, 7, 7))),
+    preset("insecure_n11_depth17_scale30", "tests of permutations", (11, 17, 30.0), (2, 8, 7)),
+    real(preset("insecure_n11_real_depth17_scale30", "tests of matrices", (11, 17, 30.0), (2, 8, 7))),
     real(preset("insecure_n11_real_depth9_scale50", "tests in the real ring", (11, 9, 50.0), (3, 4, 4))),
 ];
 

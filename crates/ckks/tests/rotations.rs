@@ -8,7 +8,7 @@ use common::{Client, REAL, STANDARD};
 use unspoken_ckks::{
     Arithmetic, CkksError, Complex64, ErrorStatistics, LinearPlan, LinearTransform, PreparedVector, Simulator, Steps,
 };
-use unspoken_rlwe::RlweError;
+use unspoken_rlwe::{EvaluationKeys, RlweError};
 
 const LEVEL: usize = 5;
 
@@ -157,5 +157,55 @@ fn steps_that_do_not_fit_are_refused_and_short_diagonals_repeat() {
     let found = client.decrypt(&client.evaluator(&keys).linear(&transform, &encrypted).unwrap());
     for (j, z) in found.iter().enumerate() {
         assert!((z - short[j % 4] * x[(j + 6) % x.len()]).norm() < 2f64.powi(-30));
+    }
+}
+
+#[test]
+fn products_of_rotations_divide_each_sum_once() {
+    for preset in [STANDARD, REAL] {
+        let mut client = Client::new(preset, 5);
+        let (level, scale) = (5, client.parameters().scale());
+        let modulus = client.parameters().level_modulus(level);
+        let input = client.values(0.7);
+        let factors: Vec<PreparedVector> =
+            (0..3).map(|_| PreparedVector::new(client.values(0.7), level, modulus).unwrap()).collect();
+        let steps = [0, 3, -2];
+        let rows =
+            [vec![(0, &factors[0]), (2, &factors[1])], vec![(1, &factors[2]), (1, &factors[0]), (0, &factors[2])]];
+        let slots = input.len();
+        let expected = |row: &[(usize, &PreparedVector)]| -> Vec<Complex64> {
+            let at = |j: usize, i: usize| input[(j as i64 + steps[i]).rem_euclid(slots as i64) as usize];
+            (0..slots).map(|j| row.iter().map(|&(i, f)| f.values()[j] * at(j, i)).sum()).collect()
+        };
+
+        let simulator = Simulator::new(&client.encoder, 3);
+        let counter = Simulator::counting(&client.encoder);
+        let simulated = simulator.encrypt(&input, level + 1, scale).unwrap();
+        let simulated = simulator.rotation_products(&simulated, &steps, &rows).unwrap();
+        let counted = counter.encrypt(&input, level + 1, scale).unwrap();
+        let counted = counter.rotation_products(&counted, &steps, &rows).unwrap();
+        assert_eq!((counter.key_plan(), counter.cost()), (simulator.key_plan(), simulator.cost()));
+        assert_eq!((counter.level(&counted[1]), counter.scale(&counted[1])), (level - 1, scale));
+
+        let keys = client.keys(&simulator.key_plan());
+        let (encrypted, low) = (client.encrypt(&input, level + 1), client.encrypt(&input, level - 1));
+        let evaluator = client.evaluator(&keys);
+        let results = evaluator.rotation_products(&encrypted, &steps, &rows).unwrap();
+        assert_eq!(results.len(), 2);
+        for ((result, simulated), row) in results.iter().zip(&simulated).zip(&rows) {
+            assert_eq!((result.level(), result.scale()), (level - 1, scale));
+            let error = ErrorStatistics::between(&client.decrypt(result), &expected(row));
+            assert!(error.worst < 2f64.powi(-28), "2^{:.1}", error.worst.log2());
+            assert!(ErrorStatistics::between(simulated.exact(), &expected(row)).worst < 1e-9);
+        }
+        let none = EvaluationKeys::new();
+        let error = client.evaluator(&none).rotation_products(&encrypted, &steps, &rows).unwrap_err();
+        assert!(matches!(error, CkksError::Rlwe(RlweError::MissingKeys { missing, .. }) if missing.len() == 2));
+        assert!(
+            evaluator.rotation_products(&encrypted, &steps[..1], &rows).is_err(),
+            "a row names a step that is missing"
+        );
+        assert!(evaluator.rotation_products(&encrypted, &steps, &[]).is_err());
+        assert!(evaluator.rotation_products(&low, &steps, &rows).is_err());
     }
 }

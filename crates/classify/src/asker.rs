@@ -1,25 +1,16 @@
 //! The client's half: words in, encrypted codes out; encrypted scores in, labels out.
 
-use std::io::Write;
-use std::sync::atomic::AtomicBool;
-
-use prost::Message;
-use unspoken_ckks::Encoder;
 use unspoken_fasttext as fasttext;
-use unspoken_lookup::transfer::{checksum, read_output};
-use unspoken_ring::SecretRng;
-use unspoken_rlwe::{KeyBundle, RlweError, SecretKey};
+use unspoken_protocol::{ClientHalf, Described, Keyring, fresh_randomness};
 
 use crate::description::Description;
 use crate::error::ClassifyError;
-use crate::proto;
 
 /// A client of a text classifier: its vocabulary, its secret key, and what the server said of itself.
 pub struct Asker {
     description: Description,
     words: fasttext::Encoder,
-    encoder: Encoder,
-    secret: SecretKey,
+    keyring: Keyring,
 }
 
 /// The answer for one message.
@@ -32,38 +23,13 @@ pub struct Classified {
     pub scores: Vec<f64>,
 }
 
-/// Keyed anew for every use: a copy of the process (a fork, a restored snapshot) never draws what this one drew.
-fn fresh_randomness() -> Result<SecretRng, ClassifyError> {
-    Ok(SecretRng::from_os().map_err(RlweError::from)?)
-}
+impl ClientHalf for Asker {
+    type Error = ClassifyError;
+    type Description = Description;
+    type Model = fasttext::Encoder;
 
-impl Asker {
-    /// A client with a new secret key.
-    ///
-    /// # Errors
-    /// If the vocabulary belongs to another model than the server's, or the operating system has no randomness.
-    pub fn new(description: Description, words: fasttext::Encoder) -> Result<Self, ClassifyError> {
-        let mut rng = fresh_randomness()?;
-        let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng)?;
-        Self::assemble(description, words, secret)
-    }
-
-    /// A client with a stored secret key, whose switching keys the server may have already.
-    ///
-    /// # Errors
-    /// As for [`Asker::new`], or if the key does not belong to the server's preset.
-    pub fn with_secret(
-        description: Description,
-        words: fasttext::Encoder,
-        secret: &[u8],
-    ) -> Result<Self, ClassifyError> {
-        let secret = SecretKey::from_bytes(description.parameters().rlwe(), secret)?;
-        Self::assemble(description, words, secret)
-    }
-
-    fn assemble(description: Description, words: fasttext::Encoder, secret: SecretKey) -> Result<Self, ClassifyError> {
-        let ours = words.id().to_bytes();
-        if description.message.model_id != ours {
+    fn open(description: Description, words: fasttext::Encoder, stored: Option<&[u8]>) -> Result<Self, ClassifyError> {
+        if description.terms().model_id() != words.id().to_bytes() {
             return Err(ClassifyError::mismatch(
                 "model",
                 "a server with another model than this vocabulary's",
@@ -71,7 +37,7 @@ impl Asker {
             ));
         }
         let shape = words.shape();
-        let theirs = &description.message;
+        let theirs = &description.own;
         let pairs = [
             (shape.subtables, theirs.subtables),
             (description.query_form().padded_columns(shape.columns), theirs.columns),
@@ -81,46 +47,23 @@ impl Asker {
         if pairs.iter().any(|&(ours, theirs)| ours != theirs as usize) {
             return Err(ClassifyError::mismatch("model shape", format!("{theirs:?}"), format!("{shape:?}")));
         }
-        let encoder = Encoder::new(description.parameters());
-        Ok(Asker { description, words, encoder, secret })
+        let keyring = Keyring::new(description.terms().clone(), stored)?;
+        Ok(Asker { description, words, keyring })
     }
 
-    /// What the server said of itself.
-    pub fn description(&self) -> &Description {
+    fn description(&self) -> &Description {
         &self.description
     }
 
+    fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+}
+
+impl Asker {
     /// The label names; class `c` is `labels()[c]`.
     pub fn labels(&self) -> &[String] {
         self.words.labels()
-    }
-
-    /// The secret key's bytes, to store: whoever has them reads every query.
-    ///
-    /// # Errors
-    /// Only if the key's parameters refuse, which their own check rules out.
-    pub fn secret_bytes(&self) -> Result<impl std::ops::Deref<Target = Vec<u8>> + use<>, ClassifyError> {
-        Ok(self.secret.to_bytes()?)
-    }
-
-    /// Bytes of the key bundle [`Asker::write_keys`] writes.
-    pub fn key_bytes(&self) -> u64 {
-        KeyBundle::byte_len(self.description.parameters().rlwe(), self.description.key_plan())
-    }
-
-    /// Makes the switching keys and writes them as a bundle, one at a time; `progress` is told how many of how many are
-    /// done. Every call makes new keys for the same secret.
-    ///
-    /// # Errors
-    /// If writing fails, or when `cancel` is set.
-    pub fn write_keys(
-        &self,
-        out: &mut impl Write,
-        progress: impl FnMut(usize, usize),
-        cancel: &AtomicBool,
-    ) -> Result<(), ClassifyError> {
-        let plan = self.description.key_plan();
-        Ok(KeyBundle::write(&self.secret, plan, &mut fresh_randomness()?, out, progress, cancel)?)
     }
 
     /// Encrypts up to [`Description::batch`] messages. Always the same number of bytes, whatever the messages.
@@ -130,11 +73,8 @@ impl Asker {
     pub fn query<S: AsRef<str>>(&self, messages: &[S]) -> Result<Vec<u8>, ClassifyError> {
         let batch = self.description.batch();
         if messages.is_empty() || messages.len() > batch {
-            return Err(ClassifyError::mismatch(
-                "query",
-                format!("{} messages", messages.len()),
-                format!("1 to {batch}"),
-            ));
+            let (found, needed) = (format!("{} messages", messages.len()), format!("1 to {batch}"));
+            return Err(ClassifyError::mismatch("query", found, needed));
         }
         let codes: Vec<fasttext::Codes> = messages.iter().map(|message| self.words.encode(message.as_ref())).collect();
         let shape = self.words.shape();
@@ -150,48 +90,30 @@ impl Asker {
             indices
         };
         let indices: Vec<Vec<Option<usize>>> = (0..shape.subtables).map(stream).collect();
-        let vectors =
-            self.description.query.encrypt(&self.encoder, &self.secret, &indices, &mut fresh_randomness()?)?;
-        let model_id = self.description.message.model_id.clone();
-        let checksum = checksum(&model_id, &vectors);
-        Ok(proto::Query { model_id, vectors, checksum }.encode_to_vec())
+        let (encoder, secret) = (self.keyring.encoder(), self.keyring.secret());
+        let vectors = self.description.query.encrypt(encoder, secret, &indices, &mut fresh_randomness()?)?;
+        Ok(self.description.terms().pack(vectors))
     }
 
     /// Decrypts the answer to a query of `count` messages.
     ///
     /// # Errors
-    /// If the answer is malformed or of another model.
+    /// If the answer is malformed, of another model, or computed with other keys.
     pub fn read(&self, answer: &[u8], count: usize) -> Result<Vec<Classified>, ClassifyError> {
-        let answer =
-            proto::Answer::decode(answer).map_err(|e| ClassifyError::mismatch("answer", e, "a protobuf message"))?;
-        if checksum(&answer.model_id, &answer.vectors) != answer.checksum {
-            return Err(ClassifyError::mismatch("answer", "a wrong checksum", "undamaged bytes; send it again"));
-        }
-        if answer.model_id != self.description.message.model_id {
-            return Err(ClassifyError::mismatch(
-                "answer",
-                "one of another model",
-                "this model's; read the description again",
-            ));
-        }
+        let vectors = self.description.terms().unpack("answer", answer, usize::MAX)?;
         let classes = self.description.classes();
-        if answer.vectors.len() != classes.div_ceil(2) || count > self.description.batch() {
+        if vectors.len() != classes.div_ceil(2) || count > self.description.batch() {
             let needed = format!("{} for {classes} classes", classes.div_ceil(2));
-            return Err(ClassifyError::mismatch("answer", format!("{} vectors", answer.vectors.len()), needed));
+            return Err(ClassifyError::mismatch("answer", format!("{} vectors", vectors.len()), needed));
         }
         let mut scores = vec![Vec::with_capacity(classes); count];
-        for vector in &answer.vectors {
-            let (ciphertext, scale) = read_output(self.description.parameters(), vector)?;
-            let slots = self.encoder.decode(&self.secret.decrypt(&ciphertext)?, scale)?;
+        for vector in &vectors {
+            let slots = self.keyring.open(vector)?;
             scores.iter_mut().zip(slots).for_each(|(scores, z)| scores.extend([z.re, z.im]));
         }
-        let bound = self.description.message.score_bound * (1.0 + 1e-6);
         let classify = |mut scores: Vec<f64>| {
             scores.truncate(classes);
-            if scores.iter().any(|score| score.abs() > bound) {
-                let needed = format!("scores up to {bound:.3e}; make new keys");
-                return Err(ClassifyError::mismatch("answer", "one that this secret key does not open", needed));
-            }
+            self.keyring.check_bound(scores.iter().copied())?;
             Ok(Classified { label: self.words.label(&scores)?.to_owned(), scores })
         };
         scores.into_iter().map(classify).collect()

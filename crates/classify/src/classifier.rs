@@ -1,19 +1,17 @@
 //! The server's half: encrypted codes in, encrypted scores out.
 
-use std::io::Read;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use prost::Message;
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator};
 use unspoken_fasttext::ScoreTables;
 use unspoken_lookup::query::{Form, Query, QueryReader};
-use unspoken_lookup::transfer::{checksum, output_bytes, write_output};
-use unspoken_lookup::{Lookup, LookupError, OutputForm, Plan, Table, Task, best_plan};
+use unspoken_lookup::{Lookup, OutputForm, Plan, Table, Task, best_plan};
+use unspoken_protocol::{Described, ProtocolError, ServerHalf, Terms, output_bytes, write_output};
 use unspoken_ring::Basis;
-use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyKind, KeyPlan, galois};
+use unspoken_rlwe::{EvaluationKeys, KeyKind, KeyPlan, galois};
 
-use crate::description::{Description, MAX_COLUMNS, PROTOCOL_VERSION, key_requirements};
+use crate::description::{Description, MAX_COLUMNS, PROTOCOL_VERSION};
 use crate::error::ClassifyError;
 use crate::proto;
 
@@ -101,23 +99,18 @@ impl Classifier {
         let encoder = Encoder::new(parameters);
         let reader = QueryReader::new(&encoder, query)?;
         key_plan.extend(&reader.key_plan());
-        let message = proto::Description {
-            version: PROTOCOL_VERSION,
-            preset: parameters.name().into(),
-            fingerprint: parameters.rlwe().fingerprint().0.to_vec(),
-            model_id: tables.id().to_bytes().to_vec(),
+        let model_id = tables.id().to_bytes();
+        let terms = Terms::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound);
+        let own = proto::Description {
             subtables: shape.subtables as u32,
             // Narrow tables are padded, and an index's root of unity depends on the padded width.
             columns: lookup.shape().2 as u32,
             classes: shape.classes as u32,
             max_tokens: shape.max_tokens as u32,
             query_level: lookup.input_level() as u32,
-            keys: key_requirements(&key_plan),
-            plan: plan.to_string(),
-            score_bound: bound,
             query_form: form.to_string(),
         };
-        let description = Description::new(parameters, key_plan, message)?;
+        let description = Description::new(terms, own)?;
         Ok(Classifier { encoder, reader, lookup, description })
     }
 
@@ -126,15 +119,63 @@ impl Classifier {
         &self.description
     }
 
-    /// Most bytes of an answer.
-    pub fn answer_bytes(&self) -> usize {
-        let vector = output_bytes(self.description.parameters(), self.lookup.output_level());
-        self.lookup.outputs() * (vector + 10) + self.description.message.model_id.len() + 64
+    /// As [`ServerHalf::answer`], and tells how long each stage took.
+    ///
+    /// # Errors
+    /// As for [`ServerHalf::answer`].
+    pub fn timed_answer(
+        &self,
+        keys: &EvaluationKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<(Vec<u8>, StageSeconds), ClassifyError> {
+        let parameters = self.description.parameters();
+        let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
+        let start = Instant::now();
+        let vectors = self.terms().unpack("query", query, self.query_bytes())?;
+        let query = self.reader.read(&evaluator, &vectors)?;
+        let read = start.elapsed().as_secs_f64();
+        let generated = self.lookup.generate(&evaluator, &query)?;
+        let vectors = start.elapsed().as_secs_f64() - read;
+        let sums = self.lookup.combine(&evaluator, &generated)?;
+        drop(generated);
+        let max_tokens = self.description.max_tokens();
+        let finish = |sum: &Ciphertext| {
+            let total = evaluator.sum_slots(sum, self.description.batch(), max_tokens).map_err(ProtocolError::from)?;
+            Ok::<_, ClassifyError>(write_output(parameters, &total)?)
+        };
+        let answers = sums.iter().map(finish).collect::<Result<Vec<_>, _>>()?;
+        let linear = start.elapsed().as_secs_f64() - read - vectors;
+        Ok((self.terms().pack(answers), StageSeconds { query: read, vectors, linear }))
+    }
+}
+
+impl ServerHalf for Classifier {
+    type Error = ClassifyError;
+
+    fn terms(&self) -> &Terms {
+        self.description.terms()
     }
 
-    /// Bytes of memory one answer takes while it is computed, beyond keys: the powers of all subtables at their top level,
-    /// the combinations of one subtable, and the ring's idle buffers.
-    pub fn working_bytes(&self) -> u64 {
+    fn describe(&self) -> Vec<u8> {
+        self.description.to_bytes()
+    }
+
+    fn query_bytes(&self) -> usize {
+        self.description.query_bytes()
+    }
+
+    fn answer_bytes(&self) -> usize {
+        let vector = output_bytes(self.description.parameters(), self.lookup.output_level());
+        self.terms().packed_bytes(self.lookup.outputs(), self.lookup.outputs() * vector)
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        self.lookup.prepared_bytes() + self.reader.prepared_bytes()
+    }
+
+    /// The powers of all subtables at their top level, the combinations of one subtable, and the ring's idle buffers.
+    fn working_bytes(&self) -> u64 {
         let parameters = self.description.parameters();
         let top = Basis::chain(parameters.chain(self.lookup.input_level()));
         let (subtables, _, columns) = self.lookup.shape();
@@ -146,100 +187,8 @@ impl Classifier {
         lookup + self.reader.working_bytes()
     }
 
-    /// Reads the plan at the front of a key bundle and tells what its keys will take in memory.
-    ///
-    /// # Errors
-    /// If it is malformed, of other parameters, or lacks a key.
-    pub fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ClassifyError> {
-        let parameters = self.description.parameters();
-        let plan = KeyBundle::read_plan(parameters.rlwe(), &mut &front[..])?;
-        if plan != *self.description.key_plan() {
-            return Err(ClassifyError::mismatch(
-                "key bundle",
-                format!("{} keys of another plan", plan.len()),
-                "exactly the keys of the description; read it again and make new keys",
-            ));
-        }
-        Ok(plan.memory_bytes(parameters.ring()))
-    }
-
-    /// Reads and expands a key bundle.
-    ///
-    /// # Errors
-    /// If it is malformed, of other parameters, lacks a key, or reading fails.
-    pub fn load_keys(&self, bundle: &mut impl Read) -> Result<EvaluationKeys, ClassifyError> {
-        let keys = KeyBundle::read(self.description.parameters().rlwe(), bundle)?;
-        keys.check("classification", self.description.key_plan())?;
-        Ok(keys)
-    }
-
-    /// Computes the answer to a query of untrusted bytes; stops soon after `cancel` is set.
-    ///
-    /// # Errors
-    /// If the query is malformed or does not fit, or when cancelled.
-    pub fn answer(&self, keys: &EvaluationKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ClassifyError> {
+    fn answer(&self, keys: &EvaluationKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ClassifyError> {
         self.timed_answer(keys, query, cancel).map(|(answer, _)| answer)
-    }
-
-    /// As [`Classifier::answer`], and tells how long each stage took.
-    ///
-    /// # Errors
-    /// As for [`Classifier::answer`].
-    pub fn timed_answer(
-        &self,
-        keys: &EvaluationKeys,
-        query: &[u8],
-        cancel: &AtomicBool,
-    ) -> Result<(Vec<u8>, StageSeconds), ClassifyError> {
-        let parameters = self.description.parameters();
-        let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
-        let start = Instant::now();
-        let query = self.read_query(&evaluator, query)?;
-        let read = start.elapsed().as_secs_f64();
-        let generated = self.lookup.generate(&evaluator, &query)?;
-        let vectors = start.elapsed().as_secs_f64() - read;
-        let sums = self.lookup.combine(&evaluator, &generated)?;
-        drop(generated);
-        let max_tokens = self.description.max_tokens();
-        let finish = |sum: &Ciphertext| {
-            let total = evaluator.sum_slots(sum, self.description.batch(), max_tokens)?;
-            write_output(parameters, &total)
-        };
-        let model_id = self.description.message.model_id.clone();
-        let answers = sums.iter().map(finish).collect::<Result<Vec<_>, _>>()?;
-        let linear = start.elapsed().as_secs_f64() - read - vectors;
-        let checksum = checksum(&model_id, &answers);
-        let answer = proto::Answer { model_id, vectors: answers, checksum }.encode_to_vec();
-        Ok((answer, StageSeconds { query: read, vectors, linear }))
-    }
-
-    fn read_query(&self, evaluator: &Evaluator<'_>, bytes: &[u8]) -> Result<Vec<Ciphertext>, ClassifyError> {
-        let limit = self.description.query_bytes();
-        if bytes.len() > limit {
-            return Err(ClassifyError::mismatch(
-                "query",
-                format!("{} bytes", bytes.len()),
-                format!("at most {limit} bytes"),
-            ));
-        }
-        let query =
-            proto::Query::decode(bytes).map_err(|e| ClassifyError::mismatch("query", e, "a protobuf message"))?;
-        if checksum(&query.model_id, &query.vectors) != query.checksum {
-            return Err(ClassifyError::mismatch("query", "a wrong checksum", "undamaged bytes; send it again"));
-        }
-        if query.model_id != self.description.message.model_id {
-            return Err(ClassifyError::mismatch(
-                "query",
-                "one for another model",
-                "this model's; read the description again",
-            ));
-        }
-        self.reader.read(evaluator, &query.vectors).map_err(|error| match error {
-            LookupError::Query { what, found, needed } => {
-                ClassifyError::mismatch("query", format!("{what}: {found}"), needed)
-            }
-            other => other.into(),
-        })
     }
 }
 

@@ -1,51 +1,36 @@
 //! What can go wrong with a classification.
 
-use unspoken_ckks::CkksError;
 use unspoken_fasttext::ModelError;
 use unspoken_lookup::LookupError;
-use unspoken_rlwe::RlweError;
+use unspoken_protocol::{Failure, Fault, ProtocolError};
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClassifyError {
-    /// Encrypted arithmetic failed.
+    /// The two sides do not fit together, a message is malformed, or keys or ciphertexts failed.
     #[error(transparent)]
-    Ckks(#[from] CkksError),
-    /// Keys or ciphertexts failed.
-    #[error(transparent)]
-    Rlwe(#[from] RlweError),
+    Protocol(#[from] ProtocolError),
     /// The lookup failed.
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// The model failed.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The two sides do not fit together, or a message is malformed.
-    #[error("{what}: found {found}, needed {needed}")]
-    Mismatch {
-        /// What was looked at.
-        what: &'static str,
-        /// What was there.
-        found: String,
-        /// What would have done.
-        needed: String,
-    },
 }
 
 impl ClassifyError {
     pub(crate) fn mismatch(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
-        ClassifyError::Mismatch { what, found: found.to_string(), needed: needed.to_string() }
+        ProtocolError::mismatch(what, found, needed).into()
     }
+}
 
-    /// Whether the work was stopped on request.
-    pub fn is_interrupted(&self) -> bool {
-        matches!(
-            self,
-            ClassifyError::Rlwe(RlweError::Interrupted)
-                | ClassifyError::Ckks(CkksError::Rlwe(RlweError::Interrupted))
-                | ClassifyError::Lookup(LookupError::Ckks(CkksError::Rlwe(RlweError::Interrupted)))
-                | ClassifyError::Lookup(LookupError::Rlwe(RlweError::Interrupted))
-        )
+impl Failure for ClassifyError {
+    fn fault(&self) -> Fault {
+        match self {
+            ClassifyError::Protocol(error) => error.fault(),
+            ClassifyError::Lookup(error) => error.fault(),
+            ClassifyError::Model(_) => Fault::Internal,
+        }
     }
 }

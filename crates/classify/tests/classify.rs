@@ -7,6 +7,7 @@ use unspoken_classify::{Asker, Classifier, ClassifyError, Description};
 use unspoken_fasttext::{Model, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_lookup::query::Form;
+use unspoken_protocol::{ClientHalf, Failure, ProtocolError, ServerHalf};
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
 const GOOD: [&str; 4] = ["lunch at noon", "see you at home", "call mother tonight", "the train is late"];
@@ -31,13 +32,13 @@ fn server(model: &Model, plan: Plan) -> Classifier {
 
 fn client(model: &Model, server: &Classifier) -> Asker {
     let description = Description::insecure_from_bytes(&server.description().to_bytes()).unwrap();
-    Asker::new(description, model.encoder().clone()).unwrap()
+    Asker::open(description, model.encoder().clone(), None).unwrap()
 }
 
 fn bundle(client: &Asker) -> Vec<u8> {
     let mut bytes = Vec::new();
-    client.write_keys(&mut bytes, |_, _| {}, &AtomicBool::new(false)).unwrap();
-    assert_eq!(bytes.len() as u64, client.key_bytes());
+    client.keyring().write_keys(&mut bytes, |_, _| {}, &AtomicBool::new(false)).unwrap();
+    assert_eq!(bytes.len() as u64, client.keyring().key_bytes());
     bytes
 }
 
@@ -147,13 +148,16 @@ fn halves_of_different_models_do_not_meet() {
     let (one, two) = (model(1), model(2));
     let server_one = server(&one, Plan::BabyGiant { babies: 16 });
     let description = Description::insecure_from_bytes(&server_one.description().to_bytes()).unwrap();
-    let error = Asker::new(description, two.encoder().clone()).err().unwrap();
+    let error = Asker::open(description, two.encoder().clone(), None).err().unwrap();
     assert!(error.to_string().contains("another model"), "{error}");
     let server_two = server(&two, Plan::BabyGiant { babies: 16 });
     let client_two = client(&two, &server_two);
     let keys = server_two.load_keys(&mut bundle(&client_two).as_slice()).unwrap();
     let query = client_two.query(&["x"]).unwrap();
-    assert!(matches!(server_one.answer(&keys, &query, &GO), Err(ClassifyError::Mismatch { .. })));
+    assert!(matches!(
+        server_one.answer(&keys, &query, &GO),
+        Err(ClassifyError::Protocol(ProtocolError::Mismatch { .. }))
+    ));
     let answer = server_two.answer(&keys, &query, &GO).unwrap();
     assert!(client(&one, &server_one).read(&answer, 1).is_err());
 }
@@ -191,7 +195,7 @@ fn work_stops_when_asked() {
     let query = client.query(&["x"]).unwrap();
     let stop = AtomicBool::new(true);
     assert!(server.answer(&keys, &query, &stop).unwrap_err().is_interrupted());
-    assert!(client.write_keys(&mut Vec::new(), |_, _| {}, &stop).unwrap_err().is_interrupted());
+    assert!(client.keyring().write_keys(&mut Vec::new(), |_, _| {}, &stop).unwrap_err().is_interrupted());
 }
 
 #[test]
@@ -202,6 +206,7 @@ fn a_stored_secret_reads_the_answers_to_its_queries() {
     let keys = server.load_keys(&mut bundle(&first).as_slice()).unwrap();
     let answer = server.answer(&keys, &first.query(&["win free cash"]).unwrap(), &GO).unwrap();
     let description = Description::insecure_from_bytes(&server.description().to_bytes()).unwrap();
-    let again = Asker::with_secret(description, model.encoder().clone(), &first.secret_bytes().unwrap()).unwrap();
+    let again =
+        Asker::open(description, model.encoder().clone(), Some(&first.keyring().secret_bytes().unwrap())).unwrap();
     assert_eq!(again.read(&answer, 1).unwrap(), first.read(&answer, 1).unwrap());
 }

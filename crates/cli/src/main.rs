@@ -30,11 +30,17 @@ enum Command {
     /// Compress embedding tables, measure what that costs, and look tokens up privately
     #[command(subcommand)]
     Embed(commands::embed::Command),
+    /// Train a network on handwritten digits, and have images recognised privately
+    #[command(subcommand)]
+    Digits(commands::digits::Command),
     /// Look after keys at a service, and make access tokens
     #[command(subcommand)]
     Keys(commands::keys::Command),
     /// List the parameter sets and their security
     Params(commands::params::Arguments),
+    /// Plan permutations of encrypted slots, and draw them
+    #[command(subcommand)]
+    Permute(commands::permute::Command),
     /// Show the plans of a lookup and what each costs
     Plan(commands::plan::Arguments),
     /// Attack ways of encrypting: those that are broken, and ours
@@ -63,8 +69,10 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Serve(arguments) => commands::serve::run(arguments),
         Command::Classify(arguments) => commands::classify::run(&arguments),
         Command::Embed(command) => commands::embed::run(&command),
+        Command::Digits(command) => commands::digits::run(&command),
         Command::Keys(command) => commands::keys::run(&command),
         Command::Params(arguments) => commands::params::run(&arguments),
+        Command::Permute(command) => commands::permute::run(&command),
         Command::Plan(arguments) => commands::plan::run(&arguments),
         Command::Audit(command) => commands::audit::run(&command),
         Command::Bench(arguments) => commands::bench::run(&arguments),

@@ -2,6 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 use unspoken_client::{Step, transport};
+use unspoken_digits as digits;
 use unspoken_embedding as embedding;
 use unspoken_fasttext as fasttext;
 
@@ -27,16 +28,24 @@ impl Bars {
                 self.show("uploading keys", done, total, true)
             }
             Step::Uploading(transport::Progress::Checking) => self.show("the service checks the keys", 0, 1, false),
-            Step::Embedding { done, total } => self.show("looking up", done as u64, total as u64, false),
-            Step::Classifying { done, total } => self.show("classifying", done as u64, total as u64, false),
+            Step::Asking { work, done, total } => self.show(work, done as u64, total as u64, false),
         }
     }
 
     /// Shows an epoch of training.
     pub fn epoch(&mut self, progress: &fasttext::Progress) {
-        self.show("training", progress.epoch as u64, progress.epochs as u64, false);
+        self.trained(progress.epoch, progress.epochs, progress.loss, progress.training_accuracy);
+    }
+
+    /// Shows an epoch of training on images.
+    pub fn image_epoch(&mut self, progress: &digits::Progress) {
+        self.trained(progress.epoch, progress.epochs, progress.loss, progress.training_accuracy);
+    }
+
+    fn trained(&mut self, epoch: usize, epochs: usize, loss: f64, accuracy: f64) {
+        self.show("training", epoch as u64, epochs as u64, false);
         if let Some((_, bar)) = &self.current {
-            bar.set_message(format!("loss {:.4}, accuracy {:.4}", progress.loss, progress.training_accuracy));
+            bar.set_message(format!("loss {loss:.4}, accuracy {accuracy:.4}"));
         }
     }
 

@@ -1,12 +1,16 @@
 //! The asking side: makes keys, uploads them, asks, reads answers.
 
 mod classify;
+mod client;
+mod digits;
 mod embed;
 mod session;
 mod state;
 pub mod transport;
 
 pub use classify::ClassifyClient;
+pub use client::Client;
+pub use digits::DigitsClient;
 pub use embed::EmbedClient;
 pub use session::{ClientError, Step, Usage};
 pub use state::StateDir;

@@ -3,14 +3,14 @@
 use std::{
     io::{BufWriter, Write},
     path::Path,
-    sync::atomic::AtomicBool,
     time::Instant,
 };
 
 use unspoken_classify::ClassifyError;
+use unspoken_digits::DigitsError;
 use unspoken_embed::EmbedError;
+use unspoken_protocol::{ClientHalf, Described, Failure, Keyring, ProtocolError};
 use unspoken_wire::{ProblemCode, v1::KeyState};
-use zeroize::Zeroizing;
 
 use crate::{
     state::{StateDir, Uploaded, private_file},
@@ -20,7 +20,7 @@ use crate::{
 /// Bytes that travelled and seconds that passed, since the client was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Messages, or tokens, asked about.
+    /// Messages, tokens or images asked about.
     pub messages: usize,
     /// Bytes of the key bundle; 0 if the service had it already.
     pub key_bytes: u64,
@@ -48,18 +48,13 @@ pub enum Step {
     },
     /// Uploading them.
     Uploading(Progress),
-    /// Classifying.
-    Classifying {
-        /// Messages answered.
+    /// Asking.
+    Asking {
+        /// What is done there, for instance "classifying".
+        work: &'static str,
+        /// Messages, tokens or images answered.
         done: usize,
-        /// Messages asked.
-        total: usize,
-    },
-    /// Looking embeddings up.
-    Embedding {
-        /// Tokens answered.
-        done: usize,
-        /// Tokens asked.
+        /// How many were asked about.
         total: usize,
     },
 }
@@ -71,12 +66,18 @@ pub enum ClientError {
     /// The service or the way to it.
     #[error(transparent)]
     Transport(#[from] transport::Error),
-    /// The cryptography, or two sides that do not fit.
+    /// Keys, or two sides that do not fit.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+    /// A classification.
     #[error(transparent)]
     Classify(#[from] ClassifyError),
-    /// The same, of an embedding lookup.
+    /// An embedding lookup.
     #[error(transparent)]
     Embed(#[from] EmbedError),
+    /// A recognition of digits.
+    #[error(transparent)]
+    Digits(#[from] DigitsError),
     /// The client's own files.
     #[error("client state in {path}: {source}")]
     State {
@@ -92,28 +93,13 @@ impl ClientError {
     pub fn is_cancelled(&self) -> bool {
         match self {
             ClientError::Transport(transport::Error::Cancelled) => true,
+            ClientError::Protocol(error) => error.is_interrupted(),
             ClientError::Classify(error) => error.is_interrupted(),
             ClientError::Embed(error) => error.is_interrupted(),
+            ClientError::Digits(error) => error.is_interrupted(),
             _ => false,
         }
     }
-}
-
-/// The half of an application that has the secret key and makes the switching keys.
-pub(crate) trait KeyOwner {
-    /// The secret key's bytes, to store.
-    fn secret(&self) -> Result<Zeroizing<Vec<u8>>, ClientError>;
-
-    /// Bytes of the key bundle.
-    fn key_bytes(&self) -> u64;
-
-    /// Makes the switching keys and writes them; `progress` is told how many of how many are done.
-    fn write_keys(
-        &self,
-        out: &mut dyn Write,
-        progress: &mut dyn FnMut(usize, usize),
-        cancel: &AtomicBool,
-    ) -> Result<(), ClientError>;
 }
 
 /// Whom long work tells, and what stops it.
@@ -123,24 +109,29 @@ pub(crate) struct Watch<'a> {
 }
 
 /// A half whose keys the service has.
-pub(crate) struct Session<O> {
-    pub(crate) owner: O,
+pub(crate) struct Session<H> {
+    pub(crate) half: H,
     pub(crate) key: KeyId,
     /// Bytes and seconds of the keys.
     pub(crate) usage: Usage,
 }
 
-impl<O: KeyOwner> Session<O> {
+impl<H: ClientHalf> Session<H>
+where
+    ClientError: From<H::Error>,
+{
     /// Makes the half, from the stored secret key if there is one, and sees to it that the service has its keys.
     pub(crate) fn open(
         transport: &Transport,
         application: &str,
-        offer: &transport::Description,
+        model: H::Model,
         state: &StateDir,
-        fingerprint: &[u8],
-        make: impl FnOnce(Option<&[u8]>) -> Result<O, ClientError>,
+        accept_insecure: bool,
         watch: &mut Watch,
     ) -> Result<Self, ClientError> {
+        let offer = transport.describe(application, watch.cancel)?;
+        let description = H::Description::read(&offer.description, accept_insecure).map_err(H::Error::from)?;
+        let fingerprint = description.terms().parameters().rlwe().fingerprint();
         let at = |source| ClientError::State { path: state.path().display().to_string(), source };
         let start = Instant::now();
         // Two processes that make keys here at once would mix theirs.
@@ -148,10 +139,10 @@ impl<O: KeyOwner> Session<O> {
             std::io::ErrorKind::Interrupted => transport::Error::Cancelled.into(),
             _ => at(error),
         })?;
-        let entry = state.entry(fingerprint);
+        let entry = state.entry(&fingerprint.0);
         let stored = entry.secret().map_err(at)?;
-        let owner = make(stored.as_ref().map(|secret| secret.as_slice()))?;
-        let secret = owner.secret()?;
+        let half = H::open(description, model, stored.as_ref().map(|secret| secret.as_slice()))?;
+        let secret = half.keyring().secret_bytes()?;
         if stored.is_none() {
             entry.store_secret(&secret).map_err(at)?;
         }
@@ -161,30 +152,30 @@ impl<O: KeyOwner> Session<O> {
             Some(key) => key,
             None => {
                 let bundle = entry.bundle(&secret, &offer.description);
-                write_bundle(&owner, &bundle, watch)?;
+                write_bundle(half.keyring(), &bundle, watch)?;
                 let key = upload_bundle(transport, application, offer.limits.key_format, &bundle, watch)?;
                 let uploaded = Uploaded::new(key.as_str(), &secret, &offer.description);
                 entry.store_uploaded(&uploaded).map_err(at)?;
-                usage.key_bytes = owner.key_bytes();
+                usage.key_bytes = half.keyring().key_bytes();
                 key
             }
         };
         drop(lock);
         usage.key_seconds = start.elapsed().as_secs_f64();
-        Ok(Self { owner, key, usage })
+        Ok(Self { half, key, usage })
     }
 }
 
 /// Writes the bundle to a private file, unless an earlier attempt left it whole.
-fn write_bundle(owner: &impl KeyOwner, path: &Path, watch: &mut Watch) -> Result<(), ClientError> {
+fn write_bundle(keyring: &Keyring, path: &Path, watch: &mut Watch) -> Result<(), ClientError> {
     let at = |source| ClientError::State { path: path.display().to_string(), source };
     if path.exists() {
         return Ok(());
     }
     let unfinished = path.with_extension("part");
     let mut file = BufWriter::new(private_file(&unfinished).map_err(at)?);
-    let mut report = |done, total| (watch.progress)(Step::MakingKeys { done, total });
-    owner.write_keys(&mut file, &mut report, watch.cancel.flag())?;
+    let report = |done, total| (watch.progress)(Step::MakingKeys { done, total });
+    keyring.write_keys(&mut file, report, watch.cancel.flag())?;
     file.flush().map_err(at)?;
     std::fs::rename(&unfinished, path).map_err(at)
 }

@@ -11,6 +11,7 @@ use unspoken_ckks::{Arithmetic, Complex64, Evaluator, PreparedMatrix, Preset};
 use unspoken_embed::{Description, Embedder, EmbedderOptions, TokenAsker};
 use unspoken_embedding::{CompressOptions, EmbeddingTable, TokenList, compress};
 use unspoken_lookup::OutputForm;
+use unspoken_protocol::{ClientHalf, ServerHalf};
 
 const CLASSES: usize = 3;
 const WIDTH: usize = 8;
@@ -41,10 +42,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
 
     // The client: keys once, then encrypted tokens.
-    let client =
-        TokenAsker::new(Description::from_bytes(&server.description().to_bytes())?, compressed.codes().clone())?;
+    let client = TokenAsker::open(Description::from_bytes(&server.describe())?, compressed.codes().clone(), None)?;
     let mut bundle = Vec::new();
-    client.write_keys(&mut bundle, |_, _| {}, &go)?;
+    client.keyring().write_keys(&mut bundle, |_, _| {}, &go)?;
     let ids = [17, 0, 199, 17];
     let query = client.query(&ids)?;
 
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let embeddings = server.embed(&keys, &query, &go)?;
     let scores = Evaluator::new(server.encoder(), &keys).matrix(&layer, &embeddings.iter().collect::<Vec<_>>())?;
     let answer = server.answer_of(&scores)?;
-    println!("query {} bytes, answer {} bytes, plan {}", query.len(), answer.len(), server.description().plan());
+    println!("query {} bytes, answer {} bytes, plan {}", query.len(), answer.len(), server.terms().plan());
 
     // The client reads scores; in the clear they are the same.
     let scores = client.read_vectors(&answer, ids.len())?;

@@ -1,20 +1,18 @@
 //! The server's half: encrypted codes in, encrypted embeddings out.
 
-use std::io::Read;
 use std::sync::atomic::AtomicBool;
 
-use prost::Message;
 use unspoken_ckks::{Ciphertext, CkksParameters, CostModel, Encoder, Evaluator, PRESETS};
 use unspoken_embedding::{Shape, Subtables};
 use unspoken_lookup::query::{Form, Query, QueryReader};
-use unspoken_lookup::transfer::{checksum, output_bytes, write_output};
 use unspoken_lookup::{
     Lookup, LookupError, OutputForm, Plan, QueryForm, Table, Task, best_plan, estimate, estimates, padded_columns,
 };
+use unspoken_protocol::{Described, ProtocolError, ServerHalf, Terms, output_bytes, write_output};
 use unspoken_ring::{Basis, RingKind};
-use unspoken_rlwe::{EvaluationKeys, KeyBundle};
+use unspoken_rlwe::EvaluationKeys;
 
-use crate::description::{Description, PROTOCOL_VERSION, key_requirements};
+use crate::description::{Description, PROTOCOL_VERSION};
 use crate::error::EmbedError;
 use crate::proto;
 
@@ -65,7 +63,7 @@ impl Embedder {
     pub fn best_preset(shape: Shape, options: &EmbedderOptions) -> Result<CkksParameters, EmbedError> {
         let mut best: Option<(f64, CkksParameters)> = None;
         for preset in PRESETS.iter().filter(|preset| !preset.name.starts_with("insecure_")) {
-            let parameters = preset.build()?;
+            let parameters = preset.build().map_err(ProtocolError::from)?;
             let standard = parameters.ring().kind() == RingKind::Standard;
             let bootstraps = parameters.bootstrap().is_some() == (options.query == Form::Compact);
             // A lookup rotates, so it needs switching keys.
@@ -121,23 +119,18 @@ impl Embedder {
         let reader = QueryReader::new(&encoder, Query::for_lookup(options.query, &lookup)?)?;
         let mut key_plan = lookup.key_plan();
         key_plan.extend(&reader.key_plan());
-        let message = proto::Description {
-            version: PROTOCOL_VERSION,
-            preset: parameters.name().into(),
-            fingerprint: parameters.rlwe().fingerprint().0.to_vec(),
-            model_id: subtables.id().to_bytes().to_vec(),
+        let (model_id, bound) = (subtables.id().to_bytes(), subtables.bound());
+        let terms = Terms::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound);
+        let own = proto::Description {
             subtables: shape.subtables as u32,
             // Narrow tables are padded, and an index's root of unity depends on the padded width.
             columns: lookup.shape().2 as u32,
             width: shape.width as u32,
             query_level: lookup.input_level() as u32,
             pairs: options.form == OutputForm::Pairs,
-            keys: key_requirements(&key_plan),
-            plan: plan.to_string(),
-            bound: subtables.bound(),
             query_form: options.query.to_string(),
         };
-        let description = Description::new(parameters, key_plan, message)?;
+        let description = Description::new(terms, own)?;
         // The planner counts from the fewest levels, the lookup may start above.
         let counted = estimate(parameters, task(shape, options.form), plan, &CostModel::nominal(parameters));
         let (bytes, depth) = counted.map_or((0, 0), |estimate| (estimate.bytes, estimate.depth));
@@ -160,45 +153,6 @@ impl Embedder {
         (self.lookup.output_level(), self.lookup.output_scale())
     }
 
-    /// Most bytes of an answer.
-    pub fn answer_bytes(&self) -> usize {
-        let vector = output_bytes(self.description.parameters(), self.lookup.output_level());
-        self.lookup.outputs() * (vector + 10) + self.description.message.model_id.len() + 64
-    }
-
-    /// Bytes of memory one answer takes while it is computed, beyond keys: the powers of all subtables, the combinations of
-    /// one block of rows, the encrypted embeddings and their bytes.
-    pub fn working_bytes(&self) -> u64 {
-        let bytes = |level: usize| poly_bytes(self.description.parameters(), level);
-        let outputs = 2 * self.lookup.outputs() as u64 * bytes(self.lookup.output_level());
-        let lookup = self.powers_bytes + BLOCK_POLYNOMIALS * bytes(self.lookup.input_level()) + 2 * outputs;
-        lookup + self.reader.working_bytes()
-    }
-
-    /// Reads the plan at the front of a key bundle and tells what its keys will take in memory.
-    ///
-    /// # Errors
-    /// If it is malformed, of other parameters, or lacks a key.
-    pub fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, EmbedError> {
-        let parameters = self.description.parameters();
-        let plan = KeyBundle::read_plan(parameters.rlwe(), &mut &front[..])?;
-        if plan != *self.description.key_plan() {
-            let needed = "exactly the keys of the description; read it again and make new keys";
-            return Err(EmbedError::mismatch("key bundle", format!("{} keys of another plan", plan.len()), needed));
-        }
-        Ok(plan.memory_bytes(parameters.ring()))
-    }
-
-    /// Reads and expands a key bundle.
-    ///
-    /// # Errors
-    /// If it is malformed, of other parameters, lacks a key, or reading fails.
-    pub fn load_keys(&self, bundle: &mut impl Read) -> Result<EvaluationKeys, EmbedError> {
-        let keys = KeyBundle::read(self.description.parameters().rlwe(), bundle)?;
-        keys.check("embedding lookup", self.description.key_plan())?;
-        Ok(keys)
-    }
-
     /// The encrypted embeddings of a query of untrusted bytes, at [`Embedder::output`], for a following layer: vectors as
     /// [`Description::form`] says. Stops soon after `cancel` is set.
     ///
@@ -211,8 +165,8 @@ impl Embedder {
         cancel: &AtomicBool,
     ) -> Result<Vec<Ciphertext>, EmbedError> {
         let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
-        let query = self.read_query(&evaluator, query)?;
-        Ok(self.lookup.run(&evaluator, &query)?)
+        let vectors = self.terms().unpack("query", query, self.query_bytes())?;
+        Ok(self.lookup.run(&evaluator, &self.reader.read(&evaluator, &vectors)?)?)
     }
 
     /// Packs encrypted vectors for the client: embeddings, or what a following layer made of them.
@@ -221,41 +175,45 @@ impl Embedder {
     /// If a vector cannot be made smaller.
     pub fn answer_of(&self, vectors: &[Ciphertext]) -> Result<Vec<u8>, EmbedError> {
         let write = |vector| write_output(self.description.parameters(), vector);
-        let vectors = vectors.iter().map(write).collect::<Result<Vec<_>, _>>()?;
-        let model_id = self.description.message.model_id.clone();
-        let checksum = checksum(&model_id, &vectors);
-        Ok(proto::Answer { model_id, vectors, checksum }.encode_to_vec())
+        Ok(self.terms().pack(vectors.iter().map(write).collect::<Result<_, _>>()?))
+    }
+}
+
+impl ServerHalf for Embedder {
+    type Error = EmbedError;
+
+    fn terms(&self) -> &Terms {
+        self.description.terms()
     }
 
-    /// Computes the answer to a query: [`Embedder::embed`], then [`Embedder::answer_of`].
-    ///
-    /// # Errors
-    /// As for [`Embedder::embed`].
-    pub fn answer(&self, keys: &EvaluationKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, EmbedError> {
+    fn describe(&self) -> Vec<u8> {
+        self.description.to_bytes()
+    }
+
+    fn query_bytes(&self) -> usize {
+        self.description.query_bytes()
+    }
+
+    fn answer_bytes(&self) -> usize {
+        let vector = output_bytes(self.description.parameters(), self.lookup.output_level());
+        self.terms().packed_bytes(self.lookup.outputs(), self.lookup.outputs() * vector)
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        self.lookup.prepared_bytes() + self.reader.prepared_bytes()
+    }
+
+    /// The powers of all subtables, the combinations of one block of rows, the encrypted embeddings and their bytes.
+    fn working_bytes(&self) -> u64 {
+        let bytes = |level: usize| poly_bytes(self.description.parameters(), level);
+        let outputs = 2 * self.lookup.outputs() as u64 * bytes(self.lookup.output_level());
+        let lookup = self.powers_bytes + BLOCK_POLYNOMIALS * bytes(self.lookup.input_level()) + 2 * outputs;
+        lookup + self.reader.working_bytes()
+    }
+
+    /// [`Embedder::embed`], then [`Embedder::answer_of`].
+    fn answer(&self, keys: &EvaluationKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, EmbedError> {
         self.answer_of(&self.embed(keys, query, cancel)?)
-    }
-
-    fn read_query(&self, evaluator: &Evaluator<'_>, bytes: &[u8]) -> Result<Vec<Ciphertext>, EmbedError> {
-        let limit = self.description.query_bytes();
-        if bytes.len() > limit {
-            let needed = format!("at most {limit} bytes");
-            return Err(EmbedError::mismatch("query", format!("{} bytes", bytes.len()), needed));
-        }
-        let message =
-            proto::Query::decode(bytes).map_err(|e| EmbedError::mismatch("query", e, "a protobuf message"))?;
-        if checksum(&message.model_id, &message.vectors) != message.checksum {
-            return Err(EmbedError::mismatch("query", "a wrong checksum", "undamaged bytes; send it again"));
-        }
-        if message.model_id != self.description.message.model_id {
-            let needed = "this table's; read the description again";
-            return Err(EmbedError::mismatch("query", "one for another table", needed));
-        }
-        self.reader.read(evaluator, &message.vectors).map_err(|error| match error {
-            LookupError::Query { what, found, needed } => {
-                EmbedError::mismatch("query", format!("{what}: {found}"), needed)
-            }
-            other => other.into(),
-        })
     }
 }
 

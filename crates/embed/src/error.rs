@@ -1,51 +1,36 @@
 //! What can go wrong with an embedding lookup.
 
-use unspoken_ckks::CkksError;
 use unspoken_embedding::EmbeddingError;
 use unspoken_lookup::LookupError;
-use unspoken_rlwe::RlweError;
+use unspoken_protocol::{Failure, Fault, ProtocolError};
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbedError {
-    /// Encrypted arithmetic failed.
+    /// The two sides do not fit together, a message is malformed, or keys or ciphertexts failed.
     #[error(transparent)]
-    Ckks(#[from] CkksError),
-    /// Keys or ciphertexts failed.
-    #[error(transparent)]
-    Rlwe(#[from] RlweError),
+    Protocol(#[from] ProtocolError),
     /// The lookup failed.
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// The compressed table, or a token, failed.
     #[error(transparent)]
     Embedding(#[from] EmbeddingError),
-    /// The two sides do not fit together, or a message is malformed.
-    #[error("{what}: found {found}, needed {needed}")]
-    Mismatch {
-        /// What was looked at.
-        what: &'static str,
-        /// What was there.
-        found: String,
-        /// What would have done.
-        needed: String,
-    },
 }
 
 impl EmbedError {
     pub(crate) fn mismatch(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
-        EmbedError::Mismatch { what, found: found.to_string(), needed: needed.to_string() }
+        ProtocolError::mismatch(what, found, needed).into()
     }
+}
 
-    /// Whether the work was stopped on request.
-    pub fn is_interrupted(&self) -> bool {
-        matches!(
-            self,
-            EmbedError::Rlwe(RlweError::Interrupted)
-                | EmbedError::Ckks(CkksError::Rlwe(RlweError::Interrupted))
-                | EmbedError::Lookup(LookupError::Ckks(CkksError::Rlwe(RlweError::Interrupted)))
-                | EmbedError::Lookup(LookupError::Rlwe(RlweError::Interrupted))
-        )
+impl Failure for EmbedError {
+    fn fault(&self) -> Fault {
+        match self {
+            EmbedError::Protocol(error) => error.fault(),
+            EmbedError::Lookup(error) => error.fault(),
+            EmbedError::Embedding(_) => Fault::Internal,
+        }
     }
 }

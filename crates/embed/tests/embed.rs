@@ -9,6 +9,7 @@ use unspoken_embedding::{
 };
 use unspoken_lookup::query::Form;
 use unspoken_lookup::{OutputForm, Plan};
+use unspoken_protocol::{ClientHalf, Failure, ProtocolError, ServerHalf};
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
 const TOKENS: usize = 120;
@@ -31,13 +32,13 @@ fn server(table: &CompressedTable, options: EmbedderOptions) -> Embedder {
 
 fn client(table: &CompressedTable, server: &Embedder) -> TokenAsker {
     let description = Description::insecure_from_bytes(&server.description().to_bytes()).unwrap();
-    TokenAsker::new(description, table.codes().clone()).unwrap()
+    TokenAsker::open(description, table.codes().clone(), None).unwrap()
 }
 
 fn bundle(client: &TokenAsker) -> Vec<u8> {
     let mut bytes = Vec::new();
-    client.write_keys(&mut bytes, |_, _| {}, &GO).unwrap();
-    assert_eq!(bytes.len() as u64, client.key_bytes());
+    client.keyring().write_keys(&mut bytes, |_, _| {}, &GO).unwrap();
+    assert_eq!(bytes.len() as u64, client.keyring().key_bytes());
     bytes
 }
 
@@ -140,14 +141,17 @@ fn halves_that_do_not_belong_together_are_noticed() {
     let (one, two) = (table(16, 0), table(16, 1));
     let (server_one, server_two) = (server(&one, EmbedderOptions::default()), server(&two, EmbedderOptions::default()));
     let description = Description::insecure_from_bytes(&server_one.description().to_bytes()).unwrap();
-    assert!(matches!(TokenAsker::new(description, two.codes().clone()), Err(EmbedError::Mismatch { .. })));
+    assert!(matches!(
+        TokenAsker::open(description, two.codes().clone(), None),
+        Err(EmbedError::Protocol(ProtocolError::Mismatch { .. }))
+    ));
     let (first, second) = (client(&one, &server_one), client(&one, &server_one));
     let keys = server_one.load_keys(&mut bundle(&first).as_slice()).unwrap();
     let query = second.query(&[1, 2]).unwrap();
     let answer = server_one.answer(&keys, &query, &GO).unwrap();
     assert!(second.read(&answer, 2).unwrap_err().to_string().contains("secret key"));
     let foreign = server_two.embed(&keys, &query, &GO).unwrap_err();
-    assert!(foreign.to_string().contains("another table"), "{foreign}");
+    assert!(foreign.to_string().contains("another model"), "{foreign}");
 }
 
 #[test]

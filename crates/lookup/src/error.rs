@@ -1,6 +1,7 @@
 //! What can go wrong with a lookup.
 
 use unspoken_ckks::CkksError;
+use unspoken_protocol::{Failure, Fault, ProtocolError};
 use unspoken_rlwe::RlweError;
 
 /// Errors of this crate. Each says what was found and what was needed.
@@ -13,6 +14,9 @@ pub enum LookupError {
     /// Keys or ciphertexts failed.
     #[error(transparent)]
     Rlwe(#[from] RlweError),
+    /// A query's vectors cannot be read.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
     /// A table cannot be used.
     #[error("table: {what} is {found}; needed {needed}")]
     Table {
@@ -43,4 +47,16 @@ pub enum LookupError {
         /// Why not, and what would help.
         reason: String,
     },
+}
+
+impl Failure for LookupError {
+    fn fault(&self) -> Fault {
+        match self {
+            LookupError::Ckks(error) => error.fault(),
+            LookupError::Rlwe(error) => error.fault(),
+            LookupError::Protocol(error) => error.fault(),
+            LookupError::Query { .. } => Fault::DoesNotFit,
+            LookupError::Table { .. } | LookupError::Plan { .. } => Fault::Internal,
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use unspoken_ckks::{Arithmetic, CkksError, Complex64, PreparedMatrix};
 
 use crate::error::LookupError;
-use crate::program::Compiler;
+use crate::program::{Compiler, bytes_of};
 
 /// Inner combinations held at one time.
 const BLOCK_VECTORS: usize = 64;
@@ -74,6 +74,11 @@ where
 }
 
 impl RowBlock {
+    /// Bytes its matrices take in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        bytes_of(&self.matrices)
+    }
+
     /// The rows: `sum_t (inner_(t,0) + sum_g inner_(t,g) giant_(t,g))`, relinearised once each.
     ///
     /// # Errors

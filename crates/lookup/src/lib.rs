@@ -13,7 +13,6 @@ mod program;
 pub mod query;
 mod strided;
 mod table;
-pub mod transfer;
 
 pub use budget::{Budget, Spread, spectral_norm};
 pub use cosine::cosine;

@@ -121,6 +121,11 @@ impl Lookup {
         }
     }
 
+    /// Bytes the prepared tables take in memory.
+    pub fn prepared_bytes(&self) -> u64 {
+        self.program.bytes() as u64
+    }
+
     /// Whether a padded slot (a query of zero) contributes nothing: all rows are centred, or the plan sees to it.
     pub fn is_centred(&self) -> bool {
         self.constants.iter().all(|&c| c == 0.0)

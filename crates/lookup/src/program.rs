@@ -33,6 +33,22 @@ impl Program {
             Program::BabyGiant { level, .. } | Program::Cosine { level, .. } => *level,
         }
     }
+
+    /// Bytes its matrices take in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Program::Real { matrices } | Program::Complex { matrices } => bytes_of(matrices),
+            Program::Lazy { lower, upper } => bytes_of(lower) + bytes_of(upper),
+            Program::BabyGiant { blocks, .. } | Program::Cosine { blocks, .. } => {
+                blocks.iter().map(RowBlock::bytes).sum()
+            }
+        }
+    }
+}
+
+/// Bytes these matrices take in memory.
+pub(crate) fn bytes_of(matrices: &[PreparedMatrix]) -> usize {
+    matrices.iter().map(PreparedMatrix::bytes).sum()
 }
 
 /// Fewest bits by which the matrix must be scaled up: what its rounding leaves of precision.

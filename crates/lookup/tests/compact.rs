@@ -3,6 +3,7 @@
 use unspoken_ckks::{Encoder, Evaluator, Preset};
 use unspoken_lookup::query::{Form, Query, QueryReader};
 use unspoken_lookup::{Lookup, LookupError, OutputForm, Plan, Table};
+use unspoken_protocol::ProtocolError;
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
@@ -60,7 +61,7 @@ fn columns_come_out_of_compact_queries() {
 
     let twice = vec![bytes[0].clone(), bytes[0].clone()];
     let error = reader.read(&evaluator, &twice).unwrap_err();
-    assert!(matches!(error, LookupError::Query { what: "a seed", .. }), "{error}");
+    assert!(matches!(error, LookupError::Protocol(ProtocolError::Mismatch { what: "a seed", .. })), "{error}");
     assert!(reader.read(&evaluator, &bytes[..1]).is_err());
     let none = EvaluationKeys::new();
     assert!(reader.read(&Evaluator::new(&encoder, &none), &bytes).unwrap_err().to_string().contains("decapsulation"));

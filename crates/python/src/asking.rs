@@ -5,14 +5,17 @@ use std::{
     time::Duration,
 };
 
-use numpy::PyArray2;
+use numpy::{PyArray2, PyReadonlyArray2};
 use pyo3::{prelude::*, types::PyDict};
 use unspoken_client::{
-    ClassifyClient, ClientError, EmbedClient, StateDir, Step, Usage,
+    ClassifyClient, ClientError, DigitsClient, EmbedClient, StateDir, Step, Usage,
     transport::{Cancel, Transport, TransportConfig},
 };
 
+use unspoken_digits::CLASSES;
+
 use crate::{
+    digits::image_list,
     embedding::Codes,
     failure::Failure,
     interruptible,
@@ -181,6 +184,59 @@ impl EmbeddingConnection {
         })?;
         let (rows, width) = (embeddings.len(), self.client.description().width());
         matrix(py, embeddings.into_iter().flatten().collect(), rows, width)
+    }
+
+    #[getter]
+    fn application(&self) -> &str {
+        &self.application
+    }
+
+    /// Bytes and seconds so far, by name.
+    #[getter]
+    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        usage_dict(py, self.client.usage())
+    }
+}
+
+/// A recogniser of digits of a service, the keys made and uploaded.
+#[pyclass(module = "unspoken._unspoken")]
+pub(crate) struct DigitsConnection {
+    client: DigitsClient,
+    application: String,
+}
+
+#[pymethods]
+impl DigitsConnection {
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        service: &Service,
+        application: Option<String>,
+        state_dir: PathBuf,
+        progress: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+            let (transport, application, state) = service.target(application, &state_dir, cancel)?;
+            let mut report = |step: Step| report(step.into());
+            let client = DigitsClient::connect(transport, &application, (), &state, &mut report, cancel)?;
+            Ok(DigitsConnection { client, application })
+        })
+    }
+
+    /// Scores of shape (images, 10) for images of shape (images, 784).
+    fn recognise<'py>(
+        &mut self,
+        py: Python<'py>,
+        images: PyReadonlyArray2<'py, u8>,
+        progress: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let (client, images) = (&mut self.client, image_list(&images)?);
+        let answers = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+            let mut report = |step: Step| report(step.into());
+            client.recognise(&images, &mut report, cancel).map_err(ClientError::into)
+        })?;
+        let rows = answers.len();
+        matrix(py, answers.into_iter().flat_map(|answer| answer.scores).collect(), rows, CLASSES)
     }
 
     #[getter]

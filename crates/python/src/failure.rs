@@ -3,12 +3,15 @@
 use std::io;
 
 use pyo3::{PyErr, import_exception};
+use unspoken_arrays::ArraysError;
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
 use unspoken_client::{ClientError, transport};
+use unspoken_digits::{self as digits, DigitsError};
 use unspoken_embed::EmbedError;
 use unspoken_embedding::{CompressError, EmbeddingError, TableError};
 use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
+use unspoken_protocol::ProtocolError;
 use unspoken_wire::ProblemCode;
 
 import_exception!(unspoken.errors, UnspokenError);
@@ -22,6 +25,8 @@ import_exception!(unspoken.errors, StateError);
 import_exception!(unspoken.errors, ModelError);
 import_exception!(unspoken.errors, TrainingError);
 import_exception!(unspoken.errors, UnknownTokenError);
+import_exception!(unspoken.errors, MatrixError);
+import_exception!(unspoken.errors, MissingKeysError);
 
 /// Why work did not succeed. Made without the interpreter, turned into an exception with it.
 pub(crate) enum Failure {
@@ -29,6 +34,12 @@ pub(crate) enum Failure {
     Model(ModelFailure),
     /// Training.
     Train(TrainError),
+    /// A network for digits.
+    Network(digits::ModelError),
+    /// Training it.
+    TrainNetwork(digits::TrainError),
+    /// Images or labels.
+    Images(digits::DataError),
     /// A compressed table, or a token of it.
     Embedding(EmbeddingError),
     /// A table to compress.
@@ -37,6 +48,8 @@ pub(crate) enum Failure {
     Compress(CompressError),
     /// Parameters.
     Ckks(CkksError),
+    /// Encrypted matrices.
+    Arrays(ArraysError),
     /// Asking, once it is known what.
     Client(ClientError),
     /// The directory for the client's own files.
@@ -56,6 +69,24 @@ impl From<ModelFailure> for Failure {
 impl From<TrainError> for Failure {
     fn from(error: TrainError) -> Self {
         Failure::Train(error)
+    }
+}
+
+impl From<digits::ModelError> for Failure {
+    fn from(error: digits::ModelError) -> Self {
+        Failure::Network(error)
+    }
+}
+
+impl From<digits::TrainError> for Failure {
+    fn from(error: digits::TrainError) -> Self {
+        Failure::TrainNetwork(error)
+    }
+}
+
+impl From<digits::DataError> for Failure {
+    fn from(error: digits::DataError) -> Self {
+        Failure::Images(error)
     }
 }
 
@@ -83,6 +114,12 @@ impl From<CkksError> for Failure {
     }
 }
 
+impl From<ArraysError> for Failure {
+    fn from(error: ArraysError) -> Self {
+        Failure::Arrays(error)
+    }
+}
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         Failure::Client(error)
@@ -106,13 +143,19 @@ impl From<Failure> for PyErr {
         match failure {
             Failure::Model(error) => ModelError::new_err(error.to_string()),
             Failure::Train(error) => TrainingError::new_err(error.to_string()),
+            Failure::Network(error) => ModelError::new_err(error.to_string()),
+            Failure::TrainNetwork(error) => TrainingError::new_err(error.to_string()),
+            Failure::Images(error) => TrainingError::new_err(error.to_string()),
             Failure::Embedding(error) => of_table(&error),
             Failure::Table(error) => TrainingError::new_err(error.to_string()),
             Failure::Compress(error) => TrainingError::new_err(error.to_string()),
             Failure::Ckks(error) => UnspokenError::new_err(error.to_string()),
+            Failure::Arrays(error) => of_arrays(&error),
             Failure::Client(ClientError::Transport(error)) => of_transport(error.to_string(), &error),
+            Failure::Client(ClientError::Protocol(error)) => of_protocol(&error),
             Failure::Client(ClientError::Classify(error)) => of_classification(&error),
             Failure::Client(ClientError::Embed(error)) => of_lookup(&error),
+            Failure::Client(ClientError::Digits(error)) => of_recognition(&error),
             Failure::Client(error @ ClientError::State { .. }) => StateError::new_err(error.to_string()),
             Failure::Client(error) => UnspokenError::new_err(error.to_string()),
             Failure::State { path, source } => StateError::new_err(format!(
@@ -151,20 +194,45 @@ fn of_transport(message: String, error: &transport::Error) -> PyErr {
     }
 }
 
-fn of_classification(error: &ClassifyError) -> PyErr {
-    let message = error.to_string();
+fn of_protocol(error: &ProtocolError) -> PyErr {
     match error {
-        ClassifyError::Mismatch { .. } => MismatchError::new_err(message),
-        ClassifyError::Model(_) => ModelError::new_err(message),
-        _ => UnspokenError::new_err(message),
+        ProtocolError::Mismatch { .. } => MismatchError::new_err(error.to_string()),
+        _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_classification(error: &ClassifyError) -> PyErr {
+    match error {
+        ClassifyError::Protocol(error) => of_protocol(error),
+        ClassifyError::Model(error) => ModelError::new_err(error.to_string()),
+        _ => UnspokenError::new_err(error.to_string()),
     }
 }
 
 fn of_lookup(error: &EmbedError) -> PyErr {
     match error {
-        EmbedError::Mismatch { .. } => MismatchError::new_err(error.to_string()),
+        EmbedError::Protocol(error) => of_protocol(error),
         EmbedError::Embedding(error) => of_table(error),
         _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_recognition(error: &DigitsError) -> PyErr {
+    match error {
+        DigitsError::Protocol(error) => of_protocol(error),
+        DigitsError::Mismatch { .. } => MismatchError::new_err(error.to_string()),
+        _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_arrays(error: &ArraysError) -> PyErr {
+    let message = error.to_string();
+    if error.is_missing_keys() {
+        MissingKeysError::new_err(message)
+    } else if error.is_malformed() {
+        MismatchError::new_err(message)
+    } else {
+        MatrixError::new_err(message)
     }
 }
 

@@ -1,9 +1,12 @@
 #![doc = include_str!("../README.md")]
 
 mod asking;
+mod digits;
 mod embedding;
 mod failure;
 mod interruptible;
+mod matrix;
+mod matrix_graph;
 mod model;
 mod presets;
 mod progress;
@@ -15,10 +18,19 @@ use pyo3::prelude::*;
 fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<asking::Connection>()?;
+    module.add_class::<asking::DigitsConnection>()?;
     module.add_class::<asking::EmbeddingConnection>()?;
     module.add_class::<asking::Service>()?;
+    module.add_class::<digits::Digits>()?;
     module.add_class::<embedding::Codes>()?;
     module.add_class::<embedding::Table>()?;
+    module.add_class::<matrix::MatrixAnswer>()?;
+    module.add_class::<matrix::MatrixInputs>()?;
+    module.add_class::<matrix::MatrixKeys>()?;
+    module.add_class::<matrix::MatrixProgram>()?;
+    module.add_class::<matrix::MatrixSecret>()?;
+    module.add_class::<matrix::MatrixTerms>()?;
+    module.add_class::<matrix_graph::MatrixGraph>()?;
     module.add_class::<model::Model>()?;
     module.add_class::<model::Words>()?;
     module.add_class::<progress::Progress>()?;

@@ -3,6 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use pyo3::{exceptions::PyTypeError, prelude::*, types::PyBool};
 use unspoken_client::{Step, transport};
+use unspoken_digits as digits;
 use unspoken_embedding as embedding;
 use unspoken_fasttext as fasttext;
 
@@ -15,8 +16,8 @@ pub(crate) enum Stage {
     HashingKeys,
     SendingKeys,
     CheckingKeys,
-    Classifying,
-    Embedding,
+    Asking(&'static str),
+    Computing,
 }
 
 impl Stage {
@@ -28,12 +29,12 @@ impl Stage {
             Stage::HashingKeys => "hashing keys",
             Stage::SendingKeys => "sending keys",
             Stage::CheckingKeys => "checking keys",
-            Stage::Classifying => "classifying",
-            Stage::Embedding => "embedding",
+            Stage::Asking(work) => work,
+            Stage::Computing => "computing",
         }
     }
 
-    /// How its bar looks; it counts epochs, steps, keys, bytes, messages or tokens.
+    /// How its bar looks; it counts epochs, steps, keys, bytes, messages, tokens or vectors.
     fn template(self) -> &'static str {
         match self {
             Stage::HashingKeys | Stage::SendingKeys => {
@@ -57,14 +58,23 @@ impl Event {
     fn new(stage: Stage, done: u64, total: u64) -> Self {
         Event { stage, done, total, note: String::new() }
     }
+
+    /// Keys made, of how many.
+    pub(crate) fn keys(done: usize, total: usize) -> Self {
+        Event::new(Stage::MakingKeys, done as u64, total as u64)
+    }
+
+    /// Vectors of a batch computed, of how many.
+    pub(crate) fn vectors(done: usize, total: usize) -> Self {
+        Event::new(Stage::Computing, done as u64, total as u64)
+    }
 }
 
 impl From<Step> for Event {
     fn from(step: Step) -> Self {
         match step {
             Step::MakingKeys { done, total } => Event::new(Stage::MakingKeys, done as u64, total as u64),
-            Step::Classifying { done, total } => Event::new(Stage::Classifying, done as u64, total as u64),
-            Step::Embedding { done, total } => Event::new(Stage::Embedding, done as u64, total as u64),
+            Step::Asking { work, done, total } => Event::new(Stage::Asking(work), done as u64, total as u64),
             Step::Uploading(transport::Progress::Hashing { done, total }) => {
                 Event::new(Stage::HashingKeys, done, total)
             }
@@ -76,11 +86,22 @@ impl From<Step> for Event {
     }
 }
 
+/// An epoch of training.
+fn epoch(epoch: usize, epochs: usize, loss: f64, validation: Option<f64>) -> Event {
+    let validation = validation.map(|share| format!(", validation accuracy {share:.4}"));
+    let note = format!("loss {loss:.4}{}", validation.unwrap_or_default());
+    Event { note, ..Event::new(Stage::Training, epoch as u64, epochs as u64) }
+}
+
 impl From<&fasttext::Progress> for Event {
     fn from(progress: &fasttext::Progress) -> Self {
-        let validation = progress.validation_accuracy.map(|share| format!(", validation accuracy {share:.4}"));
-        let note = format!("loss {:.4}{}", progress.loss, validation.unwrap_or_default());
-        Event { note, ..Event::new(Stage::Training, progress.epoch as u64, progress.epochs as u64) }
+        epoch(progress.epoch, progress.epochs, progress.loss, progress.validation_accuracy)
+    }
+}
+
+impl From<&digits::Progress> for Event {
+    fn from(progress: &digits::Progress) -> Self {
+        epoch(progress.epoch, progress.epochs, progress.loss, progress.validation_accuracy)
     }
 }
 

@@ -48,6 +48,10 @@ pub trait Application: Send + Sync + 'static {
     /// [`ApplicationError::Read`] as the reader returned it.
     fn load_keys(&self, bundle: &mut dyn Read) -> Result<Self::Keys, ApplicationError>;
 
+    /// Bytes of memory the application itself takes for as long as it is
+    /// offered. Read once, when the service starts.
+    fn prepared_bytes(&self) -> u64;
+
     /// Bytes of memory one answer needs at most while it is computed, beyond
     /// keys, query and answer.
     fn working_bytes(&self) -> u64;
@@ -159,6 +163,7 @@ pub(crate) trait DynApplication: Send + Sync {
     fn describe(&self) -> Vec<u8>;
     fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError>;
     fn load_keys(&self, bundle: &mut dyn Read) -> Result<AnyKeys, ApplicationError>;
+    fn prepared_bytes(&self) -> u64;
     fn working_bytes(&self) -> u64;
     fn answer(&self, keys: &AnyKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError>;
 }
@@ -174,6 +179,10 @@ impl<A: Application> DynApplication for A {
 
     fn load_keys(&self, bundle: &mut dyn Read) -> Result<AnyKeys, ApplicationError> {
         Ok(Arc::new(Application::load_keys(self, bundle)?))
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        Application::prepared_bytes(self)
     }
 
     fn working_bytes(&self) -> u64 {

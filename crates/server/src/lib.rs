@@ -7,11 +7,10 @@
 mod application;
 mod auth;
 mod body;
-mod classify;
 mod config;
 mod disk;
-mod embed;
 mod engine;
+mod half;
 mod logging;
 mod memory;
 mod metrics;
@@ -27,10 +26,9 @@ mod tls;
 
 pub use application::{Application, ApplicationError, ApplicationLimits, Applications, InvalidName};
 pub use auth::{NewToken, TokenError, make_token};
-pub use classify::ClassifyApplication;
 pub use config::{ConfigError, ServerConfig, ServiceLimits, Timeouts, TlsFiles};
 pub use disk::{Disk, LocalDisk};
-pub use embed::EmbedApplication;
+pub use half::PrivateApplication;
 pub use logging::{LogError, LogFormat, init_logging};
 pub use serve::{ServeError, Server, shutdown_signal};
 pub use tls::TlsError;

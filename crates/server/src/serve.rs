@@ -61,14 +61,16 @@ pub enum ServeError {
     Tls(#[from] TlsError),
     /// An application needs more memory than there is.
     #[error(
-        "start application {name}: one answer takes {needed} bytes of memory, \
-         limits.memory_bytes is {limit}; raise it"
+        "start application {name}: one answer takes {needed} bytes of memory beside the \
+         {prepared} of all models, limits.memory_bytes is {limit}; raise it"
     )]
     Memory {
         /// The application.
         name: String,
         /// Bytes for one query, its answer, and the work between.
         needed: u64,
+        /// Bytes of the prepared models of all applications.
+        prepared: u64,
         /// Bytes there are.
         limit: u64,
     },
@@ -120,13 +122,13 @@ impl Server {
         disk: Arc<dyn Disk>,
     ) -> Result<Self, ServeError> {
         config.check()?;
-        check_memory(&config, &applications)?;
+        let prepared = check_memory(&config, &applications)?;
         let gate = Gate::new(config.tokens.as_deref())?;
         let tls = config.tls.as_ref().map(acceptor).transpose()?;
         if tls.is_none() && !config.listen.ip().is_loopback() {
             tracing::warn!("tokens and queries cross the network without TLS");
         }
-        let engine = Arc::new(engine(&config, disk)?);
+        let engine = Arc::new(engine(&config, prepared, disk)?);
         let address = config.listen;
         let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
         let service = Arc::new(Service {
@@ -202,7 +204,7 @@ pub async fn shutdown_signal() {
     }
 }
 
-fn engine(config: &ServerConfig, disk: Arc<dyn Disk>) -> Result<Engine, ServeError> {
+fn engine(config: &ServerConfig, prepared: u64, disk: Arc<dyn Disk>) -> Result<Engine, ServeError> {
     let limits = &config.limits;
     let policy = StorePolicy {
         key_disk_bytes: limits.key_disk_bytes,
@@ -215,7 +217,8 @@ fn engine(config: &ServerConfig, disk: Arc<dyn Disk>) -> Result<Engine, ServeErr
     let workers = config.worker_count();
     Ok(Engine {
         store,
-        cache: KeyCache::new(limits.memory_bytes),
+        // What models take is never given back.
+        cache: KeyCache::new(limits.memory_bytes - prepared),
         queue: FairQueue::new(workers, limits.queue, limits.queue_per_client),
         metrics: Metrics::new().map_err(|error| ServeError::Metrics(error.to_string()))?,
         workers,
@@ -225,8 +228,11 @@ fn engine(config: &ServerConfig, disk: Arc<dyn Disk>) -> Result<Engine, ServeErr
     })
 }
 
-fn check_memory(config: &ServerConfig, applications: &Applications) -> Result<(), ServeError> {
+/// Bytes of all prepared models, once there is room for an answer of each application beside them.
+fn check_memory(config: &ServerConfig, applications: &Applications) -> Result<u64, ServeError> {
     let limit = config.limits.memory_bytes;
+    let prepared = applications.offers().map(|(_, offer)| offer.application.prepared_bytes());
+    let prepared = prepared.fold(0, u64::saturating_add);
     for (name, offer) in applications.offers() {
         let bytes = [
             offer.limits.max_query_bytes as u64,
@@ -234,11 +240,11 @@ fn check_memory(config: &ServerConfig, applications: &Applications) -> Result<()
             offer.application.working_bytes(),
         ];
         let needed = bytes.into_iter().fold(0, u64::saturating_add);
-        if needed > limit {
-            return Err(ServeError::Memory { name: name.into(), needed, limit });
+        if needed.saturating_add(prepared) > limit {
+            return Err(ServeError::Memory { name: name.into(), needed, prepared, limit });
         }
     }
-    Ok(())
+    Ok(prepared.min(limit))
 }
 
 /// What every connection needs.

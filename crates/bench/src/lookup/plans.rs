@@ -8,6 +8,7 @@ use unspoken_ckks::Preset;
 use unspoken_classify::{Asker, Classifier, Description, StageSeconds};
 use unspoken_lookup::Plan;
 use unspoken_lookup::query::Form;
+use unspoken_protocol::{ClientHalf, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use super::data::Sample;
@@ -101,7 +102,7 @@ impl Shop {
     /// For queries of a form, with the plan that costs least.
     pub(super) fn of_form(sample: &Sample, preset: &Preset, form: Form) -> Result<Self, BenchError> {
         let server = Classifier::with_best_plan(sample.model.tables(), &preset.build()?, form)?;
-        let plan = server.description().plan().parse()?;
+        let plan = server.terms().plan().parse()?;
         Self::with_server(sample, preset, plan, server)
     }
 
@@ -112,9 +113,9 @@ impl Shop {
         } else {
             Description::from_bytes(&description)?
         };
-        let client = Asker::new(description, sample.model.encoder().clone())?;
+        let client = Asker::open(description, sample.model.encoder().clone(), None)?;
         let mut bundle = Vec::new();
-        client.write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false))?;
+        client.keyring().write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false))?;
         let keys = server.load_keys(&mut bundle.as_slice())?;
         Ok(Shop { plan, server, client, keys, key_bytes: bundle.len() as u64 })
     }
@@ -200,7 +201,7 @@ fn report(session: &mut Session<'_>, sample: &Sample, shop: &Shop, record: &Reco
         session.timing(Metric::less(name, "s"), &case, ours, baseline, params());
     }
     let per_message = shop.batch_size() as f64;
-    let keys = shop.server.description().key_plan();
+    let keys = shop.server.terms().key_plan();
     let memory = keys.memory_bytes(shop.server.description().parameters().ring());
     let bytes = [
         ("query_bytes_per_message", record.query_bytes as f64 / per_message),

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use num_complex::Complex64;
 use rayon::prelude::*;
-use unspoken_rlwe::{RlweError, galois};
+use unspoken_rlwe::{KeyPlan, RlweError, galois};
 
-use super::{Simulated, Simulator, Step, check_components, check_level, constant_bits, derive, map, plus, values_bits};
+use super::{Simulated, Simulator, Step, check_components, check_level, constant_bits, derive, map, plus};
 use crate::arithmetic::{Arithmetic, check_scales, round_constant};
 use crate::cost::Cost;
 use crate::error::CkksError;
@@ -14,7 +14,7 @@ use crate::linear::LinearTransform;
 use crate::matrix::PreparedMatrix;
 use crate::noise::mix;
 use crate::parameters::CkksParameters;
-use crate::prepared::PreparedVector;
+use crate::prepared::{PreparedVector, RotationProducts};
 
 impl Arithmetic for Simulator {
     type Vector = Simulated;
@@ -29,6 +29,11 @@ impl Arithmetic for Simulator {
 
     fn scale(&self, a: &Simulated) -> f64 {
         a.scale
+    }
+
+    fn require_keys(&self, operation: &'static str, plan: &KeyPlan) -> Result<(), CkksError> {
+        let missing: Vec<_> = plan.iter().filter(|&(kind, chain)| !self.has_key(kind, chain)).collect();
+        if missing.is_empty() { Ok(()) } else { Err(RlweError::MissingKeys { operation, missing }.into()) }
     }
 
     fn add(&self, a: &Simulated, b: &Simulated) -> Result<Simulated, CkksError> {
@@ -129,11 +134,28 @@ impl Arithmetic for Simulator {
     /// By plain rotations, which are somewhat noisier than the hoisted ones of the encrypted run; the cost is the hoisted
     /// form's.
     fn linear(&self, transform: &LinearTransform, a: &Simulated) -> Result<Simulated, CkksError> {
-        let mut cost = self.cost();
-        let result = transform.plan().evaluate(self, a)?;
-        cost += transform.plan().cost();
-        self.record().cost = cost;
-        Ok(result)
+        self.charge_instead(transform.plan().cost(), || transform.plan().evaluate(self, a))
+    }
+
+    /// By divided rotations, which are somewhat noisier than those of the encrypted run; the cost is the encrypted run's.
+    fn rotation_products(
+        &self,
+        a: &Simulated,
+        steps: &[i64],
+        rows: &[Vec<(usize, &PreparedVector)>],
+    ) -> Result<Vec<Simulated>, CkksError> {
+        const OPERATION: &str = "products of rotations";
+        check_level(OPERATION, a, 1)?;
+        let shape = RotationProducts::new(steps, rows)?;
+        let cost = Cost::rotation_products(self.parameters(), shape.level, steps, shape.products, rows.len());
+        self.charge_instead(cost, || {
+            let rotated = self.rotate_hoisted(&self.drop_to(a, shape.level)?, steps)?;
+            let row = |row: &Vec<(usize, &PreparedVector)>| {
+                let pairs: Vec<_> = row.iter().map(|&(i, factor)| (&rotated[i], factor)).collect();
+                self.rescale(&self.sum_products(&pairs)?)
+            };
+            rows.iter().map(row).collect()
+        })
     }
 
     fn conjugate(&self, a: &Simulated) -> Result<Simulated, CkksError> {
@@ -191,7 +213,7 @@ impl Arithmetic for Simulator {
         cost.plaintext_products = 1;
         self.charge(cost);
         let result = Simulated {
-            id: derive(Step::Plaintext, &[a.id, values_bits(values), scale.to_bits()]),
+            id: derive(Step::Plaintext, &[a.id, self.values_bits(values), scale.to_bits()]),
             exact: Arc::new(a.exact.iter().zip(values.iter().cycle()).map(|(x, y)| x * y).collect()),
             noisy: Arc::new(a.noisy.iter().zip(&encoded).map(|(x, y)| x * y).collect()),
             scale: a.scale * scale,
@@ -204,7 +226,7 @@ impl Arithmetic for Simulator {
         const OPERATION: &str = "sum products";
         let level = PreparedVector::common_level(products.iter().map(|(a, prepared)| (a.level, *prepared)))?;
         let scale = products.first().map_or(1.0, |(a, prepared)| a.scale * prepared.scale());
-        let zero = vec![Complex64::default(); self.parameters().slots()];
+        let zero = vec![Complex64::default(); products.first().map_or(0, |(a, _)| a.exact.len())];
         let (mut exact, mut noisy) = (zero.clone(), zero);
         let mut id = derive(Step::Products, &[level as u64]);
         for (a, prepared) in products {
@@ -215,7 +237,7 @@ impl Arithmetic for Simulator {
             let factors = values.iter().cycle();
             exact.iter_mut().zip(a.exact.iter().zip(factors)).for_each(|(sum, (x, y))| *sum += x * y);
             noisy.iter_mut().zip(a.noisy.iter().zip(&encoded)).for_each(|(sum, (x, y))| *sum += x * y);
-            id = mix(id, &[a.id, values_bits(values)]);
+            id = mix(id, &[a.id, self.values_bits(values)]);
         }
         let mut cost = Cost::elementwise(self.parameters().ring(), 4 * self.parameters().chain(level));
         cost.plaintext_products = 1;
@@ -250,7 +272,7 @@ impl Arithmetic for Simulator {
         self.charge(cost);
         let name = inputs.iter().fold(columns as u64, |state, a| mix(state, &[a.id]));
         let row = |row: usize| {
-            let zero = vec![Complex64::default(); self.parameters().slots()];
+            let zero = vec![Complex64::default(); inputs.first().map_or(0, |a| a.exact.len())];
             let (mut exact, mut noisy, mut id) = (zero.clone(), zero, derive(Step::Matrix, &[name]));
             for (column, input) in inputs.iter().enumerate() {
                 let (entry, factor) = (matrix.entry(row, column), matrix.factor(row, column));

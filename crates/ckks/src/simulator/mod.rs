@@ -137,6 +137,13 @@ impl Simulator {
         Simulator { encoder: encoder.clone(), noise, keys: None, record: Mutex::default() }
     }
 
+    /// A simulator that has every key and carries no values: levels, scales, keys, cost and refusals only, in a fraction of
+    /// the time. Its vectors have no slots; it notes no overflows and refuses no values.
+    pub fn counting(encoder: &Encoder) -> Self {
+        let noise = NoiseSource::silent(encoder);
+        Simulator { encoder: encoder.clone(), noise, keys: None, record: Mutex::default() }
+    }
+
     /// Has the keys of this plan only, and refuses what needs others.
     pub fn with_keys(self, plan: KeyPlan) -> Self {
         Simulator { keys: Some(plan), ..self }
@@ -216,6 +223,9 @@ impl Simulator {
         let id = derive(Step::Raise, &[a.id]);
         let integers = self.noise.raised(id);
         let raise = |slots: &[Complex64]| -> Result<(f64, Vec<Complex64>), CkksError> {
+            if slots.is_empty() {
+                return Ok((0.0, Vec::new()));
+            }
             let mut coefficients = self.encoder.coefficients(OPERATION, slots, a.scale)?;
             let largest = coefficients.iter().fold(0.0f64, |max, c| max.max(c.abs()));
             coefficients.iter_mut().zip(&integers).for_each(|(c, i)| *c += modulus * i);
@@ -243,6 +253,15 @@ impl Simulator {
         self.record().cost += cost;
     }
 
+    /// Runs `work` and charges `cost` for it instead of what it charges itself.
+    fn charge_instead<T>(&self, cost: Cost, work: impl FnOnce() -> Result<T, CkksError>) -> Result<T, CkksError> {
+        let mut total = self.cost();
+        let result = work()?;
+        total += cost;
+        self.record().cost = total;
+        Ok(result)
+    }
+
     /// Charges element-wise passes over `limbs` limbs.
     fn charge_elementwise(&self, limbs: usize) {
         self.charge(Cost::elementwise(self.parameters().ring(), limbs));
@@ -264,10 +283,19 @@ impl Simulator {
         level: usize,
         scale: f64,
     ) -> Result<Vec<Complex64>, CkksError> {
+        if self.noise.is_silent() {
+            return Ok(Vec::new());
+        }
         let mut coefficients = self.encoder.coefficients(operation, values, scale)?;
         self.encoder.check_fits(operation, &coefficients, level)?;
         coefficients.iter_mut().for_each(|c| *c = c.round());
         Ok(self.encoder.slots_of(&coefficients, scale))
+    }
+
+    /// Values as part of a vector's name.
+    fn values_bits(&self, values: &[Complex64]) -> u64 {
+        let named = if self.noise.is_silent() { &[] } else { values };
+        named.iter().fold(0, |state, &z| mix(state, &constant_bits(z)))
     }
 
     /// Notes a result that does not fit its modulus.
@@ -275,10 +303,14 @@ impl Simulator {
         let log2_modulus = self.parameters().log2_modulus(result.level);
         // No coefficient exceeds the mean modulus of the slots: only where that is too large, look at each.
         let mean = result.noisy.iter().map(|z| z.norm()).sum::<f64>() / result.noisy.len() as f64;
-        if (mean * result.scale).log2() + 1.0 >= log2_modulus
-            && let Ok(coefficients) = self.encoder.coefficients(operation, &result.noisy, result.scale)
-        {
-            let log2_coefficient = log2_largest(&coefficients) + 1.0;
+        let log2_mean = (mean * result.scale).log2() + 1.0;
+        // Not a number is no fit either.
+        if log2_mean.is_nan() || log2_mean >= log2_modulus {
+            let real = self.parameters().ring().kind() == RingKind::ConjugateInvariant;
+            // Rounding leaves imaginary parts, which the real ring has not.
+            let slots: Vec<Complex64> = result.noisy.iter().map(|z| if real { z.re.into() } else { *z }).collect();
+            let coefficients = self.encoder.coefficients(operation, &slots, result.scale);
+            let log2_coefficient = coefficients.map_or(f64::INFINITY, |scaled| log2_largest(&scaled) + 1.0);
             if log2_coefficient >= log2_modulus {
                 let overflow = Overflow { operation, level: result.level, log2_coefficient, log2_modulus };
                 self.record().overflows.push(overflow);
@@ -287,10 +319,14 @@ impl Simulator {
         result
     }
 
+    fn has_key(&self, kind: KeyKind, chain: usize) -> bool {
+        let there = |keys: &KeyPlan| keys.iter().any(|(k, covered)| k == kind && covered >= chain);
+        self.keys.as_ref().is_none_or(there)
+    }
+
     /// Notes the use of a key, or says that it is missing.
     fn use_key(&self, operation: &'static str, kind: KeyKind, chain: usize) -> Result<(), CkksError> {
-        let there = |keys: &KeyPlan| keys.iter().any(|(k, covered)| k == kind && covered >= chain);
-        if !self.keys.as_ref().is_none_or(there) {
+        if !self.has_key(kind, chain) {
             return Err(RlweError::MissingKeys { operation, missing: vec![(kind, chain)] }.into());
         }
         self.record().plan.require(kind, chain);
@@ -362,7 +398,7 @@ impl Simulator {
     fn rotation(&self, operation: &'static str, a: &Simulated, steps: i64, cost: Cost) -> Result<Simulated, CkksError> {
         let left = steps.rem_euclid(self.parameters().slots() as i64) as usize;
         let element = galois::rotation(self.parameters().ring(), steps);
-        self.automorphism(operation, a, element, cost, |slots| [&slots[left..], &slots[..left]].concat())
+        self.automorphism(operation, a, element, cost, |slots| rotated(slots, left))
     }
 
     /// The sum of rotations with one division, and `drop` levels down in it.
@@ -372,7 +408,7 @@ impl Simulator {
         let parameters = self.parameters();
         let (ring, chain, slots) = (parameters.ring(), parameters.chain(a.level), parameters.slots());
         let extended = chain + ring.special().len();
-        let zero = vec![Complex64::default(); slots];
+        let zero = vec![Complex64::default(); a.exact.len()];
         let (mut exact, mut noisy) = (zero.clone(), zero);
         let mut cost = Cost::decomposition(ring, chain);
         let mut id = derive(Step::Rotations, &[a.id, a.level as u64, drop as u64]);
@@ -391,9 +427,8 @@ impl Simulator {
                 cost += Cost::elementwise(ring, 4 * extended);
                 *cost.key_switches.entry(chain).or_insert(0) += 1;
             }
-            let rotated = |slots: &[Complex64]| slots[left..].iter().chain(&slots[..left]).copied().collect::<Vec<_>>();
-            exact.iter_mut().zip(rotated(&a.exact)).for_each(|(sum, z)| *sum += z);
-            noisy.iter_mut().zip(rotated(&switched)).for_each(|(sum, z)| *sum += z);
+            exact.iter_mut().zip(rotated(&a.exact, left)).for_each(|(sum, z)| *sum += z);
+            noisy.iter_mut().zip(rotated(&switched, left)).for_each(|(sum, z)| *sum += z);
             id = mix(id, &[element]);
         }
         if steps.is_empty() {
@@ -433,6 +468,12 @@ fn plus(slots: &[Complex64], noise: Vec<Complex64>, scale: f64) -> Vec<Complex64
     slots.iter().zip(noise).map(|(z, e)| z + e / scale).collect()
 }
 
+/// The slots moved to the left; those of a vector that has none.
+fn rotated(slots: &[Complex64], left: usize) -> Vec<Complex64> {
+    let (head, tail) = slots.split_at(left.min(slots.len()));
+    [tail, head].concat()
+}
+
 /// Every slot changed.
 fn map(slots: &[Complex64], change: impl Fn(Complex64) -> Complex64) -> Arc<Vec<Complex64>> {
     Arc::new(slots.iter().map(|&z| change(z)).collect())
@@ -440,8 +481,4 @@ fn map(slots: &[Complex64], change: impl Fn(Complex64) -> Complex64) -> Arc<Vec<
 
 fn constant_bits(constant: Complex64) -> [u64; 2] {
     [constant.re.to_bits(), constant.im.to_bits()]
-}
-
-fn values_bits(values: &[Complex64]) -> u64 {
-    values.iter().fold(0, |state, &z| mix(state, &constant_bits(z)))
 }

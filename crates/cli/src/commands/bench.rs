@@ -10,13 +10,13 @@ use unspoken_bench::{Options, Row, Suite};
 /// of the pairwise ratios, above 1 where ours is better.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What to measure: engine or lookup
+    /// What to measure: engine, lookup or matrix
     suite: String,
     /// End within a minute: small rings, few repetitions
     #[arg(long)]
     quick: bool,
     /// Measure this part of the suite and no other; may be given several times. Of engine: operations, keys, threads,
-    /// transforms, matrix, bootstrap
+    /// transforms, matrix, bootstrap; of matrix: table4, table6, table8
     #[arg(long, value_name = "PART")]
     only: Vec<String>,
     /// One JSON object per row

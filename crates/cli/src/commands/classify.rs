@@ -3,12 +3,11 @@
 use std::io::BufRead;
 use std::path::PathBuf;
 
-use anyhow::Context;
-use unspoken_client::{ClassifyClient, StateDir};
+use unspoken_client::ClassifyClient;
 use unspoken_fasttext::Encoder;
 use unspoken_lookup::query::Form;
 
-use crate::commands::connection::{Connection, choose_application, default_state_dir};
+use crate::commands::connection::Target;
 use crate::{interrupt, progress::Bars};
 
 /// Classify messages at a service, without showing them
@@ -18,16 +17,10 @@ use crate::{interrupt, progress::Bars};
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
-    connection: Connection,
+    target: Target,
     /// Directory with the model's client half
     #[arg(long)]
     model: PathBuf,
-    /// Application of the service; not needed if it offers one
-    #[arg(long)]
-    application: Option<String>,
-    /// Directory for the secret key
-    #[arg(long, env = "UNSPOKEN_STATE", default_value_os_t = default_state_dir())]
-    state_dir: PathBuf,
     /// Ask only if the service takes this form of query: direct, compact or one-hot [default: what it takes]
     #[arg(long, value_parser = clap::value_parser!(Form))]
     query: Option<Form>,
@@ -41,11 +34,8 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
-    let transport = arguments.connection.open()?;
-    let application = choose_application(&transport, arguments.application.as_deref(), &cancel)?;
+    let (transport, application, state) = arguments.target.open(&cancel)?;
     let words = Encoder::load(&arguments.model)?;
-    let state = StateDir::open(&arguments.state_dir, arguments.connection.url(), &application)
-        .with_context(|| format!("cannot use {}", arguments.state_dir.display()))?;
     let mut bars = Bars::new();
     let mut client =
         ClassifyClient::connect(transport, &application, words, &state, &mut |step| bars.step(step), &cancel)?;

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
+use unspoken_client::{StateDir, Usage};
 
 /// Where the service is and who asks.
 #[derive(clap::Args)]
 pub struct Connection {
     /// Address of the service, https://host:port
-    #[arg(long, env = "UNSPOKEN_URL")]
+    #[arg(long, alias = "server", env = "UNSPOKEN_URL")]
     url: String,
     /// File that holds the access token
     #[arg(long, env = "UNSPOKEN_TOKEN_FILE")]
@@ -24,7 +25,7 @@ pub struct Connection {
 
 impl Connection {
     /// The address.
-    pub fn url(&self) -> &str {
+    fn url(&self) -> &str {
         &self.url
     }
 
@@ -44,8 +45,43 @@ impl Connection {
     }
 }
 
+/// What is asked there, and where its keys lie.
+#[derive(clap::Args)]
+pub struct Target {
+    #[command(flatten)]
+    connection: Connection,
+    /// Application of the service; not needed if it offers one
+    #[arg(long)]
+    application: Option<String>,
+    /// Directory for the secret key
+    #[arg(long, env = "UNSPOKEN_STATE", default_value_os_t = default_state_dir())]
+    state_dir: PathBuf,
+}
+
+impl Target {
+    /// Opens the connection and the directory of the application's keys.
+    pub fn open(&self, cancel: &Cancel) -> anyhow::Result<(Transport, String, StateDir)> {
+        let transport = self.connection.open()?;
+        let application = choose_application(&transport, self.application.as_deref(), cancel)?;
+        let state = StateDir::open(&self.state_dir, self.connection.url(), &application)
+            .with_context(|| format!("cannot use {}", self.state_dir.display()))?;
+        Ok((transport, application, state))
+    }
+}
+
+/// What travelled and how long it took.
+pub fn print_usage(usage: Usage) {
+    match usage.key_bytes {
+        0 => println!("keys        at the service already"),
+        bytes => println!("keys        {bytes} bytes, made and uploaded in {:.2} s", usage.key_seconds),
+    }
+    println!("query       {} bytes", usage.query_bytes);
+    println!("answer      {} bytes", usage.answer_bytes);
+    println!("time        {:.2} s here, {:.2} s at the service", usage.client_seconds, usage.server_seconds);
+}
+
 /// The application asked for, or the only one there is.
-pub fn choose_application(transport: &Transport, asked: Option<&str>, cancel: &Cancel) -> anyhow::Result<String> {
+fn choose_application(transport: &Transport, asked: Option<&str>, cancel: &Cancel) -> anyhow::Result<String> {
     if let Some(name) = asked {
         return Ok(name.into());
     }
@@ -58,7 +94,7 @@ pub fn choose_application(transport: &Transport, asked: Option<&str>, cancel: &C
 }
 
 /// Where keys are kept unless told otherwise.
-pub fn default_state_dir() -> PathBuf {
+fn default_state_dir() -> PathBuf {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
     let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).or_else(home);
     data.unwrap_or_else(|| PathBuf::from(".")).join("unspoken")

@@ -7,14 +7,14 @@ use std::time::Duration;
 use anyhow::Context;
 use unspoken_ckks::{CkksParameters, Preset};
 use unspoken_classify::Classifier;
+use unspoken_digits::{Network, Recogniser};
 use unspoken_embed::{Embedder, EmbedderOptions};
 use unspoken_embedding::Subtables;
 use unspoken_fasttext::ScoreTables;
 use unspoken_lookup::Plan;
 use unspoken_lookup::query::Form;
 use unspoken_server::{
-    Applications, ClassifyApplication, EmbedApplication, LogFormat, Server, ServerConfig, TlsFiles, init_logging,
-    shutdown_signal,
+    Applications, LogFormat, PrivateApplication, Server, ServerConfig, TlsFiles, init_logging, shutdown_signal,
 };
 
 /// The preset of text classifiers unless told otherwise.
@@ -23,22 +23,31 @@ pub const DEFAULT_PRESET: &str = "n15_depth8_scale50";
 /// The preset for compact queries unless told otherwise.
 pub const COMPACT_PRESET: &str = "n16_boot_depth8_scale50";
 
+/// The preset for images of digits unless told otherwise: five levels, and the fewest bytes of those that have them.
+pub const DIGITS_PRESET: &str = "n14_real_depth8_scale30";
+
 /// Time for answers that ignore the end.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// Offer a text classifier or an embedding table as a service
+/// Offer a text classifier, an embedding table or a network for digits as a service
 ///
 /// Prints one line of JSON with the address on standard output when it listens, and its log on standard error. Flags go
 /// before the configuration file.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Directory with a text classifier's server half
-    #[arg(long, required_unless_present = "embedding")]
+    #[arg(long, required_unless_present_any = ["embedding", "digits"])]
     model: Option<PathBuf>,
     /// Directory with a compressed embedding table's server half
     #[arg(long, conflicts_with = "model")]
     embedding: Option<PathBuf>,
-    /// Name of the application in the service's URL [default: classify/text or embed/table]
+    /// Directory with a network for handwritten digits
+    #[arg(long, conflicts_with_all = ["model", "embedding", "query", "plan"])]
+    digits: Option<PathBuf>,
+    /// Images one query holds, a power of two [default: as many as fit]
+    #[arg(long, requires = "digits")]
+    batch: Option<usize>,
+    /// Name of the application in the service's URL [default: classify/text, embed/table or digits/mnist]
     #[arg(long)]
     name: Option<String>,
     /// How clients send what they look up: direct (125 bytes a token and subtable at the default parameters), compact (4
@@ -46,7 +55,7 @@ pub struct Arguments {
     #[arg(long, default_value = "direct", value_parser = clap::value_parser!(Form))]
     query: Form,
     /// Parameter set; `unspoken params` lists them [default: n15_depth8_scale50 for a classifier, the cheapest one that
-    /// fits for a table, n16_boot_depth8_scale50 for compact queries]
+    /// fits for a table, n16_boot_depth8_scale50 for compact queries, n14_real_depth8_scale30 for digits]
     #[arg(long)]
     preset: Option<String>,
     /// How the lookup is computed: auto, paper, complex-first, lazy-last, or baby-giant-M for a power of two M
@@ -116,6 +125,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
 
 fn applications(arguments: &Arguments) -> anyhow::Result<Applications> {
     let name = |default: &str| arguments.name.clone().unwrap_or_else(|| default.into());
+    if let Some(directory) = &arguments.digits {
+        let parameters = secure(arguments.preset.as_deref().unwrap_or(DIGITS_PRESET))?;
+        let recogniser = Recogniser::new(&Network::load(directory)?, &parameters, arguments.batch)?;
+        return Ok(Applications::new().with(PrivateApplication::new(name("digits/mnist"), recogniser))?);
+    }
     let plan = match arguments.plan.as_str() {
         "auto" => None,
         name => Some(name.parse::<Plan>()?),
@@ -128,7 +142,7 @@ fn applications(arguments: &Arguments) -> anyhow::Result<Applications> {
             None => Embedder::best_preset(subtables.shape(), &options)?,
         };
         let embedder = Embedder::new(&subtables, &parameters, &options)?;
-        return Ok(Applications::new().with(EmbedApplication::new(name("embed/table"), embedder))?);
+        return Ok(Applications::new().with(PrivateApplication::new(name("embed/table"), embedder))?);
     }
     let tables = ScoreTables::load(arguments.model.as_ref().context("name a model with --model")?)?;
     let default = if arguments.query == Form::Compact { COMPACT_PRESET } else { DEFAULT_PRESET };
@@ -137,10 +151,11 @@ fn applications(arguments: &Arguments) -> anyhow::Result<Applications> {
         None => Classifier::with_best_plan(&tables, &parameters, arguments.query)?,
         Some(plan) => Classifier::new(&tables, &parameters, arguments.query, plan)?,
     };
-    Ok(Applications::new().with(ClassifyApplication::new(name("classify/text"), classifier))?)
+    Ok(Applications::new().with(PrivateApplication::new(name("classify/text"), classifier))?)
 }
 
-fn secure(preset: &str) -> anyhow::Result<CkksParameters> {
+/// A preset by name, unless it is one for tests.
+pub fn secure(preset: &str) -> anyhow::Result<CkksParameters> {
     let parameters = Preset::find(preset)?.build()?;
     anyhow::ensure!(!parameters.rlwe().is_insecure(), "preset {preset} is for tests; choose a secure one");
     Ok(parameters)

@@ -5,15 +5,13 @@
 
 mod compact;
 mod direct;
-mod ledger;
 mod one_hot;
-mod trust;
 
-use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
 use unspoken_ckks::{Bootstrapper, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, SeededCiphertext};
+use unspoken_protocol::Ledger;
 use unspoken_ring::{Basis, SecretRng};
 use unspoken_rlwe::{KeyPlan, SecretKey};
 use zeroize::Zeroize;
@@ -21,9 +19,7 @@ use zeroize::Zeroize;
 pub use compact::Compact;
 pub use direct::Direct;
 pub use one_hot::OneHot;
-pub use trust::requested_keys;
 
-use self::ledger::Ledger;
 use crate::error::LookupError;
 use crate::lookup::Lookup;
 use crate::plan::QueryForm;
@@ -288,6 +284,11 @@ impl QueryReader {
         self.bootstrapper.as_ref().map(|bootstrapper| bootstrapper.plan().query_key_plan()).unwrap_or_default()
     }
 
+    /// Bytes a bootstrap's encoded matrices take in memory. 0 without one.
+    pub fn prepared_bytes(&self) -> u64 {
+        self.bootstrapper.as_ref().map_or(0, |bootstrapper| bootstrapper.plan().bytes() as u64)
+    }
+
     /// Bytes of memory a bootstrap takes while it runs: the inputs and the sums of one linear map, twice over. 0 without one.
     pub fn working_bytes(&self) -> u64 {
         let ring = self.query.frame().parameters.ring();
@@ -304,29 +305,10 @@ impl QueryReader {
     pub fn read(&self, evaluator: &Evaluator<'_>, vectors: &[Vec<u8>]) -> Result<Vec<Ciphertext>, LookupError> {
         self.query.check_count(vectors)?;
         let (Query::Compact(compact), Some(bootstrapper)) = (&self.query, &self.bootstrapper) else {
-            let parameters = &self.query.frame().parameters;
-            let read = |bytes: &Vec<u8>| SeededCiphertext::from_bytes(parameters, bytes);
-            let seeded = vectors.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-            self.check_seeds(seeded.iter().map(|vector| vector.seed().as_slice()), vectors)?;
-            return Ok(seeded.iter().map(|vector| vector.expand(parameters)).collect());
+            return Ok(self.ledger.read(&self.query.frame().parameters, vectors)?);
         };
         let queries = vectors.iter().map(|bytes| compact.read_vector(bytes)).collect::<Result<Vec<_>, _>>()?;
-        self.check_seeds(queries.iter().map(|query| query.seed().as_slice()), vectors)?;
+        self.ledger.admit(queries.iter().map(|query| query.seed().as_slice()), vectors)?;
         queries.iter().map(|query| compact.open(evaluator, bootstrapper, query)).collect()
-    }
-
-    fn check_seeds<'a>(
-        &self,
-        seeds: impl ExactSizeIterator<Item = &'a [u8]>,
-        vectors: &[Vec<u8>],
-    ) -> Result<(), LookupError> {
-        let reused = || refuse("a seed", "one used before".into(), "a fresh seed for each vector".into());
-        let mut own = HashSet::with_capacity(seeds.len());
-        for (seed, vector) in seeds.zip(vectors) {
-            if !own.insert(seed) || !self.ledger.accept(seed, vector) {
-                return Err(reused());
-            }
-        }
-        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use unspoken_ckks::Preset;
 use unspoken_client::{EmbedClient, StateDir, Step, transport::Cancel};
 use unspoken_embed::{Embedder, EmbedderOptions};
 use unspoken_embedding::{CompressOptions, EmbeddingTable, TokenList, compress};
-use unspoken_server::{Applications, EmbedApplication};
+use unspoken_server::{Applications, PrivateApplication};
 
 use crate::support::*;
 
@@ -19,7 +19,7 @@ fn tokens_are_looked_up_through_the_service() {
     let table = compress(&table, &options, &mut |_| {}, &AtomicBool::new(false)).unwrap();
     let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
     let embedder = Embedder::new(table.subtables(), &parameters, &EmbedderOptions::default()).unwrap();
-    let application = EmbedApplication::new("embed/words", embedder);
+    let application = PrivateApplication::new("embed/words", embedder);
     let service = Setup::new().start_beside(Applications::new().with(application).unwrap());
     let (state, cancel) = (tempfile::tempdir().unwrap(), Cancel::new());
     let state = StateDir::open(state.path(), "http://127.0.0.1", "embed/words").unwrap();

@@ -144,12 +144,21 @@ fn a_configuration_that_makes_no_sense_is_named() {
     let json = serde_json::to_string(&config).unwrap();
     assert_eq!(ServerConfig::from_json(&json).unwrap(), config);
 
-    let mut setup = Setup::new();
-    setup.config.limits.memory_bytes = 1 << 20;
-    let apps = unspoken_server::Applications::new().with(setup.app).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let bound = runtime.block_on(Server::bind(setup.config, apps));
-    assert!(matches!(bound.err(), Some(ServeError::Memory { limit: 0x100000, .. })));
+    let bind = |memory_bytes, prepared_bytes| {
+        let mut setup = Setup::new();
+        setup.config.limits.memory_bytes = memory_bytes;
+        setup.app.prepared_bytes = prepared_bytes;
+        let apps = unspoken_server::Applications::new().with(setup.app).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(Server::bind(setup.config, apps)).map(drop)
+    };
+    assert!(matches!(bind(1 << 20, 0), Err(ServeError::Memory { limit: 0x100000, .. })));
+    // Room for one query, one answer and the work, but not for the model too.
+    let enough = (2 << 20) + 1000;
+    bind(enough, 0).unwrap();
+    assert!(matches!(bind(enough, 1), Err(ServeError::Memory { prepared: 1, .. })));
+    assert!(matches!(bind(enough, u64::MAX), Err(ServeError::Memory { .. })));
+    bind(enough + 1, 1).unwrap();
 }
 
 #[test]

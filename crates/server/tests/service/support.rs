@@ -36,13 +36,14 @@ pub struct Seen {
 /// (u64), payload. A query is milliseconds to take (u32), then the bytes; the
 /// bytes `panic`, `long` and `misfit` do what they say.
 pub struct Xor {
+    pub prepared_bytes: u64,
     pub working_bytes: u64,
     pub seen: Arc<Seen>,
 }
 
 impl Xor {
     pub fn new() -> Self {
-        Self { working_bytes: 1000, seen: Arc::default() }
+        Self { prepared_bytes: 0, working_bytes: 1000, seen: Arc::default() }
     }
 }
 
@@ -93,6 +94,10 @@ impl Application for Xor {
             return Err(ApplicationError::Malformed("the payload is cut off".into()));
         }
         Ok(mask)
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        self.prepared_bytes
     }
 
     fn working_bytes(&self) -> u64 {

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use serde_json::json;
-use unspoken_client::{EmbedClient, StateDir};
+use unspoken_client::EmbedClient;
 use unspoken_embedding::{Segmenter, Subtables, TokenCodes};
+use unspoken_protocol::Described;
 
-use crate::commands::connection::{Connection, choose_application, default_state_dir};
+use crate::commands::connection::{Target, print_usage};
 use crate::{interrupt, progress::Bars};
 
 /// Look the tokens of a text up at a service, without showing them
@@ -17,16 +17,10 @@ use crate::{interrupt, progress::Bars};
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
-    connection: Connection,
+    target: Target,
     /// Directory with the compressed table's client half
     #[arg(long)]
     model: PathBuf,
-    /// Application of the service; not needed if it offers one
-    #[arg(long)]
-    application: Option<String>,
-    /// Directory for the secret key
-    #[arg(long, env = "UNSPOKEN_STATE", default_value_os_t = default_state_dir())]
-    state_dir: PathBuf,
     /// Directory with the server half, to compare with the embeddings in the clear
     #[arg(long)]
     check: Option<PathBuf>,
@@ -47,10 +41,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let codes = TokenCodes::load(&arguments.model)?;
     // Before anything is sent: a token or id that is not there costs no keys.
     let ids = token_ids(arguments, &codes)?;
-    let transport = arguments.connection.open()?;
-    let application = choose_application(&transport, arguments.application.as_deref(), &cancel)?;
-    let state = StateDir::open(&arguments.state_dir, arguments.connection.url(), &application)
-        .with_context(|| format!("cannot use {}", arguments.state_dir.display()))?;
+    let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
     let mut client =
         EmbedClient::connect(transport, &application, codes, &state, &mut |step| bars.step(step), &cancel)?;
@@ -90,23 +81,17 @@ fn token_ids(arguments: &Arguments, codes: &TokenCodes) -> anyhow::Result<Vec<us
 }
 
 fn describe(client: &EmbedClient, ids: &[usize]) {
-    let (description, usage) = (client.description(), client.usage());
+    let description = client.description();
     let names: Vec<&str> = ids.iter().map(|&id| client.codes().tokens().as_slice()[id].as_str()).collect();
     println!("tokens      {}", names.join(" "));
     println!("embeddings  {} x {}", ids.len(), description.width());
     println!(
         "computed    with plan {} and preset {}, {} tokens a query",
-        description.plan(),
+        description.terms().plan(),
         description.parameters().name(),
         description.batch()
     );
-    match usage.key_bytes {
-        0 => println!("keys        at the service already"),
-        bytes => println!("keys        {bytes} bytes, made and uploaded in {:.2} s", usage.key_seconds),
-    }
-    println!("query       {} bytes", usage.query_bytes);
-    println!("answer      {} bytes", usage.answer_bytes);
-    println!("time        {:.2} s here, {:.2} s at the service", usage.client_seconds, usage.server_seconds);
+    print_usage(client.usage());
 }
 
 /// The largest difference to the embeddings in the clear, and the largest of their numbers.

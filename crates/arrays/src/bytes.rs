@@ -1,0 +1,178 @@
+//! The frame of everything that travels: what it is, for which parameters, and numbers of fixed width.
+
+use crate::error::ArraysError;
+use crate::preset::Context;
+
+/// Version of the format.
+const VERSION: u16 = 1;
+const MAGIC: [u8; 4] = *b"uspa";
+
+/// What a message holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Object {
+    Program = 1,
+    Terms = 2,
+    Inputs = 3,
+    Answer = 4,
+    Keys = 5,
+}
+
+impl Object {
+    fn name(self) -> &'static str {
+        match self {
+            Object::Program => "a program",
+            Object::Terms => "the terms of a program",
+            Object::Inputs => "encrypted inputs",
+            Object::Answer => "an encrypted result",
+            Object::Keys => "evaluation keys",
+        }
+    }
+}
+
+/// Bytes in the making.
+pub(crate) struct Writer(Vec<u8>);
+
+impl Writer {
+    /// Magic, version (u16), kind (u8), name of the preset, fingerprint of its numbers (16 bytes).
+    pub(crate) fn new(object: Object, context: &Context) -> Self {
+        let mut out = Writer(MAGIC.to_vec());
+        out.0.extend(VERSION.to_le_bytes());
+        out.u8(object as u8);
+        out.text(context.parameters().name());
+        out.0.extend(context.parameters().rlwe().fingerprint().0);
+        out
+    }
+
+    pub(crate) fn u8(&mut self, value: u8) {
+        self.0.push(value);
+    }
+
+    /// Numbers are below 2^32 by construction: extents, indices and counts of what fits memory.
+    pub(crate) fn u32(&mut self, value: usize) {
+        self.0.extend((value as u32).to_le_bytes());
+    }
+
+    pub(crate) fn f64(&mut self, value: f64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    /// Length (u32), then the bytes.
+    pub(crate) fn block(&mut self, bytes: &[u8]) {
+        self.u32(bytes.len());
+        self.0.extend(bytes);
+    }
+
+    pub(crate) fn text(&mut self, text: &str) {
+        self.block(text.as_bytes());
+    }
+
+    /// The bytes as they are, to the end.
+    pub(crate) fn rest(&mut self, bytes: &[u8]) {
+        self.0.extend(bytes);
+    }
+
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// Untrusted bytes, read from the front. Nothing is allocated for what is not there.
+pub(crate) struct Reader<'a> {
+    object: Object,
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Reads the frame and finds the parameters; insecure ones only if `accept_insecure`.
+    pub(crate) fn new(object: Object, bytes: &'a [u8], accept_insecure: bool) -> Result<(Self, Context), ArraysError> {
+        let mut input = Reader { object, rest: bytes };
+        if input.take(MAGIC.len())? != MAGIC {
+            return Err(input.refuse("another kind of file", "one that begins with 'uspa'"));
+        }
+        let version = u16::from_le_bytes(input.array()?);
+        if version != VERSION {
+            let needed = format!("version {VERSION}; update the older side");
+            return Err(input.refuse(format!("format version {version}"), needed));
+        }
+        let kind = input.u8()?;
+        if kind != object as u8 {
+            return Err(input.refuse(format!("object kind {kind}"), format!("kind {}", object as u8)));
+        }
+        let name = input.text()?;
+        let context = Context::find(&name)?;
+        let parameters = context.parameters().rlwe();
+        if parameters.is_insecure() && !accept_insecure {
+            return Err(input.refuse(format!("preset '{name}'"), "a secure one"));
+        }
+        if input.array()? != parameters.fingerprint().0 {
+            return Err(
+                input.refuse(format!("other numbers under the name '{name}'"), "the same release on both sides")
+            );
+        }
+        Ok((input, context))
+    }
+
+    pub(crate) fn what(&self) -> &'static str {
+        self.object.name()
+    }
+
+    pub(crate) fn refuse(&self, found: impl Into<String>, needed: impl Into<String>) -> ArraysError {
+        ArraysError::Decode { what: self.what(), found: found.into(), needed: needed.into() }
+    }
+
+    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], ArraysError> {
+        let Some((head, tail)) = self.rest.split_at_checked(len) else {
+            return Err(self.refuse(format!("{} bytes left", self.rest.len()), format!("{len} more bytes")));
+        };
+        self.rest = tail;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], ArraysError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, ArraysError> {
+        Ok(self.take(1)?[0])
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<usize, ArraysError> {
+        Ok(u32::from_le_bytes(self.array()?) as usize)
+    }
+
+    /// A count of things of at least `least` bytes each, which must be there.
+    pub(crate) fn count(&mut self, most: usize, least: usize) -> Result<usize, ArraysError> {
+        let count = self.u32()?;
+        let most = most.min(self.rest.len() / least.max(1));
+        if count <= most { Ok(count) } else { Err(self.refuse(format!("{count} items"), format!("at most {most}"))) }
+    }
+
+    pub(crate) fn f64(&mut self) -> Result<f64, ArraysError> {
+        Ok(f64::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn block(&mut self) -> Result<&'a [u8], ArraysError> {
+        let len = self.u32()?;
+        self.take(len)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String, ArraysError> {
+        let bytes = self.block()?;
+        let text = std::str::from_utf8(bytes).map_err(|error| self.refuse(error.to_string(), "UTF-8"))?;
+        Ok(text.to_owned())
+    }
+
+    /// Everything that is left.
+    pub(crate) fn rest(self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(crate) fn finish(self) -> Result<(), ArraysError> {
+        match self.rest.len() {
+            0 => Ok(()),
+            surplus => Err(self.refuse(format!("{surplus} surplus bytes"), "the end")),
+        }
+    }
+}

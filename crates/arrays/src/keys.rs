@@ -1,0 +1,84 @@
+//! Evaluation keys between two machines.
+
+use std::sync::OnceLock;
+
+use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan};
+
+use crate::bytes::{Object, Reader, Writer};
+use crate::error::ArraysError;
+use crate::preset::Context;
+use crate::secret::Owner;
+
+/// The evaluation keys of one client, as they travel, and expanded once they are used or were read. Public: they open
+/// nothing.
+pub struct Keys {
+    pub(crate) context: Context,
+    pub(crate) owner: Owner,
+    plan: KeyPlan,
+    bundle: Vec<u8>,
+    expanded: OnceLock<EvaluationKeys>,
+}
+
+impl Keys {
+    pub(crate) fn new(context: Context, owner: Owner, plan: KeyPlan, bundle: Vec<u8>) -> Self {
+        Keys { context, owner, plan, bundle, expanded: OnceLock::new() }
+    }
+
+    /// Name of the parameter set.
+    pub fn preset(&self) -> &str {
+        self.context.parameters().name()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.plan.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.plan.is_empty()
+    }
+
+    /// Bytes as they travel.
+    pub fn bytes(&self) -> usize {
+        self.bundle.len()
+    }
+
+    pub(crate) fn expanded(&self) -> Result<&EvaluationKeys, ArraysError> {
+        if let Some(keys) = self.expanded.get() {
+            return Ok(keys);
+        }
+        let keys = KeyBundle::read(self.context.parameters().rlwe(), &mut self.bundle.as_slice())?;
+        Ok(self.expanded.get_or_init(|| keys))
+    }
+
+    /// As bytes: whose they are, then a bundle of seeded keys.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Writer::new(Object::Keys, &self.context);
+        out.rest(&self.owner.0);
+        out.rest(&self.bundle);
+        out.finish()
+    }
+
+    /// Reads what [`Keys::to_bytes`] wrote, and expands the keys; insecure presets only if so asked.
+    ///
+    /// # Errors
+    /// [`ArraysError::Decode`], or that of a bundle, for anything else.
+    pub fn from_bytes(bytes: &[u8], accept_insecure: bool) -> Result<Self, ArraysError> {
+        let (mut input, context) = Reader::new(Object::Keys, bytes, accept_insecure)?;
+        let owner = Owner::read(&mut input)?;
+        let bundle = input.rest();
+        let plan = KeyBundle::read_plan(context.parameters().rlwe(), &mut &*bundle)?;
+        let needed = KeyBundle::byte_len(context.parameters().rlwe(), &plan);
+        if bundle.len() as u64 != needed {
+            return Err(ArraysError::Decode {
+                what: "evaluation keys",
+                found: format!("{} bytes of keys", bundle.len()),
+                needed: format!("{needed} bytes for the {} keys announced", plan.len()),
+            });
+        }
+        let keys = Keys::new(context, owner, plan, bundle.to_vec());
+        keys.expanded()?;
+        Ok(keys)
+    }
+}

@@ -1,0 +1,168 @@
+//! The choice of parameters, layout and level for a graph.
+
+use unspoken_ckks::CkksParameters;
+use unspoken_matrix::{Budget, Expression, Layout, MatrixError, plan};
+
+use crate::error::ArraysError;
+use crate::form::{MOST_BATCH, has_room};
+use crate::graph::{Graph, Node};
+use crate::preset::Context;
+
+/// Tried in this order if none is named: the first that is deep enough.
+const PRESETS: [&str; 2] = ["n15_real_depth11_scale50", "n15_real_depth17_scale30"];
+
+/// Bits a result may have beyond its scale: results at a level with less are kept one level higher.
+const HEADROOM_BITS: f64 = 20.0;
+
+/// A tile may be this many times smaller than the largest matrix: that has more tiles, but less in each.
+const SMALLEST_TILE: usize = 4;
+
+/// What a program may take. Left out, the fastest is chosen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options {
+    /// Name of the parameter set.
+    pub preset: Option<String>,
+    /// The number of matrices in the batch; one if the graph has no batch.
+    pub batch: usize,
+    /// The most rotation keys of a product of two matrices.
+    pub most_keys: Option<usize>,
+    /// Rows and columns of a tile, a power of two.
+    pub tile: Option<usize>,
+    /// Blocks of the encoding space, a power of two up to the tile.
+    pub blocks: Option<usize>,
+}
+
+/// A graph's last expression, planned.
+pub(crate) struct Choice {
+    pub(crate) context: Context,
+    pub(crate) inner: unspoken_matrix::Program,
+}
+
+/// Plans for each layout, and takes what is predicted to be fastest for the whole batch.
+pub(crate) fn choose(graph: &Graph, options: &Options) -> Result<Choice, ArraysError> {
+    const OPERATION: &str = "plan an expression";
+    let Some(expression) = graph.expressions().last() else {
+        return Err(ArraysError::mismatch(OPERATION, "nothing to compute", "an expression of encrypted inputs"));
+    };
+    if graph.inputs().next().is_none() {
+        return Err(ArraysError::mismatch(OPERATION, "no encrypted input", "at least one: numpy does the others"));
+    }
+    if !(1..=MOST_BATCH).contains(&options.batch) {
+        let found = format!("a batch of {}", options.batch);
+        return Err(ArraysError::mismatch(OPERATION, found, format!("1 to {MOST_BATCH} matrices")));
+    }
+    if let Some(name) = &options.preset {
+        return with_preset(graph, expression, options, name);
+    }
+    let mut last = None;
+    for name in PRESETS {
+        match with_preset(graph, expression, options, name) {
+            Err(error @ ArraysError::Matrix(MatrixError::Depth { .. })) => last = Some(error),
+            done => return done,
+        }
+    }
+    Err(last.unwrap_or_else(|| ArraysError::mismatch(OPERATION, "no preset", "at least one")))
+}
+
+fn with_preset(graph: &Graph, expression: &Expression, options: &Options, name: &str) -> Result<Choice, ArraysError> {
+    let context = Context::find(name)?;
+    let budget = Budget { most_keys: options.most_keys };
+    let mut best: Option<(f64, unspoken_matrix::Program)> = None;
+    let mut refused = None;
+    for layout in layouts(context.parameters(), graph, options)? {
+        match plan_low(&context, expression, layout, budget) {
+            Ok(program) => {
+                let seconds = program.seconds() * options.batch.div_ceil(layout.parallel()) as f64;
+                if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
+                    best = Some((seconds, program));
+                }
+            }
+            // The first layout is the plainest: what it lacks is said.
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    match (best, refused) {
+        (Some((_, inner)), _) => Ok(Choice { context, inner }),
+        (None, Some(error)) => Err(error),
+        (None, None) => {
+            let found = format!("too many tiles for preset '{name}' with {} slots", context.parameters().slots());
+            Err(ArraysError::mismatch("lay out matrices", found, "larger tiles, or smaller matrices"))
+        }
+    }
+}
+
+/// The plan from the lowest level that suffices: lower levels have smaller keys and faster operations.
+fn plan_low(
+    context: &Context,
+    expression: &Expression,
+    layout: Layout,
+    budget: Budget,
+) -> Result<unspoken_matrix::Program, ArraysError> {
+    let parameters = context.parameters();
+    let room = parameters.log2_modulus(0) - parameters.scale().log2();
+    let floor = usize::from(room < HEADROOM_BITS);
+    let mut level = parameters.max_level().min(parameters.circuit_level());
+    let mut program = plan(context.encoder(), expression, layout, level, budget)?;
+    // Fewer levels may leave only methods that spend fewer still.
+    while program.output_level() > floor {
+        level -= program.output_level() - floor;
+        match plan(context.encoder(), expression, layout, level, budget) {
+            Ok(lower) => program = lower,
+            Err(MatrixError::Depth { .. }) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if program.output_level() < floor {
+        let needed = level + floor - program.output_level();
+        let remedy = "use a preset with more levels, or with a smaller scale".to_owned();
+        return Err(MatrixError::Depth { operation: "the expression", found: level, needed, remedy }.into());
+    }
+    Ok(program)
+}
+
+/// Layouts that come into question, plainest first.
+fn layouts(parameters: &CkksParameters, graph: &Graph, options: &Options) -> Result<Vec<Layout>, ArraysError> {
+    let shapes: Vec<_> = graph.expressions().iter().map(Expression::shape).collect();
+    let tiles = options.tile.map_or_else(|| tiles(parameters, &shapes), |tile| vec![tile]);
+    // Room beside the tile serves products of two encrypted matrices only.
+    let multiplies = graph.nodes().iter().any(|node| matches!(node, Node::MatMul(..)));
+    let (mut layouts, mut refused) = (Vec::new(), None);
+    for tile in tiles {
+        let most =
+            if multiplies { (parameters.slots() / tile.saturating_pow(2).max(1)).clamp(1, tile.max(1)) } else { 1 };
+        let blocks = options.blocks.map_or_else(|| powers(1, most).collect(), |blocks| vec![blocks]);
+        for blocks in blocks {
+            match Layout::new(parameters, tile, blocks) {
+                Ok(layout) if shapes.iter().all(|&shape| has_room(layout, shape)) => layouts.push(layout),
+                Ok(_) => {}
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+    }
+    match refused {
+        Some(error) if layouts.is_empty() => Err(error.into()),
+        _ => Ok(layouts),
+    }
+}
+
+/// The tile that holds the largest matrix, if one can, and smaller ones that are padded less.
+fn tiles(parameters: &CkksParameters, shapes: &[(usize, usize)]) -> Vec<usize> {
+    let extent = shapes.iter().map(|&(rows, columns)| rows.max(columns)).max().unwrap_or(1);
+    let most = extent.next_power_of_two().min(1 << (parameters.slots().ilog2() / 2));
+    let padded = |tile: usize| {
+        let up = |extent: usize| extent.next_multiple_of(tile);
+        shapes.iter().map(|&(rows, columns)| up(rows) * up(columns)).sum::<usize>()
+    };
+    let mut tiles: Vec<usize> = Vec::new();
+    for tile in powers(most.div_ceil(SMALLEST_TILE), most).rev() {
+        if tiles.last().is_none_or(|&last| padded(tile) < padded(last)) {
+            tiles.push(tile);
+        }
+    }
+    tiles
+}
+
+fn powers(from: usize, to: usize) -> impl DoubleEndedIterator<Item = usize> {
+    let (from, to) = (from.next_power_of_two().ilog2(), to.max(1).ilog2());
+    (from..=to).map(|log2| 1 << log2)
+}

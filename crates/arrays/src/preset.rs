@@ -1,0 +1,47 @@
+//! Parameters by name, each built once.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use unspoken_ckks::{CkksParameters, Encoder, Preset};
+
+use crate::error::ArraysError;
+
+/// A preset, built. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Context(Encoder);
+
+/// Those built so far.
+static BUILT: Mutex<BTreeMap<&'static str, Encoder>> = Mutex::new(BTreeMap::new());
+
+impl Context {
+    pub(crate) fn find(name: &str) -> Result<Self, ArraysError> {
+        let preset = Preset::find(name)?;
+        // What is in the map is whole, whoever panicked.
+        let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(encoder) = built.get(preset.name) {
+            return Ok(Context(encoder.clone()));
+        }
+        let encoder = Encoder::new(&preset.build()?);
+        built.insert(preset.name, encoder.clone());
+        Ok(Context(encoder))
+    }
+
+    pub(crate) fn encoder(&self) -> &Encoder {
+        &self.0
+    }
+
+    pub(crate) fn parameters(&self) -> &CkksParameters {
+        self.0.parameters()
+    }
+
+    /// An error if `other` is of another preset.
+    pub(crate) fn check_same(&self, operation: &'static str, what: &str, other: &Context) -> Result<(), ArraysError> {
+        let (own, found) = (self.parameters(), other.parameters());
+        if own.rlwe().fingerprint() == found.rlwe().fingerprint() {
+            return Ok(());
+        }
+        let needed = format!("those of preset '{}', which the program was planned for", own.name());
+        Err(ArraysError::mismatch(operation, format!("{what} of preset '{}'", found.name()), needed))
+    }
+}

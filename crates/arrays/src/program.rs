@@ -1,0 +1,319 @@
+//! Planned graphs: the server's half.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ndarray::{Array2, Array3, Axis, s};
+use unspoken_ckks::{Arithmetic, Ciphertext, ErrorStatistics, Evaluator, Simulator};
+use unspoken_matrix::{EncryptedMatrix, Layout, encode_tiles};
+use unspoken_rlwe::RlweError;
+
+use crate::bytes::{Object, Reader, Writer};
+use crate::error::ArraysError;
+use crate::form::Form;
+use crate::graph::{Graph, Node, Source};
+use crate::keys::Keys;
+use crate::layouts::{Choice, Options, choose};
+use crate::sealed::{Answer, Entry, Inputs};
+use crate::terms::{Input, Terms};
+
+/// A graph made ready for one parameter set, layout and level.
+pub struct Program {
+    graph: Graph,
+    terms: Terms,
+    inner: unspoken_matrix::Program,
+    most_keys: Option<usize>,
+}
+
+/// What a run loses, by a simulation on random inputs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Precision {
+    /// Entries of a run on inputs of the same size are closer to the exact ones than this: four times the worst of the
+    /// simulation, and at least sixteen times its root mean square.
+    pub error: f64,
+    /// The largest entry of the exact result.
+    pub largest: f64,
+    /// Whether a value outgrew its modulus on the way: the result would be garbage.
+    pub overflow: bool,
+}
+
+/// A simulation of fewer entries than this is repeated.
+const LEAST_ENTRIES: usize = 16;
+/// But not more often than this.
+const MOST_RUNS: u64 = 4;
+
+impl Program {
+    /// Plans the last node of a graph. `rows` and `columns` of the output say which axes the result has as an array; its
+    /// matrix must be that of the node.
+    ///
+    /// # Errors
+    /// If the levels of no preset suffice, or options do not exist.
+    pub fn plan(graph: Graph, output: Form, options: &Options) -> Result<Self, ArraysError> {
+        let Choice { context, inner } = choose(&graph, options)?;
+        let matrix = graph.expressions().last().map_or((0, 0), |last| last.shape());
+        if output.check("plan an expression")?.matrix != matrix {
+            let found = format!("an output of shape {:?}", output.matrix);
+            return Err(ArraysError::mismatch("plan an expression", found, format!("{matrix:?}")));
+        }
+        let inputs = graph.inputs().map(|(name, form)| Input { name: name.into(), form }).collect();
+        let (layout, level, keys) = (inner.layout(), inner.level(), inner.key_plan().clone());
+        let terms = Terms { context, layout, level, batch: options.batch, inputs, output, keys };
+        Ok(Program { graph, terms, inner, most_keys: options.most_keys })
+    }
+
+    /// The client's half.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// The level of the result.
+    pub fn output_level(&self) -> usize {
+        self.inner.output_level()
+    }
+
+    /// Predicted seconds of a run with the whole batch.
+    pub fn seconds(&self) -> f64 {
+        self.inner.seconds() * self.terms.groups() as f64
+    }
+
+    /// Key switches of a run with the whole batch.
+    pub fn key_switches(&self) -> u64 {
+        self.inner.cost().total_key_switches() * self.terms.groups() as u64
+    }
+
+    /// How each product of two encrypted matrices is computed.
+    pub fn methods(&self) -> Vec<String> {
+        self.inner.methods().iter().map(ToString::to_string).collect()
+    }
+
+    /// Runs it on encrypted inputs, which may come in several parts; `progress` is told how many vectors of the batch are
+    /// done, of how many.
+    ///
+    /// # Errors
+    /// If inputs or keys are missing (all of them are named), they do not fit, or the work was stopped.
+    pub fn run(
+        &self,
+        keys: &Keys,
+        inputs: &[&Inputs],
+        mut progress: impl FnMut(usize, usize),
+        cancel: &AtomicBool,
+    ) -> Result<Answer, ArraysError> {
+        const OPERATION: &str = "run a program";
+        let context = &self.terms.context;
+        context.check_same(OPERATION, "keys", &keys.context)?;
+        for part in inputs {
+            context.check_same(OPERATION, "inputs", &part.context)?;
+            if part.owner != keys.owner {
+                let needed = "keys and inputs made by one secret";
+                return Err(ArraysError::mismatch(OPERATION, "inputs of another secret than the keys", needed));
+            }
+        }
+        let entries = self.entries(inputs)?;
+        let evaluator = Evaluator::new(context.encoder(), keys.expanded()?).with_cancel(cancel);
+        evaluator.require_keys("the program", &self.terms.keys)?;
+        let (count, mut groups) = (self.terms.groups(), Vec::new());
+        for group in 0..count {
+            progress(group, count);
+            if cancel.load(Ordering::Relaxed) {
+                return Err(RlweError::Interrupted.into());
+            }
+            let expand = |entry: &&Entry| {
+                // An input without a batch is the same for all groups.
+                let held = entry.groups.get(group).or(entry.groups.first());
+                held.map(|held| held.expand(context.parameters())).ok_or_else(|| missing(&[&entry.name]))
+            };
+            let given: Vec<EncryptedMatrix<Ciphertext>> = entries.iter().map(expand).collect::<Result<_, _>>()?;
+            groups.push(self.evaluate(&evaluator, given)?);
+        }
+        progress(count, count);
+        let (form, batch) = (self.terms.output, self.terms.batch);
+        Ok(Answer { context: context.clone(), owner: keys.owner, form, batch, groups })
+    }
+
+    /// The entry of each input, in their order.
+    fn entries<'a>(&self, inputs: &[&'a Inputs]) -> Result<Vec<&'a Entry>, ArraysError> {
+        let (mut found, mut absent) = (Vec::new(), Vec::new());
+        for input in &self.terms.inputs {
+            let mut entries = inputs.iter().flat_map(|part| &part.entries);
+            match entries.find(|entry| entry.name == input.name) {
+                Some(entry) => {
+                    self.check_entry(input, entry)?;
+                    found.push(entry);
+                }
+                None => absent.push(input.name.as_str()),
+            }
+        }
+        if absent.is_empty() { Ok(found) } else { Err(missing(&absent)) }
+    }
+
+    fn check_entry(&self, input: &Input, entry: &Entry) -> Result<(), ArraysError> {
+        let groups = if input.form.batch { self.terms.groups() } else { 1 };
+        let fits =
+            |group: &EncryptedMatrix<_>| group.layout() == self.terms.layout && group.batch() == self.terms.group();
+        if entry.form == input.form && entry.groups.len() == groups && entry.groups.iter().all(fits) {
+            return Ok(());
+        }
+        let found = format!("input '{}' encrypted for another program", input.name);
+        Err(ArraysError::mismatch("run a program", found, "inputs encrypted for this one"))
+    }
+
+    /// Runs it once on one vector's share of the batch.
+    fn evaluate<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        given: Vec<EncryptedMatrix<A::Vector>>,
+    ) -> Result<EncryptedMatrix<A::Vector>, ArraysError> {
+        let reference = given.first().and_then(|matrix| matrix.tiles().first()).cloned();
+        let reference = reference.ok_or_else(|| missing(&["any"]))?;
+        let zero = arithmetic.sub(&reference, &reference)?;
+        let (mut given, mut inputs) = (given.into_iter(), Vec::new());
+        for source in self.graph.sources() {
+            inputs.push(match source {
+                Source::Client(_) => given.next().ok_or_else(|| missing(&["any"]))?,
+                Source::Constant(node) => match self.graph.nodes().get(*node) {
+                    Some(Node::Constant(values)) => self.constant(arithmetic, &zero, values)?,
+                    _ => return Err(ArraysError::mismatch("run a program", "no constant", "one; this is a bug")),
+                },
+            });
+        }
+        Ok(self.inner.run(arithmetic, &inputs)?)
+    }
+
+    /// A matrix in the clear in the form of an encrypted one: a ciphertext of zeros, plus the values.
+    fn constant<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        zero: &A::Vector,
+        values: &Array2<f64>,
+    ) -> Result<EncryptedMatrix<A::Vector>, ArraysError> {
+        let all = vec![values.clone(); self.terms.group()];
+        let zero = arithmetic.drop_to(zero, self.terms.level)?;
+        encode_tiles(self.terms.layout, &all)?.try_map(|slots| Ok(arithmetic.add_values(&zero, slots)?))
+    }
+
+    /// Simulates runs on random inputs with entries up to `largest`, drawn from `seed`, and compares them with the exact
+    /// results. Takes about as long as a run of one vector.
+    ///
+    /// # Errors
+    /// If the entries do not fit their scale.
+    pub fn precision(&self, largest: f64, seed: u64) -> Result<Precision, ArraysError> {
+        let (mut worst, mut squares, mut count) = (0.0f64, 0.0f64, 0usize);
+        let (mut greatest, mut overflow) = (0.0f64, false);
+        for run in 0..MOST_RUNS {
+            let simulator = Simulator::new(self.terms.context.encoder(), seed.wrapping_add(run));
+            let mut random = Random::new(seed, run);
+            let given = self.terms.inputs.iter().map(|input| {
+                let (rows, columns) = input.form.matrix;
+                let batch = if input.form.batch { self.terms.group() } else { 1 };
+                let values = Array3::from_shape_simple_fn((batch, rows, columns), || largest * random.next());
+                let group = self.terms.grouped(&values, input.form.batch).swap_remove(0);
+                let scale = self.terms.context.parameters().scale();
+                encode_tiles(self.terms.layout, &group)?
+                    .try_map(|slots| Ok::<_, ArraysError>(simulator.encrypt(slots, self.terms.level, scale)?))
+            });
+            let given = given.collect::<Result<Vec<_>, ArraysError>>()?;
+            let result = self.evaluate(&simulator, given)?;
+            let places = places(self.terms.layout, self.terms.output.matrix, self.terms.group());
+            for (tile, slots) in result.tiles().iter().zip(places) {
+                let pick = |all: &[_]| slots.iter().filter_map(|&slot| all.get(slot).copied()).collect::<Vec<_>>();
+                let (noisy, exact) = (pick(tile.noisy()), pick(tile.exact()));
+                let error = ErrorStatistics::between(&noisy, &exact);
+                // Numbers beyond those of the simulation outgrew every modulus.
+                overflow |= noisy.iter().chain(&exact).any(|value| !value.is_finite());
+                worst = worst.max(error.worst);
+                squares += error.rms.powi(2) * exact.len() as f64;
+                count += exact.len();
+                greatest = exact.iter().map(|z| z.norm()).fold(greatest, f64::max);
+            }
+            overflow |= !simulator.overflows().is_empty();
+            if count >= LEAST_ENTRIES {
+                break;
+            }
+        }
+        let rms = (squares / count.max(1) as f64).sqrt();
+        Ok(Precision { error: (4.0 * worst).max(16.0 * rms), largest: greatest, overflow })
+    }
+
+    /// As bytes, constants included: batch, bound on keys, tile, blocks, output, graph. The reader plans again.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Writer::new(Object::Program, &self.terms.context);
+        out.u32(self.terms.batch);
+        out.u32(self.most_keys.map_or(0, |most| most.saturating_add(1)));
+        out.u32(self.terms.layout.dim());
+        out.u32(self.terms.layout.blocks());
+        self.terms.output.write(&mut out);
+        self.graph.write(&mut out);
+        out.finish()
+    }
+
+    /// Reads what [`Program::to_bytes`] wrote and plans it; insecure presets only if so asked. Planning takes seconds for
+    /// large expressions: bound who may send them.
+    ///
+    /// # Errors
+    /// [`ArraysError::Decode`] for anything else, or as for [`Program::plan`].
+    pub fn from_bytes(bytes: &[u8], accept_insecure: bool) -> Result<Self, ArraysError> {
+        let (graph, output, options) = Self::decode(bytes, accept_insecure)?;
+        Self::plan(graph, output, &options)
+    }
+
+    /// As [`Program::from_bytes`], without planning: what to plan.
+    ///
+    /// # Errors
+    /// [`ArraysError::Decode`] for anything but what [`Program::to_bytes`] wrote.
+    pub fn decode(bytes: &[u8], accept_insecure: bool) -> Result<(Graph, Form, Options), ArraysError> {
+        let (mut input, context) = Reader::new(Object::Program, bytes, accept_insecure)?;
+        let (batch, most_keys) = (input.u32()?, input.u32()?.checked_sub(1));
+        let (tile, blocks) = (Some(input.u32()?), Some(input.u32()?));
+        let (output, graph) = (Form::read(&mut input)?, Graph::read(&mut input)?);
+        input.finish()?;
+        let preset = Some(context.parameters().name().to_owned());
+        Ok((graph, output, Options { preset, batch, most_keys, tile, blocks }))
+    }
+}
+
+impl Terms {
+    /// The matrices of each vector: the batch cut into groups, the last one padded with zeros; or one matrix, as often as a
+    /// group is large.
+    pub(crate) fn grouped(&self, values: &Array3<f64>, batched: bool) -> Vec<Vec<Array2<f64>>> {
+        let (batch, group) = (values.len_of(Axis(0)), self.group());
+        if !batched {
+            return vec![vec![values.slice(s![0, .., ..]).to_owned(); group]];
+        }
+        let matrix = |index: usize| match index < batch {
+            true => values.slice(s![index, .., ..]).to_owned(),
+            false => Array2::zeros((values.len_of(Axis(1)), values.len_of(Axis(2)))),
+        };
+        (0..batch.div_ceil(group)).map(|g| (g * group..(g + 1) * group).map(matrix).collect()).collect()
+    }
+}
+
+/// For each tile, the slots of entries of a matrix of this shape.
+fn places(layout: Layout, (rows, columns): (usize, usize), batch: usize) -> Vec<Vec<usize>> {
+    let d = layout.dim();
+    let mut places = vec![Vec::new(); layout.tiles(rows) * layout.tiles(columns)];
+    for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+        let tile = row / d * layout.tiles(columns) + column / d;
+        places[tile].extend((0..batch).map(|p| layout.slot(p, row % d, column % d)));
+    }
+    places
+}
+
+/// Uniform numbers in [-1, 1] from a seed.
+struct Random(blake3::OutputReader);
+
+impl Random {
+    fn new(seed: u64, run: u64) -> Self {
+        let bytes = [seed.to_le_bytes(), run.to_le_bytes()].concat();
+        Random(blake3::Hasher::new().update(&bytes).finalize_xof())
+    }
+
+    fn next(&mut self) -> f64 {
+        let mut bytes = [0; 4];
+        self.0.fill(&mut bytes);
+        2.0 * f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX) - 1.0
+    }
+}
+
+fn missing(names: &[&str]) -> ArraysError {
+    let found = format!("no input {}", names.join(", "));
+    ArraysError::mismatch("run a program", found, "all inputs: encrypt them and hand them over")
+}

@@ -1,0 +1,179 @@
+//! The client's secret: encrypts, makes keys, decrypts.
+
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+
+use ndarray::{Array3, Axis};
+use unspoken_matrix::EncryptedMatrix;
+use unspoken_ring::SecretRng;
+use unspoken_rlwe::{KeyBundle, KeyPlan, RlweError, SecretKey};
+use zeroize::Zeroizing;
+
+use crate::bytes::Reader;
+use crate::error::ArraysError;
+use crate::keys::Keys;
+use crate::preset::Context;
+use crate::sealed::{Answer, Entry, Inputs};
+use crate::terms::Terms;
+
+const SECRET_BYTES: usize = 32;
+const MAGIC: [u8; 4] = *b"uspm";
+const KEY_LABEL: &str = "unspoken 2026 matrix secret key of one parameter set";
+const OWNER_LABEL: &str = "unspoken 2026 public name of a matrix secret";
+
+/// The public name of a secret: what is made under one secret does not fit another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner(pub(crate) [u8; 16]);
+
+impl Owner {
+    pub(crate) fn read(input: &mut Reader<'_>) -> Result<Self, ArraysError> {
+        let mut owner = [0; 16];
+        owner.copy_from_slice(input.take(16)?);
+        Ok(Owner(owner))
+    }
+}
+
+/// A secret, of which the secret key of every parameter set follows. Never printed; wiped when dropped.
+pub struct Secret(Zeroizing<[u8; SECRET_BYTES]>);
+
+impl Secret {
+    /// A fresh one from the operating system's generator.
+    ///
+    /// # Errors
+    /// If that has no randomness to give.
+    pub fn generate() -> Result<Self, ArraysError> {
+        let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
+        fresh()?.fill(bytes.as_mut_slice());
+        Ok(Secret(bytes))
+    }
+
+    /// For storage by the owner. Handle as the secret it is.
+    pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new([&MAGIC, self.0.as_slice()].concat())
+    }
+
+    /// Reads what [`Secret::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// [`ArraysError::Decode`] for anything else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ArraysError> {
+        let refuse = |found: String| ArraysError::Decode {
+            what: "a matrix secret",
+            found,
+            needed: format!("{SECRET_BYTES} bytes after 'uspm'"),
+        };
+        let rest = bytes.strip_prefix(&MAGIC).ok_or_else(|| refuse("another kind of file".into()))?;
+        let mut secret = Zeroizing::new([0; SECRET_BYTES]);
+        if rest.len() != SECRET_BYTES {
+            return Err(refuse(format!("{} bytes", rest.len())));
+        }
+        secret.copy_from_slice(rest);
+        Ok(Secret(secret))
+    }
+
+    fn owner(&self) -> Owner {
+        let mut owner = [0; 16];
+        let mut hasher = Zeroizing::new(blake3::Hasher::new_derive_key(OWNER_LABEL));
+        hasher.update(self.0.as_slice());
+        hasher.finalize_xof().fill(&mut owner);
+        Owner(owner)
+    }
+
+    /// The secret key of one parameter set.
+    fn key(&self, context: &Context) -> Result<SecretKey, ArraysError> {
+        let parameters = context.parameters().rlwe();
+        let mut hasher = Zeroizing::new(blake3::Hasher::new_derive_key(KEY_LABEL));
+        hasher.update(&parameters.fingerprint().0);
+        hasher.update(self.0.as_slice());
+        let mut key = Zeroizing::new([0; 32]);
+        hasher.finalize_xof().fill(key.as_mut_slice());
+        Ok(SecretKey::generate(parameters, &mut SecretRng::derived(&key))?)
+    }
+
+    /// Encrypts inputs of a program: by name, arrays of shape (batch, rows, columns), where the batch is 1 for inputs that
+    /// have no such axis. Those left out may be encrypted later, or before.
+    ///
+    /// # Errors
+    /// If a name or shape is another, or values do not fit.
+    pub fn encrypt(&self, terms: &Terms, inputs: &[(String, Array3<f64>)]) -> Result<Inputs, ArraysError> {
+        const OPERATION: &str = "encrypt inputs";
+        let (key, mut rng) = (self.key(&terms.context)?, fresh()?);
+        let mut entries = Vec::with_capacity(inputs.len());
+        for (name, values) in inputs {
+            let form = terms.input(OPERATION, name)?.form;
+            let batch = if form.batch { terms.batch } else { 1 };
+            let needed = (batch, form.matrix.0, form.matrix.1);
+            if values.dim() != needed {
+                let found = format!("'{name}' of shape {:?}", values.dim());
+                return Err(ArraysError::mismatch(OPERATION, found, format!("shape {needed:?}")));
+            }
+            let mut groups = Vec::new();
+            for group in terms.grouped(values, form.batch) {
+                let encoder = terms.context.encoder();
+                groups.push(EncryptedMatrix::encrypt(encoder, &key, terms.layout, &group, terms.level, &mut rng)?);
+            }
+            entries.push(Entry { name: name.clone(), form, groups });
+        }
+        Ok(Inputs { context: terms.context.clone(), owner: self.owner(), layout: terms.layout, entries })
+    }
+
+    /// Exactly the keys that programs need; `progress` is told how many of how many are made.
+    ///
+    /// # Errors
+    /// If the programs are of different presets, or the work was stopped.
+    pub fn keys(
+        &self,
+        programs: &[&Terms],
+        progress: impl FnMut(usize, usize),
+        cancel: &AtomicBool,
+    ) -> Result<Keys, ArraysError> {
+        const OPERATION: &str = "make keys";
+        let Some((first, others)) = programs.split_first() else {
+            return Err(ArraysError::mismatch(OPERATION, "no program", "at least one"));
+        };
+        let mut plan: KeyPlan = first.keys.clone();
+        for other in others {
+            first.context.check_same(OPERATION, "a program", &other.context)?;
+            plan.extend(&other.keys);
+        }
+        let (key, mut rng) = (self.key(&first.context)?, fresh()?);
+        let mut bundle = Vec::new();
+        KeyBundle::write(&key, &plan, &mut rng, &mut bundle, progress, cancel)?;
+        Ok(Keys::new(first.context.clone(), self.owner(), plan, bundle))
+    }
+
+    /// Decrypts: shape (batch, rows, columns). The numbers carry noise that depends on the secret: they are for its holder.
+    ///
+    /// # Errors
+    /// If the result was computed from another secret's inputs.
+    pub fn decrypt(&self, answer: &Answer) -> Result<Array3<f64>, ArraysError> {
+        if answer.owner != self.owner() {
+            let needed = "the secret that encrypted the inputs";
+            return Err(ArraysError::mismatch("decrypt", "a result under another secret", needed));
+        }
+        let key = self.key(&answer.context)?;
+        let (rows, columns) = answer.form.matrix;
+        let mut values = Array3::zeros((answer.batch, rows, columns));
+        let mut next = values.axis_iter_mut(Axis(0));
+        for group in &answer.groups {
+            for matrix in group.decrypt(answer.context.encoder(), &key)? {
+                // What pads the last group has no place.
+                if let Some(mut place) = next.next() {
+                    place.assign(&matrix);
+                }
+            }
+        }
+        Ok(values)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secret").finish_non_exhaustive()
+    }
+}
+
+/// A generator for one call, so that no two processes share one after a fork.
+fn fresh() -> Result<SecretRng, ArraysError> {
+    Ok(SecretRng::from_os().map_err(RlweError::from)?)
+}

@@ -1,0 +1,32 @@
+//! Random permutations (paper, Table 7): ours and the multi-group network against the collapsed Benes network.
+
+use unspoken_permute::{Packing, Permutation, Strategy, Task};
+
+use super::permutations::{Bench, Entry};
+use crate::error::BenchError;
+use crate::session::Session;
+
+/// The level of every result.
+const OUTPUT_LEVEL: usize = 1;
+
+/// Which permutation.
+const SEED: u64 = 1;
+
+/// One length, with about as many keys as it has bits.
+pub(super) fn run(session: &mut Session<'_>, bench: &Bench, log2_length: u32) -> Result<(), BenchError> {
+    let parameters = bench.encoder.parameters();
+    let permutation = Permutation::random(1 << log2_length, SEED)?;
+    let most = log2_length as usize;
+    session.note(format!("random permutation of 2^{log2_length}: planning"));
+    let task = Task { max_keys: Some(most), ..Task::new(&permutation, Packing::Repeated, parameters, OUTPUT_LEVEL) };
+    let explanation = task.explain(parameters, &bench.model)?;
+    let Some(ours) = explanation.best() else { return Ok(()) };
+    let mut entries = vec![Entry::ours("planned", ours)];
+    if let Some(benes) = explanation.best_of(Strategy::Benes) {
+        entries.push(Entry::ours("Benes, one key for the giant steps of a stage", benes));
+    }
+    if let Some(network) = explanation.best_of(Strategy::Network) {
+        entries.push(Entry::ours("multi-group network", network));
+    }
+    bench.contest(session, &format!("random permutation, n = 2^{log2_length}"), &permutation, OUTPUT_LEVEL, &entries)
+}

@@ -1,0 +1,171 @@
+//! Images of digits, and the IDX files they come in.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::error::DataError;
+use crate::shape::{CLASSES, IMAGE_SIDE, PIXELS};
+
+/// Most images in one file: 47 MB of pixels and some room.
+const MAX_IMAGES: u32 = 1 << 20;
+const IMAGES_MAGIC: u32 = 0x803;
+const LABELS_MAGIC: u32 = 0x801;
+
+/// A grey image of 28 x 28 pixels, row by row; 0 is the ground, 255 the ink.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image(Box<[u8; PIXELS]>);
+
+/// Images with the digits they show.
+#[derive(Clone, Debug, Default)]
+pub struct LabelledImages {
+    images: Vec<Image>,
+    labels: Vec<u8>,
+}
+
+/// Which part of MNIST.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// 60,000 images.
+    Train,
+    /// 10,000 images, for testing.
+    Test,
+}
+
+impl Image {
+    /// An image of these pixels.
+    ///
+    /// # Errors
+    /// [`DataError::Image`] if there are not 784.
+    pub fn new(pixels: &[u8]) -> Result<Self, DataError> {
+        let refuse = |_| DataError::Image {
+            found: format!("{} pixels", pixels.len()),
+            needed: format!("{IMAGE_SIDE} rows of {IMAGE_SIDE} pixels"),
+        };
+        Ok(Self(Box::new(pixels.try_into().map_err(refuse)?)))
+    }
+
+    /// Reads the images of an IDX file.
+    ///
+    /// # Errors
+    /// As for [`LabelledImages::read`].
+    pub fn read_file(path: impl AsRef<Path>) -> Result<Vec<Self>, DataError> {
+        let side = IMAGE_SIDE as u32;
+        let pixels = read_idx(path.as_ref().to_owned(), IMAGES_MAGIC, &[side, side])?;
+        pixels.chunks_exact(PIXELS).map(Image::new).collect()
+    }
+
+    /// Its pixels, row by row.
+    pub fn pixels(&self) -> &[u8; PIXELS] {
+        &self.0
+    }
+
+    /// The pixel's value for the network, 0 to 1; 0 outside of the image.
+    pub(crate) fn value(&self, row: isize, column: isize) -> f64 {
+        let inside = |x: isize| (0..IMAGE_SIDE as isize).contains(&x);
+        if inside(row) && inside(column) {
+            f64::from(self.0[row as usize * IMAGE_SIDE + column as usize]) / 255.0
+        } else {
+            0.0
+        }
+    }
+}
+
+impl LabelledImages {
+    /// Pairs images with labels.
+    ///
+    /// # Errors
+    /// [`DataError::Image`] if there are not as many of each, or a label is no digit.
+    pub fn new(images: Vec<Image>, labels: Vec<u8>) -> Result<Self, DataError> {
+        let refuse = |found: String, needed: &str| DataError::Image { found, needed: needed.into() };
+        if images.len() != labels.len() {
+            let found = format!("{} images and {} labels", images.len(), labels.len());
+            return Err(refuse(found, "one label for each image"));
+        }
+        match labels.iter().find(|&&label| usize::from(label) >= CLASSES) {
+            Some(label) => Err(refuse(format!("label {label}"), "a digit, 0 to 9")),
+            None => Ok(Self { images, labels }),
+        }
+    }
+
+    /// Reads one part of MNIST from the IDX files in `directory`, named as they were published
+    /// (`t10k-images-idx3-ubyte` and so on), not compressed. Headers are checked before memory is taken.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] or [`DataError::Content`]; both say how to fetch the files.
+    pub fn read(directory: impl AsRef<Path>, part: Part) -> Result<Self, DataError> {
+        let name = match part {
+            Part::Train => "train",
+            Part::Test => "t10k",
+        };
+        let path = |kind: &str| directory.as_ref().join(format!("{name}-{kind}-ubyte"));
+        Self::read_files(path("images-idx3"), path("labels-idx1"))
+    }
+
+    /// Reads an IDX file of images, and one of their labels.
+    ///
+    /// # Errors
+    /// As for [`LabelledImages::read`].
+    pub fn read_files(images: impl AsRef<Path>, labels: impl AsRef<Path>) -> Result<Self, DataError> {
+        Self::new(Image::read_file(images)?, read_idx(labels.as_ref().to_owned(), LABELS_MAGIC, &[])?)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.images.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.images.is_empty()
+    }
+
+    /// The images.
+    pub fn images(&self) -> &[Image] {
+        &self.images
+    }
+
+    /// The digits they show.
+    pub fn labels(&self) -> &[u8] {
+        &self.labels
+    }
+
+    /// Splits off the last `count` (all, if there are fewer).
+    pub fn split_last(mut self, count: usize) -> (Self, Self) {
+        let at = self.len().saturating_sub(count);
+        let last = Self { images: self.images.split_off(at), labels: self.labels.split_off(at) };
+        (self, last)
+    }
+}
+
+/// The bytes behind the header of an IDX file: magic, number of items, then the size of an item, all big-endian `u32`.
+fn read_idx(path: PathBuf, magic: u32, item: &[u32]) -> Result<Vec<u8>, DataError> {
+    let failed = |source| DataError::Io { path: path.clone(), source };
+    let mut file = File::open(&path).map_err(failed)?;
+    let mut word = || {
+        let mut bytes = [0; 4];
+        file.read_exact(&mut bytes).map(|()| u32::from_be_bytes(bytes)).map_err(failed)
+    };
+    let refuse = |found: String, needed: String| DataError::Content { path: path.clone(), found, needed };
+    let found = word()?;
+    if found != magic {
+        return Err(refuse(format!("magic number {found:#x}"), format!("{magic:#x}; a file that is not compressed")));
+    }
+    let count = word()?;
+    if count > MAX_IMAGES {
+        return Err(refuse(format!("{count} items"), format!("at most {MAX_IMAGES}")));
+    }
+    for &needed in item {
+        let found = word()?;
+        if found != needed {
+            return Err(refuse(format!("items of side {found}"), format!("side {needed}")));
+        }
+    }
+    let bytes = u64::from(count) * item.iter().map(|&side| u64::from(side)).product::<u64>();
+    let mut content = Vec::new();
+    file.take(bytes + 1).read_to_end(&mut content).map_err(failed)?;
+    if content.len() as u64 != bytes {
+        return Err(refuse(format!("{} bytes behind the header or more", content.len()), format!("{bytes}")));
+    }
+    Ok(content)
+}

@@ -1,0 +1,218 @@
+//! Encrypted matrices: shapes, tiles, encryption and decryption.
+
+use ndarray::Array2;
+use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, SeededCiphertext};
+use unspoken_ring::SecretRng;
+use unspoken_rlwe::SecretKey;
+
+use crate::error::{MatrixError, shape_error, shown};
+use crate::layout::Layout;
+
+/// A batch of encrypted matrices of one shape: a grid of zero-padded tiles, one vector each, every vector with the same
+/// tile of all matrices of the batch.
+///
+/// Slots of a vector outside its tile are zero in a *clean* matrix. Products over several blocks leave something there;
+/// what cannot bear it says so or cleans it with a mask, at the price of a level.
+#[derive(Clone, Debug)]
+pub struct EncryptedMatrix<V> {
+    layout: Layout,
+    shape: (usize, usize),
+    batch: usize,
+    /// Row-major.
+    tiles: Vec<V>,
+    clean: bool,
+}
+
+impl<V> EncryptedMatrix<V> {
+    /// The matrix of these tiles, row-major, clean: zero wherever no entry lies.
+    ///
+    /// # Errors
+    /// If the shape is empty, the batch is empty or more than the layout has room for, or there are not as many tiles as
+    /// the shape takes.
+    pub fn from_tiles(layout: Layout, shape: (usize, usize), batch: usize, tiles: Vec<V>) -> Result<Self, MatrixError> {
+        let needed = check_extent(layout, shape, batch)?;
+        if tiles.len() != needed {
+            let reason = format!("{} tiles for shape {}; it takes {needed}", tiles.len(), shown(shape));
+            return Err(shape_error("matrix of tiles", reason));
+        }
+        Ok(EncryptedMatrix { layout, shape, batch, tiles, clean: true })
+    }
+
+    /// Rows and columns.
+    pub fn shape(&self) -> (usize, usize) {
+        self.shape
+    }
+
+    /// Matrices it holds.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// How its tiles lie.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Its tiles, row-major.
+    pub fn tiles(&self) -> &[V] {
+        &self.tiles
+    }
+
+    /// Whether all slots outside the tiles are zero.
+    pub fn is_clean(&self) -> bool {
+        self.clean
+    }
+
+    /// Rows and columns of tiles.
+    pub fn grid(&self) -> (usize, usize) {
+        (self.layout.tiles(self.shape.0), self.layout.tiles(self.shape.1))
+    }
+
+    pub(crate) fn tile(&self, row: usize, column: usize) -> &V {
+        &self.tiles[row * self.grid().1 + column]
+    }
+
+    /// A result of this shape; the caller vouches for the number of tiles.
+    pub(crate) fn result<W>(&self, shape: (usize, usize), tiles: Vec<W>, clean: bool) -> EncryptedMatrix<W> {
+        // With a single block there is nothing outside the tile.
+        let clean = clean || self.layout.blocks() == 1;
+        EncryptedMatrix { layout: self.layout, shape, batch: self.batch, tiles, clean }
+    }
+
+    /// The same matrix with every tile changed.
+    ///
+    /// # Errors
+    /// The first that `change` gives.
+    pub fn try_map<W, E>(&self, change: impl FnMut(&V) -> Result<W, E>) -> Result<EncryptedMatrix<W>, E> {
+        let tiles = self.tiles.iter().map(change).collect::<Result<_, E>>()?;
+        Ok(self.result(self.shape, tiles, self.clean))
+    }
+
+    /// The common level and scale of its tiles.
+    ///
+    /// # Errors
+    /// If tiles differ in scale.
+    pub fn form<A: Arithmetic<Vector = V>>(&self, arithmetic: &A) -> Result<(usize, f64), MatrixError> {
+        let level = self.tiles.iter().map(|tile| arithmetic.level(tile)).min().unwrap_or(0);
+        let scale = self.tiles.first().map_or(1.0, |tile| arithmetic.scale(tile));
+        let differs = |tile: &V| (arithmetic.scale(tile) / scale - 1.0).abs() > unspoken_ckks::SCALE_TOLERANCE;
+        match self.tiles.iter().position(differs) {
+            None => Ok((level, scale)),
+            Some(index) => Err(MatrixError::Layout {
+                operation: "use a matrix",
+                found: format!("tile {index} of another scale than tile 0"),
+                needed: "tiles of one scale: make them by one operation".into(),
+            }),
+        }
+    }
+}
+
+/// Tiles of a shape, if shape and batch can be.
+fn check_extent(layout: Layout, shape: (usize, usize), batch: usize) -> Result<usize, MatrixError> {
+    if shape.0 == 0 || shape.1 == 0 {
+        return Err(shape_error("matrix", format!("shape {} has no entries; needed at least one", shown(shape))));
+    }
+    if batch == 0 || batch > layout.parallel() {
+        let reason = format!(
+            "{batch} matrices; the layout has room for 1 to {} at once: use fewer blocks, smaller tiles or several batches",
+            layout.parallel()
+        );
+        return Err(shape_error("batch of matrices", reason));
+    }
+    layout.tiles(shape.0).checked_mul(layout.tiles(shape.1)).ok_or_else(|| {
+        shape_error("matrix", format!("shape {} has more tiles than can be counted; needed fewer", shown(shape)))
+    })
+}
+
+/// The slots of every tile of a batch of matrices of one shape.
+///
+/// # Errors
+/// If there are no matrices, or more than the layout holds, their shapes differ, or a shape is empty.
+pub fn encode_tiles(layout: Layout, matrices: &[Array2<f64>]) -> Result<EncryptedMatrix<Vec<Complex64>>, MatrixError> {
+    let shape = matrices.first().map_or((0, 0), Array2::dim);
+    let count = check_extent(layout, shape, matrices.len())?;
+    if let Some(other) = matrices.iter().find(|matrix| matrix.dim() != shape) {
+        let reason = format!("shapes {} and {} in one batch; needed one shape", shown(shape), shown(other.dim()));
+        return Err(shape_error("batch of matrices", reason));
+    }
+    let (d, columns) = (layout.dim(), layout.tiles(shape.1));
+    let mut tiles = vec![vec![Complex64::default(); layout.slots()]; count];
+    for (p, matrix) in matrices.iter().enumerate() {
+        for ((row, column), &value) in matrix.indexed_iter() {
+            tiles[row / d * columns + column / d][layout.slot(p, row % d, column % d)] = value.into();
+        }
+    }
+    EncryptedMatrix::from_tiles(layout, shape, matrices.len(), tiles)
+}
+
+/// The matrices whose tiles have these slots.
+pub fn decode_tiles(tiles: &EncryptedMatrix<Vec<Complex64>>) -> Vec<Array2<f64>> {
+    let (layout, d) = (tiles.layout, tiles.layout.dim());
+    let entry =
+        |p: usize, row: usize, column: usize| tiles.tile(row / d, column / d)[layout.slot(p, row % d, column % d)].re;
+    (0..tiles.batch).map(|p| Array2::from_shape_fn(tiles.shape, |(row, column)| entry(p, row, column))).collect()
+}
+
+impl EncryptedMatrix<SeededCiphertext> {
+    /// Encrypts a batch of matrices of one shape at `level`, at the parameters' scale.
+    ///
+    /// # Errors
+    /// As for [`encode_tiles`], or if the values do not fit their scale.
+    pub fn encrypt(
+        encoder: &Encoder,
+        secret: &SecretKey,
+        layout: Layout,
+        matrices: &[Array2<f64>],
+        level: usize,
+        rng: &mut SecretRng,
+    ) -> Result<Self, MatrixError> {
+        let scale = encoder.parameters().scale();
+        encode_tiles(layout, matrices)?.try_map(|slots| {
+            let plaintext = encoder.encode(slots, level, scale)?;
+            Ok(encoder.encrypt(&plaintext, secret, rng)?)
+        })
+    }
+
+    /// Expands the seeds.
+    pub fn expand(&self, parameters: &CkksParameters) -> EncryptedMatrix<Ciphertext> {
+        let tiles = self.tiles.iter().map(|tile| tile.expand(parameters)).collect();
+        self.result(self.shape, tiles, self.clean)
+    }
+}
+
+impl EncryptedMatrix<Ciphertext> {
+    /// Decrypts the matrices of the batch.
+    ///
+    /// # Errors
+    /// If secret and ciphertexts belong to different parameters.
+    pub fn decrypt(&self, encoder: &Encoder, secret: &SecretKey) -> Result<Vec<Array2<f64>>, MatrixError> {
+        let slots = self.try_map(|tile| encoder.decrypt(tile, secret))?;
+        Ok(decode_tiles(&slots))
+    }
+}
+
+/// Whether two operands can meet: the same layout and batch.
+pub(crate) fn check_match<V, W>(
+    operation: &'static str,
+    a: &EncryptedMatrix<V>,
+    b: &EncryptedMatrix<W>,
+) -> Result<(), MatrixError> {
+    if a.layout != b.layout {
+        return Err(MatrixError::Layout {
+            operation,
+            found: format!(
+                "tiles of {} with {} blocks, and of {} with {} blocks",
+                a.layout.dim(),
+                a.layout.blocks(),
+                b.layout.dim(),
+                b.layout.blocks()
+            ),
+            needed: "one layout for both: encrypt them alike".into(),
+        });
+    }
+    if a.batch != b.batch {
+        let reason = format!("batches of {} and {} matrices; needed as many of both", a.batch, b.batch);
+        return Err(shape_error(operation, reason));
+    }
+    Ok(())
+}

@@ -1,0 +1,23 @@
+#![doc = include_str!("../README.md")]
+
+mod elementwise;
+mod encrypted;
+mod error;
+mod expression;
+mod layout;
+mod linear;
+mod product;
+mod reduce;
+mod rows;
+mod spread;
+mod tile;
+
+pub use elementwise::{add, multiply, scale, subtract};
+pub use encrypted::{EncryptedMatrix, decode_tiles, encode_tiles};
+pub use error::MatrixError;
+pub use expression::{Budget, Expression, Precision, Program, plan};
+pub use layout::Layout;
+pub use linear::{Input, LinearMap};
+pub use product::{Estimate, Method, Product, Task, estimates};
+pub use reduce::{Axis, Cleaning, MatrixVector, Sum};
+pub use rows::{EncryptedRows, RowsProduct};

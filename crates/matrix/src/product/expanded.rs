@@ -1,0 +1,149 @@
+//! The product of Rizomiliotis and Triakosia, improved.
+//!
+//! With `m` blocks, block `t` of group `g` is to hold column `k = g m + t` of `A` in every column, and row `k` of `B` in
+//! every row: the product of both, added over groups and blocks, is `A B`. Shifting a copy of `A` by `t (d^2 - 1)` for
+//! every `t` and adding brings column `c + t` to column `c` of block `t` for every `c` at once, wherever `c + t < d`;
+//! `t (d^2 - d)` does so for rows. So one expansion serves all groups: a mask takes column `g m`, and what follows
+//! replicates it.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use unspoken_ckks::{Arithmetic, CkksParameters, PreparedVector};
+
+use super::{Factors, accumulate, grid, nothing};
+use crate::encrypted::EncryptedMatrix;
+use crate::error::MatrixError;
+use crate::layout::{Layout, one_if};
+use crate::spread::Spread;
+
+pub(super) struct Expanded {
+    groups: usize,
+    level: usize,
+    sides: [Side; 2],
+    gather: Spread,
+}
+
+/// What happens to one factor: columns of the left one, rows of the right one.
+struct Side {
+    expand: Spread,
+    /// One mask per column (row) that is ever kept.
+    masks: BTreeMap<usize, PreparedVector>,
+    /// Rotations before the masks; only no rotation without them.
+    rotations: Vec<i64>,
+    /// For every group, which rotation each mask is for.
+    groups: Vec<Vec<(usize, usize)>>,
+    /// For every group, its replication.
+    replicate: Vec<Spread>,
+}
+
+impl Side {
+    /// `unit` is the slots from one column (row) to the next, `shift` those of the expansion.
+    fn new(
+        layout: Layout,
+        (radix, step): (usize, usize),
+        unit: usize,
+        shift: usize,
+        mask: Mask<'_>,
+    ) -> Result<Self, MatrixError> {
+        let (d, m) = (layout.dim(), layout.blocks());
+        let (mut masks, mut rotations, mut groups, mut replicate) =
+            (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new());
+        for first in (0..d).step_by(m) {
+            let within = first % step;
+            let mut group = Vec::new();
+            for kept in (within..d).step_by(step) {
+                let rotation = layout.rotation((first as i64 - kept as i64) * unit as i64) as i64;
+                let index = rotations.iter().position(|&r| r == rotation).unwrap_or_else(|| {
+                    rotations.push(rotation);
+                    rotations.len() - 1
+                });
+                group.push((index, kept));
+                if let Entry::Vacant(entry) = masks.entry(kept) {
+                    entry.insert(mask(kept)?);
+                }
+            }
+            groups.push(group);
+            replicate.push(Spread::new(-(unit as i64), step, within, radix));
+        }
+        Ok(Side { expand: Spread::new(-(shift as i64), m, 0, radix), masks, rotations, groups, replicate })
+    }
+
+    /// Every group's replicated columns (rows) of one tile, one level down.
+    fn replicated<A: Arithmetic>(&self, arithmetic: &A, tile: &A::Vector) -> Result<Vec<A::Vector>, MatrixError> {
+        let expanded = self.expand.apply(arithmetic, tile)?;
+        if self.rotations.len() > 1 {
+            let pair = |&(index, kept): &(usize, usize)| (index, &self.masks[&kept]);
+            let rows: Vec<Vec<_>> = self.groups.iter().map(|group| group.iter().map(pair).collect()).collect();
+            let kept = arithmetic.rotation_products(&expanded, &self.rotations, &rows)?;
+            let all = kept.iter().zip(&self.replicate).map(|(kept, spread)| Ok(spread.apply(arithmetic, kept)?));
+            return all.collect();
+        }
+        let all = self.groups.iter().zip(&self.replicate).map(|(group, spread)| {
+            let pairs: Vec<_> = group.iter().map(|(_, kept)| (&expanded, &self.masks[kept])).collect();
+            Ok(spread.apply_rescale(arithmetic, &arithmetic.sum_products(&pairs)?)?)
+        });
+        all.collect()
+    }
+}
+
+/// The mask of a column or a row.
+type Mask<'a> = &'a dyn Fn(usize) -> Result<PreparedVector, MatrixError>;
+
+impl Expanded {
+    pub(super) fn new(
+        parameters: &CkksParameters,
+        layout: Layout,
+        (radix, step): (usize, usize),
+        Factors { level, scales: [left, right] }: Factors,
+    ) -> Result<Self, MatrixError> {
+        let d = layout.dim();
+        let modulus = parameters.level_modulus(level);
+        // The left mask keeps the left scale; the right one sees to it that the product has the parameters' scale.
+        let wanted = parameters.scale() * parameters.level_modulus(level - 1) / left;
+        let column = |c: usize| {
+            let values = layout.fill_columns(|column| one_if(column == c));
+            Ok(PreparedVector::new(values, level, modulus)?)
+        };
+        let row = |r: usize| {
+            let values = layout.fill_rows(|row| one_if(row == r));
+            Ok(PreparedVector::new(values, level, modulus * (wanted / right))?)
+        };
+        let plan = (radix, step);
+        let (unit, line) = (layout.column_step(), layout.row_step());
+        Ok(Expanded {
+            groups: d / layout.blocks(),
+            level,
+            sides: [
+                Side::new(layout, plan, unit, (d * d - 1) * unit, &column)?,
+                Side::new(layout, plan, line, (d * d - d) * unit, &row)?,
+            ],
+            gather: Spread::new(layout.block_step() as i64, layout.blocks(), 0, radix),
+        })
+    }
+
+    pub(super) fn apply<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        a: &EncryptedMatrix<A::Vector>,
+        b: &EncryptedMatrix<A::Vector>,
+    ) -> Result<Vec<A::Vector>, MatrixError> {
+        let [left, right] = &self.sides;
+        let replicate = |side: &Side, matrix: &EncryptedMatrix<A::Vector>| {
+            let lowered = matrix.try_map(|tile| Ok::<_, MatrixError>(arithmetic.drop_to(tile, self.level)?))?;
+            lowered.try_map(|tile| side.replicated(arithmetic, tile))
+        };
+        let (a, b) = (replicate(left, a)?, replicate(right, b)?);
+        grid(&a, &b, |row, column| {
+            let mut sum = None;
+            for k in 0..a.grid().1 {
+                for group in 0..self.groups {
+                    let product = arithmetic.tensor(&a.tile(row, k)[group], &b.tile(k, column)[group])?;
+                    sum = accumulate(arithmetic, sum, product)?;
+                }
+            }
+            let product = arithmetic.relinearise_rescale(&sum.ok_or_else(nothing)?)?;
+            Ok(self.gather.apply(arithmetic, &product)?)
+        })
+    }
+}

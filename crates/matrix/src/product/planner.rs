@@ -1,0 +1,90 @@
+//! What each way to multiply would cost, and the choice between them.
+
+use unspoken_ckks::{Complex64, Cost, CostModel, Encoder, Simulator};
+use unspoken_rlwe::KeyPlan;
+
+use super::{Method, Product};
+use crate::encrypted::EncryptedMatrix;
+use crate::error::MatrixError;
+use crate::layout::Layout;
+
+/// A product to plan.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Task {
+    /// How the matrices lie.
+    pub layout: Layout,
+    /// Rows of the left factor, columns of it, columns of the right factor.
+    pub shape: (usize, usize, usize),
+    /// The level the result must have at least.
+    pub output_level: usize,
+    /// The most rotation keys it may take, if that is bounded.
+    pub most_keys: Option<usize>,
+}
+
+/// What a product by one method takes.
+#[derive(Clone, Debug)]
+pub struct Estimate {
+    /// The method.
+    pub method: Method,
+    /// The level of the factors, so that the result has the level asked for.
+    pub level: usize,
+    /// The keys it needs.
+    pub keys: KeyPlan,
+    /// Its work.
+    pub cost: Cost,
+    /// Predicted seconds, for all matrices of a vector together.
+    pub seconds: f64,
+}
+
+impl Estimate {
+    /// Rotation keys: all but the one for relinearisation.
+    pub fn rotation_keys(&self) -> usize {
+        self.keys.len() - 1
+    }
+}
+
+/// What every method takes that has the levels and stays within the keys, the cheapest first; baselines included. All end
+/// at the same level.
+///
+/// # Errors
+/// If the shape is empty, or no method fits.
+pub fn estimates(encoder: &Encoder, model: &CostModel, task: &Task) -> Result<Vec<Estimate>, MatrixError> {
+    let highest = encoder.parameters().max_level();
+    let candidates = Method::all(task.layout).into_iter().filter(|m| task.output_level + m.depth() <= highest);
+    let all: Vec<Estimate> = candidates.map(|m| estimate(encoder, model, task, m)).collect::<Result<_, _>>()?;
+    let least = all.iter().map(Estimate::rotation_keys).min();
+    let within = |estimate: &Estimate| task.most_keys.is_none_or(|most| estimate.rotation_keys() <= most);
+    let mut all: Vec<Estimate> = all.into_iter().filter(within).collect();
+    all.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    match (all.is_empty(), least) {
+        (false, _) => Ok(all),
+        (true, Some(least)) => Err(MatrixError::Layout {
+            operation: "plan a product",
+            found: format!("room for {} rotation keys", task.most_keys.unwrap_or(0)),
+            needed: format!("at least {least} in this layout; fewer blocks need fewer"),
+        }),
+        (true, None) => Err(MatrixError::Depth {
+            operation: "plan a product",
+            found: highest.saturating_sub(task.output_level),
+            needed: 2,
+            remedy: "ask for a lower level of the result, or use a deeper preset".into(),
+        }),
+    }
+}
+
+fn estimate(encoder: &Encoder, model: &CostModel, task: &Task, method: Method) -> Result<Estimate, MatrixError> {
+    let (simulator, scale) = (Simulator::counting(encoder), encoder.parameters().scale());
+    let level = task.output_level + method.depth();
+    let factor = |rows: usize, columns: usize| {
+        let count = task.layout.tiles(rows) * task.layout.tiles(columns);
+        let tile = || simulator.encrypt(&[Complex64::default()], level, scale);
+        let tiles = (0..count).map(|_| tile()).collect::<Result<_, _>>()?;
+        EncryptedMatrix::from_tiles(task.layout, (rows, columns), 1, tiles)
+    };
+    let (rows, inner, columns) = task.shape;
+    let product = Product::new(encoder.parameters(), task.layout, method, level, [scale, scale])?;
+    product.apply(&simulator, &factor(rows, inner)?, &factor(inner, columns)?)?;
+    let (keys, cost) = (simulator.key_plan(), simulator.cost());
+    let seconds = model.seconds(&cost);
+    Ok(Estimate { method, level, keys, cost, seconds })
+}

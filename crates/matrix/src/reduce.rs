@@ -1,0 +1,219 @@
+//! Masks and sums: cleaning, sums over rows and columns, products of a matrix with a vector.
+
+use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, PreparedVector};
+
+use crate::encrypted::{EncryptedMatrix, check_match};
+use crate::error::{MatrixError, check_depth, shape_error, shown};
+use crate::layout::{Layout, one_if};
+use crate::linear::Input;
+use crate::spread::Spread;
+
+const REMEDY: &str = "start at a higher level, or use a deeper preset";
+
+/// Stages of sums are of this many rotations at most: one division each, where a doubling has one per factor of 2.
+const RADIX: usize = 4;
+
+/// A mask that leaves nothing outside the tiles: one level. The result has the parameters' scale.
+pub struct Cleaning {
+    mask: PreparedVector,
+    level: usize,
+}
+
+impl Cleaning {
+    /// Makes the mask ready for matrices of this level (or above) and scale, of any shape.
+    ///
+    /// # Errors
+    /// If there is no level left.
+    pub fn new(parameters: &CkksParameters, layout: Layout, level: usize, scale: f64) -> Result<Self, MatrixError> {
+        let mask = layout.fill(|block, _, _| one_if(block == 0));
+        Ok(Cleaning { mask: prepare("clean", parameters, mask, level, scale)?, level })
+    }
+
+    /// The same matrix, clean.
+    ///
+    /// # Errors
+    /// If its level is too low.
+    pub fn apply<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        a: &EncryptedMatrix<A::Vector>,
+    ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
+        let tiles = a.try_map(|tile| {
+            let tile = arithmetic.drop_to(tile, self.level)?;
+            Ok::<_, MatrixError>(arithmetic.rescale(&arithmetic.mul_prepared(&tile, &self.mask)?)?)
+        })?;
+        let clean = tiles.tiles().to_vec();
+        Ok(a.result(a.shape(), clean, true))
+    }
+}
+
+/// A plaintext factor for a vector of `scale`, whose product has the parameters' scale after the rescale.
+fn prepare(
+    operation: &'static str,
+    parameters: &CkksParameters,
+    values: Vec<Complex64>,
+    level: usize,
+    scale: f64,
+) -> Result<PreparedVector, MatrixError> {
+    check_depth(operation, level.min(parameters.max_level()), 1, REMEDY)?;
+    let factor = parameters.level_modulus(level) * (parameters.scale() / scale);
+    Ok(PreparedVector::new(values, level, factor)?)
+}
+
+/// What a sum runs over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Axis {
+    /// All rows: numpy's `sum(axis=0, keepdims=True)`, a row.
+    Rows,
+    /// All columns: numpy's `sum(axis=1, keepdims=True)`, a column.
+    Columns,
+    /// All entries: one number.
+    Both,
+}
+
+impl Axis {
+    /// The shape of the sum.
+    pub fn output_shape(self, (rows, columns): (usize, usize)) -> (usize, usize) {
+        match self {
+            Axis::Rows => (1, columns),
+            Axis::Columns => (rows, 1),
+            Axis::Both => (1, 1),
+        }
+    }
+}
+
+/// A sum over rows or columns made ready: one level, for the mask that leaves only the sum. The result is clean.
+pub struct Sum {
+    axis: Axis,
+    level: usize,
+    spreads: Vec<Spread>,
+    mask: PreparedVector,
+}
+
+impl Sum {
+    /// Makes a sum ready for matrices of this level (or above) and scale, of any shape.
+    ///
+    /// # Errors
+    /// If there is no level left.
+    pub fn new(
+        parameters: &CkksParameters,
+        layout: Layout,
+        axis: Axis,
+        level: usize,
+        scale: f64,
+    ) -> Result<Self, MatrixError> {
+        let rows = Spread::new(layout.row_step() as i64, layout.dim(), 0, RADIX);
+        let columns = Spread::new(layout.column_step() as i64, layout.dim(), 0, RADIX);
+        let (over_rows, over_columns) = (axis != Axis::Columns, axis != Axis::Rows);
+        let kept = |block, row, column| block == 0 && !(over_rows && row > 0) && !(over_columns && column > 0);
+        let mask = layout.fill(|block, row, column| one_if(kept(block, row, column)));
+        let spreads = [(over_rows, rows), (over_columns, columns)];
+        let spreads = spreads.into_iter().filter(|(wanted, _)| *wanted).map(|(_, spread)| spread).collect();
+        Ok(Sum { axis, level, spreads, mask: prepare("sum", parameters, mask, level, scale)? })
+    }
+
+    /// The sum of every matrix of the batch, one level below.
+    ///
+    /// # Errors
+    /// If the level is too low, the scale is not the one prepared for, or keys are missing.
+    pub fn apply<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        a: &EncryptedMatrix<A::Vector>,
+    ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
+        let (rows, columns) = a.grid();
+        let (to_rows, to_columns) = self.axis.output_shape((rows, columns));
+        let mut tiles = Vec::with_capacity(to_rows * to_columns);
+        for target in 0..to_rows * to_columns {
+            let (row, column) = (target / to_columns, target % to_columns);
+            let mut sum: Option<A::Vector> = None;
+            for from in (row..rows).step_by(to_rows) {
+                for from_column in (column..columns).step_by(to_columns) {
+                    let tile = arithmetic.drop_to(a.tile(from, from_column), self.level)?;
+                    sum = Some(match sum {
+                        Some(sum) => arithmetic.add(&sum, &tile)?,
+                        None => tile,
+                    });
+                }
+            }
+            let mut sum = sum.ok_or_else(|| shape_error("sum", "no tiles; needed at least one"))?;
+            for spread in &self.spreads {
+                sum = spread.apply(arithmetic, &sum)?;
+            }
+            tiles.push(arithmetic.rescale(&arithmetic.mul_prepared(&sum, &self.mask)?)?);
+        }
+        Ok(a.result(self.axis.output_shape(a.shape()), tiles, true))
+    }
+}
+
+/// The product of a matrix with a vector made ready: `2 log2 d` rotations and two levels, where a product of matrices
+/// takes `5 log2 d`. The result is clean.
+pub struct MatrixVector {
+    level: usize,
+    replicate: Spread,
+    sum: Sum,
+}
+
+impl MatrixVector {
+    /// Makes it ready for a matrix and a vector of these levels (or above) and scales.
+    ///
+    /// # Errors
+    /// If there are not two levels.
+    pub fn new(parameters: &CkksParameters, layout: Layout, matrix: Input, vector: Input) -> Result<Self, MatrixError> {
+        let level = matrix.level.min(vector.level);
+        check_depth(VECTOR, level.min(parameters.max_level()), 2, REMEDY)?;
+        let scale = matrix.scale * vector.scale / parameters.level_modulus(level);
+        let replicate = Spread::new(-(layout.row_step() as i64), layout.dim(), 0, RADIX);
+        Ok(MatrixVector { level, replicate, sum: Sum::new(parameters, layout, Axis::Columns, level - 1, scale)? })
+    }
+
+    /// `a @ x` for a matrix of shape `(r, c)` and a vector that lies in a row, shape `(1, c)`: a column, shape `(r, 1)`.
+    ///
+    /// # Errors
+    /// If shapes, layouts or batches do not fit, the vector is not clean, levels are too low, or keys are missing.
+    pub fn apply<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        a: &EncryptedMatrix<A::Vector>,
+        x: &EncryptedMatrix<A::Vector>,
+    ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
+        check_vector(a.shape(), x.shape())?;
+        check_match(VECTOR, a, x)?;
+        if !x.is_clean() {
+            let needed = "a clean vector: mask it with Cleaning, one level".into();
+            return Err(MatrixError::Layout { operation: VECTOR, found: "a vector that is not clean".into(), needed });
+        }
+        let replicated = x.try_map(|tile| {
+            let tile = arithmetic.drop_to(tile, self.level)?;
+            Ok::<_, MatrixError>(self.replicate.apply(arithmetic, &tile)?)
+        })?;
+        let (rows, columns) = a.grid();
+        let mut tiles = Vec::with_capacity(rows);
+        for row in 0..rows {
+            let mut sum: Option<A::Vector> = None;
+            for column in 0..columns {
+                let product = arithmetic.tensor(a.tile(row, column), replicated.tile(0, column))?;
+                sum = Some(match sum {
+                    Some(sum) => arithmetic.add(&sum, &product)?,
+                    None => product,
+                });
+            }
+            let sum = sum.ok_or_else(|| shape_error(VECTOR, "no tiles; needed at least one"))?;
+            tiles.push(arithmetic.relinearise_rescale(&sum)?);
+        }
+        // One column of tiles is left: the sum over its columns is the sum over all.
+        let inner = (a.shape().0, a.layout().dim().min(a.shape().1));
+        self.sum.apply(arithmetic, &a.result(inner, tiles, true))
+    }
+}
+
+const VECTOR: &str = "matrix times vector";
+
+/// Whether a matrix and a vector in a row can be multiplied.
+pub(crate) fn check_vector(a: (usize, usize), x: (usize, usize)) -> Result<(), MatrixError> {
+    if x.0 == 1 && x.1 == a.1 {
+        return Ok(());
+    }
+    let reason = format!("matrix {} and vector {}; needed a row, shape (1, {})", shown(a), shown(x), a.1);
+    Err(shape_error(VECTOR, reason))
+}

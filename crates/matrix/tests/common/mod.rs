@@ -1,0 +1,192 @@
+//! A client and random matrices for the tests.
+
+#![allow(dead_code)] // Each test binary uses a part.
+
+use ndarray::Array2;
+use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator, Preset, Simulated, Simulator};
+use unspoken_matrix::{EncryptedMatrix, EncryptedRows, Layout, MatrixError, encode_tiles};
+use unspoken_ring::SecretRng;
+use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
+
+pub const REAL: &str = "insecure_n11_real_depth9_scale50";
+pub const COMPLEX: &str = "insecure_n11_depth9_scale50";
+pub const LEVEL: usize = 5;
+
+pub type Matrices = Vec<Array2<f64>>;
+
+pub struct Client {
+    pub encoder: Encoder,
+    secret: SecretKey,
+    rng: SecretRng,
+}
+
+impl Client {
+    pub fn new(preset: &str) -> Self {
+        let parameters = Preset::find(preset).unwrap().build().unwrap();
+        let mut rng = SecretRng::insecure_from_seed(1);
+        let secret = SecretKey::generate(parameters.rlwe(), &mut rng).unwrap();
+        Client { encoder: Encoder::new(&parameters), secret, rng }
+    }
+
+    pub fn parameters(&self) -> &CkksParameters {
+        self.encoder.parameters()
+    }
+
+    pub fn keys(&mut self, plan: &KeyPlan) -> EvaluationKeys {
+        EvaluationKeys::generate(&self.secret, plan, &mut self.rng).unwrap()
+    }
+
+    pub fn encrypt(&mut self, layout: Layout, matrices: &Matrices, level: usize) -> EncryptedMatrix<Ciphertext> {
+        let seeded = EncryptedMatrix::encrypt(&self.encoder, &self.secret, layout, matrices, level, &mut self.rng);
+        seeded.unwrap().expand(self.encoder.parameters())
+    }
+
+    pub fn decrypt(&self, matrix: &EncryptedMatrix<Ciphertext>) -> Matrices {
+        matrix.decrypt(&self.encoder, &self.secret).unwrap()
+    }
+
+    pub fn encrypt_rows(&mut self, matrix: &Array2<f64>, level: usize) -> EncryptedRows<Ciphertext> {
+        let seeded = EncryptedRows::encrypt(&self.encoder, &self.secret, matrix, level, &mut self.rng);
+        seeded.unwrap().expand(self.encoder.parameters())
+    }
+
+    pub fn decrypt_rows(&self, matrix: &EncryptedRows<Ciphertext>) -> Array2<f64> {
+        matrix.decrypt(&self.encoder, &self.secret).unwrap()
+    }
+
+    /// Slots of every tile.
+    pub fn slots(&self, matrix: &EncryptedMatrix<Ciphertext>) -> Vec<Vec<f64>> {
+        let open = |tile: &Ciphertext| self.encoder.decrypt(tile, &self.secret).unwrap().iter().map(|z| z.re).collect();
+        matrix.tiles().iter().map(open).collect()
+    }
+
+    pub fn counting(&self, layout: Layout, matrices: &[&Matrices], level: usize) -> Counting {
+        let simulator = Simulator::counting(&self.encoder);
+        let inputs = matrices.iter().map(|m| simulated(&simulator, layout, m, level)).collect();
+        Counting { simulator, inputs }
+    }
+
+    /// Counts a circuit, makes exactly its keys, runs it encrypted from `level`, decrypts.
+    pub fn run(
+        &mut self,
+        layout: Layout,
+        inputs: &[&Matrices],
+        level: usize,
+        circuit: &dyn Circuit,
+    ) -> Result<Run, MatrixError> {
+        let Counting { simulator, inputs: counted } = self.counting(layout, inputs, level);
+        let counted = circuit.simulated(&simulator, &counted)?;
+        let keys = self.keys(&simulator.key_plan());
+        let encrypted: Vec<_> = inputs.iter().map(|m| self.encrypt(layout, m, level)).collect();
+        let result = circuit.encrypted(&Evaluator::new(&self.encoder, &keys), &encrypted)?;
+        let (level, scale) = result.form(&Evaluator::new(&self.encoder, &keys))?;
+        assert_eq!((level, scale), counted.form(&simulator)?, "the counted run has the same level and scale");
+        assert_eq!((result.shape(), result.is_clean()), (counted.shape(), counted.is_clean()));
+        Ok(Run {
+            matrices: self.decrypt(&result),
+            slots: self.slots(&result),
+            result,
+            level,
+            scale,
+            plan: simulator.key_plan(),
+        })
+    }
+}
+
+pub struct Counting {
+    pub simulator: Simulator,
+    pub inputs: Vec<EncryptedMatrix<Simulated>>,
+}
+
+pub struct Run {
+    pub matrices: Matrices,
+    pub slots: Vec<Vec<f64>>,
+    pub result: EncryptedMatrix<Ciphertext>,
+    pub level: usize,
+    pub scale: f64,
+    pub plan: KeyPlan,
+}
+
+pub fn simulated(
+    simulator: &Simulator,
+    layout: Layout,
+    matrices: &Matrices,
+    level: usize,
+) -> EncryptedMatrix<Simulated> {
+    let scale = simulator.parameters().scale();
+    encode_tiles(layout, matrices).unwrap().try_map(|slots| simulator.encrypt(slots, level, scale)).unwrap()
+}
+
+/// A circuit for both arithmetics.
+pub trait Circuit {
+    fn run<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        inputs: &[EncryptedMatrix<A::Vector>],
+    ) -> Result<EncryptedMatrix<A::Vector>, MatrixError>
+    where
+        Self: Sized;
+
+    fn simulated(
+        &self,
+        a: &Simulator,
+        i: &[EncryptedMatrix<Simulated>],
+    ) -> Result<EncryptedMatrix<Simulated>, MatrixError>;
+
+    fn encrypted(
+        &self,
+        a: &Evaluator<'_>,
+        i: &[EncryptedMatrix<Ciphertext>],
+    ) -> Result<EncryptedMatrix<Ciphertext>, MatrixError>;
+}
+
+/// A type whose `apply` method takes an arithmetic and matrices becomes a circuit.
+#[macro_export]
+macro_rules! circuit {
+    ($name:ident($($field:ident: $type:ty),*), |$this:ident, $a:ident, $inputs:ident| $body:expr) => {
+        struct $name { $($field: $type),* }
+        impl common::Circuit for $name {
+            fn run<A: unspoken_ckks::Arithmetic>(
+                &self,
+                $a: &A,
+                $inputs: &[unspoken_matrix::EncryptedMatrix<A::Vector>],
+            ) -> Result<unspoken_matrix::EncryptedMatrix<A::Vector>, unspoken_matrix::MatrixError> {
+                let $this = self;
+                $body
+            }
+            fn simulated(
+                &self,
+                a: &unspoken_ckks::Simulator,
+                i: &[unspoken_matrix::EncryptedMatrix<unspoken_ckks::Simulated>],
+            ) -> Result<unspoken_matrix::EncryptedMatrix<unspoken_ckks::Simulated>, unspoken_matrix::MatrixError> {
+                common::Circuit::run(self, a, i)
+            }
+            fn encrypted(
+                &self,
+                a: &unspoken_ckks::Evaluator<'_>,
+                i: &[unspoken_matrix::EncryptedMatrix<unspoken_ckks::Ciphertext>],
+            ) -> Result<unspoken_matrix::EncryptedMatrix<unspoken_ckks::Ciphertext>, unspoken_matrix::MatrixError> {
+                common::Circuit::run(self, a, i)
+            }
+        }
+    };
+}
+
+/// Entries in [-1, 1), the same for the same seed.
+pub fn random(shape: (usize, usize), batch: usize, seed: usize) -> Matrices {
+    let entry = |p: usize, (i, j): (usize, usize)| {
+        let mixed = (i * 7919 + j * 104_729 + p * 1_299_709 + seed * 15_485_863).wrapping_mul(2_654_435_761) >> 7;
+        (mixed % 2000) as f64 / 1000.0 - 1.0
+    };
+    (0..batch).map(|p| Array2::from_shape_fn(shape, |cell| entry(p, cell))).collect()
+}
+
+/// The largest difference of two batches.
+pub fn worst(found: &Matrices, expected: &Matrices) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let differences = found.iter().zip(expected).map(|(f, e)| {
+        assert_eq!(f.dim(), e.dim());
+        (f - e).iter().fold(0.0f64, |worst, x| worst.max(x.abs()))
+    });
+    differences.fold(0.0, f64::max)
+}

@@ -1,0 +1,269 @@
+//! Permutations of vectors longer than the slots, cut into blocks of one ciphertext each.
+//!
+//! Three stages (Clos, "A study of non-blocking switching networks", 1953): a permutation inside every block, an exchange
+//! between blocks slot by slot, which takes masks and no rotation, and again a permutation inside every block. The
+//! entries that pass through one slot come from different blocks and go to different ones: slots are the colours of an
+//! edge colouring of the graph of blocks, found by splitting it in halves along Eulerian circuits.
+
+use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, CostModel, PreparedVector};
+use unspoken_rlwe::KeyPlan;
+
+use crate::diagonals::Packing;
+use crate::error::{PermuteError, shape};
+use crate::permutation::Permutation;
+use crate::planner::{Candidate, Task};
+use crate::prepared::PreparedPermutation;
+
+const OPERATION: &str = "permute blocks";
+
+/// How a permutation of several blocks is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockedRoute {
+    /// The permutation inside every block before the exchange.
+    pub first: Vec<Permutation>,
+    /// For every block of the result and every block before the exchange: the slots taken over.
+    pub exchange: Vec<Vec<Vec<u32>>>,
+    /// The permutation inside every block after the exchange.
+    pub last: Vec<Permutation>,
+}
+
+impl BlockedRoute {
+    /// The route of a permutation over blocks of `slots` (a power of two), padded with entries that stay.
+    ///
+    /// # Errors
+    /// If the slots are no power of two, or the padded permutation is above [`MAX_LENGTH`](crate::MAX_LENGTH).
+    pub fn new(permutation: &Permutation, slots: usize) -> Result<Self, PermuteError> {
+        if !slots.is_power_of_two() {
+            return Err(shape(OPERATION, format!("blocks of {slots}"), "a power of two"));
+        }
+        let blocks = permutation.len().div_ceil(slots);
+        let permutation = permutation.padded(blocks * slots)?;
+        let source = permutation.source();
+        let through = if source.iter().enumerate().all(|(to, &from)| to / slots == from as usize / slots) {
+            // Nothing leaves its block: what the first stage does, the last need not undo.
+            (0..source.len()).map(|to| to % slots).collect()
+        } else {
+            colour(source, slots, blocks)
+        };
+        let mut first = vec![vec![0; slots]; blocks];
+        let mut last = vec![vec![0; slots]; blocks];
+        let mut exchange = vec![vec![Vec::new(); blocks]; blocks];
+        for (to, (&from, &slot)) in source.iter().zip(&through).enumerate() {
+            let from = from as usize;
+            first[from / slots][slot] = (from % slots) as u32;
+            exchange[to / slots][from / slots].push(slot as u32);
+            last[to / slots][to % slots] = slot as u32;
+        }
+        exchange.iter_mut().flatten().for_each(|positions| positions.sort_unstable());
+        let trusted = |sources: Vec<Vec<u32>>| sources.into_iter().map(Permutation::trusted).collect();
+        Ok(BlockedRoute { first: trusted(first), exchange, last: trusted(last) })
+    }
+
+    /// Whether entries change blocks at all.
+    fn exchanges(&self) -> bool {
+        self.exchange
+            .iter()
+            .enumerate()
+            .any(|(to, from)| from.iter().enumerate().any(|(b, p)| b != to && !p.is_empty()))
+    }
+}
+
+/// By position in the result: the slot its entry passes through, such that no two entries from one block, and no two to
+/// one block, pass through the same.
+fn colour(source: &[u32], slots: usize, blocks: usize) -> Vec<usize> {
+    let mut slot_of = vec![0; source.len()];
+    let mut parts = vec![(0..source.len()).collect::<Vec<usize>>()];
+    let mut bit = slots;
+    while bit > 1 {
+        bit /= 2;
+        let mut halves = Vec::with_capacity(2 * parts.len());
+        for part in parts {
+            let (lower, upper) = split(&part, source, slots, blocks);
+            upper.iter().for_each(|&edge| slot_of[edge] |= bit);
+            halves.extend([lower, upper]);
+        }
+        parts = halves;
+    }
+    slot_of
+}
+
+/// Splits edges so that every block, as a source and as a target, has half of its edges on either side: edges of one
+/// source are paired, edges of one target are paired, and the cycles these pairs form are coloured alternately.
+fn split(edges: &[usize], source: &[u32], slots: usize, blocks: usize) -> (Vec<usize>, Vec<usize>) {
+    let pairs = |end: &dyn Fn(usize) -> usize| {
+        let mut partner = vec![usize::MAX; edges.len()];
+        let mut open = vec![usize::MAX; blocks];
+        for (index, &edge) in edges.iter().enumerate() {
+            let open = &mut open[end(edge)];
+            if *open == usize::MAX {
+                *open = index;
+            } else {
+                (partner[index], partner[*open]) = (*open, index);
+                *open = usize::MAX;
+            }
+        }
+        partner
+    };
+    let at_source = pairs(&|edge| source[edge] as usize / slots);
+    let at_target = pairs(&|edge| edge / slots);
+    let mut side: Vec<Option<bool>> = vec![None; edges.len()];
+    for start in 0..edges.len() {
+        let mut index = start;
+        while side[index].is_none() {
+            side[index] = Some(false);
+            let other = at_source[index];
+            side[other] = Some(true);
+            index = at_target[other];
+        }
+    }
+    let (upper, lower): (Vec<_>, Vec<_>) = edges.iter().zip(side).partition(|(_, side)| *side == Some(true));
+    let plain = |half: Vec<(&usize, Option<bool>)>| half.into_iter().map(|(&edge, _)| edge).collect();
+    (plain(lower), plain(upper))
+}
+
+/// A permutation of several encrypted blocks, made ready.
+pub struct PreparedBlocks {
+    first: Vec<PreparedPermutation>,
+    exchange: Option<Vec<Vec<(usize, PreparedVector)>>>,
+    last: Vec<PreparedPermutation>,
+    keys: KeyPlan,
+    input_level: usize,
+}
+
+impl PreparedBlocks {
+    /// Plans and prepares a permutation of more entries than there are slots, for inputs of scale `scale` from
+    /// `input_level` and results at `output_level`. Each permutation inside a block is planned for itself, with at most
+    /// `max_keys` keys.
+    ///
+    /// # Errors
+    /// If there is no plan within the levels and keys.
+    pub fn new(
+        parameters: &CkksParameters,
+        model: &CostModel,
+        permutation: &Permutation,
+        (input_level, output_level): (usize, usize),
+        max_keys: Option<usize>,
+        scale: f64,
+    ) -> Result<Self, PermuteError> {
+        let route = BlockedRoute::new(permutation, parameters.slots())?;
+        let plan = |permutation: &Permutation, output_level: usize, input_level: usize| {
+            let free = Task::new(permutation, Packing::Repeated, parameters, output_level);
+            Task { input_level, max_keys, ..free }.plan(parameters, model)
+        };
+        let exchanges = route.exchanges();
+        let middle = usize::from(exchanges);
+        // The levels are shared evenly.
+        let half = output_level + input_level.saturating_sub(output_level + middle) / 2;
+        let last: Vec<Candidate> =
+            route.last.iter().map(|inside| plan(inside, output_level, half)).collect::<Result<_, _>>()?;
+        let after = output_level + last.iter().map(|candidate| candidate.estimate.depth).max().unwrap_or(0);
+        let before = after + middle;
+        let first: Vec<Candidate> =
+            route.first.iter().map(|inside| plan(inside, before, input_level)).collect::<Result<_, _>>()?;
+        let prepare = |candidates: Vec<Candidate>, level: usize| -> Result<Vec<PreparedPermutation>, PermuteError> {
+            candidates.iter().map(|c| PreparedPermutation::new(parameters, &c.plan, level, scale)).collect()
+        };
+        let (first, last) = (prepare(first, before)?, prepare(last, output_level)?);
+        let mut keys = KeyPlan::new();
+        first.iter().chain(&last).for_each(|prepared| keys.extend(prepared.key_plan()));
+        let input_level = first.iter().map(PreparedPermutation::input_level).max().unwrap_or(before);
+        let exchange = exchanges.then(|| prepare_exchange(parameters, &route, before)).transpose()?;
+        Ok(PreparedBlocks { first, exchange, last, keys, input_level })
+    }
+
+    /// The keys it needs.
+    pub fn key_plan(&self) -> &KeyPlan {
+        &self.keys
+    }
+
+    /// The level its inputs are used at.
+    pub fn input_level(&self) -> usize {
+        self.input_level
+    }
+
+    /// Permutes encrypted blocks.
+    ///
+    /// # Errors
+    /// If there are not as many as the permutation has blocks, a level is too low, or keys are missing: all of them are
+    /// named before anything is done.
+    pub fn apply<A: Arithmetic>(&self, arithmetic: &A, blocks: &[A::Vector]) -> Result<Vec<A::Vector>, PermuteError> {
+        if blocks.len() != self.first.len() {
+            return Err(shape(OPERATION, format!("{} blocks", blocks.len()), self.first.len()));
+        }
+        arithmetic.require_keys(OPERATION, &self.keys)?;
+        let inside = |stage: &[PreparedPermutation], blocks: &[A::Vector]| {
+            let both = stage.iter().zip(blocks);
+            both.map(|(permutation, block)| permutation.apply(arithmetic, block)).collect::<Result<Vec<_>, _>>()
+        };
+        let mut blocks = inside(&self.first, blocks)?;
+        if let Some(rows) = &self.exchange {
+            let exchanged = rows.iter().map(|row| {
+                let products: Vec<_> = row.iter().map(|(from, mask)| (&blocks[*from], mask)).collect();
+                arithmetic.rescale(&arithmetic.sum_products(&products)?)
+            });
+            blocks = exchanged.collect::<Result<_, CkksError>>()?;
+        }
+        inside(&self.last, &blocks)
+    }
+}
+
+/// The masks of an exchange at `level`.
+fn prepare_exchange(
+    parameters: &CkksParameters,
+    route: &BlockedRoute,
+    level: usize,
+) -> Result<Vec<Vec<(usize, PreparedVector)>>, CkksError> {
+    let mask = |positions: &[u32]| {
+        let mut values = vec![Complex64::default(); parameters.slots()];
+        positions.iter().for_each(|&position| values[position as usize] = Complex64::from(1.0));
+        PreparedVector::new(values, level, parameters.level_modulus(level))
+    };
+    let row = |from: &Vec<Vec<u32>>| {
+        let used = from.iter().enumerate().filter(|(_, positions)| !positions.is_empty());
+        used.map(|(block, positions)| Ok((block, mask(positions)?))).collect()
+    };
+    route.exchange.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(route: &BlockedRoute, entries: &[u32], slots: usize) -> Vec<u32> {
+        let blocks: Vec<Vec<u32>> =
+            entries.chunks(slots).zip(&route.first).map(|(block, inside)| inside.apply(block).unwrap()).collect();
+        let exchanged = route.exchange.iter().map(|row| {
+            let mut block = vec![None; slots];
+            for (from, positions) in row.iter().enumerate() {
+                for &p in positions {
+                    assert!(block[p as usize].replace(blocks[from][p as usize]).is_none());
+                }
+            }
+            block.into_iter().map(|entry| entry.unwrap()).collect::<Vec<u32>>()
+        });
+        exchanged.zip(&route.last).flat_map(|(block, inside)| inside.apply(&block).unwrap()).collect()
+    }
+
+    #[test]
+    fn routes_do_the_permutation() {
+        for (length, slots) in [(8, 2), (24, 8), (100, 16), (3 << 12, 1 << 12), (1 << 14, 1 << 10), (5, 8)] {
+            for seed in 0..3 {
+                let permutation = Permutation::random(length, seed).unwrap();
+                let route = BlockedRoute::new(&permutation, slots).unwrap();
+                let padded = permutation.padded(length.div_ceil(slots) * slots).unwrap();
+                let entries: Vec<u32> = (0..padded.len() as u32).collect();
+                assert_eq!(run(&route, &entries, slots), padded.source(), "{length} in blocks of {slots}");
+            }
+        }
+        assert!(BlockedRoute::new(&Permutation::identity(4).unwrap(), 3).is_err());
+    }
+
+    #[test]
+    fn what_stays_in_its_block_is_permuted_once() {
+        let permutation = Permutation::random(64, 1).unwrap().batch(3).unwrap();
+        let route = BlockedRoute::new(&permutation, 64).unwrap();
+        assert!(!route.exchanges());
+        assert!(route.last.iter().all(Permutation::is_identity));
+        assert_eq!(route.first[1], Permutation::random(64, 1).unwrap());
+    }
+}

@@ -1,0 +1,161 @@
+//! The non-zero diagonals of a permutation matrix.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::permutation::Permutation;
+
+/// How a vector shorter than the slots lies in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Packing {
+    /// Repeated through all slots: a rotation is cyclic in the vector, so shifts count modulo its length.
+    Repeated,
+    /// Independent vectors side by side, all permuted alike; one of them with zeros behind it is the same. Shifts are
+    /// exact, and no entry leaves its vector.
+    Blocks,
+}
+
+/// How the distance of an entry is read as a shift to the left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Shifts {
+    /// Source minus position. The only one for [`Packing::Blocks`].
+    Exact,
+    /// Modulo the length, from 0.
+    Forward,
+    /// Modulo the length, up to half of it either way.
+    Balanced,
+}
+
+impl Packing {
+    /// The readings of shifts it allows.
+    pub fn shifts(self) -> &'static [Shifts] {
+        match self {
+            Packing::Repeated => &[Shifts::Exact, Shifts::Forward, Shifts::Balanced],
+            Packing::Blocks => &[Shifts::Exact],
+        }
+    }
+}
+
+impl Shifts {
+    /// The shift of an entry that travels `distance` in a vector of `length`.
+    pub fn read(self, distance: i64, length: usize) -> i64 {
+        let length = length as i64;
+        match self {
+            Shifts::Exact => distance,
+            Shifts::Forward => distance.rem_euclid(length),
+            Shifts::Balanced => {
+                let forward = distance.rem_euclid(length);
+                if 2 * forward > length { forward - length } else { forward }
+            }
+        }
+    }
+}
+
+/// The non-zero diagonals of a permutation matrix: under each shift to the left, the positions of the result that take
+/// their entry from that far to the right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagonals {
+    length: usize,
+    shifts: BTreeMap<i64, Vec<u32>>,
+}
+
+/// An arithmetic progression that holds all diagonals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progression {
+    /// Between neighbouring terms, at least 1.
+    pub difference: usize,
+    /// The first term over the difference.
+    pub first: i64,
+    /// From the first term to the last, gaps counted.
+    pub count: usize,
+}
+
+impl Diagonals {
+    /// Those of a permutation.
+    pub fn new(permutation: &Permutation, shifts: Shifts) -> Self {
+        let length = permutation.len();
+        let mut diagonals: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+        for (position, distance) in permutation.distances().enumerate() {
+            diagonals.entry(shifts.read(distance, length)).or_default().push(position as u32);
+        }
+        Diagonals { length, shifts: diagonals }
+    }
+
+    /// The length of the vector.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// How many there are.
+    #[allow(clippy::len_without_is_empty)] // A permutation has at least one.
+    pub fn len(&self) -> usize {
+        self.shifts.len()
+    }
+
+    /// The shift of all entries, if they have the same: a rotation, without a mask.
+    pub fn single(&self) -> Option<i64> {
+        let mut shifts = self.shifts.keys();
+        shifts.next().copied().filter(|_| shifts.next().is_none())
+    }
+
+    /// Each shift with the positions it serves, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (i64, &[u32])> + '_ {
+        self.shifts.iter().map(|(&shift, positions)| (shift, positions.as_slice()))
+    }
+
+    /// The sparsest progression that holds them all.
+    pub fn progression(&self) -> Progression {
+        let gcd = self.shifts.keys().fold(0u64, |a, b| gcd(a, b.unsigned_abs()));
+        let difference = gcd.max(1) as i64;
+        let ends = (self.shifts.keys().next(), self.shifts.keys().next_back());
+        let (first, last) = (ends.0.map_or(0, |s| s / difference), ends.1.map_or(0, |s| s / difference));
+        Progression { difference: difference as usize, first, count: (last - first) as usize + 1 }
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transpose_has_the_progression_of_the_paper() {
+        for d in [2usize, 3, 5, 8, 16] {
+            let transpose = Permutation::transpose(d, d).unwrap();
+            let diagonals = Diagonals::new(&transpose, Shifts::Exact);
+            assert_eq!(diagonals.len(), 2 * d - 1);
+            let progression = diagonals.progression();
+            assert_eq!((progression.difference, progression.count), ((d - 1), 2 * d - 1));
+            assert_eq!(progression.first, 1 - d as i64);
+        }
+    }
+
+    #[test]
+    fn every_position_is_on_one_diagonal_and_comes_from_where_it_says() {
+        let permutation = Permutation::random(50, 3).unwrap();
+        for shifts in [Shifts::Exact, Shifts::Forward, Shifts::Balanced] {
+            let diagonals = Diagonals::new(&permutation, shifts);
+            let mut seen = [0; 50];
+            for (shift, positions) in diagonals.iter() {
+                for &p in positions {
+                    seen[p as usize] += 1;
+                    let source = (i64::from(p) + shift).rem_euclid(50);
+                    assert_eq!(source as u32, permutation.source()[p as usize]);
+                }
+                let range = match shifts {
+                    Shifts::Exact => -49..50,
+                    Shifts::Forward => 0..50,
+                    Shifts::Balanced => -24..26,
+                };
+                assert!(range.contains(&shift), "{shift}");
+            }
+            assert!(seen.iter().all(|&count| count == 1));
+        }
+        let identity = Diagonals::new(&Permutation::identity(4).unwrap(), Shifts::Forward);
+        assert_eq!(identity.progression(), Progression { difference: 1, first: 0, count: 1 });
+    }
+}

@@ -1,0 +1,147 @@
+//! Why a plan was chosen.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::error::PermuteError;
+use crate::plan::{Program, Strategy};
+use crate::planner::Candidate;
+
+/// Whether a plan is allowed, or what it would need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is.
+    Allowed,
+    /// An input at this level.
+    NeedsLevel(usize),
+    /// So many keys.
+    NeedsKeys(usize),
+    /// So many bytes of masks.
+    NeedsMaskBytes(u64),
+}
+
+/// A plan beside the constraints.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The plan, with what it costs.
+    pub candidate: Candidate,
+    /// Whether it is allowed.
+    pub verdict: Verdict,
+}
+
+/// All plans for a task, the fastest first. Printed, it is a table with the best plan of each strategy and depth.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    input_level: usize,
+    output_level: usize,
+    rows: Vec<Row>,
+}
+
+impl Explanation {
+    pub(crate) fn new(input_level: usize, output_level: usize, mut rows: Vec<Row>) -> Self {
+        rows.sort_by(|a, b| a.candidate.seconds.total_cmp(&b.candidate.seconds));
+        Explanation { input_level, output_level, rows }
+    }
+
+    /// All plans.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The fastest that is allowed.
+    pub fn best(&self) -> Option<&Candidate> {
+        self.rows.iter().find(|row| row.verdict == Verdict::Allowed).map(|row| &row.candidate)
+    }
+
+    /// The fastest of a strategy that is allowed.
+    pub fn best_of(&self, strategy: Strategy) -> Option<&Candidate> {
+        let of = |row: &&Row| row.verdict == Verdict::Allowed && row.candidate.plan.strategy() == strategy;
+        self.rows.iter().find(of).map(|row| &row.candidate)
+    }
+
+    /// The fastest that is allowed, by value.
+    ///
+    /// # Errors
+    /// If none is: the error names the plans that come closest.
+    pub fn into_best(self) -> Result<Candidate, PermuteError> {
+        let reason = self.missing();
+        let (input, output) = (self.input_level, self.output_level);
+        let best = self.rows.into_iter().find(|row| row.verdict == Verdict::Allowed);
+        best.map(|row| row.candidate).ok_or(PermuteError::NoPlan { input, output, reason })
+    }
+
+    /// What the plans that come closest would need.
+    fn missing(&self) -> String {
+        let verdicts = || self.rows.iter().map(|row| row.verdict);
+        let level = verdicts().filter_map(|v| if let Verdict::NeedsLevel(n) = v { Some(n) } else { None }).min();
+        let keys = verdicts().filter_map(|v| if let Verdict::NeedsKeys(n) = v { Some(n) } else { None }).min();
+        let bytes = verdicts().filter_map(|v| if let Verdict::NeedsMaskBytes(n) = v { Some(n) } else { None }).min();
+        let parts = [
+            level.map(|level| format!("with an input at level {level} there is a plan")),
+            keys.map(|keys| format!("with {keys} keys there is one")),
+            bytes.map(|bytes| format!("with {} MB of masks there is one", bytes >> 20)),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        match parts.is_empty() {
+            true => "the parameters have no level left; use a deeper preset or a lower output level".into(),
+            false => parts.join("; "),
+        }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "from level {} to level {}:", self.input_level, self.output_level)?;
+        writeln!(
+            f,
+            "{:<22} {:>5} {:>7} {:>6} {:>6} {:>5} {:>8} {:>9}  verdict",
+            "plan", "depth", "hoisted", "whole", "masks", "keys", "masks/MB", "time/ms"
+        )?;
+        let mut best: BTreeMap<(Strategy, usize, bool), &Row> = BTreeMap::new();
+        for row in &self.rows {
+            let allowed = row.verdict == Verdict::Allowed;
+            best.entry((row.candidate.plan.strategy(), row.candidate.estimate.depth, allowed)).or_insert(row);
+        }
+        let fastest = self.rows.iter().find(|row| row.verdict == Verdict::Allowed);
+        let mut shown: Vec<&Row> = best.into_values().collect();
+        shown.sort_by(|a, b| a.candidate.seconds.total_cmp(&b.candidate.seconds));
+        for row in shown {
+            let Candidate { plan, estimate, seconds } = &row.candidate;
+            let [hoisted, whole] = estimate.total_rotations();
+            let chosen = fastest.is_some_and(|fastest| std::ptr::eq(fastest, row));
+            let verdict = match row.verdict {
+                Verdict::Allowed if chosen => "chosen: the fastest that is allowed".into(),
+                Verdict::Allowed => "slower".into(),
+                Verdict::NeedsLevel(level) => format!("needs an input at level {level}"),
+                Verdict::NeedsKeys(keys) => format!("needs {keys} keys"),
+                Verdict::NeedsMaskBytes(bytes) => format!("needs {} MB of masks", bytes >> 20),
+            };
+            writeln!(
+                f,
+                "{:<22} {:>5} {hoisted:>7} {whole:>6} {:>6} {:>5} {:>8} {:>9.1}  {verdict}",
+                name(plan.strategy(), plan.program()),
+                estimate.depth,
+                estimate.masks,
+                estimate.keys.len(),
+                estimate.mask_bytes >> 20,
+                seconds * 1e3,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// A strategy with what tells its plans apart.
+fn name(strategy: Strategy, program: &Program) -> String {
+    match program {
+        Program::Stages(stages) if strategy != Strategy::Identity => {
+            let babies: Vec<String> = stages.iter().map(|stage| stage.babies.to_string()).collect();
+            format!("{strategy} {}", babies.join(","))
+        }
+        Program::Stages(_) => strategy.to_string(),
+        Program::Network(network) => {
+            let last = network.leaves.keys().next_back().map_or(0, |last| u32::BITS - last.leading_zeros());
+            format!("{strategy} {}/{last}", network.top.len())
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Which levels of a Benes network to collapse: the cheapest groups of bits for a depth and a budget of keys.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use unspoken_ckks::{CkksParameters, Complex64, CostModel, LinearPlan, Steps};
+
+use crate::diagonals::Packing;
+use crate::error::PermuteError;
+use crate::permutation::Permutation;
+use crate::windows::{DIAGONALS, MAX_BITS};
+
+/// The factors of a collapsed network on vectors that are repeated through the slots, each followed by a rotation that
+/// makes its smallest shift 0, and at last the rotation that undoes them all: then one baby step of each stage is the
+/// input itself and needs no key. Shifts that are multiples of `cyclic` wrap around and need no such rotation.
+pub(crate) fn shifted(factors: &[Permutation], cyclic: usize) -> Result<Vec<Permutation>, PermuteError> {
+    let mut result = Vec::with_capacity(factors.len() + 1);
+    let mut offset = 0;
+    for factor in factors {
+        let n = factor.len() as i64;
+        let wraps = factor.distances().all(|shift| shift % cyclic as i64 == 0);
+        let least = if wraps { 0 } else { factor.distances().min().unwrap_or(0) };
+        let moved = offset - least;
+        let source = |p: i64| {
+            let at = (p + moved).rem_euclid(n);
+            (i64::from(factor.source()[at as usize]) - offset).rem_euclid(n) as u32
+        };
+        result.push(Permutation::trusted((0..n).map(source).collect()));
+        offset = moved;
+    }
+    if let Some(factor) = factors.first() {
+        result.push(Permutation::rotation(factor.len(), -offset)?);
+    }
+    Ok(result)
+}
+
+/// Most bits of a group: `2^10` diagonals or fewer.
+const MAX_GROUP: usize = 9;
+
+/// Numbers of baby steps that are tried, besides all diagonals at once.
+const BABIES: [usize; 24] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 24, 32, 40, 48, 64, 96, 128];
+
+/// Prices of collapsed levels, and the search over groups.
+pub(crate) struct Groups<'a> {
+    parameters: &'a CkksParameters,
+    model: &'a CostModel,
+    bits: usize,
+    packing: Packing,
+    output_level: usize,
+    /// By the number of diagonals and the level: seconds for each number of baby steps.
+    prices: BTreeMap<(usize, usize), Vec<(usize, f64)>>,
+}
+
+/// One way to run a group: seconds of its stages, keys, baby steps.
+type Way = (f64, usize, usize);
+
+/// Seconds so far, and the groups that led there: bits of each, and its baby steps.
+type State = (f64, Vec<(u32, usize)>);
+
+impl<'a> Groups<'a> {
+    pub(crate) fn new(
+        parameters: &'a CkksParameters,
+        model: &'a CostModel,
+        bits: usize,
+        packing: Packing,
+        output_level: usize,
+    ) -> Self {
+        Groups { parameters, model, bits, packing, output_level, prices: BTreeMap::new() }
+    }
+
+    /// The cheapest `count` groups of bits, from the highest down, for each budget of keys: bits of each, and the limit of
+    /// its baby steps. Both passes of a group share keys, and giant steps share one (Horner's rule). Stages of a `grid`
+    /// keep to windows, and if vectors are repeated, they are shifted to start at diagonal 0, which needs no key. A dynamic
+    /// program over bits and keys used so far, as Halevi and Shoup's over levels.
+    pub(crate) fn choose(
+        &mut self,
+        count: usize,
+        budgets: &[usize],
+        grid: bool,
+    ) -> Result<Vec<Vec<(u32, usize)>>, PermuteError> {
+        let depth = 2 * count - 1;
+        let most_keys = budgets.iter().copied().max().unwrap_or(0);
+        // By bits taken and keys used.
+        let mut states: BTreeMap<(usize, usize), State> = BTreeMap::from([((0, 0), (0.0, vec![]))]);
+        for group in 0..count {
+            let rest = count - 1 - group;
+            let mut next: BTreeMap<(usize, usize), State> = BTreeMap::new();
+            let levels = [self.output_level + depth - group, self.output_level + 1 + group];
+            let largest = if grid && rest > 0 { MAX_BITS as usize } else { MAX_GROUP };
+            let ways: Vec<Vec<Way>> = (1..=largest.min(self.bits))
+                .map(|bits| match rest {
+                    0 => self.ways((2 << bits) - 1, &levels[1..], grid),
+                    _ => self.ways(self.outer_diagonals(bits, group == 0, grid), &levels, grid),
+                })
+                .collect::<Result<_, _>>()?;
+            for ((taken, keys), (seconds, groups)) in &states {
+                let most = self.bits.saturating_sub(taken + rest).min(largest);
+                let least = if rest == 0 { self.bits - taken } else { 1 };
+                for bits in least..=most {
+                    for &(price, more, limit) in &ways[bits - 1] {
+                        let (at, total) = ((taken + bits, keys + more), seconds + price);
+                        if at.1 <= most_keys && next.get(&at).is_none_or(|(least, _)| total < *least) {
+                            let mut groups = groups.clone();
+                            groups.push((bits as u32, limit));
+                            next.insert(at, (total, groups));
+                        }
+                    }
+                }
+            }
+            states = next;
+        }
+        let within = |&budget: &usize| {
+            let complete = states.iter().filter(|((taken, keys), _)| *taken == self.bits && *keys <= budget);
+            complete.min_by(|a, b| a.1.0.total_cmp(&b.1.0)).map(|(_, (_, groups))| groups.clone())
+        };
+        let mut choices: Vec<_> = budgets.iter().filter_map(within).collect();
+        choices.dedup();
+        Ok(choices)
+    }
+
+    /// The diagonals of an outer factor; shifts of the highest bits wrap around.
+    fn outer_diagonals(&self, bits: usize, highest: bool, grid: bool) -> usize {
+        match (highest && self.packing == Packing::Repeated, grid) {
+            (true, _) => 1 << bits,
+            (false, true) => DIAGONALS[bits - 1],
+            (false, false) => (2 << bits) - 1,
+        }
+    }
+
+    /// The ways to run stages of so many diagonals at these levels: of those with equally many keys, the fastest.
+    fn ways(&mut self, count: usize, levels: &[usize], grid: bool) -> Result<Vec<Way>, PermuteError> {
+        // Diagonals before the one without a rotation; an even number of them is that of shifts that wrap around.
+        let shifted = count.is_multiple_of(2) || (grid && self.packing == Packing::Repeated);
+        let before = if shifted { 0 } else { (count - 1) / 2 };
+        let mut total: BTreeMap<usize, f64> = BTreeMap::new();
+        for &level in levels {
+            for &(babies, seconds) in self.prices(count, level)? {
+                *total.entry(babies).or_default() += seconds;
+            }
+        }
+        let mut ways: BTreeMap<usize, Way> = BTreeMap::new();
+        for (babies, seconds) in total {
+            let keys = babies - usize::from(before < babies) + usize::from(babies < count);
+            let way = (seconds, keys, babies);
+            let best = ways.entry(keys).or_insert(way);
+            if seconds < best.0 {
+                *best = way;
+            }
+        }
+        Ok(ways.into_values().collect())
+    }
+
+    /// Seconds of a stage of so many diagonals side by side, for each number of baby steps.
+    fn prices(&mut self, count: usize, level: usize) -> Result<&[(usize, f64)], PermuteError> {
+        let (parameters, model, scale) = (self.parameters, self.model, self.parameters.scale());
+        let entry = match self.prices.entry((count, level)) {
+            Entry::Occupied(entry) => return Ok(entry.into_mut()),
+            Entry::Vacant(entry) => entry,
+        };
+        let diagonals = (0..count.min(parameters.slots())).map(|i| (i, vec![Complex64::from(1.0)])).collect();
+        let plan = LinearPlan::new(parameters, diagonals, level, scale, scale)?;
+        let choices = BABIES.into_iter().filter(|&babies| babies < count).chain([count.min(parameters.slots())]);
+        let price = |babies: usize| {
+            let plan = plan.clone().with_steps(Steps::of_babies(babies))?;
+            Ok((babies, model.seconds(&plan.cost())))
+        };
+        Ok(entry.insert(choices.map(price).collect::<Result<_, PermuteError>>()?))
+    }
+}

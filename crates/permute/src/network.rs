@@ -1,0 +1,285 @@
+//! The multi-group network of any permutation.
+//!
+//! Source: the permutation decomposition paper, section 5. An entry that has to go `r` to the left goes by the steps that
+//! add up to `r`, the largest first. A rotation node collects, under masks, the entries that take a step together; an
+//! entry that finds its place there taken waits for the next group's node of that step. Entries that do not take a step
+//! stay where they are: nothing is masked, copied or spent for them. The first and the last steps may be collapsed: all
+//! sums of the first ones are rotations of the input, and entries that lack the same sum of last ones leave together.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::diagonals::{Packing, Shifts};
+use crate::error::{PermuteError, shape};
+use crate::permutation::Permutation;
+
+/// Where an edge starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Source {
+    /// The input, rotated to the left.
+    Input(i64),
+    /// The output of a node.
+    Node(usize),
+}
+
+/// Entries on their way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edge {
+    /// From where.
+    pub from: Source,
+    /// Their positions, which are the ones of the mask; nothing if all non-zero entries come, so that no mask is needed.
+    pub mask: Option<Vec<u32>>,
+}
+
+/// The sum of masked vectors, rotated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// What comes in, under masks.
+    pub edges: Vec<Edge>,
+    /// Steps to the left.
+    pub rotation: i64,
+}
+
+/// A network: nodes in an order in which each needs earlier ones only, and what leaves it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// The rotation nodes.
+    pub nodes: Vec<Node>,
+    /// Under each multiple of [`Network::unit`], what is rotated by it and added up to the result.
+    pub leaves: BTreeMap<u32, Vec<Edge>>,
+    /// The smallest of the collapsed last steps.
+    pub unit: i64,
+    /// The first steps that were collapsed, the largest first: rotations of the input are sums of them.
+    pub top: Vec<i64>,
+    /// So many of them are taken at once, from one raise of digits: more need more keys and less time.
+    pub together: usize,
+}
+
+/// An entry on its way.
+struct Entry {
+    /// Which steps it takes, by number.
+    takes: u32,
+    /// The next step to look at.
+    next: usize,
+    from: Source,
+    position: usize,
+}
+
+impl Network {
+    /// The network of a permutation, with so many of the first and of the last steps collapsed.
+    ///
+    /// # Errors
+    /// If more steps are to be collapsed than there are; a first step to the right is no last one.
+    pub fn new(permutation: &Permutation, packing: Packing, top: usize, bottom: usize) -> Result<Self, PermuteError> {
+        let n = permutation.len();
+        let distances = distances(permutation, packing);
+        let steps = steps(n, &distances);
+        let last = steps.iter().filter(|&&step| step > 0).count();
+        if bottom > last || top + bottom > steps.len() {
+            let found = format!("{top} first and {bottom} last steps of {}", steps.len());
+            return Err(shape("collapse a network", found, "no more than there are"));
+        }
+        let entries = permutation.source().iter().zip(&distances);
+        let entries = entries.map(|(&source, &distance)| start(&steps, &steps[..top], source as usize, distance, n));
+        let mut builder = Builder { steps: &steps, middle: top..steps.len() - bottom, n, nodes: Vec::new() };
+        let leaves = builder.run(entries.collect());
+        let unit = if bottom > 0 { steps[steps.len() - 1] } else { 1 };
+        let mut network =
+            Network { nodes: builder.nodes, leaves, unit, top: steps[..top].to_vec(), together: top.max(1) };
+        network.drop_masks();
+        Ok(network)
+    }
+
+    /// How many steps the sums of a permutation's distances are made of.
+    pub fn step_count(permutation: &Permutation, packing: Packing) -> usize {
+        steps(permutation.len(), &distances(permutation, packing)).len()
+    }
+
+    /// Products with masks one after the other.
+    pub fn depth(&self) -> usize {
+        let depths = self.depths();
+        let depth = |edge: &Edge| match edge.from {
+            Source::Input(_) => usize::from(edge.mask.is_some()),
+            Source::Node(node) => depths[node] + usize::from(edge.mask.is_some()),
+        };
+        self.leaves.values().flatten().map(depth).max().unwrap_or(0)
+    }
+
+    fn depths(&self) -> Vec<usize> {
+        let mut depths: Vec<usize> = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            let before = node.edges.iter().map(|edge| match edge.from {
+                Source::Input(_) => 0,
+                Source::Node(from) => depths.get(from).copied().unwrap_or(0),
+            });
+            depths.push(1 + before.max().unwrap_or(0));
+        }
+        depths
+    }
+
+    /// How many products with masks follow each node until the end: its output is needed as many levels above the
+    /// result's.
+    pub(crate) fn heights(&self) -> Vec<usize> {
+        let mut heights = vec![0; self.nodes.len()];
+        let raise = |heights: &mut Vec<usize>, edge: &Edge, height: usize| {
+            if let Source::Node(node) = edge.from {
+                heights[node] = heights[node].max(height);
+            }
+        };
+        for edge in self.leaves.values().flatten() {
+            raise(&mut heights, edge, usize::from(edge.mask.is_some()));
+        }
+        for (index, node) in self.nodes.iter().enumerate().rev() {
+            let height = heights[index] + 1;
+            node.edges.iter().for_each(|edge| raise(&mut heights, edge, height));
+        }
+        heights
+    }
+
+    /// Masks.
+    pub fn masks(&self) -> usize {
+        let edges = self.nodes.iter().flat_map(|node| &node.edges).chain(self.leaves.values().flatten());
+        edges.filter(|edge| edge.mask.is_some()).count()
+    }
+
+    /// The rotations of the input that are asked for, 0 included if it is.
+    pub fn inputs(&self) -> Vec<i64> {
+        let edges = self.nodes.iter().flat_map(|node| &node.edges).chain(self.leaves.values().flatten());
+        let mut inputs: Vec<i64> = edges
+            .filter_map(|edge| match edge.from {
+                Source::Input(rotation) => Some(rotation),
+                Source::Node(_) => None,
+            })
+            .collect();
+        inputs.sort_unstable();
+        inputs.dedup();
+        inputs
+    }
+
+    /// A rotation of the input as successive sums of collapsed first steps, [`Network::together`] at a time; nothing if it
+    /// is no such sum. Greedy from the largest: each step is larger than the rest together.
+    pub fn input_path(&self, rotation: i64) -> Option<Vec<i64>> {
+        let mut rest = rotation;
+        let mut path = Vec::new();
+        for part in self.top.chunks(self.together.max(1)) {
+            let mut sum = 0;
+            for &step in part {
+                // A step to the right comes first and is taken by what is to the right.
+                if (step < 0 && rest < 0) || (step > 0 && rest >= step) {
+                    sum += step;
+                    rest -= step;
+                }
+            }
+            path.push(sum);
+        }
+        (rest == 0).then_some(path)
+    }
+
+    /// Leaves out masks where a node's whole content leaves unrotated.
+    fn drop_masks(&mut self) {
+        let count = |edge: &Edge| edge.mask.as_ref().map_or(0, Vec::len);
+        let contents: Vec<usize> = self.nodes.iter().map(|node| node.edges.iter().map(count).sum()).collect();
+        for edge in self.leaves.get_mut(&0).into_iter().flatten() {
+            let whole = |node: usize| edge.mask.as_ref().is_some_and(|mask| mask.len() == contents[node]);
+            if matches!(edge.from, Source::Node(node) if whole(node)) {
+                edge.mask = None;
+            }
+        }
+    }
+}
+
+fn distances(permutation: &Permutation, packing: Packing) -> Vec<i64> {
+    let n = permutation.len();
+    match packing {
+        Packing::Repeated => permutation.distances().map(|d| Shifts::Forward.read(d, n)).collect(),
+        Packing::Blocks => permutation.distances().collect(),
+    }
+}
+
+/// The steps that sums are made of, the largest first: powers of two that some entry takes, and before them, if some
+/// entries go to the right, one step of the length that way.
+fn steps(n: usize, distances: &[i64]) -> Vec<i64> {
+    let length = n as i64;
+    let taken = distances.iter().fold(0, |taken, &distance| taken | distance.rem_euclid(length));
+    let bits = (0..n.next_power_of_two().ilog2()).rev().map(|bit| 1i64 << bit).filter(|bit| taken & bit != 0);
+    let right = distances.iter().any(|&distance| distance < 0).then_some(-length);
+    right.into_iter().chain(bits).collect()
+}
+
+/// An entry behind the collapsed first steps.
+fn start(steps: &[i64], top: &[i64], source: usize, distance: i64, n: usize) -> Entry {
+    let forward = distance.rem_euclid(n as i64);
+    let taken = |step: i64| if step < 0 { distance < 0 } else { forward & step != 0 };
+    let takes = steps.iter().enumerate().fold(0, |takes, (i, &step)| takes | u32::from(taken(step)) << i);
+    let first: i64 = top.iter().filter(|&&step| taken(step)).sum();
+    let position = (source as i64 - first).rem_euclid(n as i64) as usize;
+    Entry { takes, next: top.len(), from: Source::Input(first), position }
+}
+
+struct Builder<'a> {
+    steps: &'a [i64],
+    /// The steps that are not collapsed.
+    middle: std::ops::Range<usize>,
+    n: usize,
+    nodes: Vec<Node>,
+}
+
+impl Builder<'_> {
+    /// Builds group after group until nothing waits.
+    fn run(&mut self, mut entries: Vec<Entry>) -> BTreeMap<u32, Vec<Edge>> {
+        let mut leaves: BTreeMap<u32, BTreeMap<Source, Vec<u32>>> = BTreeMap::new();
+        while !entries.is_empty() {
+            let (arrived, waiting) = self.group(entries);
+            for entry in arrived {
+                let unit = self.steps.last().map_or(1, |&step| step);
+                let last = self.middle.end..self.steps.len();
+                let rest: i64 = last.filter(|&i| entry.takes >> i & 1 == 1).map(|i| self.steps[i]).sum();
+                let leaf = leaves.entry((rest / unit.max(1)) as u32).or_default();
+                leaf.entry(entry.from).or_default().push(entry.position as u32);
+            }
+            entries = waiting;
+        }
+        leaves.into_iter().map(|(multiple, edges)| (multiple, into_edges(edges))).collect()
+    }
+
+    /// One group: at most one node per step. Returns the entries that went through and those that wait.
+    fn group(&mut self, mut entries: Vec<Entry>) -> (Vec<Entry>, Vec<Entry>) {
+        let mut waiting = Vec::new();
+        let mut taken = vec![false; self.n];
+        for number in self.middle.clone() {
+            let (step, id) = (self.steps[number], self.nodes.len());
+            let mut edges: BTreeMap<Source, Vec<u32>> = BTreeMap::new();
+            taken.fill(false);
+            let mut going = Vec::with_capacity(entries.len());
+            for mut entry in entries {
+                if entry.next == number {
+                    if entry.takes >> number & 1 == 1 {
+                        if std::mem::replace(&mut taken[entry.position], true) {
+                            waiting.push(entry);
+                            continue;
+                        }
+                        edges.entry(entry.from).or_default().push(entry.position as u32);
+                        entry.from = Source::Node(id);
+                        entry.position = (entry.position as i64 - step).rem_euclid(self.n as i64) as usize;
+                    }
+                    entry.next += 1;
+                }
+                going.push(entry);
+            }
+            if !edges.is_empty() {
+                self.nodes.push(Node { edges: into_edges(edges), rotation: step });
+            }
+            entries = going;
+        }
+        (entries, waiting)
+    }
+}
+
+fn into_edges(edges: BTreeMap<Source, Vec<u32>>) -> Vec<Edge> {
+    let edge = |(from, mut positions): (Source, Vec<u32>)| {
+        positions.sort_unstable();
+        Edge { from, mask: Some(positions) }
+    };
+    edges.into_iter().map(edge).collect()
+}

@@ -1,0 +1,319 @@
+//! The planner: all plans for a permutation, what each costs, and the cheapest that is allowed.
+
+use std::collections::BTreeSet;
+
+use unspoken_ckks::{CkksParameters, CostModel, Steps};
+
+use crate::benes::collapsed;
+use crate::diagonals::{Diagonals, Packing, Shifts};
+use crate::error::{PermuteError, shape};
+use crate::estimate::{Estimate, estimate};
+use crate::explain::{Explanation, Row, Verdict};
+use crate::factors::to_depth;
+use crate::groups::{Groups, shifted};
+use crate::network::Network;
+use crate::permutation::Permutation;
+use crate::plan::{Plan, Stage, Strategy};
+use crate::prepared::linear_plan;
+use crate::search::{Halving, ideal_factors};
+use crate::windows::windowed;
+
+/// What is to be permuted, where, and what it may cost.
+#[derive(Clone, Debug)]
+pub struct Task<'a> {
+    /// The permutation; it is padded to a power of two with entries that stay.
+    pub permutation: &'a Permutation,
+    /// Factors of it that are known, in the order they are applied; none to let the planner search.
+    pub factors: &'a [Permutation],
+    /// How vectors lie in the slots.
+    pub packing: Packing,
+    /// The level of the result, the same for all plans: a deeper one runs its first steps over more primes.
+    pub output_level: usize,
+    /// The level of the input.
+    pub input_level: usize,
+    /// Most rotation keys, if there is a limit.
+    pub max_keys: Option<usize>,
+    /// Most bytes of encoded masks.
+    pub max_mask_bytes: u64,
+}
+
+/// A plan with what it costs.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The plan.
+    pub plan: Plan,
+    /// What it costs.
+    pub estimate: Estimate,
+    /// Predicted seconds.
+    pub seconds: f64,
+}
+
+/// Limits on baby steps that are tried; each stage takes the cheapest number up to the limit.
+const BABIES: [usize; 12] = [1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64];
+
+/// Most baby steps: beyond, keys cost more than giant steps.
+const MAX_BABIES: usize = 512;
+
+/// Diagonals beyond which small numbers of baby steps are not tried: they cannot pay.
+const MANY_DIAGONALS: usize = 1 << 11;
+
+/// Most first steps, and most last steps, of a network that are collapsed.
+const MAX_COLLAPSED: usize = 5;
+
+/// Networks with more masks are not considered, nor further collapsed: distances are too regular for them.
+const MAX_NETWORK_MASKS: usize = 1 << 11;
+
+/// Budgets of keys that are tried for Benes networks, in multiples of `log2` of the length.
+const KEY_BUDGETS: [usize; 4] = [1, 2, 4, 16];
+
+impl<'a> Task<'a> {
+    /// A task from the highest level down to `output_level`, with any number of keys and up to 4 GiB of masks.
+    pub fn new(
+        permutation: &'a Permutation,
+        packing: Packing,
+        parameters: &CkksParameters,
+        output_level: usize,
+    ) -> Self {
+        Task {
+            permutation,
+            factors: &[],
+            packing,
+            output_level,
+            input_level: parameters.circuit_level(),
+            max_keys: None,
+            max_mask_bytes: 4 << 30,
+        }
+    }
+
+    /// All plans, with what they cost and why they are allowed or not, and which is the cheapest that is.
+    ///
+    /// # Errors
+    /// If a candidate cannot be made, which a valid permutation rules out.
+    pub fn explain(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Explanation, PermuteError> {
+        let rows = self.candidates(parameters, model)?.into_iter().map(|candidate| {
+            let verdict = self.verdict(&candidate);
+            Row { candidate, verdict }
+        });
+        Ok(Explanation::new(self.input_level, self.output_level, rows.collect()))
+    }
+
+    /// The cheapest plan that is allowed.
+    ///
+    /// # Errors
+    /// If none is: the error says what is missing.
+    pub fn plan(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Candidate, PermuteError> {
+        self.explain(parameters, model)?.into_best()
+    }
+
+    fn verdict(&self, candidate: &Candidate) -> Verdict {
+        let Estimate { depth, keys, mask_bytes, .. } = &candidate.estimate;
+        let limit = self.max_keys.unwrap_or(usize::MAX);
+        if self.output_level + depth > self.input_level {
+            Verdict::NeedsLevel(self.output_level + depth)
+        } else if keys.len() > limit {
+            Verdict::NeedsKeys(keys.len())
+        } else if *mask_bytes > self.max_mask_bytes {
+            Verdict::NeedsMaskBytes(*mask_bytes)
+        } else {
+            Verdict::Allowed
+        }
+    }
+
+    /// Every plan the strategies make, with what it costs.
+    ///
+    /// # Errors
+    /// As for [`Task::explain`].
+    pub fn candidates(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Vec<Candidate>, PermuteError> {
+        let length = self.permutation.len().next_power_of_two();
+        let permutation = self.permutation.padded(length)?;
+        let mut maker =
+            Maker { task: self, parameters, model, length, permutation: &permutation, candidates: Vec::new() };
+        if permutation.is_identity() {
+            maker.add(Plan::stages(Strategy::Identity, self.packing, length, vec![])?)?;
+            return Ok(maker.candidates);
+        }
+        maker.stages(Strategy::Diagonals, std::slice::from_ref(&permutation))?;
+        maker.factors()?;
+        maker.benes()?;
+        maker.networks()?;
+        Ok(maker.candidates)
+    }
+}
+
+struct Maker<'a> {
+    task: &'a Task<'a>,
+    parameters: &'a CkksParameters,
+    model: &'a CostModel,
+    length: usize,
+    permutation: &'a Permutation,
+    candidates: Vec<Candidate>,
+}
+
+impl Maker<'_> {
+    /// Levels there are at all.
+    fn levels(&self) -> usize {
+        self.parameters.max_level().saturating_sub(self.task.output_level)
+    }
+
+    /// Notes a plan, if the parameters have its levels.
+    fn add(&mut self, plan: Plan) -> Result<(), PermuteError> {
+        if plan.depth() <= self.levels() {
+            let estimate = estimate(&plan, self.parameters, self.task.output_level)?;
+            let seconds = estimate.seconds(self.model);
+            self.candidates.push(Candidate { plan, estimate, seconds });
+        }
+        Ok(())
+    }
+
+    /// Plans of these factors, with baby steps up to each limit.
+    fn stages(&mut self, strategy: Strategy, factors: &[Permutation]) -> Result<(), PermuteError> {
+        let factors: Vec<&Permutation> = factors.iter().filter(|factor| !factor.is_identity()).collect();
+        if factors.len() > self.levels() {
+            return Ok(());
+        }
+        let level = |number: usize| self.task.output_level + factors.len() - number;
+        let readings = self.task.packing.shifts();
+        let options = factors.iter().enumerate().map(|(number, factor)| self.options(factor, readings, level(number)));
+        let options: Vec<Vec<Choice>> = options.collect::<Result<_, _>>()?;
+        let mut last: Option<Vec<usize>> = None;
+        for limit in BABIES.into_iter().chain([MAX_BABIES]) {
+            let choose = |(factor, options): (&&Permutation, &Vec<Choice>)| cheapest(factor, options, limit);
+            let stages: Vec<Stage> = factors.iter().zip(&options).map(choose).collect::<Result<_, _>>()?;
+            let babies = stages.iter().map(|stage| stage.babies).collect();
+            if last.as_ref() != Some(&babies) {
+                self.add(Plan::stages(strategy, self.task.packing, self.length, stages)?)?;
+            }
+            last = Some(babies);
+        }
+        Ok(())
+    }
+
+    /// The readings of shifts and the baby steps a factor may have, and what they cost.
+    fn options(&self, factor: &Permutation, readings: &[Shifts], level: usize) -> Result<Vec<Choice>, PermuteError> {
+        let mut options = Vec::new();
+        for &shifts in readings {
+            let diagonals = Diagonals::new(factor, shifts);
+            if diagonals.single().is_some() {
+                return Ok(vec![Choice { seconds: 0.0, shifts, babies: 1 }]);
+            }
+            let count = diagonals.progression().count;
+            let few = diagonals.len() > MANY_DIAGONALS;
+            let all = Some(count).filter(|&count| count <= MAX_BABIES && !few);
+            let choices = BABIES.into_iter().chain([96, 128, 192, 256, MAX_BABIES]).filter(|&babies| babies < count);
+            let choices = choices.filter(|babies| !few || *babies >= 64).chain(all);
+            let linear = linear_plan(self.parameters, &diagonals, 1, (level.max(1), self.parameters.scale()), false)?;
+            for babies in choices {
+                let linear = linear.clone().with_steps(Steps { babies, ..linear.steps() })?;
+                options.push(Choice { seconds: self.model.seconds(&linear.cost()), shifts, babies });
+            }
+        }
+        Ok(options)
+    }
+
+    /// Ideal factors, known ones or found ones, merged to every depth.
+    fn factors(&mut self) -> Result<(), PermuteError> {
+        let mut chains: Vec<Vec<Permutation>> = Vec::new();
+        if !self.task.factors.is_empty() {
+            let padded = self.task.factors.iter().map(|factor| factor.padded(self.length));
+            chains.push(padded.collect::<Result<_, _>>()?);
+        }
+        for &shifts in self.task.packing.shifts() {
+            let difference = Diagonals::new(self.permutation, shifts).progression().difference;
+            for halving in [Halving::Exact, Halving::Up] {
+                let found = ideal_factors(self.permutation, shifts, difference, halving);
+                if !chains.contains(&found) {
+                    chains.push(found);
+                }
+            }
+        }
+        for chain in chains {
+            for depth in 2..=chain.len() {
+                self.stages(Strategy::Factors, &to_depth(&chain, depth)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Collapsed Benes networks of every depth, with as many keys as allowed and as each budget allows.
+    fn benes(&mut self) -> Result<(), PermuteError> {
+        let bits = self.length.ilog2() as usize;
+        let wanted =
+            KEY_BUDGETS.into_iter().map(|multiple| multiple * bits).chain(self.task.max_keys).filter(|&keys| keys > 0);
+        let budgets: BTreeSet<usize> = wanted.collect();
+        let deepest = bits.min(self.levels().div_ceil(2));
+        let repeated = self.task.packing == Packing::Repeated;
+        let mut groups = Groups::new(self.parameters, self.model, bits, self.task.packing, self.task.output_level);
+        for outer in 2..=deepest {
+            for strategy in [Strategy::Benes, Strategy::Grid] {
+                let grid = strategy == Strategy::Grid;
+                // Shifted stages leave a rotation to be undone.
+                let undone = usize::from(grid && repeated);
+                let budgets: Vec<usize> = budgets.iter().map(|budget| budget - undone).collect();
+                for choice in groups.choose(outer, &budgets, grid)? {
+                    self.grid(strategy, &choice)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A collapsed Benes network with groups of bits and the limits of their baby steps.
+    fn grid(&mut self, strategy: Strategy, choice: &[(u32, usize)]) -> Result<(), PermuteError> {
+        let bits: Vec<u32> = choice.iter().map(|&(bits, _)| bits).collect();
+        let repeated = self.task.packing == Packing::Repeated;
+        let mut factors = match strategy {
+            Strategy::Grid => windowed(self.permutation, &bits, repeated)?,
+            _ => collapsed(self.permutation, &bits)?,
+        };
+        let count = factors.len();
+        let mut readings = self.task.packing.shifts();
+        if strategy == Strategy::Grid && repeated {
+            factors = shifted(&factors, self.length >> bits[0])?;
+            readings = &[Shifts::Forward];
+        }
+        let mut stages = Vec::with_capacity(factors.len());
+        let mut level = self.task.output_level + count;
+        for (number, factor) in factors.iter().enumerate() {
+            let (_, limit) = choice[number.min((count - 1).saturating_sub(number)).min(choice.len() - 1)];
+            if !factor.is_identity() {
+                stages.push(cheapest(factor, &self.options(factor, readings, level)?, limit)?);
+            }
+            level = (level - 1).max(self.task.output_level);
+        }
+        self.add(Plan::stages(strategy, self.task.packing, self.length, stages)?)
+    }
+
+    /// Networks with first and last steps collapsed, few keys or many for the first.
+    fn networks(&mut self) -> Result<(), PermuteError> {
+        let steps = Network::step_count(self.permutation, self.task.packing);
+        for top in 0..=MAX_COLLAPSED.min(steps) {
+            for bottom in 0..=MAX_COLLAPSED.min(steps - top) {
+                let Ok(mut network) = Network::new(self.permutation, self.task.packing, top, bottom) else { continue };
+                if network.masks() > MAX_NETWORK_MASKS {
+                    return Ok(());
+                }
+                for together in BTreeSet::from([1, 2.min(top.max(1)), top.max(1)]) {
+                    network.together = together;
+                    self.add(Plan::network(self.task.packing, self.length, network.clone())?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A way to run a stage.
+struct Choice {
+    seconds: f64,
+    shifts: Shifts,
+    babies: usize,
+}
+
+/// The cheapest way with so many baby steps at most, or if there is none, the one with the fewest.
+fn cheapest(factor: &Permutation, options: &[Choice], limit: usize) -> Result<Stage, PermuteError> {
+    let allowed = options.iter().filter(|option| option.babies <= limit);
+    let best = allowed.min_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    let best = best.or_else(|| options.iter().min_by_key(|option| option.babies));
+    let none = || shape("choose baby steps", "no number", "at least 1");
+    best.map(|&Choice { shifts, babies, .. }| Stage { factor: factor.clone(), shifts, babies }).ok_or_else(none)
+}

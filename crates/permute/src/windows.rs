@@ -1,0 +1,285 @@
+//! A Benes network by groups of bits whose outer factors have about half the diagonals.
+//!
+//! A group of bits with `R` values cuts a block into `R` parts. An entry that comes from part `a` and goes to part `b`
+//! passes through a part `c`, such that entries which share a place within parts, before or after, pass through different
+//! ones: an edge colouring. Halevi and Shoup's collapsed levels use any, so shifts go up to `R - 1` parts either way:
+//! `2R - 1` diagonals, or `R` where parts wrap around. But `c` can be close to both `a` and `b`: never further than about
+//! `R/2` parts. So colours are taken one after the other, each a perfect matching of the entries that may have it, those
+//! first that have the fewest others left; if there is none, the window grows. The parts in the middle are near all others
+//! and come last: what is left by then is a regular graph, which is a union of perfect matchings (König). Random
+//! permutations of 2^15 entries get by with 21 diagonals instead of 31 for `R = 16`, and 35 instead of 63 for `R = 32`.
+
+use crate::error::{PermuteError, shape};
+use crate::permutation::Permutation;
+
+const OPERATION: &str = "route through windows";
+
+/// Most bits of an outer group: a set of parts is one word.
+pub(crate) const MAX_BITS: u32 = 6;
+
+/// About how many diagonals an outer factor has, by the bits of its group: what planning counts with.
+pub(crate) const DIAGONALS: [usize; MAX_BITS as usize] = [3, 7, 11, 21, 35, 69];
+
+/// Slacks up to which entries are matched, one after the other.
+const SLACKS: [u32; 8] = [1, 2, 3, 4, 6, 9, 14, u32::MAX];
+
+const NONE: u32 = u32::MAX;
+
+/// The factors of a permutation with groups of bits, from the highest down, the last one the middle: `2 groups.len() - 1`
+/// factors, the outer ones with shifts in narrow windows. With `cyclic`, shifts of the first group wrap around.
+///
+/// # Errors
+/// If the groups do not add up to the bits of the length, one is empty, or an outer one is larger than six bits.
+pub fn windowed(permutation: &Permutation, groups: &[u32], cyclic: bool) -> Result<Vec<Permutation>, PermuteError> {
+    let n = permutation.len();
+    let outer = &groups[..groups.len().saturating_sub(1)];
+    let fits = !groups.contains(&0) && outer.iter().all(|&bits| bits <= MAX_BITS);
+    if !n.is_power_of_two() || groups.iter().sum::<u32>() != n.ilog2() || groups.is_empty() || !fits {
+        let found = format!("groups of {groups:?} bits for length {n}");
+        return Err(shape(OPERATION, found, "groups that add up to its bits, outer ones of at most six"));
+    }
+    let (mut inward, mut outward) = (Vec::new(), Vec::new());
+    let (mut inner, mut size) = (permutation.clone(), n);
+    for (number, &bits) in outer.iter().enumerate() {
+        let (first, middle, last) = peel(&inner, size, 1 << bits, cyclic && number == 0);
+        inward.push(first);
+        outward.push(last);
+        (inner, size) = (middle, size >> bits);
+    }
+    inward.push(inner);
+    inward.extend(outward.into_iter().rev());
+    Ok(inward)
+}
+
+/// Takes the outermost factors off a permutation within blocks of `size`, each of `parts` parts.
+fn peel(permutation: &Permutation, size: usize, parts: usize, cyclic: bool) -> (Permutation, Permutation, Permutation) {
+    let (n, width) = (permutation.len(), size / parts);
+    let (mut first, mut middle, mut last) = (vec![0; n], vec![0; n], vec![0; n]);
+    // Blocks share their diagonals: what one needs, all may use.
+    let mut window = if cyclic { parts.div_ceil(4) } else { parts / 2 };
+    for start in (0..n).step_by(size) {
+        let source = &permutation.source()[start..start + size];
+        let colours = loop {
+            let edges = Edges { source, start, width, parts, cyclic, window };
+            if let Some(colours) = edges.colour() {
+                break colours;
+            }
+            window += 1;
+        };
+        for (position, &colour) in colours.iter().enumerate() {
+            let from = source[position] as usize - start;
+            let entered = start + colour as usize * width + from % width;
+            let left = start + colour as usize * width + position % width;
+            first[entered] = (start + from) as u32;
+            middle[left] = entered as u32;
+            last[start + position] = left as u32;
+        }
+    }
+    (Permutation::trusted(first), Permutation::trusted(middle), Permutation::trusted(last))
+}
+
+/// The entries of a block as edges from their place within a part before to that after, by position in the result.
+struct Edges<'a> {
+    source: &'a [u32],
+    start: usize,
+    width: usize,
+    parts: usize,
+    cyclic: bool,
+    window: usize,
+}
+
+impl Edges<'_> {
+    fn from(&self, edge: u32) -> usize {
+        (self.source[edge as usize] as usize - self.start) % self.width
+    }
+
+    fn to(&self, edge: u32) -> usize {
+        edge as usize % self.width
+    }
+
+    /// The parts within the window of `part`, as bits.
+    fn near(&self, part: usize) -> u64 {
+        let distance = |other: usize| {
+            let direct = part.abs_diff(other);
+            if self.cyclic { direct.min(self.parts - direct) } else { direct }
+        };
+        (0..self.parts).filter(|&other| distance(other) <= self.window).fold(0, |set, other| set | 1 << other)
+    }
+
+    /// The colours from those the fewest edges may have: from the ends to the middle, which most are near.
+    fn order(&self) -> Vec<usize> {
+        let ends = |i: usize| if i.is_multiple_of(2) { i / 2 } else { self.parts - 1 - i / 2 };
+        (0..self.parts).map(|i| if self.cyclic { i } else { ends(i) }).collect()
+    }
+
+    /// A colour for every edge, or nothing if this order of matchings does not find one within the window.
+    fn colour(&self) -> Option<Vec<u8>> {
+        let near: Vec<u64> = (0..self.parts).map(|part| self.near(part)).collect();
+        let choices =
+            |(to, &from): (usize, &u32)| near[(from as usize - self.start) / self.width] & near[to / self.width];
+        let choices: Vec<u64> = self.source.iter().enumerate().map(choices).collect();
+        let mut remaining: Vec<Vec<u32>> = vec![Vec::new(); self.width];
+        (0..self.source.len() as u32).for_each(|edge| remaining[self.from(edge)].push(edge));
+        let mut colours = vec![0; self.source.len()];
+        let mut later = u64::MAX;
+        for colour in self.order() {
+            later &= !(1 << colour);
+            // Colours an edge may have later.
+            let slack = |edge: u32| (choices[edge as usize] & later).count_ones();
+            let adjacent = remaining.iter().map(|edges| {
+                let able = edges.iter().filter(|&&edge| choices[edge as usize] >> colour & 1 == 1);
+                let mut able: Vec<(u32, u32)> = able.map(|&edge| (slack(edge), edge)).collect();
+                able.sort_unstable();
+                able
+            });
+            let matching = Matching {
+                edges: self,
+                adjacent: adjacent.collect(),
+                by_from: vec![NONE; self.width],
+                by_to: vec![NONE; self.width],
+            };
+            for (place, edge) in matching.perfect()?.into_iter().enumerate() {
+                colours[edge as usize] = colour as u8;
+                remaining[place].retain(|&other| other != edge);
+            }
+        }
+        Some(colours)
+    }
+}
+
+/// A matching of places within parts.
+struct Matching<'a> {
+    edges: &'a Edges<'a>,
+    /// By place before: edges that may have the colour, each after its slack, the smallest first.
+    adjacent: Vec<Vec<(u32, u32)>>,
+    by_from: Vec<u32>,
+    by_to: Vec<u32>,
+}
+
+impl Matching<'_> {
+    /// One edge for every place, with all those that have no slack.
+    fn perfect(mut self) -> Option<Vec<u32>> {
+        let width = self.by_from.len();
+        let mut fixed = vec![false; width];
+        for place in 0..width {
+            let urgent: Vec<u32> =
+                self.adjacent[place].iter().take_while(|(slack, _)| *slack == 0).map(|e| e.1).collect();
+            for edge in urgent {
+                let to = self.edges.to(edge);
+                if fixed[to] || self.by_from[place] != NONE {
+                    return None;
+                }
+                fixed[to] = true;
+                (self.by_from[place], self.by_to[to]) = (edge, edge);
+            }
+        }
+        for limit in SLACKS {
+            loop {
+                let mut visited = fixed.clone();
+                let free: Vec<usize> = (0..width).filter(|&place| self.by_from[place] == NONE).collect();
+                let grown = free.into_iter().filter(|&place| self.augment(place, limit, &mut visited)).count();
+                if grown == 0 {
+                    break;
+                }
+            }
+        }
+        self.by_from.iter().all(|&edge| edge != NONE).then_some(self.by_from)
+    }
+
+    /// Finds an augmenting path from a free place, over edges of limited slack, and flips it.
+    fn augment(&mut self, place: usize, limit: u32, visited: &mut [bool]) -> bool {
+        // Places on the path, each with the next of its edges to try.
+        let mut path = vec![(place, 0)];
+        while let Some((place, next)) = path.last_mut() {
+            let Some(&(slack, edge)) = self.adjacent[*place].get(*next) else {
+                path.pop();
+                continue;
+            };
+            if slack > limit {
+                path.pop();
+                continue;
+            }
+            *next += 1;
+            let to = self.edges.to(edge);
+            if std::mem::replace(&mut visited[to], true) {
+                continue;
+            }
+            if self.by_to[to] != NONE {
+                path.push((self.edges.from(self.by_to[to]), 0));
+                continue;
+            }
+            for &(place, next) in &path {
+                let (_, edge) = self.adjacent[place][next - 1];
+                self.by_from[place] = edge;
+                self.by_to[self.edges.to(edge)] = edge;
+            }
+            return true;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::benes::tests::for_each_permutation;
+    use crate::diagonals::{Diagonals, Shifts};
+    use crate::factors::to_depth;
+
+    #[test]
+    fn every_permutation_of_eight() {
+        for_each_permutation(8, |permutation| {
+            for cyclic in [false, true] {
+                let factors = windowed(permutation, &[2, 1], cyclic).unwrap();
+                assert_eq!(factors.len(), 3);
+                assert_eq!(&to_depth(&factors, 1).unwrap()[0], permutation);
+            }
+        });
+    }
+
+    #[test]
+    fn random_ones_need_about_half_the_diagonals() {
+        for (log2, groups) in
+            [(9u32, vec![3, 3, 3]), (9, vec![5, 4]), (12, vec![4, 4, 4]), (15, vec![4, 4, 4, 3]), (15, vec![5, 5, 5])]
+        {
+            for cyclic in [false, true] {
+                let permutation = Permutation::random(1 << log2, 7).unwrap();
+                let factors = windowed(&permutation, &groups, cyclic).unwrap();
+                assert_eq!(to_depth(&factors, 1).unwrap()[0], permutation);
+                let shifts = if cyclic { Shifts::Balanced } else { Shifts::Exact };
+                let counts: Vec<usize> = factors.iter().map(|factor| Diagonals::new(factor, shifts).len()).collect();
+                println!("2^{log2} {groups:?}, cyclic {cyclic}: {counts:?} diagonals");
+                let mut high = log2;
+                for (number, &bits) in groups[..groups.len() - 1].iter().enumerate() {
+                    high -= bits;
+                    let most = if cyclic && number == 0 { 1 << bits } else { (1 << bits) + 5 };
+                    for factor in [&factors[number], &factors[factors.len() - 1 - number]] {
+                        assert!(Diagonals::new(factor, shifts).len() <= most);
+                        assert!(factor.distances().all(|shift| shift % (1 << high) == 0));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn special_permutations_and_wrong_groups() {
+        let n = 256;
+        for permutation in [
+            Permutation::identity(n).unwrap(),
+            Permutation::reversal(n).unwrap(),
+            Permutation::swap(n, 3, 200).unwrap(),
+            Permutation::rotation(n, 100).unwrap(),
+            Permutation::transpose(16, 16).unwrap(),
+        ] {
+            for cyclic in [false, true] {
+                let factors = windowed(&permutation, &[3, 3, 2], cyclic).unwrap();
+                assert_eq!(to_depth(&factors, 1).unwrap()[0], permutation);
+            }
+        }
+        let identity = Permutation::identity(n).unwrap();
+        assert!(windowed(&identity, &[3, 3], true).is_err());
+        assert!(windowed(&identity, &[7, 1], true).is_err());
+        assert!(windowed(&identity, &[], true).is_err());
+    }
+}

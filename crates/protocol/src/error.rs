@@ -1,0 +1,87 @@
+//! What can go wrong between two halves, and whose fault that is.
+
+use unspoken_ckks::CkksError;
+use unspoken_rlwe::RlweError;
+
+/// Errors that all applications have.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProtocolError {
+    /// Encrypted arithmetic failed.
+    #[error(transparent)]
+    Ckks(#[from] CkksError),
+    /// Keys or ciphertexts failed.
+    #[error(transparent)]
+    Rlwe(#[from] RlweError),
+    /// The two sides do not fit together, or a message is malformed.
+    #[error("{what}: found {found}, needed {needed}")]
+    Mismatch {
+        /// What was looked at.
+        what: &'static str,
+        /// What was there.
+        found: String,
+        /// What would have done.
+        needed: String,
+    },
+}
+
+impl ProtocolError {
+    /// A [`ProtocolError::Mismatch`].
+    pub fn mismatch(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        ProtocolError::Mismatch { what, found: found.to_string(), needed: needed.to_string() }
+    }
+}
+
+/// Whose fault an error is, as far as a service must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nobody's: the work was stopped on request.
+    Interrupted,
+    /// The other side's: bytes that make no sense.
+    Malformed,
+    /// The other side's: bytes made for other parameters, another model or other keys.
+    DoesNotFit,
+    /// Our own.
+    Internal,
+}
+
+/// An error of an application.
+pub trait Failure: std::error::Error + Send + Sync + 'static {
+    /// Whose fault it is.
+    fn fault(&self) -> Fault;
+
+    /// Whether the work was stopped on request.
+    fn is_interrupted(&self) -> bool {
+        self.fault() == Fault::Interrupted
+    }
+}
+
+impl Failure for RlweError {
+    fn fault(&self) -> Fault {
+        match self {
+            RlweError::Interrupted => Fault::Interrupted,
+            RlweError::MissingKeys { .. } => Fault::DoesNotFit,
+            RlweError::Decode { .. } | RlweError::Ring(_) => Fault::Malformed,
+            _ => Fault::Internal,
+        }
+    }
+}
+
+impl Failure for CkksError {
+    fn fault(&self) -> Fault {
+        match self {
+            CkksError::Rlwe(RlweError::Interrupted) => Fault::Interrupted,
+            _ => Fault::Malformed,
+        }
+    }
+}
+
+impl Failure for ProtocolError {
+    fn fault(&self) -> Fault {
+        match self {
+            ProtocolError::Ckks(error) => error.fault(),
+            ProtocolError::Rlwe(error) => error.fault(),
+            ProtocolError::Mismatch { .. } => Fault::DoesNotFit,
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Encrypted outputs on their way back.
+
+use unspoken_ckks::{Ciphertext, CkksParameters};
+use unspoken_ring::Basis;
+use unspoken_rlwe::{self as rlwe, RlweError};
+
+use crate::error::ProtocolError;
+
+/// Bits an output's scale stays above the noise of its last rounding.
+const PRECISION_BITS: f64 = 24.0;
+
+/// Divides out primes while the precision stays, and serialises: scale (f64), then the ciphertext.
+///
+/// # Errors
+/// Only if the ring refuses, which its own parameters rule out.
+pub fn write_output(parameters: &CkksParameters, output: &Ciphertext) -> Result<Vec<u8>, ProtocolError> {
+    let ring = parameters.ring();
+    let degree = ring.degree() as f64;
+    // Rounding leaves coefficients of deviation sqrt(n/18) for a ternary secret, and sqrt(n) times that in the slots.
+    let noise = (degree * degree / 18.0).sqrt().log2();
+    let (mut chain, mut scale) = (output.inner().chain(), output.scale());
+    while chain > 1 {
+        let prime = f64::from(ring.chain()[chain - 1]);
+        if (scale / prime).log2() < noise + PRECISION_BITS {
+            break;
+        }
+        scale /= prime;
+        chain -= 1;
+    }
+    let small = output.inner().rescale(ring, output.inner().chain() - chain)?;
+    let mut bytes = scale.to_le_bytes().to_vec();
+    bytes.extend(small.to_bytes(parameters.rlwe()));
+    Ok(bytes)
+}
+
+/// Most bytes [`write_output`] makes of an output of level `level`.
+pub fn output_bytes(parameters: &CkksParameters, level: usize) -> usize {
+    let residues = parameters.ring().residue_bytes(Basis::chain(parameters.chain(level)));
+    8 + rlwe::HEADER_BYTES + 3 + 2 * residues
+}
+
+/// Reads what [`write_output`] wrote: the ciphertext and its scale.
+///
+/// # Errors
+/// If the bytes are not a finite scale of 1 or more and a ciphertext of these parameters.
+pub(crate) fn read_output(parameters: &CkksParameters, bytes: &[u8]) -> Result<(rlwe::Ciphertext, f64), ProtocolError> {
+    let refuse =
+        |found: String| RlweError::Decode { what: "an answer", found, needed: "a scale and a ciphertext".into() };
+    let (scale, rest) = bytes.split_first_chunk::<8>().ok_or_else(|| refuse(format!("{} bytes", bytes.len())))?;
+    let scale = f64::from_le_bytes(*scale);
+    if !(scale.is_finite() && scale >= 1.0) {
+        return Err(refuse(format!("scale {scale}")).into());
+    }
+    Ok((rlwe::Ciphertext::from_bytes(parameters.rlwe(), rest)?, scale))
+}

@@ -1,0 +1,182 @@
+//! The recogniser's protocol: descriptions a client reads, queries a server reads, answers a client reads.
+
+use std::cell::RefCell;
+use std::sync::LazyLock;
+use std::sync::atomic::AtomicBool;
+
+use prost::Message;
+use unspoken_digits::{Description, Image, ImageAsker, PIXELS, PROTOCOL_VERSION};
+use unspoken_protocol::{ClientHalf, ServerHalf};
+use unspoken_rlwe::EvaluationKeys;
+
+use crate::Target;
+use crate::fixtures::{DIGITS_DESCRIPTION, NETWORK, PRESET, RECOGNISER, image_asker_of};
+use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS, Vectors};
+use crate::repair;
+
+/// A description.
+#[derive(Clone, PartialEq, Message)]
+struct Described {
+    #[prost(uint32, tag = "1")]
+    version: u32,
+    #[prost(string, tag = "2")]
+    preset: String,
+    #[prost(bytes = "vec", tag = "3")]
+    fingerprint: Vec<u8>,
+    #[prost(bytes = "vec", tag = "4")]
+    model_id: Vec<u8>,
+    #[prost(uint32, tag = "5")]
+    channels: u32,
+    #[prost(uint32, tag = "6")]
+    hidden: u32,
+    #[prost(uint32, tag = "7")]
+    batch: u32,
+    #[prost(uint32, tag = "8")]
+    query_level: u32,
+    #[prost(string, tag = "9")]
+    circuit: String,
+    #[prost(message, repeated, tag = "10")]
+    keys: Vec<KeyRequirement>,
+    #[prost(string, tag = "11")]
+    plan: String,
+    #[prost(double, tag = "12")]
+    bound: f64,
+}
+
+/// `Description::insecure_from_bytes`, and a client that asks what such a server wants to be asked.
+pub static DESCRIBED: Target = Target {
+    name: "digits_description",
+    run: |data| {
+        let Ok(message) = Described::decode(data) else {
+            assert!(Description::insecure_from_bytes(data).is_err(), "no protobuf message was accepted");
+            return false;
+        };
+        if !message.preset.starts_with(SMALL_PRESETS) {
+            return false;
+        }
+        let Ok(description) = Description::insecure_from_bytes(data) else { return false };
+        let again = Described::decode(description.to_bytes().as_slice()).expect("its own bytes");
+        assert_eq!(again, message);
+        if let Ok(asker) = image_asker_of(description) {
+            serve_a_hostile_server(asker);
+        }
+        true
+    },
+    repair: |data| {
+        let Ok(mut message) = Described::decode(data.as_slice()) else { return };
+        message.version = PROTOCOL_VERSION;
+        if !message.preset.starts_with(SMALL_PRESETS) {
+            message.preset = PRESET.into();
+        }
+        if let Some((_, fingerprint)) = FINGERPRINTS.iter().find(|(name, _)| *name == message.preset) {
+            message.fingerprint = fingerprint.clone();
+        }
+        message.circuit = "owner".into();
+        message.channels = 1 << (message.channels % 4);
+        message.hidden = 16 << (message.hidden % 3);
+        message.batch = 1 << (message.batch % 3);
+        if !(message.bound.is_finite() && message.bound >= 0.0) {
+            message.bound = 1.0;
+        }
+        *data = message.encode_to_vec();
+    },
+    seeds: || {
+        let sound = Described::decode(DIGITS_DESCRIPTION.to_bytes().as_slice()).expect("a description");
+        let of = |(name, fingerprint): &(&str, Vec<u8>)| Described {
+            preset: (*name).into(),
+            fingerprint: fingerprint.clone(),
+            // Keys and levels that every preset has.
+            keys: vec![KeyRequirement { galois_element: 5, chain: 1 }],
+            query_level: 0,
+            ..sound.clone()
+        };
+        FINGERPRINTS.iter().map(of).chain([sound.clone()]).map(|message| message.encode_to_vec()).collect()
+    },
+};
+
+/// Makes the keys and a query that a description asks for, of the sizes that follow from it.
+fn serve_a_hostile_server(asker: ImageAsker) {
+    let most = asker.description().query_bytes();
+    if most > MOST_QUERY_BYTES_MADE {
+        return;
+    }
+    if let Ok(query) = asker.query(&[image()]) {
+        assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
+    }
+    messages::make_keys(asker.keyring());
+}
+
+/// `Recogniser::answer`: a query it accepts has an answer of the size announced, whose form the client accepts.
+pub static QUERY: Target = Target {
+    name: "digits_query",
+    run: |data| {
+        let Ok(answer) = RECOGNISER.answer(&KEYS, data, &GO) else { return false };
+        assert!(data.len() <= RECOGNISER.query_bytes());
+        assert!(answer.len() <= RECOGNISER.answer_bytes());
+        match asker().read(&answer, 1) {
+            Ok(read) => assert!(read.len() == 1 && read[0].digit < 10),
+            // A ciphertext of random bytes is a sound one, of random numbers.
+            Err(error) => assert!(error.to_string().contains("this secret key does not open"), "{error}"),
+        }
+        true
+    },
+    repair: |data| {
+        let Ok(mut query) = Vectors::decode(data.as_slice()) else { return };
+        let parameters = RECOGNISER.description().parameters();
+        query.model_id = NETWORK.id().to_bytes().to_vec();
+        for vector in &mut query.vectors {
+            let rest = |rest: &mut Vec<u8>| repair::seeded_ciphertext(parameters.rlwe(), rest);
+            repair::scaled(vector, parameters.scale(), rest);
+        }
+        *data = query.encoded();
+    },
+    seeds: || vec![QUERY_BYTES.clone()],
+};
+
+/// `ImageAsker::read`: an answer it accepts has a digit and finite scores for each image.
+pub static ANSWER: Target = Target {
+    name: "digits_answer",
+    run: |data| {
+        thread_local! {
+            static ASKER: RefCell<ImageAsker> = RefCell::new(asker());
+        }
+        ASKER.with_borrow(|asker| {
+            let batch = asker.description().batch();
+            assert!(asker.read(data, batch + 1).is_err(), "more images than a query holds");
+            let Ok(read) = asker.read(data, batch) else { return false };
+            let whole = read.iter().all(|one| one.digit < 10 && one.scores.iter().all(|score| score.is_finite()));
+            assert!(read.len() == batch && whole);
+            true
+        })
+    },
+    repair: |data| {
+        let Ok(mut answer) = Vectors::decode(data.as_slice()) else { return };
+        let parameters = RECOGNISER.description().parameters();
+        answer.model_id = NETWORK.id().to_bytes().to_vec();
+        for vector in &mut answer.vectors {
+            repair::scaled(vector, parameters.scale(), |rest| repair::ciphertext(parameters.rlwe(), rest));
+        }
+        *data = answer.encoded();
+    },
+    seeds: || vec![ANSWERED.clone()],
+};
+
+fn asker() -> ImageAsker {
+    image_asker_of(RECOGNISER.description().clone()).expect("a description of its own")
+}
+
+fn image() -> Image {
+    Image::new(&[128; PIXELS]).expect("an image")
+}
+
+static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| {
+    let mut bundle = Vec::new();
+    asker().keyring().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
+    RECOGNISER.load_keys(&mut bundle.as_slice()).expect("the client's keys")
+});
+
+static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| asker().query(&[image()]).expect("fits"));
+
+static ANSWERED: LazyLock<Vec<u8>> = LazyLock::new(|| RECOGNISER.answer(&KEYS, &QUERY_BYTES, &GO).expect("an answer"));
+
+static GO: AtomicBool = AtomicBool::new(false);

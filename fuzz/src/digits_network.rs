@@ -1,0 +1,72 @@
+//! The files of a digit network, and of images with their labels, one after the other.
+
+use std::fs;
+
+use unspoken_digits::{Image, LabelledImages, Network, PIXELS};
+
+use crate::Target;
+use crate::files::{self, Directory};
+use crate::fixtures::NETWORK;
+
+const FILES: [&str; 2] = ["digits.json", "digits.safetensors"];
+
+/// `Network::load`: what it reads, it writes again; scores are finite and within the bounds announced.
+pub static FILES_OF_NETWORK: Target = Target {
+    name: "digits_network",
+    run: |data| {
+        let directory = Directory::of(data, &FILES);
+        let Ok(network) = Network::load(directory.path()) else { return false };
+        let again = Directory::empty();
+        network.save(again.path()).expect("saves");
+        let read = Network::load(again.path()).expect("its own files");
+        assert_eq!((read.id(), read.parameters()), (network.id(), network.parameters()));
+        let image = Image::new(&[255; PIXELS]).expect("an image");
+        let bound = network.bounds().scores * (1.0 + 1e-9);
+        assert!(network.scores(&image).iter().all(|score| score.abs() <= bound));
+        assert!(network.digit(&image) < 10);
+        true
+    },
+    repair: |data| files::repair(data, &FILES),
+    seeds: || {
+        let directory = Directory::empty();
+        NETWORK.save(directory.path()).expect("saves");
+        let read = FILES.map(|name| fs::read(directory.path().join(name)).expect("reads"));
+        vec![files::join(read.iter().map(Vec::as_slice))]
+    },
+};
+
+const DATA: [&str; 2] = ["images", "labels"];
+
+/// `LabelledImages::read_files`: a digit for each image, and no more images than the file has room for.
+pub static IDX: Target = Target {
+    name: "digits_idx",
+    run: |data| {
+        let directory = Directory::of(data, &DATA);
+        let [images, labels] = DATA.map(|name| directory.path().join(name));
+        let Ok(read) = LabelledImages::read_files(&images, &labels) else { return false };
+        assert_eq!(fs::read(&images).expect("reads").len(), 16 + PIXELS * read.len());
+        assert!(read.images().len() == read.labels().len() && read.labels().iter().all(|&label| label < 10));
+        true
+    },
+    repair: |data| {
+        // Both headers, for as many items as there are bytes of images.
+        let mut read = files::copied(data, 2);
+        read.resize(2, Vec::new());
+        let count = read[0].len().saturating_sub(16) / PIXELS;
+        for (file, header) in read.iter_mut().zip([&[0x803, count as u32, 28, 28][..], &[0x801, count as u32]]) {
+            let item = if header.len() == 4 { PIXELS } else { 1 };
+            file.resize(4 * header.len() + count * item, 0);
+            for (bytes, word) in file.chunks_exact_mut(4).zip(header) {
+                bytes.copy_from_slice(&word.to_be_bytes());
+            }
+        }
+        read[1].iter_mut().skip(8).for_each(|label| *label %= 10);
+        *data = files::join(read.iter().map(Vec::as_slice));
+    },
+    seeds: || {
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+        let images = [words(&[0x803, 3, 28, 28]), (0..3 * PIXELS).map(|i| (i * i % 251) as u8).collect()].concat();
+        let labels = [words(&[0x801, 3]), vec![7, 2, 1]].concat();
+        vec![files::join([&images[..], &labels].into_iter())]
+    },
+};

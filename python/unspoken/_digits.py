@@ -1,0 +1,229 @@
+"""Networks for handwritten digits, in the habits of scikit-learn."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any, Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from unspoken import _unspoken
+from unspoken._estimator import Estimator
+from unspoken.errors import TrainingError
+
+SIDE = 28
+
+
+class DigitsNetwork(Estimator[_unspoken.Digits]):
+    """A small convolutional network for images of digits that can be computed encrypted.
+
+    A convolution of 7 x 7 pixels with stride 3, a square, a dense layer, a square, a dense layer:
+    E2DM-lite with the default shape, E2DM with 4 channels and 64 hidden neurons. The same seed,
+    data and options give the same network bit for bit.
+
+    Images are arrays of shape (images, 28, 28) or (images, 784) of whole numbers from 0, the
+    ground, to 255, the ink.
+
+    Parameters
+    ----------
+    channels : int
+        Channels of the convolution: 1, 2, 4 or 8.
+    hidden : int
+        Neurons between the dense layers: 16, 32, 64 or 128.
+    seed : int
+        Decides the start, the order of images and how they move.
+    epochs : int
+        Times each image is seen.
+    batch : int
+        Images of a batch.
+    rate, weight_decay : float
+        Rate of the optimiser at the start, and its weight decay.
+    shift : int
+        Pixels by which images move at most in training, each way.
+    validation_share : float
+        Share of the images, the last ones, set aside and judged after each epoch; below 1.
+    progress : bool or callable
+        `True` draws a bar on standard error while that is a terminal; a callable is handed a
+        `Progress` after each epoch.
+
+    Attributes
+    ----------
+    classes_ : ndarray of int, shape (10,)
+        The digits.
+    validation_accuracy_ : float or None
+        Accuracy on the images set aside; `None` without any.
+
+    Examples
+    --------
+    >>> import numpy as np, unspoken
+    >>> images = np.zeros((40, 28, 28), dtype=np.uint8)
+    >>> images[20:, 8:20, 8:20] = 255
+    >>> labels = [1] * 20 + [8] * 20
+    >>> network = unspoken.DigitsNetwork(hidden=16, epochs=30, validation_share=0, progress=False)
+    >>> network.fit(images, labels).score(images, labels)
+    1.0
+    """
+
+    _native = _unspoken.Digits
+
+    def __init__(
+        self,
+        channels: int = 2,
+        hidden: int = 32,
+        seed: int = 0,
+        *,
+        epochs: int = 24,
+        batch: int = 64,
+        rate: float = 0.004,
+        weight_decay: float = 0.002,
+        shift: int = 1,
+        validation_share: float = 0.03,
+        progress: bool | Callable[[_unspoken.Progress], object] = True,
+    ) -> None:
+        self.channels = channels
+        self.hidden = hidden
+        self.seed = seed
+        self.epochs = epochs
+        self.batch = batch
+        self.rate = rate
+        self.weight_decay = weight_decay
+        self.shift = shift
+        self.validation_share = validation_share
+        self.progress = progress
+
+    def fit(self, images: npt.ArrayLike, labels: npt.ArrayLike) -> DigitsNetwork:
+        """Train on images and the digits they show.
+
+        Parameters
+        ----------
+        images : array-like, shape (images, 28, 28) or (images, 784)
+        labels : array-like of int, shape (images,)
+            Digits, 0 to 9.
+
+        Returns
+        -------
+        DigitsNetwork
+            This object.
+
+        Raises
+        ------
+        TrainingError
+            If an option is out of range, a label is no digit, or there are not as many labels as
+            images.
+        KeyboardInterrupt
+            On Control-C; the network stays as it was.
+        """
+        pixels = image_rows(images)
+        digits = _digits(labels)
+        options = self.get_params()
+        progress, share = options.pop("progress"), options.pop("validation_share")
+        if not 0 <= share < 1:
+            raise TrainingError(f"train: found validation_share = {share}, needed 0 to below 1; change the option")
+        options["validation"] = int(share * len(pixels))
+        self._keep(_unspoken.Digits.fit(pixels, digits, options, progress))
+        return self
+
+    def scores(self, images: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Return the score of each digit: what a service computes, here in the clear.
+
+        Returns
+        -------
+        ndarray of float64, shape (images, 10)
+        """
+        return self._fitted("score images").scores(image_rows(images))
+
+    decision_function = scores
+
+    def predict(self, images: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Return the digit of the largest score for each image.
+
+        Examples
+        --------
+        >>> network = unspoken.DigitsNetwork.load("network")  # doctest: +SKIP
+        >>> network.predict(images)  # doctest: +SKIP
+        array([7, 2, 1])
+        """
+        digits: npt.NDArray[np.int64] = self.scores(images).argmax(axis=1)
+        return digits
+
+    def score(self, images: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+        """Return the share of images whose predicted digit is the one given."""
+        predicted, wanted = self.predict(images), np.asarray(labels)
+        if predicted.shape != wanted.shape or len(wanted) == 0:
+            raise ValueError(
+                f"score: found {len(predicted)} images and labels of shape {wanted.shape}, "
+                "needed as many of each and at least one; pass one label for each image"
+            )
+        return float(np.mean(predicted == wanted))
+
+    @classmethod
+    def load(cls, directory: str | PathLike[str]) -> DigitsNetwork:
+        """Read a network that `save` or ``unspoken digits train`` wrote.
+
+        Options that the files do not hold have their defaults.
+
+        Raises
+        ------
+        ModelError
+            If the files are missing or damaged.
+        """
+        loaded = _unspoken.Digits.load(directory)
+        network = cls(**loaded.training)
+        network._keep(loaded)
+        return network
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that this classifies images. Only scikit-learn calls it."""
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(),
+            input_tags=InputTags(two_d_array=True, three_d_array=True),
+        )
+
+    def _keep(self, model: _unspoken.Digits) -> None:
+        """Keep a trained network."""
+        self._model = model
+        self.classes_ = np.arange(10)
+        self.validation_accuracy_ = model.validation_accuracy
+
+
+def image_rows(images: npt.ArrayLike) -> npt.NDArray[np.uint8]:
+    """Return images as an array of shape (images, 784).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> image_rows(np.zeros((3, 28, 28))).shape
+    (3, 784)
+    """
+    given = np.asarray(images)
+    whole = (SIDE, SIDE) if given.ndim == 3 else (SIDE * SIDE,)
+    if given.ndim not in (2, 3) or given.shape[1:] != whole:
+        raise ValueError(
+            f"read images: found an array of shape {given.shape}, needed (images, {SIDE}, {SIDE}) or "
+            f"(images, {SIDE * SIDE}); scale and crop them, and put one image in a list"
+        )
+    rows = given.reshape(len(given), SIDE * SIDE)
+    if rows.dtype != np.uint8:
+        if rows.dtype.kind not in "buif" or not np.array_equal(rows, np.clip(np.rint(rows), 0, 255)):
+            raise ValueError(
+                f"read images: found {rows.dtype} that are not all whole numbers from 0 to 255, needed pixels of "
+                "0 (ground) to 255 (ink); scale and round them"
+            )
+        rows = rows.astype(np.uint8)
+    return np.ascontiguousarray(rows)
+
+
+def _digits(labels: npt.ArrayLike) -> list[int]:
+    """Return labels as a list of digits."""
+    given = np.asarray(labels)
+    if given.ndim != 1 or not np.isin(given, np.arange(10)).all():
+        raise TrainingError(
+            f"train: found labels of shape {given.shape} and kind {given.dtype}, needed one digit, 0 to 9, for each "
+            "image; pass a flat list of them"
+        )
+    return [int(label) for label in given]

@@ -1,0 +1,80 @@
+"""Recognising handwritten digits without showing the images."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from unspoken import _unspoken
+from unspoken._asking import ServiceClient, ServiceOptions
+from unspoken._digits import image_rows
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class DigitsClient(ServiceClient[_unspoken.DigitsConnection]):
+    """A client of one recogniser of digits of a service. The service sees neither images nor digits.
+
+    It needs no part of the network: that stays with the service.
+
+    Parameters
+    ----------
+    url : str
+        ``https://host:port``, or ``http://`` for a service on this machine.
+    **options
+        As for `Client`: see `ServiceOptions`.
+
+    Raises
+    ------
+    ConfigurationError
+        If the address, the token or the certificates cannot be used.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> with unspoken.DigitsClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+    ...     digits, scores = client.recognise(images)
+    ...     print(digits, client.usage.query_bytes)
+    """
+
+    def __init__(self, url: str, **options: Unpack[ServiceOptions]) -> None:
+        super().__init__(url, **options)
+
+    def recognise(self, images: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Recognise digits without showing the images.
+
+        Parameters
+        ----------
+        images : array-like, shape (images, 28, 28) or (images, 784)
+            Any number, pixels as for `DigitsNetwork`; they are sent in batches of the size the
+            service gives.
+
+        Returns
+        -------
+        digits : ndarray of int, shape (images,)
+            The digit of the largest score.
+        scores : ndarray of float64, shape (images, 10)
+            They carry the noise of the encryption: do not publish them as they are.
+
+        Raises
+        ------
+        KeysExpiredError
+            If the service no longer has the keys; the next call makes new ones.
+        UnspokenError
+            As for `connect`.
+
+        Examples
+        --------
+        >>> digits, scores = client.recognise(images)  # doctest: +SKIP
+        """
+        rows = image_rows(images)
+        with self._asking() as connection:
+            scores = connection.recognise(rows, self._progress)
+        return scores.argmax(axis=1), scores
+
+    def _open(self) -> _unspoken.DigitsConnection:
+        """Make keys and upload them, unless the service has them."""
+        return _unspoken.DigitsConnection.open(self._service, self._application, self._state_dir, self._progress)

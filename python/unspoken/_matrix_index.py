@@ -1,0 +1,82 @@
+"""What an index selects."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+# Numbers along an axis (`None`: all, in order), and whether the axis stays.
+Picked = tuple[Optional[list[int]], bool]
+
+
+def select(key: Any, shape: tuple[int, ...], batched: bool) -> list[Picked]:
+    """Return what ``array[key]`` picks along each axis but the batch.
+
+    Examples
+    --------
+    >>> select((slice(2), [2, 0]), (4, 3), batched=False)
+    [([0, 1], True), ([2, 0], True)]
+    >>> select(-1, (4, 3), batched=False)
+    [([3], False), (None, True)]
+    """
+    keys = list(key) if isinstance(key, tuple) else [key]
+    keys = _without_ellipsis(keys, len(shape))
+    if len(keys) > len(shape):
+        raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {len(keys)} were indexed")
+    keys += [slice(None)] * (len(shape) - len(keys))
+    if batched:
+        first = keys.pop(0)
+        if not (isinstance(first, slice) and first == slice(None)):
+            raise IndexError("the batch cannot be indexed: use a[:, rows, columns], and select after decrypting")
+    extents = shape[1:] if batched else shape
+    lists = [i for i, each in enumerate(keys) if np.ndim(each) > 0]
+    if len(lists) == 2 and not _is_open_mesh(keys):
+        raise IndexError("two lists pick single entries in numpy, which is not done here: use numpy.ix_(rows, columns)")
+    return [_along(each, extent, axis) for axis, (each, extent) in enumerate(zip(keys, extents))]
+
+
+def _without_ellipsis(keys: list[Any], axes: int) -> list[Any]:
+    """Replace ``...`` by the slices it stands for."""
+    places = [i for i, each in enumerate(keys) if each is Ellipsis]
+    if len(places) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if places:
+        missing = max(axes - len(keys) + 1, 0)
+        keys[places[0] : places[0] + 1] = [slice(None)] * missing
+    return keys
+
+
+def _is_open_mesh(keys: list[Any]) -> bool:
+    """Return whether the keys are those of ``numpy.ix_``."""
+    rows, columns = (np.shape(each) for each in keys)
+    return len(rows) == 2 and len(columns) == 2 and rows[1] == 1 and columns[0] == 1
+
+
+def _along(key: Any, extent: int, axis: int) -> Picked:
+    """Return what a key picks along one axis."""
+    if isinstance(key, slice):
+        whole = key.indices(extent) == (0, extent, 1)
+        return (None if whole else _some(list(range(*key.indices(extent))), axis)), True
+    if key is None:
+        raise IndexError("a new axis (None) cannot be added to an encrypted matrix")
+    values = np.asarray(key)
+    if values.dtype.kind == "b":
+        if values.size != extent:
+            raise IndexError(
+                f"boolean index did not match indexed array along axis {axis}; "
+                f"size of axis is {extent} but size of corresponding boolean axis is {values.size}"
+            )
+        return _some([int(i) for i in np.flatnonzero(values)], axis), True
+    if values.dtype.kind not in "iu" and values.size:
+        raise IndexError("only integers, slices, ellipsis (`...`) and integer or boolean arrays are valid indices")
+    for each in values.flat:
+        if not -extent <= each < extent:
+            raise IndexError(f"index {each} is out of bounds for axis {axis} with size {extent}")
+    return _some([int(each) % extent for each in values.flat], axis), values.ndim > 0
+
+
+def _some(indices: list[int], axis: int) -> list[int]:
+    if not indices:
+        raise IndexError(f"nothing is left along axis {axis}; an encrypted matrix has at least one row and column")
+    return indices

@@ -1,0 +1,362 @@
+"""Planned expressions: what client and server hand each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Callable, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from unspoken import _unspoken
+from unspoken.errors import MatrixError
+
+if TYPE_CHECKING:
+    from unspoken._matrix import Matrix
+
+_OPTIONS = ("preset", "largest", "most_keys", "tile", "blocks")
+
+
+class _Sealed(Protocol):
+    """What travels."""
+
+    def to_bytes(self) -> bytes: ...
+
+
+SealedT = TypeVar("SealedT", bound=_Sealed)
+
+
+class Message(Generic[SealedT]):
+    """Something that travels between client and server."""
+
+    def __init__(self, sealed: SealedT) -> None:
+        self._sealed = sealed
+
+    def to_bytes(self) -> bytes:
+        """Return the bytes to send; they name the parameters and whose they are."""
+        return self._sealed.to_bytes()
+
+
+class MatrixTerms(Message[_unspoken.MatrixTerms]):
+    """The client's half of a program: shapes, parameters and key plan, without operations and constants.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> terms = (2 * unspoken.matrix("a", (3, 3))).plan().terms
+    >>> unspoken.MatrixTerms.from_bytes(terms.to_bytes()).inputs
+    {'a': (3, 3)}
+    """
+
+    @classmethod
+    def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> MatrixTerms:
+        """Read what `to_bytes` wrote; parameter sets for tests only if so asked.
+
+        Raises
+        ------
+        MismatchError
+            For anything else.
+        """
+        return cls(_unspoken.MatrixTerms.from_bytes(bytes(data), accept_insecure))
+
+    @property
+    def preset(self) -> str:
+        """Name of the parameter set."""
+        return self._sealed.preset
+
+    @property
+    def inputs(self) -> dict[str, tuple[int, ...]]:
+        """Shape of each input, by name."""
+        return {name: tuple(shape) for name, shape in self._sealed.inputs.items()}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the result."""
+        return tuple(self._sealed.shape)
+
+    @property
+    def key_count(self) -> int:
+        """Keys the server needs."""
+        return self._sealed.keys
+
+    @property
+    def key_bytes(self) -> int:
+        """Their bytes on the way."""
+        return self._sealed.key_bytes
+
+    def __repr__(self) -> str:
+        """Return preset and keys."""
+        return f"<MatrixTerms of {self.preset}, {self.key_count} keys of {self.key_bytes / 1e6:.1f} MB>"
+
+
+class MatrixProgram(Message[_unspoken.MatrixProgram]):
+    """A planned expression: what it takes, and the server's half of running it. Made by `Matrix.plan`.
+
+    ``str(program)`` is a table of what it takes. Constants of the expression are in its bytes: where
+    the client must not see them, send `terms` instead.
+
+    Examples
+    --------
+    >>> import numpy as np, unspoken
+    >>> a = unspoken.matrix("a", (3, 3))
+    >>> program = (np.eye(3) + a).plan()
+    >>> secret = unspoken.MatrixSecret()
+    >>> keys, inputs = secret.keys(program, progress=False), secret.encrypt(program, a=np.ones((3, 3)))
+    >>> result = program.run(keys, inputs, progress=False)  # elsewhere, without the secret
+    >>> secret.decrypt(result).round(3)
+    array([[2., 1., 1.],
+           [1., 2., 1.],
+           [1., 1., 2.]])
+    """
+
+    def __init__(self, sealed: _unspoken.MatrixProgram, largest: float = 1.0) -> None:
+        super().__init__(sealed)
+        self.terms = MatrixTerms(sealed.terms())
+        self.largest = largest
+        self._precision: tuple[float, float, bool] | None = None
+
+    @classmethod
+    def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> MatrixProgram:
+        """Read what `to_bytes` wrote, and plan it again; parameter sets for tests only if so asked.
+
+        Raises
+        ------
+        MismatchError
+            For anything else.
+        """
+        return cls(_unspoken.MatrixProgram.from_bytes(bytes(data), accept_insecure))
+
+    @property
+    def preset(self) -> str:
+        """Name of the parameter set."""
+        return self.terms.preset
+
+    @property
+    def inputs(self) -> dict[str, tuple[int, ...]]:
+        """Shape of each input, by name."""
+        return self.terms.inputs
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the result."""
+        return self.terms.shape
+
+    @property
+    def levels(self) -> int:
+        """Levels it spends."""
+        return self.terms._sealed.level - self._sealed.output_level
+
+    @property
+    def key_count(self) -> int:
+        """Keys it needs."""
+        return self.terms.key_count
+
+    @property
+    def key_bytes(self) -> int:
+        """Their bytes on the way."""
+        return self.terms.key_bytes
+
+    @property
+    def key_switches(self) -> int:
+        """Operations with a key: most of the time."""
+        return self._sealed.key_switches
+
+    @property
+    def seconds(self) -> float:
+        """Predicted seconds of a run on one nominal core."""
+        return self._sealed.seconds
+
+    @property
+    def methods(self) -> list[str]:
+        """How each product of two encrypted matrices is computed."""
+        return self._sealed.methods
+
+    @property
+    def error(self) -> float:
+        """Predicted largest error of an entry.
+
+        By a simulation, which takes about as long as a run, on random inputs with entries up to
+        `largest`: four times the worst error seen, at least sixteen times the root mean square.
+
+        Raises
+        ------
+        MatrixError
+            If values outgrow the parameters on the way: the result would be garbage.
+        """
+        if self._precision is None:
+            self._precision = self._sealed.precision(self.largest, 0)
+        error, largest, overflow = self._precision
+        if overflow:
+            raise MatrixError(
+                f"predict the error: values of inputs up to {self.largest:g} (results up to {largest:.3g}) outgrow "
+                f"preset {self.preset}; needed smaller values: scale the inputs"
+            )
+        return error
+
+    def explain(self) -> str:
+        """Return the table of ``str``, and the predicted error.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> print((-unspoken.matrix("a", (3, 3))).plan().explain())  # doctest: +ELLIPSIS
+        preset        n15_real_depth11_scale50
+        ...
+        error         below ... for inputs up to 1
+        """
+        return f"{self}\nerror         below {self.error:.1e} for inputs up to {self.largest:g}"
+
+    def __str__(self) -> str:
+        """Return a table of what it takes."""
+        terms = self.terms._sealed
+        shapes = ", ".join(f"{name} {shape}" for name, shape in self.inputs.items())
+        rows = {
+            "preset": self.preset,
+            "inputs": shapes,
+            "result": str(self.shape),
+            "layout": f"tiles of {terms.tile} x {terms.tile}, {terms.blocks} blocks, {terms.vectors} runs",
+            "products": ", ".join(self.methods) or "none of two encrypted matrices",
+            "levels": f"{self.levels}, from {terms.level} to {self._sealed.output_level}",
+            "keys": f"{self.key_count}, {self.key_bytes / 1e6:.1f} MB",
+            "key switches": str(self.key_switches),
+            "seconds": f"{self.seconds:.3g} predicted, on one core",
+        }
+        return "\n".join(f"{name:<14}{value}" for name, value in rows.items())
+
+    def __repr__(self) -> str:
+        """Return the shape of the result, and what it takes most."""
+        return f"<MatrixProgram of shape {self.shape}, {self.levels} levels, {self.key_count} keys>"
+
+    def run(
+        self,
+        keys: MatrixKeys,
+        *inputs: MatrixInputs,
+        progress: bool | Callable[[_unspoken.Progress], object] = True,
+    ) -> EncryptedMatrix:
+        """Compute on encrypted inputs. No secret is needed, and none can be found out here.
+
+        Parameters
+        ----------
+        keys : MatrixKeys
+            The client's evaluation keys.
+        *inputs : MatrixInputs
+            The client's inputs, in one part or several.
+        progress : bool or callable
+            As for `Client`; counts ciphertexts of the batch.
+
+        Raises
+        ------
+        MissingKeysError
+            If keys are missing; all of them are named.
+        MatrixError
+            If inputs are missing or of another program.
+        KeyboardInterrupt
+            On Control-C, within a key switch.
+
+        Examples
+        --------
+        >>> result = program.run(keys, inputs)  # doctest: +SKIP
+        """
+        parts = [part._sealed for part in inputs]
+        return EncryptedMatrix(self._sealed.run(keys._sealed, parts, progress))
+
+
+class MatrixKeys(Message[_unspoken.MatrixKeys]):
+    """Evaluation keys, for the server; they open nothing. ``len`` is how many. Made by `MatrixSecret.keys`."""
+
+    @classmethod
+    def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> MatrixKeys:
+        """Read what `to_bytes` wrote; parameter sets for tests only if so asked.
+
+        Raises
+        ------
+        MismatchError
+            For anything else.
+        """
+        return cls(_unspoken.MatrixKeys.from_bytes(bytes(data), accept_insecure))
+
+    def __len__(self) -> int:
+        """Return how many keys there are."""
+        return len(self._sealed)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on the way; expanded they take about twice as much memory besides."""
+        return self._sealed.nbytes
+
+    def __repr__(self) -> str:
+        """Return number and size."""
+        return f"<MatrixKeys: {len(self)} keys, {self.nbytes / 1e6:.1f} MB, {self._sealed.preset}>"
+
+
+class MatrixInputs(Message[_unspoken.MatrixInputs]):
+    """Encrypted inputs of a program. Made by `MatrixSecret.encrypt`."""
+
+    @classmethod
+    def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> MatrixInputs:
+        """Read what `to_bytes` wrote; parameter sets for tests only if so asked.
+
+        Raises
+        ------
+        MismatchError
+            For anything else.
+        """
+        return cls(_unspoken.MatrixInputs.from_bytes(bytes(data), accept_insecure))
+
+    def __repr__(self) -> str:
+        """Return the names."""
+        return f"<MatrixInputs {', '.join(self._sealed.names)}, encrypted>"
+
+
+class EncryptedMatrix(Message[_unspoken.MatrixAnswer]):
+    """An encrypted result. Made by `MatrixProgram.run`, opened by `MatrixSecret.decrypt`."""
+
+    dtype = np.dtype(np.float64)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> EncryptedMatrix:
+        """Read what `to_bytes` wrote; parameter sets for tests only if so asked.
+
+        Raises
+        ------
+        MismatchError
+            For anything else.
+        """
+        return cls(_unspoken.MatrixAnswer.from_bytes(bytes(data), accept_insecure))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents, as numpy's."""
+        return tuple(self._sealed.shape)
+
+    def __len__(self) -> int:
+        """Return the extent of the first axis."""
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __array__(self, *_: object, **__: object) -> Any:
+        """Refuse: the entries are encrypted."""
+        raise TypeError("the entries are encrypted: use secret.decrypt(result)")
+
+    def __repr__(self) -> str:
+        """Return the shape."""
+        return f"<EncryptedMatrix of shape {self.shape}>"
+
+
+def plan(matrix: Matrix, **options: Any) -> MatrixProgram:
+    """Plan an expression; options are those of `Matrix.plan`."""
+    unknown = sorted(set(options) - set(_OPTIONS))
+    if unknown:
+        raise TypeError(f"plan() got unexpected arguments {', '.join(unknown)}; there are {', '.join(_OPTIONS)}")
+    largest = options.pop("largest", None)
+    if largest is None:
+        largest = _largest_of(matrix.bound())
+    wanted = {name: options.get(name) for name in ("preset", "most_keys", "tile", "blocks")}
+    form = (matrix._node.shape, (matrix._batch is not None, *matrix._axes))
+    graph = matrix._node.graph()
+    return MatrixProgram(graph.plan(form, {**wanted, "batch": matrix._batch or 1}), float(largest))
+
+
+def _largest_of(bound: Mapping[str, Any]) -> float:
+    """Return the largest entry of the arrays behind inputs, or 1."""
+    return max((float(np.abs(each.values).max()) for each in bound.values()), default=1.0) or 1.0

@@ -1,0 +1,188 @@
+"""The client's secret for encrypted matrices."""
+
+from __future__ import annotations
+
+import os
+from os import PathLike
+from typing import Any, Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from unspoken import _unspoken
+from unspoken._matrix import Matrix, from_input
+from unspoken._matrix_node import Bound
+from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixTerms
+from unspoken.errors import MatrixError, StateError
+
+
+class MatrixSecret:
+    """What encrypts matrices, makes evaluation keys, and decrypts results. It stays with the client.
+
+    One secret serves every program and parameter set.
+
+    Examples
+    --------
+    >>> import numpy as np, unspoken
+    >>> secret = unspoken.MatrixSecret()
+    >>> a, b = secret.matrix(np.eye(2)), secret.matrix(np.ones((2, 2)))
+    >>> c = a - b
+    >>> keys = secret.keys(c, progress=False)
+    >>> np.allclose(secret.decrypt(c.compute(keys, progress=False)), np.eye(2) - 1)
+    True
+    """
+
+    def __init__(self) -> None:
+        self._secret = _unspoken.MatrixSecret()
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> MatrixSecret:
+        """Read a secret that `save` wrote.
+
+        Raises
+        ------
+        StateError
+            If the file cannot be read.
+        MismatchError
+            If it is none.
+
+        Examples
+        --------
+        >>> secret = unspoken.MatrixSecret.load("matrix.secret")  # doctest: +SKIP
+        """
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123 (any path-like)
+                data = file.read(1 << 16)
+        except OSError as error:
+            raise StateError(f"read the secret {os.fspath(path)}: {error}; give the file that save() wrote") from error
+        secret = cls.__new__(cls)
+        secret._secret = _unspoken.MatrixSecret.from_bytes(data)
+        return secret
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the secret to a new file that its owner alone can read.
+
+        Raises
+        ------
+        StateError
+            If the file exists, which is never overwritten, or cannot be written.
+
+        Examples
+        --------
+        >>> unspoken.MatrixSecret().save("matrix.secret")  # doctest: +SKIP
+        """
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(self._secret.to_bytes())
+        except OSError as error:
+            message = f"write the secret {os.fspath(path)}: {error}; give a new file in a directory of yours"
+            raise StateError(message) from error
+
+    def matrix(self, values: npt.ArrayLike) -> Matrix:
+        """Return an input with an array behind it, which `Matrix.compute` encrypts.
+
+        How a matrix is encrypted depends on the expression, so it waits until that is planned.
+
+        Parameters
+        ----------
+        values : array_like
+            Real numbers of shape (rows, columns), (n,), or (batch, rows, columns).
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> unspoken.MatrixSecret().matrix([[1.0, 2.0]])
+        <Matrix of shape (1, 2)>
+        """
+        array = _real(values, "matrix").copy()
+        return from_input("", array.shape, Bound(array, self))
+
+    def encrypt(self, program: MatrixProgram | MatrixTerms, **arrays: npt.ArrayLike) -> MatrixInputs:
+        """Encrypt inputs of a program, by name; those left out can be encrypted by another call.
+
+        Raises
+        ------
+        MatrixError
+            If there is no input of that name, its shape is another, or an entry is not finite.
+
+        Examples
+        --------
+        >>> import numpy as np, unspoken
+        >>> program = unspoken.matrix("a", (3,)).plan()
+        >>> unspoken.MatrixSecret().encrypt(program, a=np.ones(3))
+        <MatrixInputs a, encrypted>
+        """
+        terms = program.terms if isinstance(program, MatrixProgram) else program
+        shapes, inputs = terms.inputs, []
+        for name, values in arrays.items():
+            array = _real(values, f"input '{name}'")
+            if name in shapes and array.shape != shapes[name]:
+                raise MatrixError(f"encrypt: input '{name}' of shape {array.shape}; needed {shapes[name]}")
+            extents = array.shape if array.ndim == 3 else (1,) * (3 - array.ndim) + array.shape
+            inputs.append((name, np.ascontiguousarray(array).reshape(extents)))
+        return MatrixInputs(self._secret.encrypt(terms._sealed, inputs))
+
+    def keys(
+        self,
+        *programs: Matrix | MatrixProgram | MatrixTerms,
+        progress: bool | Callable[[_unspoken.Progress], object] = True,
+    ) -> MatrixKeys:
+        """Make exactly the evaluation keys that programs or expressions need.
+
+        An expression that has no plan yet is planned.
+
+        Raises
+        ------
+        MatrixError
+            If they are of different presets: plan them with ``preset=`` one of them.
+        KeyboardInterrupt
+            On Control-C, within a key.
+
+        Examples
+        --------
+        >>> import unspoken
+        >>> a = unspoken.matrix("a", (3, 3))
+        >>> len(unspoken.MatrixSecret().keys(a + a, progress=False))
+        0
+        """
+        terms = []
+        for each in programs:
+            program = (each._program or each.plan()) if isinstance(each, Matrix) else each
+            terms.append((program.terms if isinstance(program, MatrixProgram) else program)._sealed)
+        return MatrixKeys(self._secret.keys(terms, progress))
+
+    def decrypt(self, result: EncryptedMatrix) -> npt.NDArray[np.float64]:
+        """Decrypt a result: float64, of its shape.
+
+        The numbers carry noise that depends on the secret: keep them to yourself, or round them
+        well above the program's `error` before they are published.
+
+        Raises
+        ------
+        MatrixError
+            If the inputs were encrypted under another secret.
+
+        Examples
+        --------
+        >>> secret.decrypt(result)  # doctest: +SKIP
+        """
+        return self._secret.decrypt(result._sealed).reshape(result.shape)
+
+    def __reduce__(self) -> Any:
+        """Refuse: secrets are saved with `save`."""
+        raise TypeError("a secret is not pickled: use save() and load()")
+
+    def __repr__(self) -> str:
+        """Return no bit of the secret."""
+        return "<MatrixSecret>"
+
+
+def _real(values: npt.ArrayLike, what: str) -> npt.NDArray[np.float64]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{what}: found entries of {array.dtype}; needed real numbers")
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise MatrixError(f"{what}: found entries that are not finite; needed finite numbers")
+    return array
