@@ -11,6 +11,7 @@ pub mod digits;
 pub mod digits_network;
 pub mod embed;
 pub mod embedding;
+pub mod exact;
 pub mod fasttext;
 mod files;
 mod fixtures;
@@ -32,9 +33,10 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 36] = [
+pub const TARGETS: [&Target; 39] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
+    &rlwe::PUBLIC_KEY,
     &rlwe::SECRET_KEY,
     &rlwe::KEY_PLAN,
     &rlwe::KEY_BUNDLE,
@@ -42,6 +44,8 @@ pub const TARGETS: [&Target; 36] = [
     &rlwe::QUERY,
     &ckks::CIPHERTEXT,
     &ckks::SEEDED_CIPHERTEXT,
+    &exact::CIPHERTEXT,
+    &exact::SEEDED_CIPHERTEXT,
     &wire::MESSAGES,
     &wire::DECLARATION,
     &classify::DESCRIBED,

@@ -9,6 +9,7 @@ pub enum Kind {
     Ciphertext = 1,
     SeededCiphertext = 2,
     KeyBundle = 3,
+    PublicKey = 4,
 }
 
 /// Bytes of a key's descriptor in a bundle: Galois element (u64), chain length (u32).
@@ -60,6 +61,12 @@ pub fn seeded_ciphertext(parameters: &Parameters, bytes: &mut Vec<u8>) {
     bytes.resize(unspoken_rlwe::SeededCiphertext::byte_len(parameters, chain), 0);
     let (head, residues) = bytes.split_at_mut(HEADER_BYTES + 2 + SEED_BYTES);
     head[HEADER_BYTES + 2..].copy_from_slice(blake3::hash(residues).as_bytes());
+}
+
+/// Header and length of a public key.
+pub fn public_key(parameters: &Parameters, bytes: &mut Vec<u8>) {
+    header(parameters, Kind::PublicKey, bytes, HEADER_BYTES + SEED_BYTES);
+    bytes.resize(unspoken_rlwe::PublicKey::byte_len(parameters), 0);
 }
 
 /// Header, number of keys and descriptors of a bundle. Returns the chain length of each key.

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use unspoken_ring::{Basis, Domain};
 use unspoken_rlwe::{
-    Ciphertext, KeyBundle, KeyKind, KeyPlan, Query, QueryParameters, QuerySecret, SecretKey, SeededCiphertext,
-    SeededSwitchingKey, galois,
+    Ciphertext, KeyBundle, KeyKind, KeyPlan, PublicKey, Query, QueryParameters, QuerySecret, SecretKey,
+    SeededCiphertext, SeededSwitchingKey, galois,
 };
 
 use crate::Target;
@@ -52,6 +52,20 @@ fn seeded(chain: usize) -> SeededCiphertext {
     let zero = SMALL.ring().zero(Basis::chain(chain), Domain::Evaluation);
     SeededCiphertext::encrypt(&SMALL_SECRET, &zero, &mut rng()).expect("encrypts")
 }
+
+/// `PublicKey::from_bytes`: what it reads, it writes again and encrypts with.
+pub static PUBLIC_KEY: Target = Target {
+    name: "rlwe_public_key",
+    run: |data| {
+        let parameters = SMALL.rlwe();
+        let Ok(key) = PublicKey::from_bytes(parameters, data) else { return false };
+        assert!(key.to_bytes() == data, "the bytes changed");
+        assert!(key.encrypt_zero(1, &mut rng()).is_ok(), "encrypts");
+        true
+    },
+    repair: |data| repair::public_key(SMALL.rlwe(), data),
+    seeds: || vec![PublicKey::generate(&SMALL_SECRET, &mut rng()).expect("makes a key").to_bytes()],
+};
 
 /// `SecretKey::from_bytes`: what it reads, it writes again.
 pub static SECRET_KEY: Target = Target {

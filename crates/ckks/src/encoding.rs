@@ -11,7 +11,7 @@ use std::sync::Arc;
 use num_complex::Complex64;
 use rustfft::{Fft, FftPlanner};
 use unspoken_ring::{Basis, Poly, RingKind};
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::arithmetic::check_scale;
 use crate::error::CkksError;
@@ -169,8 +169,10 @@ impl Encoder {
             return Err(CkksError::Value { operation, index, found: values[index].to_string(), needed });
         }
         let mut work = vec![Complex64::default(); slots];
-        for (j, &position) in self.tables.position.iter().enumerate() {
-            work[position] = values[j % values.len()];
+        for positions in self.tables.position.chunks_exact(values.len()) {
+            for (&position, &value) in positions.iter().zip(values) {
+                work[position] = value;
+            }
         }
         // The transform of rustfft with exponent -1 undoes the one with +1, up to the factor `slots`.
         self.tables.forward.process(&mut work);
@@ -215,8 +217,8 @@ impl Encoder {
         }
     }
 
-    /// Whether scaled coefficients fit the modulus of a level.
-    pub(crate) fn check_fits(&self, operation: &'static str, scaled: &[f64], level: usize) -> Result<(), CkksError> {
+    /// Whether scaled coefficients fit the modulus of a level; bits of the largest.
+    pub(crate) fn check_fits(&self, operation: &'static str, scaled: &[f64], level: usize) -> Result<f64, CkksError> {
         let max_level = self.parameters.max_level();
         if level > max_level {
             return Err(CkksError::Level { operation, found: max_level, needed: level });
@@ -226,33 +228,41 @@ impl Encoder {
         if found >= (needed - 1.0).min(126.0) {
             return Err(CkksError::Overflow { operation, found, needed });
         }
-        Ok(())
+        Ok(found)
     }
 
     fn round(&self, operation: &'static str, scaled: &[f64], level: usize, special: bool) -> Result<Poly, CkksError> {
-        self.check_fits(operation, scaled, level)?;
+        let largest = self.check_fits(operation, scaled, level)?;
         let ring = self.parameters.ring();
         let basis = Basis { chain: self.parameters.chain(level), special };
-        let mut poly = if log2_largest(scaled) < 62.0 {
-            let mut integers: Vec<i64> = scaled.iter().map(|x| x.round() as i64).collect();
-            let poly = ring.from_i64(&integers, basis);
-            integers.zeroize();
-            poly?
+        let mut poly = if largest < 62.0 {
+            let integers: Zeroizing<Vec<i64>> = Zeroizing::new(scaled.iter().map(|&x| nearest(x) as i64).collect());
+            ring.evaluate_i64(&integers, basis)?
         } else {
-            let mut integers: Vec<i128> = scaled.iter().map(|x| x.round() as i128).collect();
-            let poly = ring.from_i128(&integers, basis);
-            integers.zeroize();
-            poly?
+            let integers: Zeroizing<Vec<i128>> = Zeroizing::new(scaled.iter().map(|&x| nearest(x) as i128).collect());
+            let mut poly = ring.from_i128(&integers, basis)?;
+            ring.to_evaluation(&mut poly)?;
+            poly
         };
         // What is encoded may be a client's message.
         poly.mark_secret();
-        ring.to_evaluation(&mut poly)?;
         Ok(poly)
     }
 }
 
+/// The nearest integer, ties to even, without a call or a branch. From 2^51 on the half a number may have is kept.
+#[inline(always)]
+fn nearest(x: f64) -> f64 {
+    const SHIFT: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52: next to it numbers are integers
+    const LARGE: f64 = 2_251_799_813_685_248.0; // 2^51
+    let rounded = (x + SHIFT) - SHIFT;
+    if x.abs() < LARGE { rounded } else { x }
+}
+
 /// Bits of the largest coefficient, at least 0; infinite if one is no number.
 pub(crate) fn log2_largest(scaled: &[f64]) -> f64 {
-    let larger = |max: f64, x: &f64| if x.is_nan() { f64::INFINITY } else { x.abs().max(max) };
-    scaled.iter().fold(1.0, larger).log2()
+    // As bits, the magnitudes of numbers are in their order, and what is no number is above infinity.
+    let magnitude = |x: &f64| x.to_bits() & (u64::MAX >> 1);
+    let largest = f64::from_bits(scaled.iter().map(magnitude).fold(1.0f64.to_bits(), u64::max));
+    if largest.is_nan() { f64::INFINITY } else { largest.log2() }
 }

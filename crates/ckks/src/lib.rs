@@ -16,6 +16,7 @@ mod prepared;
 mod presets;
 mod simulator;
 mod vector;
+mod zero;
 
 pub use arithmetic::{Arithmetic, SCALE_TOLERANCE};
 pub use bootstrap::{Bootstrap, Bootstrapper, SlotValues};
@@ -33,3 +34,4 @@ pub use prepared::PreparedVector;
 pub use presets::{PRESETS, Preset};
 pub use simulator::{ErrorStatistics, Overflow, Simulated, Simulator};
 pub use vector::{Ciphertext, SeededCiphertext};
+pub use zero::{Encrypted, Zero};

@@ -46,6 +46,12 @@ impl NoiseModel {
         ERROR_SIGMA * self.gain().sqrt()
     }
 
+    /// Of a fresh encryption under a public key, `e u + e_0 + e_1 s` with a ternary `u`, without the rounding of the encoding.
+    pub fn public_encryption(&self) -> f64 {
+        let ephemeral = self.gain() * 2.0 / 3.0;
+        ERROR_SIGMA * (self.gain() * (1.0 + ephemeral + self.secret_energy())).sqrt()
+    }
+
     /// Of rounding a plaintext's coefficients.
     pub fn encoding(&self) -> f64 {
         (ROUNDING_VARIANCE * self.gain()).sqrt()

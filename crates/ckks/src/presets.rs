@@ -11,7 +11,9 @@ use crate::parameters::{BootstrapLiteral, CkksLiteral, CkksParameters, REDUCTION
 /// The shape of a preset; its primes follow from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preset {
-    /// Its name: `n<log2 degree>[_real|_boot]_depth<levels>_scale<bits>`, after `insecure_` where it is.
+    /// Its name: `n<log2 degree>[_real|_boot|_linear]_depth<levels>_scale<bits>`, after `insecure_` where it is.
+    /// `linear` sets have no special primes: what they encrypt can be added and multiplied by plaintexts, not rotated nor
+    /// multiplied with each other.
     pub name: &'static str,
     /// What it is good for.
     pub purpose: &'static str,
@@ -84,8 +86,12 @@ const fn factors(slots_to_coefficients: usize, coefficients_to_slots: usize, rat
     BootstrapLiteral { slots_to_coefficients, coefficients_to_slots, message_ratio_bits: ratio }
 }
 
+/// The most that a ring of degree 2^15 takes when there are no switching keys: 29 primes, which is why the scale is
+/// a little below 2^30.
+const LINEAR_N15: (u32, usize, f64) = (15, 27, 29.94);
+
 /// Every preset that ships. All but the insecure ones have 128 bits.
-pub const PRESETS: [Preset; 21] = [
+pub const PRESETS: [Preset; 23] = [
     preset("n13_depth3_scale30", "shallow circuits on small batches", (13, 3, 30.0), (2, 2, 2)),
     preset("n14_depth8_scale30", "lookups of up to 256 columns, about 10 bits", (14, 8, 30.0), (2, 4, 4)),
     preset("n14_depth5_scale50", "short circuits at high precision", (14, 5, 50.0), (2, 3, 3)),
@@ -93,6 +99,12 @@ pub const PRESETS: [Preset; 21] = [
     preset("n15_depth10_scale50", "lookups of up to 1024 columns at high precision", (15, 10, 50.0), (3, 9, 9)),
     preset("n15_depth11_scale50", "circuits of middle depth", (15, 11, 50.0), (2, 6, 6)),
     preset("n15_depth17_scale30", "permutations and matrices, about 12 bits", (15, 17, 30.0), (2, 8, 7)),
+    preset(
+        "n15_linear_depth27_scale30",
+        "sums and plaintext products alone: all 868 bits for data",
+        LINEAR_N15,
+        (2, 0, 1),
+    ),
     preset("n16_depth20_scale58", "deep circuits; the set of the engine's benchmark", (16, 20, 58.0), (3, 9, 9)),
     preset("n16_depth24_scale52", "the one-hot baseline of lookups", (16, 24, 52.0), (2, 10, 10)),
     preset("n16_depth28_scale50", "the one-hot baseline of lookups of 1024 columns", (16, 28, 50.0), (2, 9, 9)),
@@ -117,6 +129,7 @@ pub const PRESETS: [Preset; 21] = [
         (60.0, 60.0, 56.0),
         5,
     ),
+    preset("insecure_n11_linear_depth4_scale30", "tests of encryption alone", (11, 4, 29.9), (2, 0, 1)),
     preset("insecure_n11_depth9_scale50", "tests", (11, 9, 50.0), (3, 4, 4)),
     preset("insecure_n11_depth24_scale52", "tests of deep circuits", (11, 24, 52.0), (2, 10, 10)),
     preset("insecure_n11_depth17_scale30", "tests of permutations", (11, 17, 30.0), (2, 8, 7)),

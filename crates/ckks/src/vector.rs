@@ -2,7 +2,7 @@
 
 use num_complex::Complex64;
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{self as rlwe, RlweError, SecretKey};
+use unspoken_rlwe::{self as rlwe, PublicKey, RlweError, SecretKey};
 
 use crate::encoding::{Encoder, Plaintext};
 use crate::error::CkksError;
@@ -19,9 +19,9 @@ pub struct Ciphertext {
 /// An encrypted vector whose uniform half is a seed.
 #[derive(Clone, Debug)]
 pub struct SeededCiphertext {
-    inner: rlwe::SeededCiphertext,
-    level: usize,
-    scale: f64,
+    pub(crate) inner: rlwe::SeededCiphertext,
+    pub(crate) level: usize,
+    pub(crate) scale: f64,
 }
 
 impl Ciphertext {
@@ -114,7 +114,7 @@ fn read_scale<'a>(what: &'static str, bytes: &'a [u8]) -> Result<(f64, &'a [u8])
     if usable { Ok((scale, rest)) } else { Err(refuse(format!("{scale}")).into()) }
 }
 
-fn level_of_chain(parameters: &CkksParameters, chain: usize) -> Result<usize, CkksError> {
+pub(crate) fn level_of_chain(parameters: &CkksParameters, chain: usize) -> Result<usize, CkksError> {
     let level = (0..=parameters.max_level()).find(|&level| parameters.chain(level) == chain);
     level.ok_or_else(|| {
         let found = format!("{chain} chain primes");
@@ -135,6 +135,20 @@ impl Encoder {
     ) -> Result<SeededCiphertext, CkksError> {
         let inner = rlwe::SeededCiphertext::encrypt(secret, &plaintext.poly, rng)?;
         Ok(SeededCiphertext { inner, level: plaintext.level, scale: plaintext.scale })
+    }
+
+    /// Encrypts a plaintext without the secret. Noisier and twice as long as [`Encoder::encrypt`]; see [`PublicKey`].
+    ///
+    /// # Errors
+    /// If key and plaintext belong to different parameters.
+    pub fn encrypt_public(
+        &self,
+        plaintext: &Plaintext,
+        key: &PublicKey,
+        rng: &mut SecretRng,
+    ) -> Result<Ciphertext, CkksError> {
+        let inner = key.encrypt(&plaintext.poly, rng)?;
+        Ok(Ciphertext { inner, level: plaintext.level, scale: plaintext.scale })
     }
 
     /// Decrypts and decodes the slots.

@@ -43,6 +43,9 @@ enum Command {
     Permute(commands::permute::Command),
     /// Show the plans of a lookup and what each costs
     Plan(commands::plan::Arguments),
+    /// Attack ways of encrypting: those that are broken, and ours
+    #[command(subcommand)]
+    Audit(commands::audit::Command),
     /// Measure against baselines
     Bench(commands::bench::Arguments),
     /// Train, serve and ask on this machine, and show what travelled
@@ -71,6 +74,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Params(arguments) => commands::params::run(&arguments),
         Command::Permute(command) => commands::permute::run(&command),
         Command::Plan(arguments) => commands::plan::run(&arguments),
+        Command::Audit(command) => commands::audit::run(&command),
         Command::Bench(arguments) => commands::bench::run(&arguments),
         Command::Demo(arguments) => commands::demo::run(&arguments),
     }

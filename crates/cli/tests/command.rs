@@ -38,6 +38,21 @@ fn params_say_what_the_contract_asks() {
 }
 
 #[test]
+fn an_audit_breaks_what_is_broken_and_nothing_else() {
+    let lines = text(&unspoken(&["audit", "cached-encryption", "--quick", "--json"]));
+    assert_eq!(lines.lines().count(), 33);
+    for line in lines.lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(row["broken"], !row["claimed_sound"].as_bool().unwrap(), "{row}");
+        assert!(row["broken"] == false || row["advantage"] == 1.0, "{row}");
+    }
+    let table = text(&unspoken(&["audit", "cached-encryption", "--quick", "--trials", "32"]));
+    assert_eq!(table.matches("BROKEN").count(), 9, "{table}");
+    let few = unspoken(&["audit", "cached-encryption", "--quick", "--trials", "5"]);
+    assert!(!few.status.success());
+}
+
+#[test]
 fn plans_are_explained() {
     let arguments = ["plan", "--explain", "--pairs", "--preset", "n14_depth8_scale30"];
     let table = text(&unspoken(&arguments));
@@ -51,7 +66,8 @@ fn plans_are_explained() {
 #[test]
 fn help_and_mistakes_speak_to_people() {
     let help = text(&unspoken(&["--help"]));
-    for command in ["train", "serve", "classify", "embed", "digits", "keys", "params", "plan", "bench", "demo"] {
+    for command in ["train", "serve", "classify", "embed", "digits", "keys", "params", "plan", "audit", "bench", "demo"]
+    {
         assert!(help.contains(command), "{command}");
     }
     let mistake = unspoken(&["serve", "--model", "/nowhere"]);

@@ -66,7 +66,9 @@ impl Embedder {
             let parameters = preset.build().map_err(ProtocolError::from)?;
             let standard = parameters.ring().kind() == RingKind::Standard;
             let bootstraps = parameters.bootstrap().is_some() == (options.query == Form::Compact);
-            if !standard || !bootstraps || parameters.scale().log2() < SCALE_BITS {
+            // A lookup rotates, so it needs switching keys.
+            let switches_keys = !parameters.ring().special().is_empty();
+            if !standard || !bootstraps || !switches_keys || parameters.scale().log2() < SCALE_BITS {
                 continue;
             }
             let mut found = estimates(&parameters, task(shape, options.form), &CostModel::nominal(&parameters));

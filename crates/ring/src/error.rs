@@ -68,6 +68,16 @@ pub enum RingError {
         /// The exponent asked for.
         found: u64,
     },
+    /// An integer that an operation cannot work with.
+    #[error("{operation}: {found} does not do; needed {needed}")]
+    Factor {
+        /// The operation.
+        operation: &'static str,
+        /// The integer given.
+        found: u32,
+        /// What would do.
+        needed: &'static str,
+    },
     /// A residue read from outside is not below its modulus.
     #[error("residue {found} of prime {modulus} is not reduced; the data are damaged")]
     Residue {

@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zeroize::Zeroize;
+use zeroize::optimization_barrier;
 
 /// Buffers at least this large ask for huge pages, which spares the transform's column pass its TLB misses.
 const HUGE_PAGE: usize = 2 << 20;
@@ -137,7 +137,8 @@ impl Drop for Words {
     fn drop(&mut self) {
         if let Some(mut words) = self.words.take() {
             if self.secret {
-                words.zeroize();
+                words.fill(0);
+                optimization_barrier::<[u32]>(&words);
             }
             self.pool.give_back(words);
         }

@@ -201,15 +201,27 @@ impl Ring {
     }
 
     /// Runs `work(limb position, prime index, limb)` over all limbs, on several threads when it pays.
-    pub(crate) fn for_each_limb(&self, poly: &mut Poly, work: impl Fn(usize, usize, &mut [u32]) + Sync) {
+    pub(crate) fn for_each_limb(&self, poly: &mut Poly, work: impl Fn(usize, usize, &mut [u32]) + Sync + Send) {
+        self.for_each_limb_with(poly, || (), |(), i, prime, limb| work(i, prime, limb));
+    }
+
+    /// As [`Ring::for_each_limb`], with something that `work` may change, made now and then by `init`.
+    pub(crate) fn for_each_limb_with<T>(
+        &self,
+        poly: &mut Poly,
+        init: impl Fn() -> T + Sync + Send,
+        work: impl Fn(&mut T, usize, usize, &mut [u32]) + Sync + Send,
+    ) {
         let (degree, stride, limbs, basis) = (poly.degree, poly.stride, poly.limbs, poly.basis);
         let all = self.chain().len();
         let index = |i: usize| if i < basis.chain { i } else { all + i - basis.chain };
         let words = &mut poly.words[..limbs * stride];
+        let run = |state: &mut T, (i, limb): (usize, &mut [u32])| work(state, i, index(i), &mut limb[..degree]);
         if limbs * degree >= PARALLEL_WORDS && limbs > 1 {
-            words.par_chunks_mut(stride).enumerate().for_each(|(i, limb)| work(i, index(i), &mut limb[..degree]));
+            words.par_chunks_mut(stride).enumerate().for_each_init(&init, run);
         } else {
-            words.chunks_mut(stride).enumerate().for_each(|(i, limb)| work(i, index(i), &mut limb[..degree]));
+            let mut state = init();
+            words.chunks_mut(stride).enumerate().for_each(|limb| run(&mut state, limb));
         }
     }
 
@@ -249,7 +261,9 @@ impl Ring {
     /// A uniform polynomial in the evaluation domain, expanded from stream `stream` of a public seed.
     pub fn uniform(&self, seed: &Seed, stream: u32, basis: Basis) -> Poly {
         let mut poly = self.blank(basis, Domain::Evaluation);
-        self.for_each_limb(&mut poly, |_, prime, limb| seed.fill_uniform(stream, self.modulus(prime).q, limb));
+        self.for_each_limb(&mut poly, |_, prime, limb| {
+            seed.fill_uniform(self.kernels(), stream, self.modulus(prime).q, limb)
+        });
         poly
     }
 

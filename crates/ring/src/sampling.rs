@@ -7,6 +7,10 @@ use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use zeroize::Zeroizing;
 
+use crate::fork::process_generation;
+use crate::kernels::portable::Portable;
+use crate::kernels::{Backend, Kernels};
+
 /// The standard deviation of error polynomials.
 pub const ERROR_SIGMA: f64 = 3.19;
 
@@ -19,31 +23,32 @@ impl Seed {
     ///
     /// Every `(stream, q)` pair is an independent ChaCha20 stream, so a limb does not depend on which other limbs are
     /// expanded. Rejection sampling: no bias.
-    pub(crate) fn fill_uniform(&self, stream: u32, q: u32, limb: &mut [u32]) {
+    pub(crate) fn fill_uniform(&self, kernels: &dyn Kernels, stream: u32, q: u32, limb: &mut [u32]) {
         let mut rng = ChaCha20Rng::from_seed(self.0);
         rng.set_stream(u64::from(stream) << 32 | u64::from(q));
         let mask = u32::MAX >> q.leading_zeros();
-        let mut block = [0u8; 4096];
+        let (mut block, mut words) = ([0u8; 4 * BLOCK_WORDS], [0u32; BLOCK_WORDS]);
         let mut filled = 0;
         while filled < limb.len() {
             rng.fill_bytes(&mut block);
-            for bytes in block.as_chunks::<4>().0 {
-                if filled == limb.len() {
-                    break;
-                }
-                let candidate = u32::from_le_bytes(*bytes) & mask;
-                limb[filled] = candidate;
-                filled += usize::from(candidate < q);
-            }
+            words.iter_mut().zip(block.as_chunks().0).for_each(|(word, bytes)| *word = u32::from_le_bytes(*bytes));
+            filled = kernels.select_below(&words, mask, q, limb, filled);
         }
     }
 }
 
+/// Words drawn at once: few enough to stay in the first cache.
+const BLOCK_WORDS: usize = 1024;
+
 /// A generator for secrets, errors and fresh seeds.
 ///
-/// ChaCha20 keyed once from the operating system; its state is wiped when dropped. It is not `Clone` and must never be
-/// copied across a fork.
-pub struct SecretRng(ChaCha20Rng);
+/// ChaCha20 keyed from the operating system; its state is wiped when dropped. It is not `Clone`. A process forked from one
+/// that has a generator gets a new key before it draws from it (see [`process_generation`](crate::process_generation)).
+pub struct SecretRng {
+    stream: ChaCha20Rng,
+    /// The process it was keyed in; `None` for a generator whose key was given.
+    generation: Option<u64>,
+}
 
 impl SecretRng {
     /// Keyed from the operating system's generator.
@@ -53,53 +58,83 @@ impl SecretRng {
     pub fn from_os() -> Result<Self, getrandom::Error> {
         let mut key = Zeroizing::new([0u8; 32]);
         getrandom::fill(key.as_mut_slice())?;
-        Ok(SecretRng(ChaCha20Rng::from_seed(*key)))
+        Ok(SecretRng { stream: ChaCha20Rng::from_seed(*key), generation: Some(process_generation()) })
     }
 
     /// Reproducible, for tests and benchmarks only: everything made from it is known to whoever knows `seed`.
     pub fn insecure_from_seed(seed: u64) -> Self {
-        SecretRng(ChaCha20Rng::seed_from_u64(seed))
+        SecretRng { stream: ChaCha20Rng::seed_from_u64(seed), generation: None }
     }
 
     /// Keyed with secret bytes: for secrets that are derived from another secret. The same key gives the same secrets, so it
     /// must never serve for errors or seeds.
     pub fn derived(key: &Zeroizing<[u8; 32]>) -> Self {
-        SecretRng(ChaCha20Rng::from_seed(**key))
+        SecretRng { stream: ChaCha20Rng::from_seed(**key), generation: None }
+    }
+
+    /// The stream to draw from, under a new key if this process was forked since it got its last.
+    fn stream(&mut self) -> &mut ChaCha20Rng {
+        if let Some(before) = self.generation {
+            let now = process_generation();
+            if now != before {
+                self.rekey(now);
+            }
+        }
+        &mut self.stream
+    }
+
+    #[cold]
+    fn rekey(&mut self, generation: u64) {
+        let mut key = Zeroizing::new([0u8; 32]);
+        self.stream.fill_bytes(key.as_mut_slice());
+        let mut fresh = Zeroizing::new([0u8; 32]);
+        // The system gave randomness before. If it has none now, the process number still tells this stream from its
+        // parent's.
+        if getrandom::fill(fresh.as_mut_slice()).is_err() {
+            fresh[..4].copy_from_slice(&std::process::id().to_le_bytes());
+        }
+        key.iter_mut().zip(fresh.iter()).for_each(|(key, fresh)| *key ^= fresh);
+        self.stream = ChaCha20Rng::from_seed(*key);
+        self.stream.set_stream(generation);
+        self.generation = Some(generation);
     }
 
     /// A fresh public seed.
     pub fn seed(&mut self) -> Seed {
         let mut seed = [0u8; 32];
-        self.0.fill_bytes(&mut seed);
+        self.stream().fill_bytes(&mut seed);
         Seed(seed)
     }
 
     /// Fresh random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
-        self.0.fill_bytes(bytes);
+        self.stream().fill_bytes(bytes);
     }
 
     /// `n` coefficients, each -1, 0 or 1 with probability one third (up to 2^-62).
     pub fn ternary(&mut self, n: usize) -> Zeroizing<Vec<i32>> {
-        Zeroizing::new((0..n).map(|_| ((u128::from(self.0.next_u64()) * 3) >> 64) as i32 - 1).collect())
+        let stream = self.stream();
+        Zeroizing::new((0..n).map(|_| ((u128::from(stream.next_u64()) * 3) >> 64) as i32 - 1).collect())
     }
 
     /// `n` coefficients, each 0 or 1 with probability one half.
     pub fn binary(&mut self, n: usize) -> Zeroizing<Vec<i32>> {
-        Zeroizing::new((0..n).map(|_| (self.0.next_u32() & 1) as i32).collect())
+        let stream = self.stream();
+        Zeroizing::new((0..n).map(|_| (stream.next_u32() & 1) as i32).collect())
     }
 
     /// `n` coefficients of which exactly `weight` are -1 or 1, at uniform places (up to 2^-62 per place).
     ///
     /// Selection sampling: place `i` is taken with probability (still needed) / (still left), without a branch.
     pub fn sparse_ternary(&mut self, n: usize, weight: usize) -> Zeroizing<Vec<i32>> {
+        let stream = self.stream();
         let mut needed = weight.min(n) as u64;
         let coefficients = (0..n as u64).map(|i| {
             let left = n as u64 - i;
-            let draw = ((u128::from(self.0.next_u64()) * u128::from(left)) >> 64) as u64;
+            let draw = ((u128::from(stream.next_u64()) * u128::from(left)) >> 64) as u64;
             let taken = draw.wrapping_sub(needed) >> 63;
             needed -= taken;
-            let sign = 1 - 2 * (self.0.next_u32() & 1) as i32;
+            let sign = 1 - 2 * (stream.next_u32() & 1) as i32;
             sign * taken as i32
         });
         Zeroizing::new(coefficients.collect())
@@ -107,14 +142,18 @@ impl SecretRng {
 
     /// `n` samples of the discrete Gaussian of deviation [`ERROR_SIGMA`], in constant time.
     pub fn gaussian(&mut self, n: usize) -> Zeroizing<Vec<i32>> {
-        let table = &GAUSSIAN_TAIL;
-        let sample = || {
-            let draw = self.0.next_u64();
-            let magnitude: i32 = table.iter().map(|&threshold| i32::from(draw >> 1 < threshold)).sum();
-            let sign = 1 - 2 * (draw & 1) as i32;
-            sign * magnitude
-        };
-        Zeroizing::new(std::iter::repeat_with(sample).take(n).collect())
+        let kernels = Backend::detect().kernels().unwrap_or(&Portable);
+        let stream = self.stream();
+        let mut samples = Zeroizing::new(vec![0; n]);
+        let mut block = Zeroizing::new([0u8; 4 * BLOCK_WORDS]);
+        let mut draws = Zeroizing::new([0u64; BLOCK_WORDS / 2]);
+        for samples in samples.chunks_mut(draws.len()) {
+            let bytes = &mut block[..8 * samples.len()];
+            stream.fill_bytes(bytes);
+            draws.iter_mut().zip(bytes.as_chunks().0).for_each(|(draw, bytes)| *draw = u64::from_le_bytes(*bytes));
+            kernels.tail_samples(&draws[..samples.len()], GAUSSIAN_TAIL.as_slice(), samples);
+        }
+        samples
     }
 }
 
@@ -136,15 +175,15 @@ mod tests {
     fn uniform_residues_are_reduced_independent_and_unbiased() {
         let q = 33_292_289; // just below 2^25
         let mut limb = vec![0; 1 << 16];
-        Seed([1; 32]).fill_uniform(0, q, &mut limb);
+        Seed([1; 32]).fill_uniform(&Portable, 0, q, &mut limb);
         assert!(limb.iter().all(|&x| x < q));
         let mean = limb.iter().map(|&x| f64::from(x)).sum::<f64>() / limb.len() as f64 / f64::from(q);
         assert!((mean - 0.5).abs() < 0.006, "{mean}"); // 5 sigma
         let mut other = vec![0; 1 << 16];
-        Seed([1; 32]).fill_uniform(1, q, &mut other);
+        Seed([1; 32]).fill_uniform(&Portable, 1, q, &mut other);
         assert_ne!(limb, other);
         let mut prefix = vec![0; 100];
-        Seed([1; 32]).fill_uniform(0, q, &mut prefix);
+        Seed([1; 32]).fill_uniform(&Portable, 0, q, &mut prefix);
         assert_eq!(prefix, limb[..100]);
     }
 

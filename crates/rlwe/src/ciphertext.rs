@@ -3,7 +3,7 @@
 use unspoken_ring::{Basis, Domain, Poly, Ring, SecretRng, Seed};
 
 use crate::error::RlweError;
-use crate::keys::{SecretKey, encrypted_error};
+use crate::keys::SecretKey;
 
 /// `(c_0, c_1, ...)` with `sum_i c_i s^i = m + e`: two components, or three before relinearisation.
 ///
@@ -55,6 +55,24 @@ impl Ciphertext {
         self.basis().chain
     }
 
+    /// The same message plus `message` (evaluation domain, chain basis), over the primes of `message`. One addition.
+    ///
+    /// # Errors
+    /// If `message` has more primes, is in the coefficient domain or of another ring.
+    pub fn plus(self, ring: &Ring, message: &Poly) -> Result<Self, RlweError> {
+        let mut components = Vec::with_capacity(self.components.len());
+        for (i, component) in self.components.into_iter().enumerate() {
+            components.push(if i == 0 {
+                sum_over(ring, component, message)?
+            } else if component.basis() == message.basis() {
+                component
+            } else {
+                ring.restricted(&component, message.basis())?
+            });
+        }
+        Ok(Ciphertext { components })
+    }
+
     /// The two components of a relinearised ciphertext.
     pub(crate) fn pair(&self, operation: &'static str) -> Result<[&Poly; 2], RlweError> {
         match self.components.as_slice() {
@@ -62,6 +80,15 @@ impl Ciphertext {
             more => Err(RlweError::Components { operation, found: more.len(), needed: 2 }),
         }
     }
+}
+
+/// `a + message` over the primes of `message`.
+fn sum_over(ring: &Ring, mut a: Poly, message: &Poly) -> Result<Poly, RlweError> {
+    if a.basis() != message.basis() {
+        a = ring.restricted(&a, message.basis())?;
+    }
+    ring.add_assign(&mut a, message)?;
+    Ok(a)
 }
 
 /// A fresh encryption whose uniform half is a seed: half the bytes of a [`Ciphertext`].
@@ -89,21 +116,42 @@ impl SeededCiphertext {
         rng: &mut SecretRng,
     ) -> Result<Self, RlweError> {
         let ring = secret.parameters().ring();
-        let basis = message.basis();
-        let mut body = ring.uniform(&seed, 0, basis);
-        // On the way it holds a s without an error.
-        body.mark_secret();
-        let key = ring.restricted(secret.poly(), basis)?;
-        ring.mul_assign(&mut body, &key)?;
-        ring.neg_assign(&mut body)?;
-        ring.add_assign(&mut body, &encrypted_error(ring, basis, rng)?)?;
+        let error = rng.gaussian(ring.degree());
+        let mut body = ring.small_minus_uniform_product(&error, (&seed, 0), secret.poly(), message.basis())?;
         ring.add_assign(&mut body, message)?;
         Ok(SeededCiphertext { seed, body })
+    }
+
+    /// An encryption of zero over the first `chain` primes, under a fresh seed and a fresh error: whoever adds a message to
+    /// it must use it once only.
+    ///
+    /// # Errors
+    /// If the ring has fewer primes.
+    pub fn encrypt_zero(secret: &SecretKey, chain: usize, rng: &mut SecretRng) -> Result<Self, RlweError> {
+        let ring = secret.parameters().ring();
+        let (seed, error) = (rng.seed(), rng.gaussian(ring.degree()));
+        let mut body = ring.small_minus_uniform_product(&error, (&seed, 0), secret.poly(), Basis::chain(chain))?;
+        // Who has it and the ciphertext made of it has the message.
+        body.mark_secret();
+        Ok(SeededCiphertext { seed, body })
+    }
+
+    /// The same message plus `message` (evaluation domain, chain basis), over the primes of `message`. One addition.
+    ///
+    /// # Errors
+    /// If `message` has more primes, is in the coefficient domain or of another ring.
+    pub fn plus(self, ring: &Ring, message: &Poly) -> Result<Self, RlweError> {
+        Ok(SeededCiphertext { seed: self.seed, body: sum_over(ring, self.body, message)? })
     }
 
     /// Chain primes of its modulus.
     pub fn chain(&self) -> usize {
         self.body.basis().chain
+    }
+
+    /// Wipe the memory before it is reused: for encryptions of zero, which open what is made of them.
+    pub fn mark_secret(&mut self) {
+        self.body.mark_secret();
     }
 
     /// The public seed, which no two queries may share.

@@ -14,6 +14,7 @@ use crate::ciphertext::{Ciphertext, SeededCiphertext};
 use crate::error::RlweError;
 use crate::keys::{EvaluationKeys, KeyKind, KeyPlan, SecretKey, SeededSwitchingKey, generate_keys};
 use crate::parameters::Parameters;
+use crate::public::PublicKey;
 
 /// Version of every format here.
 pub const FORMAT_VERSION: u16 = 1;
@@ -32,6 +33,7 @@ enum Object {
     Ciphertext = 1,
     SeededCiphertext = 2,
     KeyBundle = 3,
+    PublicKey = 4,
 }
 
 impl Object {
@@ -40,6 +42,7 @@ impl Object {
             Object::Ciphertext => "a ciphertext",
             Object::SeededCiphertext => "a seeded ciphertext",
             Object::KeyBundle => "a key bundle",
+            Object::PublicKey => "a public key",
         }
     }
 }
@@ -111,9 +114,14 @@ fn read_poly(parameters: &Parameters, object: Object, bytes: &mut &[u8], basis: 
 }
 
 impl Ciphertext {
+    /// Bytes of a ciphertext of two components and `chain` primes.
+    pub fn byte_len(parameters: &Parameters, chain: usize) -> usize {
+        HEADER_BYTES + 3 + 2 * parameters.ring().residue_bytes(Basis::chain(chain))
+    }
+
     /// Serialises: header, chain length (u16), components (u8), residues.
     pub fn to_bytes(&self, parameters: &Parameters) -> Vec<u8> {
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(Self::byte_len(parameters, self.chain()));
         write_header(parameters, Object::Ciphertext, &mut bytes);
         bytes.extend((self.chain() as u16).to_le_bytes());
         bytes.push(self.components.len() as u8);
@@ -148,6 +156,11 @@ impl SeededCiphertext {
         HEADER_BYTES + 2 + 32 + parameters.ring().residue_bytes(Basis::chain(chain))
     }
 
+    /// Whether bytes begin as those of a seeded ciphertext do; the rest is for [`SeededCiphertext::from_bytes`] to check.
+    pub fn begins(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC) && bytes.get(6) == Some(&(Object::SeededCiphertext as u8))
+    }
+
     /// Serialises: header, chain length (u16), seed (32 bytes), residues of the first component.
     pub fn to_bytes(&self, parameters: &Parameters) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Self::byte_len(parameters, self.chain()));
@@ -170,6 +183,37 @@ impl SeededCiphertext {
         let body = read_poly(parameters, object, &mut rest, Basis::chain(chain))?;
         finish(object, rest)?;
         Ok(SeededCiphertext { seed, body })
+    }
+}
+
+impl PublicKey {
+    /// Bytes of a public key.
+    pub fn byte_len(parameters: &Parameters) -> usize {
+        HEADER_BYTES + 32 + parameters.ring().residue_bytes(Basis::chain(parameters.ring().chain().len()))
+    }
+
+    /// Serialises: header, seed (32 bytes), residues of the first component.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::byte_len(self.parameters()));
+        write_header(self.parameters(), Object::PublicKey, &mut bytes);
+        bytes.extend(self.seed.0);
+        self.parameters().ring().write_residues(&self.body, &mut bytes);
+        bytes
+    }
+
+    /// Reads what [`PublicKey::to_bytes`] wrote, and expands it. That it is the key of who one thinks it is, bytes cannot
+    /// say: the caller must have it from a place worth its trust.
+    ///
+    /// # Errors
+    /// [`RlweError::Decode`] for anything that is not exactly such bytes, of these parameters.
+    pub fn from_bytes(parameters: &Parameters, bytes: &[u8]) -> Result<Self, RlweError> {
+        let object = Object::PublicKey;
+        let mut rest = read_header(parameters, object, bytes)?;
+        let seed = read_seed(take(object, &mut rest, 32)?);
+        let basis = Basis::chain(parameters.ring().chain().len());
+        let body = read_poly(parameters, object, &mut rest, basis)?;
+        finish(object, rest)?;
+        Ok(PublicKey::from_parts(parameters, seed, body))
     }
 }
 

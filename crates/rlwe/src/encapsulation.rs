@@ -36,6 +36,9 @@ impl Parameters {
     /// # Errors
     /// [`RlweError::Encapsulation`] if not.
     pub fn check_kind(&self, kind: KeyKind, chain: usize) -> Result<(), RlweError> {
+        if self.ring().special().is_empty() {
+            return Err(RlweError::NoSpecialPrimes { name: self.name().into(), kind });
+        }
         let needed = match kind {
             KeyKind::Relinearisation | KeyKind::Galois { .. } => return Ok(()),
             KeyKind::Decapsulation => return self.encapsulation().map(drop),

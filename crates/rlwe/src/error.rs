@@ -39,6 +39,17 @@ pub enum RlweError {
         /// What is wrong.
         reason: String,
     },
+    /// A switching key for a parameter set without special primes.
+    #[error(
+        "parameters '{name}' have no special primes, so a {kind} would drown what it switches in noise; take a preset \
+         without 'linear' in its name for products and rotations"
+    )]
+    NoSpecialPrimes {
+        /// Name of the set.
+        name: String,
+        /// The key asked for.
+        kind: KeyKind,
+    },
     /// Keys are missing; all of them are named.
     #[error("{operation} needs keys that are not there: {}; make them with the key plan of the circuit", list(missing))]
     MissingKeys {

@@ -48,6 +48,16 @@ impl SecretKey {
         &self.parameters
     }
 
+    /// Sixteen bytes that tell this secret from others and tell nothing else about it.
+    ///
+    /// # Errors
+    /// Only if the ring refuses, which its own parameters rule out.
+    pub fn identity(&self) -> Result<[u8; 16], RlweError> {
+        let mut identity = [0; 16];
+        self.derive("unspoken 2026 identity of a secret key")?.fill(&mut identity);
+        Ok(identity)
+    }
+
     pub(crate) fn poly(&self) -> &Poly {
         &self.poly
     }
@@ -83,9 +93,8 @@ impl SecretKey {
 }
 
 fn secret_poly(ring: &Ring, coefficients: &[i32], basis: Basis) -> Result<Poly, RlweError> {
-    let mut poly = ring.from_i32(coefficients, basis)?;
+    let mut poly = ring.evaluate_i32(coefficients, basis)?;
     poly.mark_secret();
-    ring.to_evaluation(&mut poly)?;
     Ok(poly)
 }
 
@@ -293,15 +302,10 @@ impl SeededSwitchingKey {
         secret.parameters.check_kind(kind, chain)?;
         let (rows, basis) = kind.rows(ring, chain);
         let SwitchedSecrets { target, message } = SwitchedSecrets::of(secret, kind)?;
-        let target = ring.restricted(&target, basis)?;
         let seed = rng.seed();
         let row = |digit: usize| -> Result<Poly, RlweError> {
-            let mut body = ring.uniform(&seed, digit as u32, basis);
-            body.mark_secret();
-            ring.mul_assign(&mut body, &target)?;
-            ring.neg_assign(&mut body)?;
-            let error = encrypted_error(ring, basis, rng)?;
-            ring.add_assign(&mut body, &error)?;
+            let error = rng.gaussian(ring.degree());
+            let mut body = ring.small_minus_uniform_product(&error, (&seed, digit as u32), &target, basis)?;
             if basis.special {
                 ring.add_gadget_message(&mut body, &message, digit)?;
             } else {
@@ -357,14 +361,6 @@ impl SwitchedSecrets {
         };
         Ok(SwitchedSecrets { target, message })
     }
-}
-
-/// A fresh error polynomial in the evaluation domain.
-pub(crate) fn encrypted_error(ring: &Ring, basis: Basis, rng: &mut SecretRng) -> Result<Poly, RlweError> {
-    let mut error = ring.from_i32(&rng.gaussian(ring.degree()), basis)?;
-    error.mark_secret();
-    ring.to_evaluation(&mut error)?;
-    Ok(error)
 }
 
 /// Makes every key of a plan, one after the other, handing each to `sink`; stops early when `cancel` is set.

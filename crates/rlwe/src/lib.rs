@@ -6,6 +6,7 @@ mod encapsulation;
 mod error;
 mod keys;
 mod parameters;
+mod public;
 mod query;
 pub mod security;
 mod switching;
@@ -17,5 +18,6 @@ pub use keys::{EvaluationKeys, KeyKind, KeyPlan, SecretKey, SeededSwitchingKey, 
 pub use parameters::{
     EncapsulationLiteral, Fingerprint, INSECURE_PREFIX, Parameters, ParametersLiteral, SecuredObject,
 };
+pub use public::PublicKey;
 pub use query::{Query, QueryParameters, QuerySecret};
 pub use switching::{ExtendedCiphertext, Hoisted};

@@ -140,10 +140,10 @@ impl Parameters {
             let security_bits = security_bits(degree, log2_modulus, secret);
             SecuredObject { what, degree, log2_modulus, secret, sigma: unspoken_ring::ERROR_SIGMA, security_bits }
         };
-        let mut objects = vec![
-            object("ciphertext", Basis::chain(chain)),
-            object("key-switching key", Basis { chain, special: !self.ring().special().is_empty() }),
-        ];
+        let mut objects = vec![object("ciphertext", Basis::chain(chain))];
+        if !self.ring().special().is_empty() {
+            objects.push(object("key-switching key", Basis::extended(chain)));
+        }
         if let Some(EncapsulationLiteral { primes, .. }) = self.literal().encapsulation {
             let (secret, log2_modulus) = (SPARSE_SECRET, self.log2_modulus(Basis::chain(primes)));
             let what = "key under the sparse secret of a bootstrap";

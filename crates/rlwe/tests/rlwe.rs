@@ -4,8 +4,8 @@ use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Basis, Poly, Ring, RingKind, RingLiteral, SecretRng};
 use unspoken_rlwe::security::SecretDistribution;
 use unspoken_rlwe::{
-    Ciphertext, EvaluationKeys, KeyBundle, KeyKind, KeyPlan, Parameters, ParametersLiteral, RlweError, SecretKey,
-    SeededCiphertext, SeededSwitchingKey, galois,
+    Ciphertext, EvaluationKeys, KeyBundle, KeyKind, KeyPlan, Parameters, ParametersLiteral, PublicKey, RlweError,
+    SecretKey, SeededCiphertext, SeededSwitchingKey, galois,
 };
 
 const DEGREE: usize = 1024;
@@ -251,4 +251,83 @@ fn a_plan_counts_what_its_keys_take() {
     let keys = EvaluationKeys::generate(&s.secret, &plan, &mut s.rng).unwrap();
     assert_eq!(keys.bytes(), plan.memory_bytes(s.ring()));
     assert!(plan.wire_bytes(s.ring()) * 2 <= plan.memory_bytes(s.ring()));
+}
+
+#[test]
+fn public_keys_encrypt_with_the_noise_they_promise() {
+    for kind in [RingKind::Standard, RingKind::ConjugateInvariant] {
+        let mut s = Setting::new(kind);
+        let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
+        // In the conjugate-invariant ring a product has twice the terms.
+        let terms = if kind == RingKind::Standard { 4.0 / 3.0 } else { 8.0 / 3.0 } * DEGREE as f64;
+        let deviation = 3.19 * (terms + 1.0f64).sqrt();
+        for chain in 1..=4 {
+            let message = s.message(15, chain);
+            let ciphertext = public.encrypt(&message, &mut s.rng).unwrap();
+            assert_eq!(ciphertext.chain(), chain);
+            let noise = s.noise(&ciphertext, &message);
+            assert!(noise > 2.0 * deviation && noise < 6.0 * deviation, "{noise} at deviation {deviation}");
+        }
+        let zero = s.ring().zero(Basis::chain(2), unspoken_ring::Domain::Evaluation);
+        let [a, b] = [(); 2].map(|()| public.encrypt(&zero, &mut s.rng).unwrap().to_bytes(&s.parameters));
+        assert!(a[27..59] != b[27..59], "two encryptions share a component");
+    }
+}
+
+#[test]
+fn public_keys_survive_serialisation_and_damage_is_noticed() {
+    let mut s = Setting::new(RingKind::Standard);
+    let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
+    let bytes = public.to_bytes();
+    assert_eq!(bytes.len(), PublicKey::byte_len(&s.parameters));
+    let again = PublicKey::from_bytes(&s.parameters, &bytes).unwrap();
+    assert_eq!(again.to_bytes(), bytes);
+    let message = s.message(20, 4);
+    let ciphertext = again.encrypt(&message, &mut s.rng).unwrap();
+    assert!(s.noise(&ciphertext, &message) < 6.0 * 3.19 * 40.0);
+    assert_eq!(format!("{public:?}"), "PublicKey { parameters: \"insecure_test\", .. }");
+
+    let read = |bytes: &[u8]| PublicKey::from_bytes(&s.parameters, bytes);
+    for len in [0, 23, 24, 55, 56, bytes.len() - 1] {
+        assert!(read(&bytes[..len]).is_err(), "{len} bytes");
+    }
+    assert!(read(&[&bytes[..], &[0]].concat()).is_err());
+    let mut unreduced = bytes.clone();
+    unreduced[56..60].fill(0xff);
+    assert!(read(&unreduced).unwrap_err().to_string().contains("not reduced"));
+    assert!(SeededCiphertext::from_bytes(&s.parameters, &bytes).is_err());
+}
+
+#[test]
+fn a_message_added_to_zero_is_encrypted() {
+    let mut s = Setting::new(RingKind::Standard);
+    let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
+    for chain in 1..=3 {
+        let message = s.message(20, chain);
+        let seeded = SeededCiphertext::encrypt_zero(&s.secret, 3, &mut s.rng).unwrap();
+        let seeded = seeded.plus(s.ring(), &message).unwrap();
+        assert_eq!(seeded.chain(), chain);
+        assert!(s.noise(&seeded.expand(s.ring()), &message) < FRESH);
+        let full = public.encrypt_zero(3, &mut s.rng).unwrap().plus(s.ring(), &message).unwrap();
+        assert_eq!(full.chain(), chain);
+        assert!(s.noise(&full, &message) < FRESH * 40.0);
+    }
+    let message = s.message(20, 4);
+    let lower = SeededCiphertext::encrypt_zero(&s.secret, 3, &mut s.rng).unwrap();
+    assert!(lower.plus(s.ring(), &message).is_err());
+}
+
+#[test]
+fn without_special_primes_there_are_no_switching_keys() {
+    let mut bare = literal("insecure_bare", RingKind::Standard);
+    bare.ring.special.clear();
+    let parameters = Parameters::new(bare).unwrap();
+    let mut rng = SecretRng::insecure_from_seed(1);
+    let secret = SecretKey::generate(&parameters, &mut rng).unwrap();
+    for kind in [KeyKind::Relinearisation, KeyKind::Galois { element: 5 }] {
+        let error = SeededSwitchingKey::generate(&secret, kind, 2, &mut rng).unwrap_err();
+        assert!(matches!(error, RlweError::NoSpecialPrimes { .. }), "{error}");
+    }
+    assert_eq!(parameters.secured_objects().len(), 1);
+    assert!(PublicKey::generate(&secret, &mut rng).is_ok());
 }

@@ -1,5 +1,6 @@
 //! One module per subcommand.
 
+pub mod audit;
 pub mod bench;
 pub mod classify;
 pub mod connection;

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 use unspoken_ckks::{PRESETS, Preset};
-use unspoken_rlwe::SecuredObject;
+use unspoken_exact::Scheme;
+use unspoken_rlwe::{INSECURE_PREFIX, Parameters, SecuredObject};
 
 /// List the parameter sets and their security
 #[derive(clap::Args)]
@@ -17,7 +18,8 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let shipped = PRESETS.iter().filter(|preset| arguments.all || !preset.name.starts_with("insecure_"));
+    let wanted = |name: &str| arguments.all || !name.starts_with(INSECURE_PREFIX);
+    let shipped = PRESETS.iter().filter(|preset| wanted(preset.name));
     if !arguments.json {
         println!(
             "{:32} {:>6} {:>6} {:>6} {:>7} {:>9}  purpose",
@@ -27,39 +29,68 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for preset in shipped {
         if arguments.json { print_json(preset)? } else { print_line(preset)? }
     }
+    if !arguments.json {
+        println!(
+            "\n{:32} {:>6} {:>15} {:>7} {:>9}  purpose",
+            "exact, name", "slots", "plain modulus", "log2 Q", "security"
+        );
+    }
+    for preset in unspoken_exact::PRESETS.iter().filter(|preset| wanted(preset.name)) {
+        // BFV and BGV have the same objects.
+        let parameters = preset.build(Scheme::Bfv)?;
+        if arguments.json {
+            print_objects(preset.name, parameters.rlwe(), None);
+            continue;
+        }
+        let (largest, security) = largest_and_security(parameters.rlwe());
+        println!(
+            "{:32} {:>6} {:>15} {largest:>7.1} {security:>9}  {}",
+            preset.name,
+            parameters.slots(),
+            parameters.plain_modulus(),
+            preset.purpose
+        );
+    }
     Ok(())
 }
 
 fn print_line(preset: &Preset) -> anyhow::Result<()> {
     let parameters = preset.build()?;
-    let objects = parameters.rlwe().secured_objects();
-    let largest = objects.iter().map(|o| o.log2_modulus).fold(0.0, f64::max);
-    let security = objects.iter().map(|o| o.security_bits).fold(f64::INFINITY, f64::min);
+    let (largest, security) = largest_and_security(parameters.rlwe());
     println!(
-        "{:32} {:>6} {:>6} {:>6.1} {:>7.1} {:>9}  {}",
+        "{:32} {:>6} {:>6} {:>6.1} {largest:>7.1} {security:>9}  {}",
         preset.name,
         parameters.slots(),
         parameters.max_level(),
         parameters.scale().log2(),
-        largest,
-        format!("{}{security:.0}", if security >= 128.0 { ">=" } else { "about " }),
         preset.purpose
     );
     Ok(())
 }
 
+/// Bits of the largest modulus, and the security of the weakest object, for people.
+fn largest_and_security(parameters: &Parameters) -> (f64, String) {
+    let objects = parameters.secured_objects();
+    let largest = objects.iter().map(|o| o.log2_modulus).fold(0.0, f64::max);
+    let security = objects.iter().map(|o| o.security_bits).fold(f64::INFINITY, f64::min);
+    (largest, format!("{}{security:.0}", if security >= 128.0 { ">=" } else { "about " }))
+}
+
 fn print_json(preset: &Preset) -> anyhow::Result<()> {
     let parameters = preset.build()?;
+    print_objects(preset.name, parameters.rlwe(), parameters.log2_failure().map(round));
+    Ok(())
+}
+
+fn print_objects(name: &str, parameters: &Parameters, log2_failure: Option<f64>) {
     let object = |o: &SecuredObject| {
         json!({
             "what": o.what, "n": o.degree, "log2_q": round(o.log2_modulus), "secret": o.secret.to_string(),
             "sigma": o.sigma, "security_bits": round(o.security_bits),
         })
     };
-    let objects: Vec<_> = parameters.rlwe().secured_objects().iter().map(object).collect();
-    let failure = parameters.log2_failure().map(round);
-    println!("{}", json!({ "name": preset.name, "objects": objects, "log2_failure": failure }));
-    Ok(())
+    let objects: Vec<_> = parameters.secured_objects().iter().map(object).collect();
+    println!("{}", json!({ "name": name, "objects": objects, "log2_failure": log2_failure }));
 }
 
 fn round(x: f64) -> f64 {

@@ -102,6 +102,24 @@ pub(crate) trait Kernels: Send + Sync {
     /// `acc += a * b / R`.
     fn mul_add_assign(&self, modulus: &Modulus, acc: &mut [u32], a: &[u32], b: &[u32]);
 
+    /// `acc -= a * b / R`.
+    fn mul_sub_assign(&self, modulus: &Modulus, acc: &mut [u32], a: &[u32], b: &[u32]);
+
+    /// `out = source * w` for signed words.
+    fn embed(&self, modulus: &Modulus, out: &mut [u32], source: &[i32], w: Shoup);
+
+    /// `out = (low + 2^32 high) * w` for signed double words.
+    fn embed_wide(&self, modulus: &Modulus, out: &mut [u32], low: &[u32], high: &[i32], w: Shoup);
+
+    /// Appends to `out`, from `filled` on, those of `words` that are below `bound` after `mask` is applied, in their order, as
+    /// many as there is room for. How many `out` holds afterwards. `bound` is below 2^31, and the numbers of words are
+    /// free.
+    fn select_below(&self, words: &[u32], mask: u32, bound: u32, out: &mut [u32], filled: usize) -> usize;
+
+    /// Signed samples from a table of tails: the magnitude of a sample is the number of `tails` above `draw >> 1`, its sign
+    /// is the lowest bit of the draw. In constant time. `tails` are below 2^63.
+    fn tail_samples(&self, draws: &[u64], tails: &[u64], out: &mut [i32]);
+
     /// The tensor product over `R`: `(a0 b0, a0 b1 + a1 b0, a1 b1)`.
     fn tensor(&self, modulus: &Modulus, a: [&[u32]; 2], b: [&[u32]; 2], out: [&mut [u32]; 3]);
 

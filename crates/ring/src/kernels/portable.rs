@@ -66,6 +66,30 @@ impl Kernels for Portable {
         }
     }
 
+    fn mul_sub_assign(&self, modulus: &Modulus, acc: &mut [u32], a: &[u32], b: &[u32]) {
+        for ((acc, &a), &b) in acc.iter_mut().zip(a).zip(b) {
+            *acc = modulus.sub(*acc, modulus.montgomery_mul(a, b));
+        }
+    }
+
+    fn embed(&self, modulus: &Modulus, out: &mut [u32], source: &[i32], w: Shoup) {
+        out.iter_mut().zip(source).for_each(|(out, &c)| *out = modulus.mul_shoup(modulus.from_i32(c), w));
+    }
+
+    fn embed_wide(&self, modulus: &Modulus, out: &mut [u32], low: &[u32], high: &[i32], w: Shoup) {
+        for ((out, &low), &high) in out.iter_mut().zip(low).zip(high) {
+            *out = modulus.mul_shoup(modulus.from_i64(i64::from(high) << 32 | i64::from(low)), w);
+        }
+    }
+
+    fn select_below(&self, words: &[u32], mask: u32, bound: u32, out: &mut [u32], filled: usize) -> usize {
+        select_below(words, mask, bound, out, filled)
+    }
+
+    fn tail_samples(&self, draws: &[u64], tails: &[u64], out: &mut [i32]) {
+        tail_samples(draws, tails, out);
+    }
+
     fn tensor(&self, modulus: &Modulus, a: [&[u32]; 2], b: [&[u32]; 2], out: [&mut [u32]; 3]) {
         let [d0, d1, d2] = out;
         for i in 0..d0.len() {
@@ -123,6 +147,48 @@ impl Kernels for Portable {
             }
         }
     }
+}
+
+/// See [`Kernels::select_below`]. Public randomness only: time tells which words were refused.
+pub(super) fn select_below(words: &[u32], mask: u32, bound: u32, out: &mut [u32], mut filled: usize) -> usize {
+    for &word in words {
+        let Some(place) = out.get_mut(filled) else { break };
+        *place = word & mask;
+        filled += usize::from(*place < bound);
+    }
+    filled
+}
+
+/// See [`Kernels::tail_samples`]. Several draws at a time, which compilers turn into vectors.
+#[inline(always)]
+pub(super) fn tail_samples(draws: &[u64], tails: &[u64], out: &mut [i32]) {
+    let (blocks, rest) = draws.as_chunks::<SAMPLES_TOGETHER>();
+    let (targets, last) = out.as_chunks_mut::<SAMPLES_TOGETHER>();
+    for (target, block) in targets.iter_mut().zip(blocks) {
+        *target = tail_block(*block, tails);
+    }
+    let mut padded = [0; SAMPLES_TOGETHER];
+    padded.iter_mut().zip(rest).for_each(|(padded, draw)| *padded = *draw);
+    last.iter_mut().zip(tail_block(padded, tails)).for_each(|(target, value)| *target = value);
+}
+
+/// Draws that are compared with the table at the same time.
+const SAMPLES_TOGETHER: usize = 32;
+
+#[inline(always)]
+fn tail_block(draws: [u64; SAMPLES_TOGETHER], tails: &[u64]) -> [i32; SAMPLES_TOGETHER] {
+    let mut magnitudes = [0i64; SAMPLES_TOGETHER];
+    for &tail in tails {
+        for i in 0..SAMPLES_TOGETHER {
+            // Both are below 2^63, and signed comparisons are what vectors have.
+            magnitudes[i] += i64::from(((draws[i] >> 1).cast_signed()) < tail.cast_signed());
+        }
+    }
+    let mut samples = [0; SAMPLES_TOGETHER];
+    for i in 0..SAMPLES_TOGETHER {
+        samples[i] = (1 - 2 * (draws[i] & 1) as i32) * magnitudes[i] as i32;
+    }
+    samples
 }
 
 /// `(offset + sum a b) / R mod q`, canonical: one Montgomery reduction for every [`LAZY_TERMS`] products.

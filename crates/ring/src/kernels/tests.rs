@@ -526,3 +526,66 @@ fn time_matrix(kernels: &dyn Kernels, degree: usize) {
     let rate = (rows * columns * degree) as f64 / least / 1e9;
     println!("  matrix 64 x 256      {times}: {rate:.2} GMAC/s at best");
 }
+
+#[test]
+fn sampling_kernels_agree() {
+    let mut random = Random(31);
+    for modulus in extreme_primes(DEGREE) {
+        let q = modulus.q;
+        let any = [0, 1, i32::MAX as u32, 1 << 31, u32::MAX, q, q.wrapping_neg()];
+        let signed = |words: Vec<u32>| words.into_iter().map(u32::cast_signed).collect::<Vec<i32>>();
+        let lists = [signed(random.pick(any, DEGREE)), signed(random.limb(u32::MAX, DEGREE))];
+        let lows = [random.pick(any, DEGREE), random.limb(u32::MAX, DEGREE)];
+        for w in [1, modulus.r, q - 1].map(|w| modulus.shoup(w)) {
+            for (list, low) in lists.iter().zip(&lows) {
+                let run = |kernels: &dyn Kernels| {
+                    let (mut narrow, mut wide, mut product) =
+                        (vec![7; DEGREE], vec![7; DEGREE], lists_as_residues(&modulus, low));
+                    kernels.embed(&modulus, &mut narrow, list, w);
+                    kernels.embed_wide(&modulus, &mut wide, low, list, w);
+                    kernels.mul_sub_assign(&modulus, &mut product, &narrow, &wide);
+                    (narrow, wide, product)
+                };
+                let expected = run(&Portable);
+                for (i, &c) in list.iter().enumerate() {
+                    let reduced = |c: i64| modulus.mul(c.rem_euclid(i64::from(q)) as u32, w.value);
+                    assert_eq!(expected.0[i], reduced(i64::from(c)));
+                    assert_eq!(expected.1[i], reduced(i64::from(c) << 32 | i64::from(low[i])));
+                }
+                assert!(vector_kernels().all(|kernels| run(kernels) == expected));
+            }
+        }
+        let mask = u32::MAX >> q.leading_zeros();
+        for (words, room, filled) in [(1000, 2048, 0), (1000, 600, 3), (37, 50, 45), (5, 512, 9), (64, 4, 4)] {
+            let words = random.limb(u32::MAX, words);
+            let run = |kernels: &dyn Kernels| {
+                let mut out = vec![0; room];
+                let filled = kernels.select_below(&words, mask, q, &mut out, filled);
+                out.truncate(filled);
+                out
+            };
+            let expected = run(&Portable);
+            let kept = words.iter().map(|word| word & mask).filter(|word| *word < q);
+            assert_eq!(expected[filled.min(room)..], kept.take(room - filled).collect::<Vec<_>>());
+            assert!(vector_kernels().all(|kernels| run(kernels) == expected));
+        }
+    }
+    let draws: Vec<u64> =
+        (0..1003).map(|_| u64::from(random.below(u32::MAX)) << 32 | u64::from(random.below(8))).collect();
+    let tails = [(1 << 63) - 1, 1 << 62, 1 << 60, 1 << 31, 3, 0];
+    let run = |kernels: &dyn Kernels| {
+        let mut samples = vec![0; draws.len()];
+        kernels.tail_samples(&draws, &tails, &mut samples);
+        samples
+    };
+    let sample = |draw: &u64| {
+        let magnitude = tails.iter().filter(|tail| draw >> 1 < **tail).count() as i32;
+        if draw & 1 == 1 { -magnitude } else { magnitude }
+    };
+    assert_eq!(run(&Portable), draws.iter().map(sample).collect::<Vec<_>>());
+    assert!(vector_kernels().all(|kernels| run(kernels) == run(&Portable)));
+}
+
+fn lists_as_residues(modulus: &Modulus, words: &[u32]) -> Vec<u32> {
+    words.iter().map(|&word| modulus.from_u32(word)).collect()
+}

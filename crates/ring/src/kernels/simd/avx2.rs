@@ -12,6 +12,24 @@ const LANES: usize = 8;
 #[derive(Clone, Copy)]
 pub(super) struct Register(__m256i);
 
+/// For each set of lanes, its lanes in ascending order, then zeros.
+static COMPRESS: [[u32; LANES]; 1 << LANES] = {
+    let mut table = [[0; LANES]; 1 << LANES];
+    let mut set = 0;
+    while set < table.len() {
+        let (mut lane, mut place) = (0, 0);
+        while lane < LANES {
+            if set >> lane & 1 == 1 {
+                table[set][place] = lane as u32;
+                place += 1;
+            }
+            lane += 1;
+        }
+        set += 1;
+    }
+    table
+};
+
 /// An operation on registers from one intrinsic.
 macro_rules! operation {
     ($name:ident ( $($operand:ident),* ) = $intrinsic:expr) => {
@@ -53,6 +71,7 @@ impl Vector for Register {
 
     operation!(add(self, other) = _mm256_add_epi32(self.0, other.0));
     operation!(sub(self, other) = _mm256_sub_epi32(self.0, other.0));
+    operation!(and(self, other) = _mm256_and_si256(self.0, other.0));
     operation!(min(self, other) = _mm256_min_epu32(self.0, other.0));
     operation!(mul_low(self, other) = _mm256_mullo_epi32(self.0, other.0));
     operation!(mul_even(self, other) = _mm256_mul_epu32(self.0, other.0));
@@ -76,6 +95,17 @@ impl Vector for Register {
     fn shift_right64(self, count: u32) -> Self {
         // SAFETY: a `Register` exists only where the machine has AVX2, see `Vector`.
         Register(unsafe { _mm256_srl_epi64(self.0, _mm_cvtsi32_si128(count.cast_signed())) })
+    }
+
+    #[inline(always)]
+    fn compress_below(self, bound: Self) -> (Self, usize) {
+        // SAFETY: a `Register` exists only where the machine has AVX2, see `Vector`. A row of `COMPRESS` is a register
+        // long.
+        unsafe {
+            let below = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(bound.0, self.0)));
+            let order = _mm256_loadu_si256(COMPRESS[below as usize & 0xFF].as_ptr().cast());
+            (Register(_mm256_permutevar8x32_epi32(self.0, order)), below.count_ones() as usize)
+        }
     }
 
     #[inline(always)]

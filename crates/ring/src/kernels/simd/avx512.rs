@@ -58,6 +58,7 @@ impl Vector for Register {
 
     operation!(add(self, other) = _mm512_add_epi32(self.0, other.0));
     operation!(sub(self, other) = _mm512_sub_epi32(self.0, other.0));
+    operation!(and(self, other) = _mm512_and_si512(self.0, other.0));
     operation!(min(self, other) = _mm512_min_epu32(self.0, other.0));
     operation!(mul_low(self, other) = _mm512_mullo_epi32(self.0, other.0));
     operation!(mul_even(self, other) = _mm512_mul_epu32(self.0, other.0));
@@ -79,6 +80,15 @@ impl Vector for Register {
     fn shift_right64(self, count: u32) -> Self {
         // SAFETY: a `Register` exists only where the machine has AVX-512, see `Vector`.
         Register(unsafe { _mm512_srl_epi64(self.0, _mm_cvtsi32_si128(count.cast_signed())) })
+    }
+
+    #[inline(always)]
+    fn compress_below(self, bound: Self) -> (Self, usize) {
+        // SAFETY: a `Register` exists only where the machine has AVX-512, see `Vector`.
+        unsafe {
+            let below = _mm512_cmplt_epu32_mask(self.0, bound.0);
+            (Register(_mm512_maskz_compress_epi32(below, self.0)), below.count_ones() as usize)
+        }
     }
 
     #[inline(always)]

@@ -10,6 +10,7 @@ mod avx512;
 mod matrix;
 mod ntt;
 mod pointwise;
+mod sampling;
 mod sums;
 mod vector;
 
@@ -39,12 +40,12 @@ struct Avx512(());
 
 /// Trait methods that call `kernel` compiled for `features`.
 macro_rules! methods {
-    ($features:literal; $(fn $name:ident($($argument:ident: $type:ty),*) = $kernel:expr;)*) => {$(
-        fn $name(&self, $($argument: $type),*) {
+    ($features:literal; $(fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? = $kernel:expr;)*) => {$(
+        fn $name(&self, $($argument: $type),*) $(-> $result)? {
             /// # Safety
             /// The machine has the features.
             #[target_feature(enable = $features)]
-            unsafe fn compiled($($argument: $type),*) {
+            unsafe fn compiled($($argument: $type),*) $(-> $result)? {
                 // SAFETY: the caller vouches for the features.
                 unsafe { $kernel }
             }
@@ -87,6 +88,16 @@ macro_rules! kernels {
                     = pointwise::mul_assign::<$module::Register>(modulus, a, b);
                 fn mul_add_assign(modulus: &Modulus, acc: &mut [u32], a: &[u32], b: &[u32])
                     = pointwise::mul_add_assign::<$module::Register>(modulus, acc, a, b);
+                fn mul_sub_assign(modulus: &Modulus, acc: &mut [u32], a: &[u32], b: &[u32])
+                    = pointwise::mul_sub_assign::<$module::Register>(modulus, acc, a, b);
+                fn embed(modulus: &Modulus, out: &mut [u32], source: &[i32], w: Shoup)
+                    = sampling::embed::<$module::Register>(modulus, out, source, w);
+                fn embed_wide(modulus: &Modulus, out: &mut [u32], low: &[u32], high: &[i32], w: Shoup)
+                    = sampling::embed_wide::<$module::Register>(modulus, out, low, high, w);
+                fn select_below(words: &[u32], mask: u32, bound: u32, out: &mut [u32], filled: usize) -> usize
+                    = sampling::select_below::<$module::Register>(words, mask, bound, out, filled);
+                fn tail_samples(draws: &[u64], tails: &[u64], out: &mut [i32])
+                    = sampling::tail_samples(draws, tails, out);
                 fn tensor(modulus: &Modulus, a: [&[u32]; 2], b: [&[u32]; 2], out: [&mut [u32]; 3])
                     = pointwise::tensor::<$module::Register>(modulus, a, b, out);
                 fn permute(permutation: &Permutation, source: &[u32], target: &mut [u32])

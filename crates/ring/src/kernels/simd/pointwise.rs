@@ -66,6 +66,10 @@ pointwise!(
     /// `acc += a * b / R`.
     mul_add_assign(prime, acc, a, b) = prime.add(acc, prime.montgomery_mul(a, b))
 );
+pointwise!(
+    /// `acc -= a * b / R`.
+    mul_sub_assign(prime, acc, a, b) = prime.sub(acc, prime.montgomery_mul(a, b))
+);
 
 /// `(a0 b0, a0 b1 + a1 b0, a1 b1) / R`.
 ///

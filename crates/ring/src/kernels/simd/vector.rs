@@ -66,6 +66,8 @@ pub(super) trait Vector: Copy {
     fn add(self, other: Self) -> Self;
     /// `self - other`, wrapping.
     fn sub(self, other: Self) -> Self;
+    /// The bits that both have.
+    fn and(self, other: Self) -> Self;
     /// The smaller of each pair, unsigned.
     fn min(self, other: Self) -> Self;
     /// The low 32 bits of the products.
@@ -87,6 +89,9 @@ pub(super) trait Vector: Copy {
     fn low_words(even: Self, odd: Self) -> Self;
     /// The lanes in reverse order.
     fn reverse(self) -> Self;
+    /// The lanes below the same lane of `bound` first, in their order, and how many they are; the others are unspecified.
+    /// Both registers hold numbers below 2^31.
+    fn compress_below(self, bound: Self) -> (Self, usize);
     /// `L` copies.
     fn square(self) -> Self::Square;
     /// Lane `j` of vector `i` becomes lane `i` of vector `j`.

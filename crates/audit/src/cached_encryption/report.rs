@@ -1,0 +1,151 @@
+//! What an audit found.
+
+use serde::Serialize;
+
+use crate::attack::Procedure;
+use crate::cached_encryption::modes::Mode;
+use crate::space::MessageSpace;
+
+/// A mode counts as broken if a fair coin guesses as well, or as badly, with a probability of at most `2^-30`. So an audit
+/// accuses a sound mode wrongly with that probability, for each attack.
+pub const SIGNIFICANCE_BITS: f64 = 30.0;
+
+/// All findings of one run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Games per finding.
+    pub trials: usize,
+    /// One per scheme, mode and attack.
+    pub findings: Vec<Finding>,
+}
+
+/// How one attack did against one mode of one scheme.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// CKKS, BFV or BGV.
+    pub scheme: String,
+    /// The way of encrypting.
+    pub mode: String,
+    /// Whether that way is claimed to be sound.
+    pub claimed_sound: bool,
+    /// The attack: difference or span.
+    pub attack: String,
+    /// The parameter set.
+    pub params: String,
+    /// Ring degree.
+    pub n: usize,
+    /// Bits of the modulus.
+    pub log2_q: f64,
+    /// Messages the attacker knew.
+    pub known_messages: usize,
+    /// Games.
+    pub trials: usize,
+    /// Games in which the attacker named the right message of two.
+    pub right: usize,
+    /// `|2 right / trials - 1|`.
+    pub advantage: f64,
+    /// `log2` of the probability that a fair coin does as well, or as badly.
+    pub log2_chance: f64,
+    /// Games in which the attacker read every number of the message to within one half.
+    pub recovered: usize,
+    /// Largest error of a number read, over all games.
+    pub worst_error: f64,
+    /// Whether the guesses are beyond chance: [`SIGNIFICANCE_BITS`].
+    pub broken: bool,
+    /// The first game.
+    pub example: Option<Example>,
+}
+
+/// What the attacker knew, what was encrypted, and what the attacker read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Example {
+    /// The first known message.
+    pub known: Vec<f64>,
+    /// The secret message.
+    pub secret: Vec<f64>,
+    /// What the attacker read from its ciphertext.
+    pub read: Vec<f64>,
+}
+
+impl Finding {
+    pub(super) fn new(
+        space: &MessageSpace,
+        mode: Mode,
+        procedure: Procedure,
+        [right, recovered, trials]: [usize; 3],
+        worst_error: f64,
+        example: Option<Example>,
+    ) -> Self {
+        let log2_chance = log2_chance(right, trials);
+        Finding {
+            scheme: space.scheme().to_string(),
+            mode: mode.to_string(),
+            claimed_sound: mode.is_sound(),
+            attack: procedure.to_string(),
+            params: space.rlwe().name().into(),
+            n: space.ring().degree(),
+            log2_q: space.rlwe().log2_modulus(space.basis()),
+            known_messages: procedure.known_messages(),
+            trials,
+            right,
+            advantage: (2.0 * right as f64 / trials as f64 - 1.0).abs(),
+            log2_chance,
+            recovered,
+            worst_error,
+            broken: log2_chance <= -SIGNIFICANCE_BITS,
+            example,
+        }
+    }
+
+    /// Whether the finding is what is claimed of the mode: a broken one has advantage 1 and every message is read; a sound
+    /// one shows no advantage and no message is read.
+    pub fn is_as_claimed(&self) -> bool {
+        if self.claimed_sound {
+            !self.broken && self.recovered == 0
+        } else {
+            self.broken && self.right == self.trials && self.recovered == self.trials
+        }
+    }
+}
+
+impl Report {
+    /// Whether every finding is what is claimed of its mode.
+    pub fn is_as_claimed(&self) -> bool {
+        self.findings.iter().all(Finding::is_as_claimed)
+    }
+}
+
+/// `log2 Pr[|X - trials/2| >= |right - trials/2|]` for the number `X` of heads of `trials` fair coins; at most 0.
+fn log2_chance(right: usize, trials: usize) -> f64 {
+    let extreme = right.max(trials - right);
+    // Pr[X = k] relative to Pr[X = trials], summed from the small end.
+    let mut binomial = 0.0;
+    let mut sum = f64::NEG_INFINITY;
+    for k in (extreme..=trials).rev() {
+        sum = log2_add(sum, binomial);
+        binomial += (k as f64 / (trials - k + 1) as f64).log2();
+    }
+    (sum + 1.0 - trials as f64).min(0.0)
+}
+
+fn log2_add(a: f64, b: f64) -> f64 {
+    let (small, large) = if a < b { (a, b) } else { (b, a) };
+    large + (small - large).exp2().ln_1p() / std::f64::consts::LN_2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chances_are_those_of_fair_coins() {
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} and {b}");
+        near(log2_chance(10, 10), -9.0);
+        near(log2_chance(0, 10), -9.0);
+        near(log2_chance(9, 10), (22.0f64 / 1024.0).log2());
+        near(log2_chance(5, 10), 0.0);
+        near(log2_chance(4096, 4096), -4095.0);
+        // A known tail: Pr[X >= 60] of 100 is 0.0284439668.
+        near((log2_chance(60, 100).exp2() / 2.0 * 1e10).round() / 1e10, 0.028_443_966_8);
+    }
+}

@@ -1,0 +1,81 @@
+//! Rache: sums of cached encryptions of powers of a radix.
+
+use unspoken_ring::SecretRng;
+use unspoken_rlwe::Ciphertext;
+
+use crate::error::AuditError;
+use crate::insecure_reproduction::vanilla::Vanilla;
+use crate::space::MessageSpace;
+
+/// The batch form, with every pivot encrypted in advance: integers below `radix^pivots`, each in a ciphertext of its own and
+/// in all its slots. Broken: [`Span`](crate::attack::Span) reads every message from a few known ones.
+pub struct Rache {
+    space: MessageSpace,
+    radix: u64,
+    /// `Enc(radix^i)`.
+    pivots: Vec<Ciphertext>,
+}
+
+impl Rache {
+    /// Precomputation: `Enc(1), Enc(radix), ..., Enc(radix^(pivots - 1))`.
+    ///
+    /// # Errors
+    /// If the radix is below 2, there are no pivots, or a power does not fit the message space.
+    pub fn new(vanilla: &Vanilla, radix: u64, pivots: usize, rng: &mut SecretRng) -> Result<Self, AuditError> {
+        const OPERATION: &str = "cache pivots";
+        let space = vanilla.space().clone();
+        if radix < 2 || pivots == 0 {
+            let (found, needed) =
+                (format!("{pivots} pivots of radix {radix}"), "at least one, of radix 2 or more".into());
+            return Err(AuditError::Range { operation: OPERATION, found, needed });
+        }
+        let pivot = |i: usize| vanilla.encrypt(&space.encode(&[(radix as f64).powi(i as i32)])?, rng);
+        let pivots = (0..pivots).map(pivot).collect::<Result<_, _>>()?;
+        Ok(Rache { space, radix, pivots })
+    }
+
+    /// Construction: each pivot as often as its digit says. Randomisation: for every pivot but the lowest, by the toss of a
+    /// coin, that pivot once more and the one below `radix` times less.
+    ///
+    /// # Errors
+    /// If the value has more digits than there are pivots.
+    pub fn encrypt(&self, value: u64, rng: &mut SecretRng) -> Result<Ciphertext, AuditError> {
+        let mut sum = Ciphertext::zero(self.space.ring(), self.space.basis().chain);
+        let mut rest = value;
+        for pivot in &self.pivots {
+            for _ in 0..rest % self.radix {
+                self.add(&mut sum, pivot)?;
+            }
+            rest /= self.radix;
+        }
+        if rest > 0 {
+            let needed = format!("values below {}^{}", self.radix, self.pivots.len());
+            return Err(AuditError::Range { operation: "encrypt with Rache", found: value.to_string(), needed });
+        }
+        let mut coins = vec![0u8; self.pivots.len() - 1];
+        rng.fill(&mut coins);
+        for (pair, coin) in self.pivots.windows(2).zip(coins) {
+            if coin & 1 == 1 {
+                self.add(&mut sum, &pair[1])?;
+                for _ in 0..self.radix {
+                    self.subtract(&mut sum, &pair[0])?;
+                }
+            }
+        }
+        Ok(sum)
+    }
+
+    fn add(&self, sum: &mut Ciphertext, pivot: &Ciphertext) -> Result<(), AuditError> {
+        for (sum, pivot) in sum.components_mut().iter_mut().zip(pivot.components()) {
+            self.space.ring().add_assign(sum, pivot)?;
+        }
+        Ok(())
+    }
+
+    fn subtract(&self, sum: &mut Ciphertext, pivot: &Ciphertext) -> Result<(), AuditError> {
+        for (sum, pivot) in sum.components_mut().iter_mut().zip(pivot.components()) {
+            self.space.ring().sub_assign(sum, pivot)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! Encryptions of zero made ahead, in a file: filled while there is time and power, used later, by whichever process.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use unspoken_ckks::{CkksParameters, Zero};
+use unspoken_ring::SecretRng;
+use zeroize::Zeroizing;
+
+use crate::error::EncryptError;
+use crate::key::ClientKey;
+use crate::vault::{SealingKey, Shape, Vault, ledger_bytes};
+
+/// Where a pool file and its ledger are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolPaths {
+    /// The entries: as many bytes as they take.
+    pub entries: PathBuf,
+    /// The ledger: 8 KiB that say which entries have been taken. Where backups do not reach is a good place for it.
+    pub ledger: PathBuf,
+}
+
+impl PoolPaths {
+    /// The ledger beside the entries, with `.ledger` after the name.
+    pub fn beside(entries: impl Into<PathBuf>) -> Self {
+        let entries = entries.into();
+        let mut ledger = entries.clone().into_os_string();
+        ledger.push(".ledger");
+        PoolPaths { entries, ledger: ledger.into() }
+    }
+}
+
+/// What a pool file is for; the same whenever it is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolShape {
+    /// The highest level of vectors its entries serve.
+    pub level: usize,
+    /// Most entries it holds.
+    pub capacity: u32,
+}
+
+impl PoolShape {
+    /// Bytes of the file of entries.
+    pub fn file_bytes(&self, parameters: &CkksParameters, seeded: bool) -> u64 {
+        self.vault(parameters, seeded, Vec::new()).file_bytes()
+    }
+
+    fn vault(&self, parameters: &CkksParameters, seeded: bool, label: Vec<u8>) -> Shape {
+        let payload_bytes = Zero::byte_len(parameters, self.level, seeded);
+        Shape { slots: self.capacity, payload_bytes, label }
+    }
+}
+
+/// Encryptions of zero in a file, each handed out once, whatever crashes.
+///
+/// An entry is durably marked as taken before it is handed out: a crash may lose one, never bring one back. Several
+/// processes may use one pool file on a local file system. The module's README says which copies are noticed and which
+/// cannot be.
+pub struct PoolFile {
+    vault: Vault<File>,
+    parameters: CkksParameters,
+    key: ClientKey,
+    shape: PoolShape,
+}
+
+impl PoolFile {
+    /// Makes both files, empty. `sealing_key` is 32 random bytes that the caller keeps where secrets are kept: together with
+    /// the files they are as good as the messages that will be sent.
+    ///
+    /// # Errors
+    /// If a file is there already, or writing fails.
+    pub fn create(
+        paths: &PoolPaths,
+        sealing_key: &Zeroizing<[u8; 32]>,
+        parameters: &CkksParameters,
+        key: ClientKey,
+        shape: PoolShape,
+    ) -> Result<Self, EncryptError> {
+        let vault_shape = shape.vault(parameters, key.is_seeded(), label(parameters, &key, shape)?);
+        let make = |path: &Path, bytes: u64| -> Result<File, EncryptError> {
+            let file = options().create_new(true).open(path)?;
+            file.set_len(bytes)?;
+            sync_directory(path)?;
+            Ok(file)
+        };
+        let entries = make(&paths.entries, vault_shape.file_bytes())?;
+        let ledger = make(&paths.ledger, ledger_bytes())?;
+        let vault = Vault::create(entries, ledger, SealingKey::new(sealing_key), vault_shape)?;
+        Ok(PoolFile { vault, parameters: parameters.clone(), key, shape })
+    }
+
+    /// Opens what [`PoolFile::create`] made, with the same key, parameters and shape.
+    ///
+    /// # Errors
+    /// If the files are not there, belong to something else, were copied or restored, or cannot be read.
+    pub fn open(
+        paths: &PoolPaths,
+        sealing_key: &Zeroizing<[u8; 32]>,
+        parameters: &CkksParameters,
+        key: ClientKey,
+        shape: PoolShape,
+    ) -> Result<Self, EncryptError> {
+        let vault_shape = shape.vault(parameters, key.is_seeded(), label(parameters, &key, shape)?);
+        let (entries, ledger) = (options().open(&paths.entries)?, options().open(&paths.ledger)?);
+        let vault = Vault::open(entries, ledger, SealingKey::new(sealing_key), vault_shape)?;
+        Ok(PoolFile { vault, parameters: parameters.clone(), key, shape })
+    }
+
+    /// The highest level of vectors its entries serve.
+    pub fn level(&self) -> usize {
+        self.shape.level
+    }
+
+    /// Entries there are now.
+    ///
+    /// # Errors
+    /// As for [`PoolFile::take`].
+    pub fn available(&self) -> Result<usize, EncryptError> {
+        self.vault.available()
+    }
+
+    /// An entry if there is one. It is durably gone from the file when this returns.
+    ///
+    /// # Errors
+    /// [`EncryptError::Damaged`] if the next entry is, which loses that one alone; [`EncryptError::Forked`] in a child of the
+    /// process that opened the file; or if reading or writing fails.
+    pub fn take(&mut self) -> Result<Option<Zero>, EncryptError> {
+        let Some(bytes) = self.vault.take()? else { return Ok(None) };
+        Ok(Some(Zero::from_bytes(&self.parameters, &bytes)?))
+    }
+
+    /// Makes and adds at most `count` entries, one at a time; how many, less if the file is full.
+    ///
+    /// # Errors
+    /// As for [`PoolFile::take`], or if the key belongs to other parameters.
+    pub fn refill(&mut self, rng: &mut SecretRng, count: usize) -> Result<usize, EncryptError> {
+        for made in 0..count {
+            if self.available()? >= self.shape.capacity as usize {
+                return Ok(made);
+            }
+            let zero = self.key.zero(&self.parameters, self.shape.level, rng)?;
+            // Another process may have been faster.
+            if !self.vault.put(Zeroizing::new(zero.into_bytes(&self.parameters)))? {
+                return Ok(made);
+            }
+        }
+        Ok(count)
+    }
+}
+
+impl fmt::Debug for PoolFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolFile")
+            .field("parameters", &self.parameters.name())
+            .field("shape", &self.shape)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What seals are bound to besides the vault's own: parameters, level, key.
+fn label(parameters: &CkksParameters, key: &ClientKey, shape: PoolShape) -> Result<Vec<u8>, EncryptError> {
+    let mut label = parameters.rlwe().fingerprint().0.to_vec();
+    label.extend((shape.level as u64).to_le_bytes());
+    label.push(u8::from(key.is_seeded()));
+    label.extend(key.identity()?);
+    Ok(label)
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    options
+}
+
+/// Makes a new name durable.
+fn sync_directory(path: &Path) -> Result<(), EncryptError> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok(File::open(directory)?.sync_all()?)
+}

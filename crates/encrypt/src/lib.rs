@@ -1,0 +1,19 @@
+#![doc = include_str!("../README.md")]
+
+mod encryptor;
+mod error;
+#[cfg(unix)]
+mod file;
+mod key;
+mod planner;
+mod pool;
+#[cfg(unix)]
+mod vault;
+
+pub use encryptor::{Empty, Encryptor};
+pub use error::EncryptError;
+#[cfg(unix)]
+pub use file::{PoolFile, PoolPaths, PoolShape};
+pub use key::ClientKey;
+pub use planner::{Needs, Plan};
+pub use pool::{Pool, PoolOptions};

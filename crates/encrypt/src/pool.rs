@@ -1,0 +1,218 @@
+//! Encryptions of zero made ahead, in memory.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use unspoken_ckks::{CkksParameters, Zero};
+use unspoken_ring::{SecretRng, process_generation};
+
+use crate::error::EncryptError;
+use crate::key::ClientKey;
+
+/// How large a pool is and how it is refilled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolOptions {
+    /// The highest level of vectors its entries serve.
+    pub level: usize,
+    /// Most bytes its entries take in memory, the one being made included.
+    pub capacity_bytes: usize,
+    /// Whether a thread of its own, on one core, keeps it full. Without one, [`Pool::fill`] does.
+    pub background: bool,
+}
+
+/// Encryptions of zero, each handed out once.
+///
+/// Safe to share among threads. A forked child has the parent's memory, entries and all, so there every call is an error
+/// and nothing is handed out ([`process_generation`]).
+#[derive(Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+    parameters: CkksParameters,
+    key: ClientKey,
+    options: PoolOptions,
+    capacity: usize,
+    /// The process it belongs to.
+    generation: u64,
+    worker: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    zeros: VecDeque<Zero>,
+    stopped: bool,
+    failure: Option<String>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pool {
+    /// Makes an empty pool, and starts its thread if it has one.
+    ///
+    /// # Errors
+    /// If the memory does not suffice for one entry, the system gives no randomness or no thread.
+    pub fn new(parameters: &CkksParameters, key: ClientKey, options: PoolOptions) -> Result<Self, EncryptError> {
+        let entry = Zero::memory_bytes(parameters, options.level, key.is_seeded());
+        let capacity = options.capacity_bytes / entry;
+        if capacity == 0 {
+            return Err(EncryptError::Capacity { found: options.capacity_bytes, needed: entry });
+        }
+        let mut pool = Pool {
+            shared: Arc::default(),
+            parameters: parameters.clone(),
+            key,
+            options,
+            capacity,
+            generation: process_generation(),
+            worker: None,
+        };
+        if options.background {
+            pool.worker = Some(pool.start()?);
+        }
+        Ok(pool)
+    }
+
+    /// The highest level of vectors its entries serve.
+    pub fn level(&self) -> usize {
+        self.options.level
+    }
+
+    /// Most entries it holds.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Entries there are now.
+    ///
+    /// # Errors
+    /// [`EncryptError::Forked`] in a child.
+    pub fn available(&self) -> Result<usize, EncryptError> {
+        self.check_process("count a pool")?;
+        Ok(self.shared.lock().zeros.len())
+    }
+
+    /// An entry if there is one.
+    ///
+    /// # Errors
+    /// [`EncryptError::Forked`] in a child, [`EncryptError::Refill`] if it is empty and its thread has failed.
+    pub fn take(&self) -> Result<Option<Zero>, EncryptError> {
+        self.check_process("take from a pool")?;
+        let mut state = self.shared.lock();
+        self.pop(&mut state)
+    }
+
+    /// An entry, once there is one.
+    ///
+    /// # Errors
+    /// [`EncryptError::Exhausted`] if none came within `patience`, or as for [`Pool::take`].
+    pub fn take_within(&self, patience: Duration) -> Result<Zero, EncryptError> {
+        self.check_process("take from a pool")?;
+        let start = Instant::now();
+        let mut state = self.shared.lock();
+        loop {
+            if let Some(zero) = self.pop(&mut state)? {
+                return Ok(zero);
+            }
+            let Some(left) = patience.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) else {
+                return Err(EncryptError::Exhausted { waited: patience });
+            };
+            state = self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Makes entries in the calling thread until the pool is full; how many.
+    ///
+    /// # Errors
+    /// If the key belongs to other parameters, or as for [`Pool::take`].
+    pub fn fill(&self, rng: &mut SecretRng) -> Result<usize, EncryptError> {
+        let mut made = 0;
+        while self.available()? < self.capacity {
+            let zero = self.key.zero(&self.parameters, self.options.level, rng)?;
+            let mut state = self.shared.lock();
+            if state.zeros.len() >= self.capacity {
+                break;
+            }
+            state.zeros.push_back(zero);
+            self.shared.changed.notify_all();
+            made += 1;
+        }
+        Ok(made)
+    }
+
+    fn pop(&self, state: &mut State) -> Result<Option<Zero>, EncryptError> {
+        let zero = state.zeros.pop_front();
+        if zero.is_some() {
+            self.shared.changed.notify_all();
+        } else if let Some(reason) = &state.failure {
+            return Err(EncryptError::Refill { reason: reason.clone() });
+        }
+        Ok(zero)
+    }
+
+    /// Before any lock: in a child one may be held by a thread that is not there.
+    fn check_process(&self, operation: &'static str) -> Result<(), EncryptError> {
+        let own = process_generation() == self.generation;
+        if own { Ok(()) } else { Err(EncryptError::Forked { operation }) }
+    }
+
+    fn start(&self) -> Result<JoinHandle<()>, EncryptError> {
+        let mut rng = SecretRng::from_os()?;
+        let threads = rayon::ThreadPoolBuilder::new().num_threads(1).build().map_err(std::io::Error::other)?;
+        let (shared, key, parameters) = (Arc::clone(&self.shared), self.key.clone(), self.parameters.clone());
+        let (capacity, level) = (self.capacity, self.options.level);
+        let refill = move || {
+            while shared.wait_for_room(capacity) {
+                let made = threads.install(|| key.zero(&parameters, level, &mut rng));
+                let mut state = shared.lock();
+                match made {
+                    Ok(zero) if state.zeros.len() < capacity => state.zeros.push_back(zero),
+                    // Somebody else filled it meanwhile.
+                    Ok(_) => {}
+                    Err(error) => {
+                        state.failure = Some(error.to_string());
+                        state.stopped = true;
+                    }
+                }
+                shared.changed.notify_all();
+            }
+        };
+        Ok(std::thread::Builder::new().name("unspoken-pool".into()).spawn(refill)?)
+    }
+}
+
+impl Shared {
+    /// Waits until there is room for an entry; false when the pool is to end.
+    fn wait_for_room(&self, capacity: usize) -> bool {
+        let full = |state: &mut State| !state.stopped && state.zeros.len() >= capacity;
+        let state = self.changed.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner);
+        !state.stopped
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if process_generation() != self.generation {
+            // A child does not have the thread, and may wait for ever for this lock or that of the ring's memory: leave all
+            // as it is.
+            std::mem::forget((self.worker.take(), Arc::clone(&self.shared)));
+            return;
+        }
+        self.shared.lock().stopped = true;
+        self.shared.changed.notify_all();
+        if let Some(worker) = self.worker.take() {
+            // It ends by itself; had it panicked, there would be nothing left to do about it here.
+            let _ = worker.join();
+        }
+    }
+}

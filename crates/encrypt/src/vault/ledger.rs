@@ -1,0 +1,87 @@
+//! The ledger of a vault: which entries have been taken, in a file apart from the entries.
+//!
+//! Two records, written in turn, each with a tag: a write that is torn leaves the other. Record: version (u64), next entry
+//! to take (u64), next entry to make (u64), identities of the ledger and of the file of entries; then nonce and tag.
+
+use super::device::{Device, IDENTITY_BYTES};
+use super::seal::{NONCE_BYTES, SealingKey, TAG_BYTES};
+use crate::error::EncryptError;
+
+/// Each record begins a sector of its own.
+const RECORD_STRIDE: u64 = 4096;
+/// Bytes of a ledger.
+pub(super) const LEDGER_BYTES: u64 = 2 * RECORD_STRIDE;
+
+const BODY_BYTES: usize = 24 + 2 * IDENTITY_BYTES;
+const RECORD_BYTES: usize = BODY_BYTES + NONCE_BYTES + TAG_BYTES;
+
+/// What a ledger says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ledger {
+    version: u64,
+    /// Entries below this have been taken: whoever finds one must not use it.
+    pub(super) next_take: u64,
+    /// Entries from this on have not been made.
+    pub(super) next_make: u64,
+    /// Of the ledger and of the file of entries.
+    pub(super) identities: [[u8; IDENTITY_BYTES]; 2],
+}
+
+impl Ledger {
+    /// Of a new vault. Entries are numbered from 1; 0 marks an empty slot.
+    pub(super) fn new(identities: [[u8; IDENTITY_BYTES]; 2]) -> Self {
+        Ledger { version: 0, next_take: 1, next_make: 1, identities }
+    }
+
+    /// The newest record that is whole.
+    pub(super) fn read(device: &impl Device, key: &SealingKey, context: &[u8]) -> Result<Self, EncryptError> {
+        let mut newest: Option<Ledger> = None;
+        for place in 0..2 {
+            let mut bytes = [0; RECORD_BYTES];
+            device.read_at(place * RECORD_STRIDE, &mut bytes)?;
+            let record = Self::from_bytes(&bytes, key, context);
+            newest = newest.into_iter().chain(record).max_by_key(|ledger| ledger.version);
+        }
+        newest.ok_or(EncryptError::Files {
+            operation: "open the ledger of a pool file",
+            found: "no record that is whole and sealed with this key for this pool".into(),
+            needed: "the key and the shape it was made with; if they are right, the ledger is damaged: remove both files and \
+                     make new ones",
+        })
+    }
+
+    /// Writes the next record and returns when it is durable.
+    pub(super) fn write(&mut self, device: &impl Device, key: &SealingKey, context: &[u8]) -> Result<(), EncryptError> {
+        self.version += 1;
+        let bytes = self.to_bytes(key, context)?;
+        device.write_at(self.version % 2 * RECORD_STRIDE, &bytes)?;
+        Ok(device.sync()?)
+    }
+
+    fn to_bytes(&self, key: &SealingKey, context: &[u8]) -> Result<[u8; RECORD_BYTES], EncryptError> {
+        let mut bytes = [0; RECORD_BYTES];
+        for (target, number) in bytes.chunks_mut(8).zip([self.version, self.next_take, self.next_make]) {
+            target.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes[24..BODY_BYTES].copy_from_slice(self.identities.as_flattened());
+        let (body, rest) = bytes.split_at_mut(BODY_BYTES);
+        let (nonce, tag) = key.seal(&[context, &*body].concat(), &mut [])?;
+        rest[..NONCE_BYTES].copy_from_slice(&nonce);
+        rest[NONCE_BYTES..].copy_from_slice(&tag);
+        Ok(bytes)
+    }
+
+    fn from_bytes(bytes: &[u8; RECORD_BYTES], key: &SealingKey, context: &[u8]) -> Option<Self> {
+        let (body, rest) = bytes.split_first_chunk::<BODY_BYTES>()?;
+        let (nonce, tag) = rest.split_first_chunk::<NONCE_BYTES>()?;
+        let whole = key.open(&[context, body].concat(), *nonce, tag.try_into().ok()?, &mut []);
+        let number = |i: usize| u64::from_le_bytes(std::array::from_fn(|j| body[8 * i + j]));
+        let identity = |i: usize| std::array::from_fn(|j| body[24 + i * IDENTITY_BYTES + j]);
+        whole.then(|| Ledger {
+            version: number(0),
+            next_take: number(1),
+            next_make: number(2),
+            identities: [identity(0), identity(1)],
+        })
+    }
+}

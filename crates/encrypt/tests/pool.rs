@@ -1,0 +1,116 @@
+//! The pool in memory: once each, bounded, among threads, across forks.
+
+mod common;
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use common::Client;
+use unspoken_encrypt::{EncryptError, Pool, PoolOptions};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn options(client: &Client, key: &unspoken_encrypt::ClientKey, entries: usize, background: bool) -> PoolOptions {
+    let capacity_bytes = entries * client.entry_bytes(key);
+    PoolOptions { level: client.parameters.max_level(), capacity_bytes, background }
+}
+
+#[test]
+fn threads_share_a_pool_and_no_entry() {
+    let client = Client::new(1);
+    for key in client.keys() {
+        let pool = Pool::new(&client.parameters, key.clone(), options(&client, &key, 3, true)).unwrap();
+        let (client, pool) = (&client, &pool);
+        let taken: Vec<Vec<u8>> = std::thread::scope(|scope| {
+            let take = move || (0..25).map(|_| client.bytes(pool.take_within(PATIENCE).unwrap())).collect::<Vec<_>>();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(taken.len(), 100);
+        assert_eq!(taken.iter().collect::<HashSet<_>>().len(), 100);
+        assert!(pool.available().unwrap() <= pool.capacity());
+    }
+}
+
+#[test]
+fn a_pool_is_bounded_and_says_when_it_is_empty() {
+    let mut client = Client::new(2);
+    let [key, _] = client.keys();
+    let entry = client.entry_bytes(&key);
+    let small = PoolOptions { capacity_bytes: entry - 1, ..options(&client, &key, 1, false) };
+    let error = Pool::new(&client.parameters, key.clone(), small).unwrap_err();
+    assert!(matches!(error, EncryptError::Capacity { needed, .. } if needed == entry), "{error}");
+
+    let pool = Pool::new(&client.parameters, key.clone(), options(&client, &key, 3, false)).unwrap();
+    assert!(pool.take().unwrap().is_none());
+    let error = pool.take_within(Duration::from_millis(20)).unwrap_err();
+    assert!(matches!(error, EncryptError::Exhausted { .. }), "{error}");
+    assert_eq!(pool.fill(&mut client.rng).unwrap(), 3);
+    assert_eq!(pool.fill(&mut client.rng).unwrap(), 0);
+    assert!(pool.take().unwrap().is_some());
+    assert_eq!((pool.available().unwrap(), pool.capacity()), (2, 3));
+}
+
+#[test]
+fn a_pool_refills_itself_and_no_further() {
+    let client = Client::new(3);
+    let [key, _] = client.keys();
+    let pool = Pool::new(&client.parameters, key.clone(), options(&client, &key, 2, true)).unwrap();
+    let wait_until_full = || {
+        let start = std::time::Instant::now();
+        while pool.available().unwrap() < 2 {
+            assert!(start.elapsed() < PATIENCE);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    wait_until_full();
+    assert!(pool.take().unwrap().is_some());
+    wait_until_full();
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(pool.available().unwrap(), 2);
+}
+
+#[test]
+fn a_key_of_other_parameters_stops_the_refill_with_its_reason() {
+    let (client, other) = (Client::new(4), Client::new(5));
+    let [key, _] = other.keys();
+    let pool = Pool::new(&client.parameters, key.clone(), options(&client, &key, 2, true)).unwrap();
+    // Both are the same literal, so the zeros are made; they do not fit the other ring's polynomials when used.
+    let zero = pool.take_within(PATIENCE).unwrap();
+    let plaintext = client.encoder.encode_real(&[1.0], 1, client.parameters.scale()).unwrap();
+    assert!(client.encoder.encrypt_with(&plaintext, zero).is_err());
+    let lower = unspoken_ckks::Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
+    let options = PoolOptions { level: 9, capacity_bytes: 100 << 20, background: true };
+    let error = Pool::new(&lower, key, options).unwrap().take_within(PATIENCE).unwrap_err();
+    assert!(matches!(error, EncryptError::Refill { .. }), "{error}");
+}
+
+#[test]
+#[cfg(unix)]
+fn a_forked_child_gets_nothing() {
+    let client = Client::new(6);
+    let [key, _] = client.keys();
+    let pool = Pool::new(&client.parameters, key.clone(), options(&client, &key, 4, true)).unwrap();
+    while pool.available().unwrap() < 4 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // SAFETY: the child only asks the pool, which refuses before it locks or allocates, and exits at once.
+    let status = unsafe {
+        let pid = libc::fork();
+        if pid == 0 {
+            let refused = [
+                matches!(pool.take(), Err(EncryptError::Forked { .. })),
+                matches!(pool.take_within(PATIENCE), Err(EncryptError::Forked { .. })),
+                matches!(pool.available(), Err(EncryptError::Forked { .. })),
+            ];
+            // Neither hangs nor panics.
+            drop(pool);
+            libc::_exit(i32::from(refused == [true; 3]));
+        }
+        let mut status = 0;
+        libc::waitpid(pid, &mut status, 0);
+        status
+    };
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 1);
+    assert!(pool.take().unwrap().is_some());
+}

@@ -1,0 +1,170 @@
+//! Encryption, decryption, and how much noise a ciphertext holds.
+//!
+//! Both schemes are made of the same encryption below, `c_0 + c_1 s = M + e`: BFV takes `M = round(Q m / t)`; BGV takes
+//! `M = m / t` modulo `Q` and multiplies the result by `t`, which gives `m + t e`. As `t` is invertible modulo `Q`, the
+//! second component stays uniform, and whatever makes encryptions of zero serves both schemes.
+
+use unspoken_ring::{Poly, SecretRng};
+use unspoken_rlwe::{self as rlwe, PublicKey, SecretKey};
+
+use crate::ciphertext::{Ciphertext, SeededCiphertext};
+use crate::encoding::{Encoder, Plaintext};
+use crate::error::ExactError;
+use crate::parameters::{ExactParameters, MIN_BUDGET_BITS, Scheme};
+
+/// Largest magnitude of a coefficient of a sampled error: the sampler has no larger ones.
+const MAX_ERROR: f64 = 30.0;
+
+/// What made a fresh encryption, and so how large its error can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The secret key: one sampled error.
+    Secret,
+    /// A public key: `e u + e_0 + e_1 s`, with `u` and `s` ternary.
+    Public,
+}
+
+impl Origin {
+    fn max_error(self, degree: usize) -> f64 {
+        match self {
+            Origin::Secret => MAX_ERROR,
+            Origin::Public => MAX_ERROR * (2 * degree + 1) as f64,
+        }
+    }
+}
+
+impl Encoder {
+    /// Encrypts under the secret key, with a fresh seed and a fresh error.
+    ///
+    /// # Errors
+    /// If secret and plaintext belong to different parameters.
+    pub fn encrypt(
+        &self,
+        plaintext: &Plaintext,
+        secret: &SecretKey,
+        rng: &mut SecretRng,
+    ) -> Result<SeededCiphertext, ExactError> {
+        let inner = rlwe::SeededCiphertext::encrypt(secret, &self.message(plaintext)?, rng)?;
+        Ok(SeededCiphertext { inner, parameters: self.parameters.clone() })
+    }
+
+    /// Encrypts without the secret. Noisier and twice as long as [`Encoder::encrypt`]; see [`PublicKey`].
+    ///
+    /// # Errors
+    /// If key and plaintext belong to different parameters.
+    pub fn encrypt_public(
+        &self,
+        plaintext: &Plaintext,
+        key: &PublicKey,
+        rng: &mut SecretRng,
+    ) -> Result<Ciphertext, ExactError> {
+        self.adopt(key.encrypt(&self.message(plaintext)?, rng)?, Origin::Public)
+    }
+
+    /// The ring element that an encryption made elsewhere must hold for [`Encoder::adopt`] to make it one of the plaintext:
+    /// `round(Q m / t)` for BFV, `m / t` modulo `Q` for BGV. Evaluation domain, whole chain.
+    ///
+    /// # Errors
+    /// If the plaintext belongs to other parameters.
+    pub fn message(&self, plaintext: &Plaintext) -> Result<Poly, ExactError> {
+        self.parameters.check_same("encrypt", plaintext.parameters())?;
+        plaintext.message()
+    }
+
+    /// Makes a ciphertext of this crate from a fresh encryption of [`Encoder::message`]: from an encryption of zero made
+    /// ahead, to which the message was added, for one.
+    ///
+    /// # Errors
+    /// If it does not have two components over the whole chain of these parameters, or the error leaves no noise budget.
+    pub fn adopt(&self, fresh: rlwe::Ciphertext, origin: Origin) -> Result<Ciphertext, ExactError> {
+        adopt(&self.parameters, fresh, origin)
+    }
+
+    /// The plaintext in a message plus its noise (coefficient domain), as decryption below leaves it: `round(t x / Q)` in
+    /// BFV, `x` modulo `t` in BGV. Does not know whether the noise was small enough.
+    ///
+    /// # Errors
+    /// If the polynomial belongs to another ring or is in the evaluation domain.
+    pub fn read(&self, phase: &Poly) -> Result<Plaintext, ExactError> {
+        let (ring, t) = (self.parameters.ring(), self.parameters.plain_modulus());
+        let residues = match self.parameters.scheme() {
+            Scheme::Bfv => ring.scale_round(phase, t)?,
+            Scheme::Bgv => ring.remainders(phase, t)?,
+        };
+        Ok(self.plaintext(&residues))
+    }
+
+    /// Decrypts, after measuring the noise.
+    ///
+    /// # Errors
+    /// [`ExactError::Noise`] if less than [`MIN_BUDGET_BITS`] are left, so that the result could be wrong, or if secret and
+    /// ciphertext belong to different parameters.
+    pub fn decrypt(&self, ciphertext: &Ciphertext, secret: &SecretKey) -> Result<Plaintext, ExactError> {
+        let (plaintext, found) = self.open("decrypt", ciphertext, secret)?;
+        if found < MIN_BUDGET_BITS {
+            return Err(ExactError::Noise { operation: "decrypt", found, needed: MIN_BUDGET_BITS });
+        }
+        Ok(plaintext)
+    }
+
+    /// Bits of noise that may still be added, measured with the secret: at least [`Ciphertext::budget_bits`] of an honest
+    /// ciphertext (up to the rounding of a BFV message, one half of a unit), and about 0 for one that decrypts wrong.
+    ///
+    /// # Errors
+    /// If secret and ciphertext belong to different parameters.
+    pub fn measured_budget_bits(&self, ciphertext: &Ciphertext, secret: &SecretKey) -> Result<f64, ExactError> {
+        Ok(self.open("measure the noise", ciphertext, secret)?.1)
+    }
+
+    /// The plaintext, and the measured noise budget in bits.
+    fn open(
+        &self,
+        operation: &'static str,
+        ciphertext: &Ciphertext,
+        secret: &SecretKey,
+    ) -> Result<(Plaintext, f64), ExactError> {
+        self.parameters.check_same(operation, ciphertext.parameters())?;
+        let ring = self.parameters.ring();
+        let mut phase = secret.decrypt(&ciphertext.inner)?;
+        let plaintext = self.read(&phase)?;
+        if self.parameters.scheme() == Scheme::Bfv {
+            let mut exact = plaintext.summand()?;
+            ring.to_coefficients(&mut exact)?;
+            ring.sub_assign(&mut phase, &exact)?;
+        }
+        let noise = zeroize::Zeroizing::new(ring.to_f64(&phase)?);
+        let largest = noise.iter().fold(1.0, |max: f64, x| max.max(x.abs()));
+        Ok((plaintext, self.parameters.log2_noise_limit() - largest.log2()))
+    }
+}
+
+impl SeededCiphertext {
+    /// Expands the seed.
+    ///
+    /// # Errors
+    /// Only if the ring refuses, which its own parameters rule out.
+    pub fn expand(&self) -> Result<Ciphertext, ExactError> {
+        adopt(&self.parameters, self.inner.expand(self.parameters.ring()), Origin::Secret)
+    }
+}
+
+fn adopt(parameters: &ExactParameters, mut fresh: rlwe::Ciphertext, origin: Origin) -> Result<Ciphertext, ExactError> {
+    const OPERATION: &str = "take over an encryption";
+    if fresh.components().len() != 2 || fresh.basis() != parameters.basis() {
+        let found = format!("{} components over {}", fresh.components().len(), fresh.basis());
+        let needed = format!("2 components over {}", parameters.basis());
+        return Err(ExactError::Parameters { operation: OPERATION, found, needed });
+    }
+    let (t, max_error) = (f64::from(parameters.plain_modulus()), origin.max_error(parameters.slots()));
+    let noise = match parameters.scheme() {
+        // The message was rounded.
+        Scheme::Bfv => max_error + 0.5,
+        Scheme::Bgv => {
+            for component in fresh.components_mut() {
+                parameters.ring().scale_assign(component, i128::from(parameters.plain_modulus()))?;
+            }
+            t * max_error + t / 2.0
+        }
+    };
+    Ciphertext::checked(OPERATION, parameters, fresh, noise.log2())
+}

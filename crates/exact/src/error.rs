@@ -1,0 +1,69 @@
+//! What can go wrong with exact arithmetic.
+
+use unspoken_ring::RingError;
+use unspoken_rlwe::RlweError;
+
+/// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExactError {
+    /// An operation on keys or ciphertexts failed.
+    #[error(transparent)]
+    Rlwe(#[from] RlweError),
+    /// An operation of the ring failed.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// The result could be wrong.
+    #[error(
+        "{operation}: {found:.1} bits of noise budget are left, needed {needed:.1}; the result could be wrong. Use a \
+         preset with a larger modulus, or fewer or smaller factors"
+    )]
+    Noise {
+        /// The operation.
+        operation: &'static str,
+        /// Bits between the noise and what would make a result wrong.
+        found: f64,
+        /// Bits needed.
+        needed: f64,
+    },
+    /// An integer is outside the range of the plaintext modulus.
+    #[error("{operation}: value {index} is {found}; the plaintext modulus {modulus} holds -{limit} to {limit}", limit = modulus / 2)]
+    Value {
+        /// The operation.
+        operation: &'static str,
+        /// Its index.
+        index: usize,
+        /// The value.
+        found: i64,
+        /// The plaintext modulus.
+        modulus: u32,
+    },
+    /// Wrong number of values.
+    #[error("{operation}: found {found} values, needed at most {needed}")]
+    Shape {
+        /// The operation.
+        operation: &'static str,
+        /// How many there were.
+        found: usize,
+        /// How many fit.
+        needed: usize,
+    },
+    /// A plaintext or ciphertext was made for other parameters.
+    #[error("{operation}: the operand was made for {found}, needed {needed}; use one set of parameters throughout")]
+    Parameters {
+        /// The operation.
+        operation: &'static str,
+        /// What it was made for.
+        found: String,
+        /// What it should have been made for.
+        needed: String,
+    },
+    /// A parameter set is unusable.
+    #[error("parameters '{name}': {reason}")]
+    Literal {
+        /// Its name.
+        name: String,
+        /// What is wrong with it, and what would do.
+        reason: String,
+    },
+}
