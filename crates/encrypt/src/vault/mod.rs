@@ -10,6 +10,8 @@
 
 mod device;
 mod ledger;
+#[cfg(test)]
+mod process_tests;
 mod seal;
 #[cfg(test)]
 mod tests;
