@@ -53,7 +53,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match run(Arguments::parse().command) {
+    let command = Arguments::parse().command;
+    // `unspoken params | head` ends quietly. Not where there are sockets: a peer that hangs up is an error to report.
+    if matches!(command, Command::Params(_) | Command::Permute(_) | Command::Plan(_) | Command::Audit(_)) {
+        sigpipe::reset();
+    }
+    match run(command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The chain of reasons, on one line, without a backtrace: it is for the person at the keyboard.

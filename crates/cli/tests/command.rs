@@ -1,7 +1,7 @@
 //! The command as a person runs it, at secure parameters.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -35,6 +35,17 @@ fn params_say_what_the_contract_asks() {
             assert!(object["security_bits"].as_f64().unwrap() >= 128.0, "{object}");
         }
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_that_stops_early_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_unspoken"));
+    let child = child.args(["params", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
 #[test]
