@@ -1,5 +1,6 @@
 //! What can go wrong with residue rings.
 
+use crate::ntt::RingKind;
 use crate::poly::{Basis, Domain};
 
 /// Errors of this crate. Each says what was found and what was needed.
@@ -55,6 +56,14 @@ pub enum RingError {
         found: Domain,
         /// The domain it should have.
         needed: Domain,
+    },
+    /// The operation is not defined in this kind of ring.
+    #[error("{operation}: this ring is not {needed:?}; build one that is")]
+    Kind {
+        /// The operation.
+        operation: &'static str,
+        /// The kind it needs.
+        needed: RingKind,
     },
     /// An operand was made by another ring.
     #[error("{operation}: the operand belongs to another ring; operands must come from the same ring object")]

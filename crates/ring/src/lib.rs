@@ -2,6 +2,7 @@
 
 mod automorphism;
 mod coefficients;
+mod digits;
 mod division;
 mod error;
 mod fork;
@@ -19,6 +20,7 @@ mod ring;
 mod sampling;
 mod sums;
 
+pub use digits::{DigitGadget, DigitKey, Digits};
 pub use error::RingError;
 pub use fork::process_generation;
 pub use gadget::{Decomposed, GadgetKey, GadgetKeyBuilder};

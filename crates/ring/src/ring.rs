@@ -1,7 +1,7 @@
 //! The ring object: its primes and tables, and the element-wise arithmetic of its polynomials.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use rayon::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::error::RingError;
 use crate::gadget::DecompositionTable;
 use crate::kernels::{Backend, Kernels};
 use crate::memory::Pool;
-use crate::modular::{Modulus, is_prime};
+use crate::modular::{Modulus, is_prime, primitive_root_of_unity};
 use crate::ntt::{NttTable, RingKind};
 use crate::poly::{Basis, Domain, Poly};
 use crate::sampling::Seed;
@@ -60,6 +60,7 @@ struct Inner {
     permutations: RwLock<HashMap<u64, Arc<Permutation>>>,
     divisions: RwLock<HashMap<(Basis, Basis), Arc<DivisionTable>>>,
     decompositions: RwLock<HashMap<usize, Arc<DecompositionTable>>>,
+    root_powers: OnceLock<Vec<Vec<u32>>>,
 }
 
 impl std::fmt::Debug for Ring {
@@ -92,6 +93,7 @@ impl Ring {
             permutations: RwLock::default(),
             divisions: RwLock::default(),
             decompositions: RwLock::default(),
+            root_powers: OnceLock::new(),
         })))
     }
 
@@ -173,6 +175,20 @@ impl Ring {
 
     pub(crate) fn decomposition(&self, chain: usize) -> Arc<DecompositionTable> {
         cached(&self.0.decompositions, chain, || DecompositionTable::new(self, chain))
+    }
+
+    /// For each chain prime the powers of its `2n`-th root of unity, in Montgomery form. Standard ring.
+    pub(crate) fn root_powers(&self) -> &[Vec<u32>] {
+        self.0.root_powers.get_or_init(|| {
+            let step = self.kind().prime_step(self.degree());
+            let powers = |prime: usize| {
+                let modulus = self.modulus(prime);
+                let root = primitive_root_of_unity(modulus, step);
+                let next = |&power: &u32| Some(modulus.mul(power, root));
+                std::iter::successors(Some(modulus.r), next).take(step as usize).collect()
+            };
+            (0..self.chain().len()).map(powers).collect()
+        })
     }
 
     pub(crate) fn permutation(&self, galois: u64) -> Result<Arc<Permutation>, RingError> {

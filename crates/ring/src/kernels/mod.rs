@@ -13,6 +13,7 @@ pub(crate) mod simd;
 mod tests;
 
 use crate::automorphism::Permutation;
+use crate::digits::DigitTable;
 use crate::modular::{Modulus, Shoup};
 use crate::ntt::NttTable;
 
@@ -139,6 +140,14 @@ pub(crate) trait Kernels: Send + Sync {
     ///
     /// `key[d]` holds digit `d` for this prime: blocks of [`KEY_BLOCK`] residues of component 0, then of component 1.
     fn inner_product(&self, modulus: &Modulus, digits: &[&[u32]], key: &[&[u32]], out: [&mut [u32]; 2]);
+
+    /// Cuts coefficients, given by their residues modulo one or two primes, into signed digits. `outputs` has for each of
+    /// `moduli` the digits from the lowest, as residues.
+    fn signed_digits(&self, residues: &[&[u32]], table: &DigitTable, moduli: &[Modulus], outputs: &mut [&mut [u32]]);
+
+    /// The values of `X^exponent - 1` in the order of the evaluation domain, for the ring of `out.len()` coefficients whose
+    /// `2n`-th root of unity has these `powers`. Both are in Montgomery form.
+    fn rotation_difference(&self, modulus: &Modulus, powers: &[u32], exponent: u32, out: &mut [u32]);
 
     /// `output_r = sum_c matrix[r][c] * input_c` (no Montgomery factor: the form of the inputs is kept).
     fn matrix_product(&self, modulus: &Modulus, matrix: &PackedMatrix, inputs: &[&[u32]], outputs: &mut [&mut [u32]]);

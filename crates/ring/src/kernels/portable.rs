@@ -2,8 +2,9 @@
 
 use super::{ConversionTarget, KEY_BLOCK, Kernels, LAZY_TERMS, MATRIX_TILE, PackedMatrix};
 use crate::automorphism::Permutation;
+use crate::digits::DigitTable;
 use crate::modular::{Modulus, Shoup, reduce_once};
-use crate::ntt::NttTable;
+use crate::ntt::{NttTable, bit_reverse};
 
 /// Plain loops over `u32`.
 pub(crate) struct Portable;
@@ -133,6 +134,18 @@ impl Kernels for Portable {
                 let at = (x / KEY_BLOCK) * 2 * KEY_BLOCK + component * KEY_BLOCK + x % KEY_BLOCK;
                 *out = dot_product(modulus, 0, digits.iter().zip(key).map(|(d, k)| (d[x], k[at])));
             }
+        }
+    }
+
+    fn signed_digits(&self, residues: &[&[u32]], table: &DigitTable, moduli: &[Modulus], outputs: &mut [&mut [u32]]) {
+        signed_digits(residues, table, moduli, outputs);
+    }
+
+    fn rotation_difference(&self, modulus: &Modulus, powers: &[u32], exponent: u32, out: &mut [u32]) {
+        let bits = out.len().trailing_zeros();
+        for (i, out) in out.iter_mut().enumerate() {
+            let power = exponent as usize * (2 * bit_reverse(i, bits) + 1) % powers.len();
+            *out = modulus.sub(powers[power], modulus.r);
         }
     }
 
@@ -278,4 +291,51 @@ fn unfold(modulus: &Modulus, imaginary: Shoup, limb: &mut [u32]) {
     for (a, b) in low.iter_mut().skip(1).zip(high.iter_mut().rev()) {
         (*a, *b) = (combine(*a, *b), combine(*b, *a));
     }
+}
+
+/// Coefficients that [`signed_digits`] works on at a time.
+const DIGIT_BLOCK: usize = 256;
+
+/// See [`Kernels::signed_digits`]. In short loops of one kind of step each, which compilers turn into vector code.
+#[inline(always)]
+pub(crate) fn signed_digits(residues: &[&[u32]], table: &DigitTable, moduli: &[Modulus], outputs: &mut [&mut [u32]]) {
+    let n = residues[0].len();
+    let levels = outputs.len() / moduli.len();
+    let mask = (1i64 << table.log2_base) - 1;
+    let half = 1i64 << (table.log2_base - 1);
+    for start in (0..n).step_by(DIGIT_BLOCK) {
+        let mut shifted = [0i64; DIGIT_BLOCK];
+        let block = start..n.min(start + DIGIT_BLOCK);
+        let shifted = &mut shifted[..block.len()];
+        match (&table.second, residues) {
+            (Some(second), [first, other, ..]) => {
+                let pairs = first[block.clone()].iter().zip(&other[block.clone()]);
+                for (shifted, (&x1, &x2)) in shifted.iter_mut().zip(pairs) {
+                    let quotient = second.modulus.mul_shoup(x2 + second.lift - x1, second.inverse);
+                    *shifted = centred(u64::from(x1) + u64::from(second.first) * u64::from(quotient), table);
+                }
+            }
+            _ => {
+                let values = residues[0][block.clone()].iter();
+                shifted.iter_mut().zip(values).for_each(|(shifted, &x)| *shifted = centred(u64::from(x), table));
+            }
+        }
+        for (i, output) in outputs.iter_mut().enumerate() {
+            let (modulus, level) = (&moduli[i / levels], i % levels);
+            let shift = table.drop + table.log2_base * level as u32;
+            // The highest digit takes what is left.
+            let mask = if level + 1 == levels { i64::MAX } else { mask };
+            for (out, &shifted) in output[block.clone()].iter_mut().zip(shifted.iter()) {
+                let digit = ((shifted >> shift & mask) - half) as i32;
+                *out = (digit + (digit >> 31 & modulus.q.cast_signed())).cast_unsigned();
+            }
+        }
+    }
+}
+
+/// The representative of `x` between `-Q/2` and `Q/2`, plus the table's offset.
+#[inline(always)]
+fn centred(x: u64, table: &DigitTable) -> i64 {
+    let surplus = if x > table.half { table.product } else { 0 };
+    x.cast_signed() - surplus.cast_signed() + table.offset
 }

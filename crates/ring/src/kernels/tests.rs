@@ -589,3 +589,49 @@ fn sampling_kernels_agree() {
 fn lists_as_residues(modulus: &Modulus, words: &[u32]) -> Vec<u32> {
     words.iter().map(|&word| modulus.from_u32(word)).collect()
 }
+
+#[test]
+fn signed_digits_agree() {
+    let mut random = Random(21);
+    let moduli: Vec<Modulus> = primes_descending(1 << 25, 1 << 27, 1024).take(2).map(Modulus::new).collect();
+    let literal = |chain: usize| crate::RingLiteral {
+        degree: DEGREE,
+        kind: RingKind::Standard,
+        chain: moduli[..chain].iter().map(|modulus| modulus.q).collect(),
+        special: vec![],
+        digit_len: 1,
+    };
+    for (chain, log2_base, levels) in [(1, 6, 4), (2, 11, 4), (2, 9, 6), (2, 27, 1)] {
+        let ring = crate::Ring::new(literal(chain), Backend::Portable).unwrap();
+        let table = ring.digit_table(ring.digit_gadget(chain, log2_base, levels).unwrap());
+        for which in 0..4 {
+            let residues: Vec<Vec<u32>> =
+                moduli[..chain].iter().map(|modulus| limbs(modulus, DEGREE, &mut random).swap_remove(which)).collect();
+            let run = |kernels: &dyn Kernels| {
+                let mut outputs = vec![vec![u32::MAX; DEGREE]; chain * levels];
+                let mut views: Vec<_> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+                kernels.signed_digits(&slices(&residues), &table, &moduli[..chain], &mut views);
+                outputs
+            };
+            let expected = run(&Portable);
+            vector_kernels().for_each(|k| assert!(run(k) == expected, "{}", k.lanes()));
+        }
+    }
+}
+
+#[test]
+fn rotation_differences_agree() {
+    for modulus in extreme_primes(2048) {
+        let root = crate::modular::primitive_root_of_unity(&modulus, 4096);
+        let powers: Vec<u32> = (0..4096).map(|exponent| modulus.to_montgomery(modulus.pow(root, exponent))).collect();
+        for exponent in [0, 1, 2, 1023, 2048, 2049, 4095] {
+            let run = |kernels: &dyn Kernels| {
+                let mut out = vec![u32::MAX; 2048];
+                kernels.rotation_difference(&modulus, &powers, exponent, &mut out);
+                out
+            };
+            let expected = run(&Portable);
+            vector_kernels().for_each(|k| assert!(run(k) == expected, "{} {exponent}", k.lanes()));
+        }
+    }
+}

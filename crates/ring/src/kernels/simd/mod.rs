@@ -16,8 +16,9 @@ mod vector;
 
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
-use super::{ConversionTarget, Kernels, PackedMatrix};
+use super::{ConversionTarget, Kernels, PackedMatrix, portable};
 use crate::automorphism::{LANES as BLOCK, Permutation};
+use crate::digits::DigitTable;
 use crate::modular::{Modulus, Shoup};
 use crate::ntt::NttTable;
 
@@ -110,6 +111,10 @@ macro_rules! kernels {
                     = sums::dot::<$module::Register>(modulus, a, b, out);
                 fn inner_product(modulus: &Modulus, digits: &[&[u32]], key: &[&[u32]], out: [&mut [u32]; 2])
                     = sums::inner_product::<$module::Register>(modulus, digits, key, out);
+                fn signed_digits(residues: &[&[u32]], table: &DigitTable, moduli: &[Modulus], outputs: &mut [&mut [u32]])
+                    = signed_digits(residues, table, moduli, outputs);
+                fn rotation_difference(modulus: &Modulus, powers: &[u32], exponent: u32, out: &mut [u32])
+                    = pointwise::rotation_difference::<$module::Register>(modulus, powers, exponent, out);
                 fn matrix_product(modulus: &Modulus, matrix: &PackedMatrix, inputs: &[&[u32]], outputs: &mut [&mut [u32]])
                     = matrix::product::<$module::Register>(modulus, matrix, inputs, outputs);
             }
@@ -119,6 +124,15 @@ macro_rules! kernels {
 
 kernels!(Avx2, avx2, "avx2");
 kernels!(Avx512, avx512, "avx512f,avx512bw");
+
+/// See [`Kernels::signed_digits`]: the portable loops, compiled for more registers.
+///
+/// # Safety
+/// None: unsafe as all kernels here are.
+#[inline(always)]
+unsafe fn signed_digits(residues: &[&[u32]], table: &DigitTable, moduli: &[Modulus], outputs: &mut [&mut [u32]]) {
+    portable::signed_digits(residues, table, moduli, outputs);
+}
 
 /// Asks the cache for `words` words of a slice, from `at` on. Nothing happens past the end.
 #[inline(always)]

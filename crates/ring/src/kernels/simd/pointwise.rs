@@ -2,6 +2,7 @@
 
 use super::vector::{Factor, Prime, Vector, Wide};
 use crate::modular::{Modulus, Shoup};
+use crate::ntt::bit_reverse;
 
 /// Asserts what the kernels rely on: equal lengths, a multiple of the lanes.
 #[inline(always)]
@@ -89,6 +90,29 @@ pub(super) unsafe fn tensor<V: Vector>(modulus: &Modulus, a: [&[u32]; 2], b: [&[
             let crossed = Wide::product(a0, b1).add(Wide::product(a1, b0));
             prime.canonical_from_4q(prime.montgomery_lazy(crossed)).store(d1, i);
             prime.montgomery_mul(a1, b1).store(d2, i);
+        }
+    }
+}
+
+/// See [`Kernels::rotation_difference`](crate::kernels::Kernels::rotation_difference). A vector of positions differs from
+/// its first by the same powers of a root everywhere: the low bits of a position are the high bits of its reversal.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
+#[inline(always)]
+pub(super) unsafe fn rotation_difference<V: Vector>(modulus: &Modulus, powers: &[u32], exponent: u32, out: &mut [u32]) {
+    let (n, exponent) = (out.len(), exponent as usize);
+    assert!(n.is_power_of_two() && n >= V::LANES && powers.len() == 2 * n);
+    let bits = n.trailing_zeros();
+    let power = |position: usize, odd: usize| powers[exponent * (2 * bit_reverse(position, bits) + odd) % powers.len()];
+    let mut within = [0; 16];
+    within.iter_mut().take(V::LANES).enumerate().for_each(|(lane, within)| *within = power(lane, 0));
+    // SAFETY: the caller vouches for the instruction set; the lengths are checked.
+    unsafe {
+        let prime = Prime::<V>::new(modulus);
+        let (within, one) = (V::load(&within, 0), V::splat(modulus.r));
+        for i in (0..n).step_by(V::LANES) {
+            prime.sub(prime.montgomery_mul(V::splat(power(i, 1)), within), one).store(out, i);
         }
     }
 }

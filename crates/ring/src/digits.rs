@@ -1,0 +1,478 @@
+//! Signed digits of whole coefficients: the gadget of small rings, whose modulus has one or two primes.
+//!
+//! A coefficient `x` modulo `Q`, taken between `-Q/2` and `Q/2`, is close to `sum_i d_i 2^(drop + i log2_base)` with
+//! `levels` digits between `-2^(log2_base - 1)` and `2^(log2_base - 1)`; the lowest `drop` bits are rounded away
+//! (Chillotti, Gama, Georgieva and Izabachene, "TFHE", Journal of Cryptology 2020, section 3.2). Unlike the hybrid gadget
+//! it needs no special primes.
+
+use std::sync::Arc;
+
+use crate::error::RingError;
+use crate::kernels::KEY_BLOCK;
+use crate::memory::{Pool, Words};
+use crate::modular::{Modulus, Shoup};
+use crate::ntt::RingKind;
+use crate::poly::{Basis, Domain, Poly};
+use crate::ring::Ring;
+
+/// Largest number of bits of a digit: its absolute value then fits what transforms take.
+const MAX_LOG2_BASE: u32 = 28;
+
+/// How coefficients are cut into signed digits. Made by [`Ring::digit_gadget`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DigitGadget {
+    chain: usize,
+    log2_base: u32,
+    levels: usize,
+    drop: u32,
+}
+
+impl DigitGadget {
+    /// Primes of the modulus: 1 or 2.
+    pub fn chain(&self) -> usize {
+        self.chain
+    }
+
+    /// Bits of a digit.
+    pub fn log2_base(&self) -> u32 {
+        self.log2_base
+    }
+
+    /// Digits of a coefficient.
+    pub fn levels(&self) -> usize {
+        self.levels
+    }
+
+    /// `log2` of what digit `level` counts, the lowest first: an encryption under the gadget has a row for each.
+    pub fn log2_weight(&self, level: usize) -> u32 {
+        self.drop + self.log2_base * level as u32
+    }
+}
+
+/// The constants that kernels cut coefficients with.
+pub(crate) struct DigitTable {
+    pub(crate) log2_base: u32,
+    pub(crate) drop: u32,
+    /// Half the modulus, rounded down.
+    pub(crate) half: u64,
+    /// The modulus.
+    pub(crate) product: u64,
+    /// What makes digits and their rounding non-negative.
+    pub(crate) offset: i64,
+    /// The second prime and how residues modulo both become an integer.
+    pub(crate) second: Option<Composition>,
+}
+
+/// `x = x_1 + q_1 ((x_2 - x_1) / q_1 mod q_2)`.
+pub(crate) struct Composition {
+    pub(crate) modulus: Modulus,
+    /// `q_1`.
+    pub(crate) first: u32,
+    /// A multiple of `q_2` that is at least `q_1`.
+    pub(crate) lift: u32,
+    /// `1 / q_1 mod q_2`.
+    pub(crate) inverse: Shoup,
+}
+
+/// Rows of an encryption under a [`DigitGadget`], in the order products read them.
+///
+/// For an operand of `k` polynomials there are `k * levels` rows: the digits of the first polynomial, lowest first, then
+/// those of the second.
+pub struct DigitKey {
+    /// Names the ring it belongs to.
+    owner: Arc<Pool>,
+    words: Words,
+    gadget: DigitGadget,
+    rows: usize,
+    degree: usize,
+}
+
+impl DigitKey {
+    /// How its operands are cut.
+    pub fn gadget(&self) -> DigitGadget {
+        self.gadget
+    }
+
+    /// Polynomials of its operands: 1, or 2 for whole ciphertexts.
+    pub fn components(&self) -> usize {
+        self.rows / self.gadget.levels
+    }
+
+    /// Bytes it takes in memory.
+    pub fn bytes(&self) -> usize {
+        self.words.len() * size_of::<u32>()
+    }
+
+    fn rows(&self, prime: usize) -> impl Iterator<Item = &[u32]> {
+        let len = 2 * self.degree;
+        self.words[prime * self.rows * len..][..self.rows * len].chunks_exact(len)
+    }
+}
+
+impl std::fmt::Debug for DigitKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DigitKey").field("gadget", &self.gadget).field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
+
+/// Digits of one or two polynomials, transformed: ready for products with many keys. Plain residues, not in Montgomery form.
+pub struct Digits {
+    /// `[prime][component][level]` limbs.
+    words: Words,
+    gadget: DigitGadget,
+    rows: usize,
+}
+
+impl Ring {
+    /// The gadget of `levels` digits of `log2_base` bits for coefficients over the first `chain` primes.
+    ///
+    /// # Errors
+    /// If the ring is not the standard one, there are not one or two such primes, or the digits are none, too long, or together longer than the modulus by
+    /// a whole digit.
+    pub fn digit_gadget(&self, chain: usize, log2_base: u32, levels: usize) -> Result<DigitGadget, RingError> {
+        let refuse = |what, found, needed| Err(RingError::Length { what, found, needed });
+        if self.kind() != RingKind::Standard {
+            return Err(RingError::Kind { operation: "signed digits", needed: RingKind::Standard });
+        }
+        if !(1..=2).contains(&chain) || chain > self.chain().len() {
+            return refuse("the chain of a digit gadget", chain, "1 or 2, and no more than the ring has");
+        }
+        if !(1..=MAX_LOG2_BASE).contains(&log2_base) {
+            return refuse("a signed digit", log2_base as usize, "1 to 28 bits");
+        }
+        let bits = u64::BITS - self.chain_product(chain).leading_zeros();
+        let whole = bits.div_ceil(log2_base) as usize;
+        if !(1..=whole).contains(&levels) {
+            return refuse("the list of signed digits", levels, "at least 1 and at most what the modulus has");
+        }
+        Ok(DigitGadget { chain, log2_base, levels, drop: bits.saturating_sub(log2_base * levels as u32) })
+    }
+
+    /// Arranges the rows of a gadget encryption, each a pair in the evaluation domain over the gadget's primes.
+    ///
+    /// # Errors
+    /// If the rows are not `levels` or twice as many, or one lives over another basis or domain.
+    pub fn digit_key(&self, gadget: DigitGadget, rows: &[[&Poly; 2]]) -> Result<DigitKey, RingError> {
+        if rows.len() != gadget.levels && rows.len() != 2 * gadget.levels {
+            let needed = "one row per digit, or two";
+            return Err(RingError::Length { what: "the list of gadget rows", found: rows.len(), needed });
+        }
+        let needed = Basis::chain(gadget.chain);
+        for component in rows.iter().flatten() {
+            self.check_domain("digit key", component, Domain::Evaluation)?;
+            if component.basis() != needed {
+                return Err(RingError::Basis { operation: "digit key", found: component.basis(), needed });
+            }
+        }
+        let len = 2 * self.degree();
+        let mut words = Pool::new(0).take(gadget.chain * rows.len() * len);
+        for (at, target) in words.chunks_exact_mut(len).enumerate() {
+            let (prime, [first, second]) = (at / rows.len(), rows[at % rows.len()]);
+            let blocks = first.limb(prime).chunks_exact(KEY_BLOCK).zip(second.limb(prime).chunks_exact(KEY_BLOCK));
+            for (target, (first, second)) in target.chunks_exact_mut(2 * KEY_BLOCK).zip(blocks) {
+                target[..KEY_BLOCK].copy_from_slice(first);
+                target[KEY_BLOCK..].copy_from_slice(second);
+            }
+            // Digits are plain residues, so that only the rows, once, take the factor that products lose.
+            let modulus = self.modulus(prime);
+            self.kernels().scale_assign(modulus, target, modulus.shoup(modulus.r));
+        }
+        let owner = Arc::clone(self.pool());
+        Ok(DigitKey { owner, words, gadget, rows: rows.len(), degree: self.degree() })
+    }
+
+    /// Cuts one or two polynomials in the coefficient domain, over the gadget's primes, and transforms the digits.
+    ///
+    /// # Errors
+    /// If there are more operands, or one lives over another basis or domain.
+    pub fn digits(&self, gadget: DigitGadget, operands: &[&Poly]) -> Result<Digits, RingError> {
+        const OPERATION: &str = "cut into signed digits";
+        if !(1..=2).contains(&operands.len()) {
+            let (what, found) = ("the operand of a digit gadget", operands.len());
+            return Err(RingError::Length { what, found, needed: "one or two polynomials" });
+        }
+        let needed = Basis::chain(gadget.chain);
+        for operand in operands {
+            self.check_domain(OPERATION, operand, Domain::Coefficient)?;
+            if operand.basis() != needed {
+                return Err(RingError::Basis { operation: OPERATION, found: operand.basis(), needed });
+            }
+        }
+        let (n, stride) = (self.degree(), self.stride());
+        let rows = operands.len() * gadget.levels;
+        let mut words = self.pool().take(gadget.chain * rows * stride);
+        let (first, others) = words.split_at_mut(rows * stride);
+        let table = self.digit_table(gadget);
+        let moduli: Vec<Modulus> = (0..gadget.chain).map(|prime| *self.modulus(prime)).collect();
+        for (component, operand) in operands.iter().enumerate() {
+            let residues: Vec<&[u32]> = operand.limbs().collect();
+            let at = |limb: usize| limb % rows / gadget.levels == component;
+            let limbs = words.chunks_exact_mut(stride).enumerate().filter(|(limb, _)| at(*limb));
+            let mut outputs: Vec<&mut [u32]> = limbs.map(|(_, limb)| &mut limb[..n]).collect();
+            self.kernels().signed_digits(&residues, &table, &moduli, &mut outputs);
+        }
+        for (prime, limbs) in words.chunks_exact_mut(rows * stride).enumerate() {
+            let mut limbs: Vec<&mut [u32]> = limbs.chunks_exact_mut(stride).map(|limb| &mut limb[..n]).collect();
+            self.forward(prime, &mut limbs);
+        }
+        Ok(Digits { words, gadget, rows })
+    }
+
+    /// `sum digit * row` for both components of the rows, in the evaluation domain.
+    ///
+    /// # Errors
+    /// If digits and key are of different gadgets, numbers of components or rings.
+    pub fn digit_product(&self, digits: &Digits, key: &DigitKey) -> Result<[Poly; 2], RingError> {
+        self.check_digit_key(digits, key)?;
+        let basis = Basis::chain(digits.gadget.chain);
+        let mut out: [Poly; 2] = std::array::from_fn(|_| self.blank(basis, Domain::Evaluation));
+        for prime in 0..basis.chain {
+            let [out0, out1] = &mut out;
+            self.digit_product_limb(prime, digits, key, [out0.limb_mut(prime), out1.limb_mut(prime)]);
+        }
+        Ok(out)
+    }
+
+    /// `acc += sum_k (X^e_k - 1) (digits . key_k)` over the terms `(e_k, key_k)`, in the evaluation domain: what a blind
+    /// rotation adds to its accumulator for the bits it takes together. Exponents are modulo `2n`; terms whose exponent is
+    /// zero add nothing and cost nothing.
+    ///
+    /// # Errors
+    /// As for [`Ring::digit_product`], or if `acc` is in the coefficient domain or over other primes.
+    pub fn add_rotated_differences(
+        &self,
+        acc: &mut [Poly; 2],
+        digits: &Digits,
+        terms: &[(u32, &DigitKey)],
+    ) -> Result<(), RingError> {
+        const OPERATION: &str = "add rotated differences";
+        let needed = Basis::chain(digits.gadget.chain);
+        for poly in acc.iter() {
+            self.check_domain(OPERATION, poly, Domain::Evaluation)?;
+            if poly.basis() != needed {
+                return Err(RingError::Basis { operation: OPERATION, found: poly.basis(), needed });
+            }
+        }
+        terms.iter().try_for_each(|(_, key)| self.check_digit_key(digits, key))?;
+        let n = self.degree();
+        let powers = self.root_powers();
+        let mut scratch = self.pool().take(3 * n);
+        let (factor, products) = scratch.split_at_mut(n);
+        let (first, second) = products.split_at_mut(n);
+        for prime in 0..needed.chain {
+            let modulus = self.modulus(prime);
+            for &(exponent, key) in terms.iter().filter(|(exponent, _)| exponent % (2 * n as u32) != 0) {
+                self.digit_product_limb(prime, digits, key, [&mut *first, &mut *second]);
+                self.kernels().rotation_difference(modulus, &powers[prime], exponent, factor);
+                let [acc0, acc1] = &mut *acc;
+                self.kernels().mul_add_assign(modulus, acc0.limb_mut(prime), first, factor);
+                self.kernels().mul_add_assign(modulus, acc1.limb_mut(prime), second, factor);
+            }
+        }
+        Ok(())
+    }
+
+    /// `poly * X^exponent` in the coefficient domain; the exponent is modulo `2n`. Standard ring.
+    ///
+    /// # Errors
+    /// If the polynomial is in the evaluation domain, or the ring is conjugate-invariant.
+    pub fn rotated(&self, poly: &Poly, exponent: u32) -> Result<Poly, RingError> {
+        self.check_domain("multiply by a power of X", poly, Domain::Coefficient)?;
+        if self.kind() != RingKind::Standard {
+            return Err(RingError::Kind { operation: "multiply by a power of X", needed: RingKind::Standard });
+        }
+        let n = self.degree();
+        let exponent = exponent as usize % (2 * n);
+        let (shift, negated) = (exponent % n, exponent >= n);
+        let mut result = self.blank(poly.basis(), Domain::Coefficient);
+        self.for_each_limb(&mut result, |i, prime, limb| {
+            let (source, modulus) = (poly.limb(i), self.modulus(prime));
+            limb[shift..].copy_from_slice(&source[..n - shift]);
+            limb[..shift].copy_from_slice(&source[n - shift..]);
+            let wrapped = if negated { &mut limb[shift..] } else { &mut limb[..shift] };
+            wrapped.iter_mut().for_each(|x| *x = modulus.neg(*x));
+        });
+        Ok(result)
+    }
+
+    fn digit_product_limb(&self, prime: usize, digits: &Digits, key: &DigitKey, out: [&mut [u32]; 2]) {
+        let stride = self.stride();
+        let limbs = digits.words[prime * digits.rows * stride..][..digits.rows * stride].chunks_exact(stride);
+        let limbs: Vec<&[u32]> = limbs.map(|limb| &limb[..self.degree()]).collect();
+        let rows: Vec<&[u32]> = key.rows(prime).collect();
+        self.kernels().inner_product(self.modulus(prime), &limbs, &rows, out);
+    }
+
+    fn check_digit_key(&self, digits: &Digits, key: &DigitKey) -> Result<(), RingError> {
+        const OPERATION: &str = "digit product";
+        if !Arc::ptr_eq(&key.owner, self.pool()) || !digits.words.belongs_to(self.pool()) {
+            return Err(RingError::ForeignOperand { operation: OPERATION });
+        }
+        let same = key.gadget == digits.gadget && key.rows == digits.rows;
+        let what = "the rows of a digit key";
+        if same { Ok(()) } else { Err(RingError::Length { what, found: key.rows, needed: "one per digit" }) }
+    }
+
+    /// The product of the first one or two primes.
+    fn chain_product(&self, chain: usize) -> u64 {
+        self.chain()[..chain].iter().map(|&q| u64::from(q)).product()
+    }
+
+    pub(crate) fn digit_table(&self, gadget: DigitGadget) -> DigitTable {
+        let product = self.chain_product(gadget.chain);
+        let DigitGadget { log2_base, levels, drop, .. } = gadget;
+        let shifts = (0..levels as u32).map(|level| 1i64 << (drop + log2_base * (level + 1) - 1));
+        let rounding = if drop == 0 { 0 } else { 1i64 << (drop - 1) };
+        let second = (gadget.chain == 2).then(|| {
+            let (first, modulus) = (self.chain()[0], *self.modulus(1));
+            let inverse = modulus.shoup(modulus.inv(first % modulus.q));
+            Composition { modulus, first, lift: first.div_ceil(modulus.q) * modulus.q, inverse }
+        });
+        DigitTable { log2_base, drop, half: product / 2, product, offset: shifts.sum::<i64>() + rounding, second }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::modular::primes_descending;
+    use crate::{Backend, RingLiteral, SecretRng};
+
+    const N: usize = 512;
+
+    fn ring(backend: Backend, chain: usize) -> Ring {
+        let chain = primes_descending(1 << 25, 1 << 27, 2 * N as u32).take(chain).collect();
+        let literal = RingLiteral { degree: N, kind: RingKind::Standard, chain, special: vec![], digit_len: 1 };
+        Ring::new(literal, backend).unwrap()
+    }
+
+    fn backends() -> impl Iterator<Item = Backend> {
+        Backend::ALL.into_iter().filter(|backend| backend.is_available())
+    }
+
+    /// Coefficients between `-Q/2` and `Q/2`.
+    fn integers(ring: &Ring, poly: &Poly) -> Vec<i128> {
+        let mut poly = poly.clone();
+        ring.to_coefficients(&mut poly).unwrap();
+        let product = i128::from(ring.chain_product(poly.basis().chain));
+        let primes: Vec<i128> = ring.primes(poly.basis()).map(i128::from).collect();
+        (0..N)
+            .map(|i| {
+                let mut x = i128::from(poly.limb(0)[i]);
+                if let [first, second] = primes[..] {
+                    let found = i128::from(poly.limb(1)[i]);
+                    let inverse = i128::from(ring.modulus(1).inv((first % second) as u32));
+                    x += first * ((found - x).rem_euclid(second) * inverse % second);
+                }
+                if x > product / 2 { x - product } else { x }
+            })
+            .collect()
+    }
+
+    /// A key whose rows are the weights of the digits times `poly`: its products are, nearly, products with `poly`.
+    fn transparent_key(ring: &Ring, gadget: DigitGadget, poly: &Poly, components: usize) -> DigitKey {
+        let row = |level: usize| {
+            let mut row = poly.clone();
+            ring.scale_assign(&mut row, 1 << gadget.log2_weight(level)).unwrap();
+            row
+        };
+        let weighted: Vec<Poly> = (0..gadget.levels()).map(row).collect();
+        let zero = ring.zero(Basis::chain(gadget.chain()), Domain::Evaluation);
+        let first = weighted.iter().map(|row| [row, &zero]);
+        let second = weighted.iter().map(|row| [&zero, row]);
+        let rows: Vec<[&Poly; 2]> = if components == 1 { first.collect() } else { first.chain(second).collect() };
+        ring.digit_key(gadget, &rows).unwrap()
+    }
+
+    fn uniform(ring: &Ring, stream: u32) -> Poly {
+        ring.uniform(&SecretRng::insecure_from_seed(1).seed(), stream, Basis::chain(ring.chain().len()))
+    }
+
+    fn coefficients(ring: &Ring, mut poly: Poly) -> Poly {
+        ring.to_coefficients(&mut poly).unwrap();
+        poly
+    }
+
+    #[test]
+    fn digits_add_up_to_what_was_cut() {
+        for (backend, chain) in backends().flat_map(|backend| [1, 2].map(|chain| (backend, chain))) {
+            let ring = ring(backend, chain);
+            let one = ring.evaluate_i32(&std::array::from_fn::<i32, N, _>(|i| i32::from(i == 0)), Basis::chain(chain));
+            let one = one.unwrap();
+            let operand = coefficients(&ring, uniform(&ring, 0));
+            for (log2_base, levels) in [(7, 3), (13, 2), (5, 6), (3, 9), (1, 20)] {
+                let gadget = ring.digit_gadget(chain, log2_base, levels.min(27 * chain / log2_base as usize)).unwrap();
+                let digits = ring.digits(gadget, &[&operand]).unwrap();
+                let [sum, none] = ring.digit_product(&digits, &transparent_key(&ring, gadget, &one, 1)).unwrap();
+                let (found, wanted) = (integers(&ring, &sum), integers(&ring, &operand));
+                let rounding = (1i128 << gadget.log2_weight(0)) / 2;
+                assert!(found.iter().zip(&wanted).all(|(f, w)| (f - w).abs() <= rounding), "{backend:?} {gadget:?}");
+                assert!(integers(&ring, &none).iter().all(|&x| x == 0));
+            }
+        }
+    }
+
+    #[test]
+    fn whole_modulus_is_cut_exactly() {
+        let ring = ring(Backend::detect(), 2);
+        let gadget = ring.digit_gadget(2, 9, 6).unwrap();
+        assert_eq!((gadget.log2_weight(0), gadget.log2_weight(5)), (0, 45));
+        let (a, b) = (uniform(&ring, 0), uniform(&ring, 1));
+        let digits = ring.digits(gadget, &[&coefficients(&ring, a.clone())]).unwrap();
+        let [product, _] = ring.digit_product(&digits, &transparent_key(&ring, gadget, &b, 1)).unwrap();
+        assert_eq!(integers(&ring, &product), integers(&ring, &ring.mul(&a, &b).unwrap()));
+    }
+
+    #[test]
+    fn rotated_differences_are_what_they_say() {
+        for backend in backends() {
+            let ring = ring(backend, 2);
+            let gadget = ring.digit_gadget(2, 9, 6).unwrap();
+            let [a, b, c, d] = [0, 1, 2, 3].map(|stream| uniform(&ring, stream));
+            let pair = [&a, &b].map(|poly| coefficients(&ring, poly.clone()));
+            let digits = ring.digits(gadget, &[&pair[0], &pair[1]]).unwrap();
+            let keys = [&c, &d].map(|poly| transparent_key(&ring, gadget, poly, 2));
+            let exponents = [3 * N as u32 / 2 + 7, 5];
+            let mut acc = [a.clone(), b.clone()];
+            let terms = [(exponents[0], &keys[0]), (exponents[1], &keys[1]), (2 * N as u32, &keys[0])];
+            ring.add_rotated_differences(&mut acc, &digits, &terms).unwrap();
+            for (acc, start) in acc.iter().zip([&a, &b]) {
+                let mut expected = coefficients(&ring, start.clone());
+                for (factor, exponent) in [&c, &d].into_iter().zip(exponents) {
+                    let product = coefficients(&ring, ring.mul(start, factor).unwrap());
+                    ring.add_assign(&mut expected, &ring.rotated(&product, exponent).unwrap()).unwrap();
+                    ring.sub_assign(&mut expected, &product).unwrap();
+                }
+                assert_eq!(integers(&ring, acc), integers(&ring, &expected));
+            }
+        }
+    }
+
+    #[test]
+    fn rotation_wraps_with_a_sign() {
+        let ring = ring(Backend::detect(), 1);
+        let one = ring.from_i32(&std::array::from_fn::<i32, N, _>(|i| i as i32), Basis::chain(1)).unwrap();
+        for exponent in [0, 1, N, N + 3, 2 * N - 1] {
+            let found = integers(&ring, &ring.rotated(&one, exponent as u32).unwrap());
+            for i in 0..N {
+                let (at, sign) = ((i + exponent) % N, if (i + exponent) / N % 2 == 1 { -1 } else { 1 });
+                assert_eq!(found[at], sign * i as i128);
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let ring = ring(Backend::detect(), 2);
+        assert!(matches!(ring.digit_gadget(3, 9, 2), Err(RingError::Length { found: 3, .. })));
+        assert!(matches!(ring.digit_gadget(2, 29, 1), Err(RingError::Length { found: 29, .. })));
+        assert!(matches!(ring.digit_gadget(2, 9, 7), Err(RingError::Length { found: 7, .. })));
+        let gadget = ring.digit_gadget(2, 9, 2).unwrap();
+        let a = uniform(&ring, 0);
+        assert!(matches!(ring.digits(gadget, &[&a]), Err(RingError::Domain { .. })));
+        let a = coefficients(&ring, a);
+        let digits = ring.digits(gadget, &[&a]).unwrap();
+        let whole = transparent_key(&ring, gadget, &uniform(&ring, 1), 2);
+        assert!(matches!(ring.digit_product(&digits, &whole), Err(RingError::Length { .. })));
+    }
+}
