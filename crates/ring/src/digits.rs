@@ -201,7 +201,6 @@ impl Ring {
         let (n, stride) = (self.degree(), self.stride());
         let rows = operands.len() * gadget.levels;
         let mut words = self.pool().take(gadget.chain * rows * stride);
-        let (first, others) = words.split_at_mut(rows * stride);
         let table = self.digit_table(gadget);
         let moduli: Vec<Modulus> = (0..gadget.chain).map(|prime| *self.modulus(prime)).collect();
         for (component, operand) in operands.iter().enumerate() {

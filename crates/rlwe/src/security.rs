@@ -77,6 +77,38 @@ pub fn max_log2_modulus(degree: usize, secret: SecretDistribution) -> Option<f64
     }
 }
 
+/// `(dimension, largest log2 q/sigma for a uniform binary secret)`, from the same runs of the estimator.
+const BINARY: [(usize, f64); 14] = [
+    (512, 10.53),
+    (630, 13.52),
+    (700, 15.35),
+    (768, 17.07),
+    (850, 19.17),
+    (900, 20.46),
+    (1024, 23.7),
+    (1100, 25.66),
+    (1200, 28.26),
+    (1300, 30.86),
+    (1400, 33.48),
+    (1536, 36.96),
+    (2048, 50.34),
+    (4096, 104.11),
+];
+
+/// The largest `log2 q/sigma` that keeps [`SECURITY_BITS`] for LWE under a uniform binary secret, or RLWE of such a degree,
+/// with errors of deviation `sigma`; `None` where no bound is known. Between two dimensions of the table the smaller one's
+/// bound holds.
+pub fn binary_max_log2_ratio(dimension: usize) -> Option<f64> {
+    BINARY.iter().rev().find(|(n, _)| *n <= dimension).map(|(_, bound)| *bound)
+}
+
+/// As [`security_bits`], under a uniform binary secret, for a modulus `2^log2_ratio` times as large as the deviation of the
+/// errors.
+pub fn binary_security_bits(dimension: usize, log2_ratio: f64) -> f64 {
+    let bound = binary_max_log2_ratio(dimension).unwrap_or(0.0);
+    SECURITY_BITS * (bound / log2_ratio.max(1.0)).min(1.0)
+}
+
 /// Bits of security of a modulus of `log2_modulus` bits, to first order: 128 at the bound and inversely proportional to
 /// the size of the modulus. Never more than 128 is claimed; 0 where no bound is known.
 pub fn security_bits(degree: usize, log2_modulus: f64, secret: SecretDistribution) -> f64 {
@@ -100,6 +132,16 @@ mod tests {
     fn unknown_territory_is_not_secure() {
         assert_eq!(security_bits(1 << 9, 10.0, SecretDistribution::UniformTernary), 0.0);
         assert_eq!(security_bits(1 << 16, 100.0, SecretDistribution::SparseTernary { weight: 16 }), 0.0);
+    }
+
+    #[test]
+    fn small_sets_that_fall_short_are_found_short() {
+        // Pirouette, Tables 3 to 5: key-switching keys, the response, the ring.
+        for (dimension, log2_modulus) in [(600, 42.0), (1300, 42.0), (512, 20.0), (2048, 56.0)] {
+            assert!(binary_security_bits(dimension, log2_modulus - 3.19f64.log2()) < SECURITY_BITS);
+        }
+        assert_eq!(binary_security_bits(1300, 32.0 - 3.19f64.log2()), SECURITY_BITS); // its query
+        assert_eq!(binary_security_bits(100, 1.0), 0.0);
     }
 
     #[test]

@@ -1,0 +1,21 @@
+#![doc = include_str!("../README.md")]
+
+mod bootstrap;
+mod error;
+mod lwe;
+mod noise;
+mod parameters;
+mod rgsw;
+mod ring_key;
+mod rotation;
+mod trace;
+
+pub use bootstrap::{CircuitBootstrapKey, SeededCircuitBootstrapKey};
+pub use error::GswError;
+pub use lwe::{LweCiphertext, LweSecret, SwitchedLwe};
+pub use noise::{Noise, log2_failure};
+pub use parameters::{BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral, SmallRing, SmallRingLiteral};
+pub use rgsw::{Rgsw, RlweCiphertext};
+pub use ring_key::{RingSecret, SeededRows};
+pub use rotation::{BlindRotationKey, SeededBlindRotationKey};
+pub use trace::{SeededTraceKey, TraceKey};

@@ -1,0 +1,101 @@
+//! How noise grows, as variances (Pirouette, appendix A), and what it means for failures.
+//!
+//! Coefficients of digits and roundings are taken as uniform, errors as independent. A binary secret has second moment
+//! 1/2. Everything is in units of the ring's modulus `Q`, so noises under different moduli add.
+
+use unspoken_ring::{DigitGadget, ERROR_SIGMA};
+
+use crate::parameters::{BootstrapParameters, SmallRing};
+
+/// Noise as a fraction of the modulus: the variance of one coefficient over `Q^2`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Noise(pub f64);
+
+impl Noise {
+    /// Of independent noises together.
+    pub fn plus(self, other: Noise) -> Noise {
+        Noise(self.0 + other.0)
+    }
+
+    /// Of so many independent ones together, or after a factor of so large a squared norm.
+    pub fn times(self, squared_norm: f64) -> Noise {
+        Noise(self.0 * squared_norm)
+    }
+
+    /// `log2` of the standard deviation over the modulus.
+    pub fn log2_deviation(self) -> f64 {
+        self.0.log2() / 2.0
+    }
+
+    /// Fresh errors in a ring.
+    pub fn fresh(ring: &SmallRing) -> Noise {
+        Noise((ERROR_SIGMA.log2() - ring.log2_modulus()).exp2().powi(2))
+    }
+
+    /// Rounding a ciphertext of `dimension` words under a binary secret to a modulus of `log2_modulus` bits.
+    pub fn switching(dimension: usize, log2_modulus: f64) -> Noise {
+        Noise((1.0 + dimension as f64 / 2.0) / 12.0 * (-2.0 * log2_modulus).exp2())
+    }
+
+    /// What a product with a gadget encryption adds, whose rows have errors `row`, if the encrypted message is at most 1:
+    /// the rows' errors times digits, and the message times what the digits round away. For one component the message is
+    /// the whole key, for two it is a bit.
+    pub fn product(ring: &SmallRing, gadget: DigitGadget, components: usize, row: Noise) -> Noise {
+        let rows = (components * gadget.levels() * ring.degree()) as f64;
+        row.times(rows * digit_variance(gadget)).plus(Self::rounding(ring, gadget))
+    }
+
+    /// What the digits of a ciphertext round away.
+    fn rounding(ring: &SmallRing, gadget: DigitGadget) -> Noise {
+        let log2_unit = f64::from(gadget.log2_weight(0)) - ring.log2_modulus();
+        let unit = if gadget.log2_weight(0) == 0 { 0.0 } else { log2_unit.exp2().powi(2) / 12.0 };
+        Noise(unit * (1.0 + ring.degree() as f64 / 2.0))
+    }
+
+    /// A blind rotation of a table without noise, through a key of `dimension` bits.
+    ///
+    /// A step multiplies the product by `X^a - 1`, which doubles its variance; the rounding counts only where the bit is 1.
+    pub fn rotation(ring: &SmallRing, gadget: DigitGadget, dimension: usize) -> Noise {
+        let rows = (2 * gadget.levels() * ring.degree()) as f64;
+        let step = Self::fresh(ring).times(rows * digit_variance(gadget));
+        let rounding = Self::rounding(ring, gadget);
+        step.times(2.0 * dimension as f64).plus(rounding.times(dimension as f64))
+    }
+
+    /// The rows of a circuit bootstrap's result, as seen by a product with digits in every coefficient: `(rows for c_0, rows
+    /// for c_1)`.
+    ///
+    /// The trace leaves of the rotation's noise the constant coefficient alone. What its own steps add is doubled by every
+    /// later step, in half as many coefficients: in the mean `N` times one step. The rows for `c_1` hold all this times the
+    /// secret, and the noise of the squaring.
+    pub fn bootstrap(parameters: &BootstrapParameters) -> (Noise, Noise) {
+        let (ring, trace) = (parameters.ring(), parameters.trace());
+        let degree = ring.degree() as f64;
+        let rotation = Self::rotation(ring, parameters.rotation(), parameters.lwe().dimension);
+        let switch = Self::product(ring, trace, 1, Self::fresh(ring));
+        let body = rotation.times(1.0 / degree).plus(switch.times(degree));
+        let by_secret = body.times(degree / 2.0).plus(switch);
+        (body, by_secret)
+    }
+
+    /// An external product with a result of a circuit bootstrap.
+    pub fn bootstrapped_product(parameters: &BootstrapParameters) -> Noise {
+        let (ring, gadget) = (parameters.ring(), parameters.output());
+        let (body, by_secret) = Self::bootstrap(parameters);
+        let rows = (gadget.levels() * ring.degree()) as f64 * digit_variance(gadget);
+        body.plus(by_secret).times(rows).plus(Self::rounding(ring, gadget))
+    }
+}
+
+/// The variance of a signed digit.
+fn digit_variance(gadget: DigitGadget) -> f64 {
+    f64::from(2 * gadget.log2_base()).exp2() / 12.0
+}
+
+/// `log2` of a bound on the probability that one of `count` Gaussian noises exceeds `bound`, a fraction of the modulus.
+pub fn log2_failure(noise: Noise, bound: f64, count: f64) -> f64 {
+    let t = bound / noise.0.sqrt() / std::f64::consts::SQRT_2;
+    // erfc(t) <= exp(-t^2) / (t sqrt(pi))
+    let log2_tail = -t * t * std::f64::consts::LOG2_E - (t * std::f64::consts::PI.sqrt()).log2();
+    (log2_tail + count.log2()).min(0.0)
+}

@@ -1,0 +1,177 @@
+//! Literals that are checked once and become parameters.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use unspoken_ring::{Backend, Basis, DigitGadget, ERROR_SIGMA, Ring, RingKind, RingLiteral};
+use unspoken_rlwe::INSECURE_PREFIX;
+use unspoken_rlwe::security::{SECURITY_BITS, binary_security_bits};
+
+use crate::error::GswError;
+
+/// The numbers that define a small ring: its degree and one or two primes. Its secrets are binary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SmallRingLiteral {
+    /// The name; begins with `insecure_` if it has less than 128 bits.
+    pub name: &'static str,
+    /// Degree `N`, a power of two.
+    pub degree: usize,
+    /// One or two primes, 1 modulo `2N`.
+    pub primes: Vec<u32>,
+}
+
+/// A small ring whose security was checked. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct SmallRing {
+    name: &'static str,
+    ring: Ring,
+}
+
+impl SmallRing {
+    /// Checks the literal and builds the ring on the fastest backend of this machine.
+    ///
+    /// # Errors
+    /// If the ring cannot be built, or a binary secret with errors of deviation [`ERROR_SIGMA`] leaves less than 128 bits
+    /// at its modulus and the name does not begin with `insecure_`.
+    pub fn new(literal: SmallRingLiteral) -> Result<Self, GswError> {
+        let SmallRingLiteral { name, degree, primes } = literal;
+        let log2_modulus: f64 = primes.iter().map(|&q| f64::from(q).log2()).sum();
+        check(name, "a key in the ring", degree, log2_modulus - ERROR_SIGMA.log2())?;
+        let literal = RingLiteral { degree, kind: RingKind::Standard, chain: primes, special: vec![], digit_len: 1 };
+        Ok(SmallRing { name, ring: Ring::new(literal, Backend::detect())? })
+    }
+
+    /// The name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// `log2 Q`.
+    pub fn log2_modulus(&self) -> f64 {
+        self.chain().iter().map(|&q| f64::from(q).log2()).sum()
+    }
+
+    /// All primes.
+    pub fn basis(&self) -> Basis {
+        Basis::chain(self.chain().len())
+    }
+
+    /// A gadget of the whole modulus.
+    ///
+    /// # Errors
+    /// If the digits are none or too many.
+    pub fn gadget(&self, literal: GadgetLiteral) -> Result<DigitGadget, GswError> {
+        Ok(self.ring.digit_gadget(self.chain().len(), literal.log2_base, literal.levels)?)
+    }
+}
+
+impl Deref for SmallRing {
+    type Target = Ring;
+    fn deref(&self) -> &Ring {
+        &self.ring
+    }
+}
+
+/// How coefficients are cut: `levels` signed digits of `log2_base` bits, from the top.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GadgetLiteral {
+    /// Bits of a digit.
+    pub log2_base: u32,
+    /// Digits.
+    pub levels: usize,
+}
+
+/// LWE with binary secrets modulo 2^32.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LweLiteral {
+    /// Dimension `n`.
+    pub dimension: usize,
+    /// Errors are sums of so many discrete Gaussians of deviation [`ERROR_SIGMA`], each twice as wide as the one before.
+    pub error_terms: u32,
+}
+
+impl LweLiteral {
+    /// Deviation of errors.
+    pub fn sigma(&self) -> f64 {
+        ERROR_SIGMA * ((4f64.powi(self.error_terms as i32) - 1.0) / 3.0).sqrt()
+    }
+}
+
+/// What a circuit bootstrap is made with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BootstrapLiteral {
+    /// The ring.
+    pub ring: SmallRingLiteral,
+    /// The secret that blind rotations go through.
+    pub lwe: LweLiteral,
+    /// Gadget of the blind rotation key.
+    pub rotation: GadgetLiteral,
+    /// Gadget of the automorphism keys and of the squaring key.
+    pub trace: GadgetLiteral,
+    /// Gadget of the results.
+    pub output: GadgetLiteral,
+}
+
+/// Checked parameters of a circuit bootstrap. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct BootstrapParameters(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    ring: SmallRing,
+    lwe: LweLiteral,
+    rotation: DigitGadget,
+    trace: DigitGadget,
+    output: DigitGadget,
+}
+
+impl BootstrapParameters {
+    /// Checks the literal.
+    ///
+    /// # Errors
+    /// If a gadget does not fit the ring, the results' gadget reaches the lowest bit (its weights must be even), or
+    /// anything has less than 128 bits of security and the ring's name does not begin with `insecure_`.
+    pub fn new(literal: BootstrapLiteral) -> Result<Self, GswError> {
+        let BootstrapLiteral { ring, lwe, rotation, trace, output } = literal;
+        let ring = SmallRing::new(ring)?;
+        check(ring.name(), "an LWE ciphertext", lwe.dimension, 32.0 - lwe.sigma().log2())?;
+        let [rotation, trace, output] = [ring.gadget(rotation)?, ring.gadget(trace)?, ring.gadget(output)?];
+        if output.log2_weight(0) == 0 {
+            return Err(GswError::Shape { operation: "choose the gadget of results", found: 0, needed: 1 });
+        }
+        Ok(BootstrapParameters(Arc::new(Inner { ring, lwe, rotation, trace, output })))
+    }
+
+    /// The ring.
+    pub fn ring(&self) -> &SmallRing {
+        &self.0.ring
+    }
+
+    /// The LWE secret that blind rotations go through.
+    pub fn lwe(&self) -> LweLiteral {
+        self.0.lwe
+    }
+
+    /// Gadget of the blind rotation key.
+    pub fn rotation(&self) -> DigitGadget {
+        self.0.rotation
+    }
+
+    /// Gadget of the automorphism keys and of the squaring key.
+    pub fn trace(&self) -> DigitGadget {
+        self.0.trace
+    }
+
+    /// Gadget of the results.
+    pub fn output(&self) -> DigitGadget {
+        self.0.output
+    }
+}
+
+fn check(name: &'static str, what: &'static str, dimension: usize, log2_ratio: f64) -> Result<(), GswError> {
+    let found = binary_security_bits(dimension, log2_ratio);
+    if found < SECURITY_BITS && !name.starts_with(INSECURE_PREFIX) {
+        return Err(GswError::Insecure { name, what, dimension, found, needed: SECURITY_BITS });
+    }
+    Ok(())
+}

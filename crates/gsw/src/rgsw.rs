@@ -1,0 +1,94 @@
+//! RLWE ciphertexts of a small ring, RGSW ciphertexts and their products.
+
+use unspoken_ring::{DigitKey, Poly};
+
+use crate::error::GswError;
+use crate::parameters::SmallRing;
+
+/// A pair in the evaluation domain: `c_0 + c_1 s` is the message plus noise.
+#[derive(Clone, Debug)]
+pub struct RlweCiphertext(pub(crate) [Poly; 2]);
+
+impl RlweCiphertext {
+    /// An encryption without noise and without secrecy: `(message, 0)`.
+    ///
+    /// # Errors
+    /// If the message is not of the ring, in the evaluation domain and over all its primes.
+    pub fn trivial(ring: &SmallRing, message: &Poly) -> Result<Self, GswError> {
+        let zero = ring.zero(ring.basis(), unspoken_ring::Domain::Evaluation);
+        let body = ring.add(&zero, message)?;
+        Ok(RlweCiphertext([body, zero]))
+    }
+
+    /// `self += other`.
+    ///
+    /// # Errors
+    /// If they are of different rings.
+    pub fn add_assign(&mut self, ring: &SmallRing, other: &Self) -> Result<(), GswError> {
+        self.0.iter_mut().zip(&other.0).try_for_each(|(a, b)| ring.add_assign(a, b))?;
+        Ok(())
+    }
+
+    /// `self -= other`.
+    ///
+    /// # Errors
+    /// If they are of different rings.
+    pub fn sub_assign(&mut self, ring: &SmallRing, other: &Self) -> Result<(), GswError> {
+        self.0.iter_mut().zip(&other.0).try_for_each(|(a, b)| ring.sub_assign(a, b))?;
+        Ok(())
+    }
+
+    /// `self *= factor`, a polynomial in the evaluation domain.
+    ///
+    /// # Errors
+    /// If the factor is not of the ring, in the evaluation domain and over all its primes.
+    pub fn mul_assign(&mut self, ring: &SmallRing, factor: &Poly) -> Result<(), GswError> {
+        self.0.iter_mut().try_for_each(|component| ring.mul_assign(component, factor))?;
+        Ok(())
+    }
+
+    /// Both components in the coefficient domain.
+    pub(crate) fn coefficients(&self, ring: &SmallRing) -> Result<[Poly; 2], GswError> {
+        let mut components = self.0.clone();
+        components.iter_mut().try_for_each(|component| ring.to_coefficients(component))?;
+        Ok(components)
+    }
+}
+
+/// An encryption of a bit, or of a small polynomial, that multiplies RLWE ciphertexts.
+#[derive(Debug)]
+pub struct Rgsw(pub(crate) DigitKey);
+
+impl Rgsw {
+    /// The external product: an RLWE ciphertext of the product of both messages (Pirouette, Algorithm 5).
+    ///
+    /// # Errors
+    /// If they are of different rings.
+    pub fn external_product(&self, ring: &SmallRing, operand: &RlweCiphertext) -> Result<RlweCiphertext, GswError> {
+        let [c0, c1] = &operand.coefficients(ring)?;
+        let digits = ring.digits(self.0.gadget(), &[c0, c1])?;
+        Ok(RlweCiphertext(ring.digit_product(&digits, &self.0)?))
+    }
+
+    /// `zero` where the encrypted bit is 0, `one` where it is 1.
+    ///
+    /// # Errors
+    /// If they are of different rings.
+    pub fn select(
+        &self,
+        ring: &SmallRing,
+        zero: &RlweCiphertext,
+        one: &RlweCiphertext,
+    ) -> Result<RlweCiphertext, GswError> {
+        let mut difference = one.clone();
+        difference.sub_assign(ring, zero)?;
+        let mut chosen = self.external_product(ring, &difference)?;
+        chosen.add_assign(ring, zero)?;
+        Ok(chosen)
+    }
+
+    /// Bytes it takes in memory.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}

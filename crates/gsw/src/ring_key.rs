@@ -1,0 +1,142 @@
+//! Secrets of a small ring, and gadget encryptions under them as they are stored and sent: seeds and bodies.
+
+use std::fmt;
+
+use unspoken_ring::{DigitGadget, DigitKey, Domain, Poly, SecretRng, Seed};
+
+use crate::error::{GswError, shape};
+use crate::parameters::SmallRing;
+use crate::rgsw::RlweCiphertext;
+
+/// A binary secret of a small ring.
+pub struct RingSecret {
+    ring: SmallRing,
+    pub(crate) poly: Poly,
+}
+
+impl RingSecret {
+    /// A fresh secret.
+    ///
+    /// # Errors
+    /// If the ring refuses, which a checked ring does not.
+    pub fn generate(ring: &SmallRing, rng: &mut SecretRng) -> Result<Self, GswError> {
+        let coefficients = rng.binary(ring.degree());
+        let mut poly = ring.evaluate_i32(&coefficients, ring.basis())?;
+        poly.mark_secret();
+        Ok(RingSecret { ring: ring.clone(), poly })
+    }
+
+    /// The ring.
+    pub fn ring(&self) -> &SmallRing {
+        &self.ring
+    }
+
+    /// A fresh encryption of a message in the evaluation domain.
+    ///
+    /// # Errors
+    /// If the message is not of the ring, in the evaluation domain and over all its primes.
+    pub fn encrypt(&self, message: &Poly, rng: &mut SecretRng) -> Result<RlweCiphertext, GswError> {
+        let (ring, seed, error) = (&self.ring, rng.seed(), rng.gaussian(self.ring.degree()));
+        let mut body = ring.small_minus_uniform_product(&error, (&seed, 0), &self.poly, ring.basis())?;
+        ring.add_assign(&mut body, message)?;
+        Ok(RlweCiphertext([body, ring.uniform(&seed, 0, ring.basis())]))
+    }
+
+    /// The message and the noise, in the coefficient domain: `c_0 + c_1 s`.
+    ///
+    /// # Errors
+    /// If the ciphertext is of another ring.
+    pub fn phase(&self, ciphertext: &RlweCiphertext) -> Result<Poly, GswError> {
+        let [c0, c1] = &ciphertext.0;
+        let mut phase = c0.clone();
+        self.ring.mul_add_assign(&mut phase, c1, &self.poly)?;
+        self.ring.to_coefficients(&mut phase)?;
+        Ok(phase)
+    }
+
+    /// A gadget encryption of a message: rows `weight_i m`, and for whole ciphertexts as operands (`components` is 2) also
+    /// rows `weight_i m s`. `message` is in the evaluation domain.
+    pub(crate) fn encrypt_rows(
+        &self,
+        gadget: DigitGadget,
+        message: &Poly,
+        components: usize,
+        rng: &mut SecretRng,
+    ) -> Result<SeededRows, GswError> {
+        let (seed, basis) = (rng.seed(), self.ring.basis());
+        let mut factor = message.clone();
+        factor.mark_secret();
+        let mut bodies = Vec::with_capacity(components * gadget.levels());
+        for component in 0..components {
+            if component == 1 {
+                self.ring.mul_assign(&mut factor, &self.poly)?;
+            }
+            for level in 0..gadget.levels() {
+                let stream = (&seed, bodies.len() as u32);
+                let error = rng.gaussian(self.ring.degree());
+                let mut body = self.ring.small_minus_uniform_product(&error, stream, &self.poly, basis)?;
+                let mut weighted = factor.clone();
+                weighted.mark_secret();
+                self.ring.scale_assign(&mut weighted, 1 << gadget.log2_weight(level))?;
+                self.ring.add_assign(&mut body, &weighted)?;
+                bodies.push(body);
+            }
+        }
+        Ok(SeededRows { seed, gadget, bodies })
+    }
+}
+
+impl fmt::Debug for RingSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RingSecret").field("ring", &self.ring.name()).finish_non_exhaustive()
+    }
+}
+
+/// A gadget encryption whose uniform halves are a seed.
+#[derive(Debug)]
+pub struct SeededRows {
+    seed: Seed,
+    gadget: DigitGadget,
+    bodies: Vec<Poly>,
+}
+
+impl SeededRows {
+    /// Ready for products.
+    ///
+    /// # Errors
+    /// If it belongs to another ring.
+    pub fn expand(&self, ring: &SmallRing) -> Result<DigitKey, GswError> {
+        let uniform: Vec<Poly> =
+            (0..self.bodies.len()).map(|row| ring.uniform(&self.seed, row as u32, ring.basis())).collect();
+        let rows: Vec<[&Poly; 2]> = self.bodies.iter().zip(&uniform).map(|(body, uniform)| [body, uniform]).collect();
+        Ok(ring.digit_key(self.gadget, &rows)?)
+    }
+
+    /// Bytes of [`SeededRows::write`].
+    pub fn bytes(ring: &SmallRing, rows: usize) -> usize {
+        size_of::<Seed>() + rows * ring.residue_bytes(ring.basis())
+    }
+
+    /// Appends the seed and the bodies.
+    pub fn write(&self, ring: &SmallRing, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.seed.0);
+        self.bodies.iter().for_each(|body| ring.write_residues(body, bytes));
+    }
+
+    /// Reads what [`SeededRows::write`] wrote, for so many components.
+    ///
+    /// # Errors
+    /// If there are more or fewer bytes than that, or a residue is not below its prime.
+    pub fn read(ring: &SmallRing, gadget: DigitGadget, components: usize, bytes: &[u8]) -> Result<Self, GswError> {
+        let rows = components * gadget.levels();
+        shape("read a gadget encryption", bytes.len(), Self::bytes(ring, rows))?;
+        let (seed, rest) = bytes.split_first_chunk().ok_or(GswError::Shape {
+            operation: "read a gadget encryption",
+            found: bytes.len(),
+            needed: size_of::<Seed>(),
+        })?;
+        let chunks = rest.chunks_exact(ring.residue_bytes(ring.basis()).max(1));
+        let bodies = chunks.map(|chunk| ring.read_residues(chunk, ring.basis(), Domain::Evaluation));
+        Ok(SeededRows { seed: Seed(*seed), gadget, bodies: bodies.collect::<Result<_, _>>()? })
+    }
+}

@@ -1,0 +1,110 @@
+//! Automorphisms, and what they are for: taking single coefficients out of an encrypted polynomial.
+
+use unspoken_ring::{DigitGadget, DigitKey, Poly, SecretRng};
+
+use crate::error::GswError;
+use crate::parameters::SmallRing;
+use crate::rgsw::RlweCiphertext;
+use crate::ring_key::{RingSecret, SeededRows};
+
+/// Keys of the automorphisms `X -> X^(N/2^i + 1)`, as stored and sent.
+#[derive(Debug)]
+pub struct SeededTraceKey {
+    steps: Vec<SeededRows>,
+}
+
+impl SeededTraceKey {
+    /// The keys under `secret`.
+    ///
+    /// # Errors
+    /// If the ring refuses, which a checked ring does not.
+    pub fn generate(secret: &RingSecret, gadget: DigitGadget, rng: &mut SecretRng) -> Result<Self, GswError> {
+        let ring = secret.ring();
+        let mut encrypt = |step: u32| {
+            let image = ring.automorphism(&secret.poly, galois(ring, step))?;
+            secret.encrypt_rows(gadget, &image, 1, rng)
+        };
+        Ok(SeededTraceKey { steps: (0..ring.degree().trailing_zeros()).map(&mut encrypt).collect::<Result<_, _>>()? })
+    }
+
+    /// Ready for use.
+    ///
+    /// # Errors
+    /// If it belongs to another ring.
+    pub fn expand(&self, ring: &SmallRing) -> Result<TraceKey, GswError> {
+        let steps = self.steps.iter().map(|rows| rows.expand(ring)).collect::<Result<_, _>>()?;
+        // X^-2^i, which brings the odd ones of the remaining coefficients to the places of the even ones.
+        let shift = |step: u32| {
+            let mut power = vec![0i32; ring.degree()];
+            power[ring.degree() - (1 << step)] = -1;
+            ring.evaluate_i32(&power, ring.basis())
+        };
+        let shifts = (0..ring.degree().trailing_zeros()).map(shift).collect::<Result<_, _>>()?;
+        Ok(TraceKey { ring: ring.clone(), steps, shifts })
+    }
+}
+
+/// Keys of the automorphisms `X -> X^(N/2^i + 1)`, ready for use.
+#[derive(Debug)]
+pub struct TraceKey {
+    ring: SmallRing,
+    steps: Vec<DigitKey>,
+    shifts: Vec<Poly>,
+}
+
+impl TraceKey {
+    /// Encryptions of the coefficients `k N / count` of the message as constants, for `k` below `count`, a power of two:
+    /// `log2 N - log2 count + count - 1` automorphisms (Pirouette, Algorithm 14, with the steps that all of them share taken
+    /// once).
+    ///
+    /// # Errors
+    /// If `count` is no power of two or above `N`, or the ciphertext of another ring.
+    pub fn coefficients(&self, ciphertext: &RlweCiphertext, count: usize) -> Result<Vec<RlweCiphertext>, GswError> {
+        let ring = &self.ring;
+        let (steps, degree) = (self.steps.len(), ring.degree());
+        if !count.is_power_of_two() || count > degree {
+            return Err(GswError::Shape { operation: "take out coefficients", found: count, needed: degree });
+        }
+        let mut whole = ciphertext.clone();
+        // Every step doubles what it keeps.
+        whole.0.iter_mut().try_for_each(|component| ring.unscale_assign(component, degree as u32))?;
+        let shared = steps - count.trailing_zeros() as usize;
+        for step in 0..shared {
+            let image = self.image(&whole, step)?;
+            whole.add_assign(ring, &image)?;
+        }
+        let mut parts = vec![whole];
+        // Part `k` of those after each step holds the coefficients whose number is `k` modulo the number of parts.
+        for step in shared..steps {
+            let mut odd = Vec::with_capacity(parts.len());
+            for even in &mut parts {
+                let image = self.image(even, step)?;
+                let mut other = even.clone();
+                other.sub_assign(ring, &image)?;
+                other.mul_assign(ring, &self.shifts[step])?;
+                even.add_assign(ring, &image)?;
+                odd.push(other);
+            }
+            parts.extend(odd);
+        }
+        Ok(parts)
+    }
+
+    /// The image under the automorphism of a step.
+    fn image(&self, ciphertext: &RlweCiphertext, step: usize) -> Result<RlweCiphertext, GswError> {
+        let ring = &self.ring;
+        let [c0, c1] = &ciphertext.0;
+        let galois = galois(ring, step as u32);
+        let mut turned = ring.automorphism(c1, galois)?;
+        ring.to_coefficients(&mut turned)?;
+        let key = &self.steps[step];
+        let mut switched = ring.digit_product(&ring.digits(key.gadget(), &[&turned])?, key)?;
+        ring.add_assign(&mut switched[0], &ring.automorphism(c0, galois)?)?;
+        Ok(RlweCiphertext(switched))
+    }
+}
+
+/// The exponent of a step.
+fn galois(ring: &SmallRing, step: u32) -> u64 {
+    (ring.degree() as u64 >> step) + 1
+}

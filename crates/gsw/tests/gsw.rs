@@ -1,0 +1,175 @@
+//! Small rings, every step against the clear and against the predicted noise.
+
+use unspoken_gsw::{
+    BootstrapLiteral, BootstrapParameters, GadgetLiteral, GswError, LweCiphertext, LweLiteral, LweSecret, Noise,
+    RingSecret, RlweCiphertext, SeededBlindRotationKey, SeededCircuitBootstrapKey, SeededTraceKey, SmallRing,
+    SmallRingLiteral, log2_failure,
+};
+use unspoken_ring::{Poly, SecretRng, modular::primes_descending};
+
+const DEGREE: usize = 512;
+
+fn literal(degree: usize) -> BootstrapLiteral {
+    BootstrapLiteral {
+        ring: SmallRingLiteral {
+            name: "insecure_small",
+            degree,
+            primes: primes_descending(1 << 25, 1 << 26, 2 * degree as u32).take(2).collect(),
+        },
+        lwe: LweLiteral { dimension: 40, error_terms: 14 },
+        rotation: GadgetLiteral { log2_base: 11, levels: 4 },
+        trace: GadgetLiteral { log2_base: 6, levels: 8 },
+        output: GadgetLiteral { log2_base: 4, levels: 6 },
+    }
+}
+
+struct Fixture {
+    parameters: BootstrapParameters,
+    ring: SmallRing,
+    secret: RingSecret,
+    lwe: LweSecret,
+    rng: SecretRng,
+}
+
+impl Fixture {
+    fn new(seed: u64) -> Self {
+        let parameters = BootstrapParameters::new(literal(DEGREE)).unwrap();
+        let ring = parameters.ring().clone();
+        let mut rng = SecretRng::insecure_from_seed(seed);
+        let secret = RingSecret::generate(&ring, &mut rng).unwrap();
+        let lwe = LweSecret::generate(parameters.lwe(), &mut rng);
+        Fixture { parameters, ring, secret, lwe, rng }
+    }
+
+    fn encrypt(&mut self, message: u32) -> LweCiphertext {
+        let seed = self.rng.seed();
+        let body = self.lwe.encrypt(message, (&seed, 0), self.parameters.lwe(), &mut self.rng);
+        LweCiphertext::expand(body, (&seed, 0), self.lwe.dimension())
+    }
+
+    /// The phase as fractions of the modulus, between -1/2 and 1/2.
+    fn phase(&self, ciphertext: &RlweCiphertext) -> Vec<f64> {
+        let modulus = self.ring.log2_modulus().exp2();
+        let phase = self.ring.to_f64(&self.secret.phase(ciphertext).unwrap()).unwrap();
+        phase.into_iter().map(|x| x / modulus).collect()
+    }
+
+    /// The polynomial with these coefficients times `2^log2_unit`, in the evaluation domain.
+    fn poly(&self, coefficients: impl Fn(usize) -> i64, log2_unit: u32) -> Poly {
+        let all: Vec<i64> = (0..DEGREE).map(|i| coefficients(i) << log2_unit).collect();
+        self.ring.evaluate_i64(&all, self.ring.basis()).unwrap()
+    }
+}
+
+fn variance(errors: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = errors.fold((0.0, 0usize), |(sum, count), e| (sum + e * e, count + 1));
+    sum / count as f64
+}
+
+/// Between half and twice the predicted deviation, which is more than samples of a few hundred vary.
+fn assert_predicted(what: &str, measured: f64, predicted: Noise) {
+    let ratio = (measured / predicted.0).sqrt();
+    assert!((0.5..1.6).contains(&ratio), "{what}: measured {ratio:.3} times the predicted deviation");
+}
+
+#[test]
+fn lwe_opens_to_what_was_encrypted() {
+    let mut fixture = Fixture::new(1);
+    let sigma = fixture.parameters.lwe().sigma();
+    let errors: Vec<f64> = (0..2000u32)
+        .map(|i| {
+            let message = i << 21;
+            let ciphertext = fixture.encrypt(message);
+            f64::from(fixture.lwe.phase(&ciphertext).unwrap().wrapping_sub(message).cast_signed())
+        })
+        .collect();
+    let measured = variance(errors.into_iter()).sqrt() / sigma;
+    assert!((0.9..1.1).contains(&measured), "{measured}");
+}
+
+#[test]
+fn rotations_look_a_phase_up() {
+    let mut fixture = Fixture::new(2);
+    let gadget = fixture.parameters.rotation();
+    let key = SeededBlindRotationKey::generate(&fixture.lwe, &fixture.secret, gadget, &mut fixture.rng).unwrap();
+    let key = key.expand(&fixture.ring).unwrap();
+    let mut table = fixture.poly(|i| i as i64, 40);
+    fixture.ring.to_coefficients(&mut table).unwrap();
+    let unit = (40.0 - fixture.ring.log2_modulus()).exp2();
+    let mut errors = Vec::new();
+    for phase in [0u32, 5, 300, 511, 512, 513, 1023] {
+        let ciphertext = fixture.encrypt(phase << 22);
+        let switched = ciphertext.switched(10);
+        let found = fixture.phase(&key.rotate(&table, &switched).unwrap());
+        // What the table holds near the phase, to the noise of the LWE ciphertext.
+        let near = (found[0] / unit).round() as i64;
+        let exact = if phase < 512 { i64::from(phase) } else { 512 - i64::from(phase) };
+        assert!((near - exact).abs() <= 20 || near.abs() >= 492 || near.abs() <= 20, "{phase}: {near}");
+        errors.extend(found.iter().map(|x| x - (x / unit).round() * unit));
+    }
+    assert_predicted("rotation", variance(errors.into_iter()), Noise::rotation(&fixture.ring, gadget, 40));
+}
+
+#[test]
+fn traces_take_coefficients_out() {
+    let mut fixture = Fixture::new(3);
+    let gadget = fixture.parameters.trace();
+    let key =
+        SeededTraceKey::generate(&fixture.secret, gadget, &mut fixture.rng).unwrap().expand(&fixture.ring).unwrap();
+    let message = fixture.poly(|i| (i as i64 * 37) % 101 - 50, 42);
+    let ciphertext = RlweCiphertext::trivial(&fixture.ring, &message).unwrap();
+    let unit = (42.0 - fixture.ring.log2_modulus()).exp2();
+    for count in [1, 8, 512] {
+        let parts = key.coefficients(&ciphertext, count).unwrap();
+        assert_eq!(parts.len(), count);
+        for (k, part) in parts.iter().enumerate() {
+            let found = fixture.phase(part);
+            let expected = ((k * DEGREE / count) as i64 * 37) % 101 - 50;
+            assert_eq!((found[0] / unit).round() as i64, expected);
+            assert!(found[1..].iter().all(|x| x.abs() < unit / 4.0));
+        }
+    }
+    assert!(matches!(key.coefficients(&ciphertext, 3), Err(GswError::Shape { found: 3, .. })));
+}
+
+#[test]
+fn bootstrapped_bits_select_with_the_predicted_noise() {
+    let mut fixture = Fixture::new(4);
+    let parameters = fixture.parameters.clone();
+    let key =
+        SeededCircuitBootstrapKey::generate(&parameters, &fixture.lwe, &fixture.secret, &mut fixture.rng).unwrap();
+    let key = key.expand().unwrap();
+    let ring = fixture.ring.clone();
+    let messages = [fixture.poly(|i| i as i64 % 7, 46), fixture.poly(|i| -(i as i64 % 5), 46)];
+    let [zero, one] = messages.each_ref().map(|message| fixture.secret.encrypt(message, &mut fixture.rng).unwrap());
+    let unit = (46.0 - ring.log2_modulus()).exp2();
+    let mut errors = Vec::new();
+    for bit in [0u32, 1, 1, 0, 1] {
+        let rgsw = key.bootstrap(&fixture.encrypt(bit << 31)).unwrap();
+        let found = fixture.phase(&rgsw.select(&ring, &zero, &one).unwrap());
+        for (i, found) in found.iter().enumerate() {
+            let expected = if bit == 0 { i as i64 % 7 } else { -(i as i64 % 5) };
+            assert_eq!((found / unit).round() as i64, expected);
+            errors.push(found - expected as f64 * unit);
+        }
+    }
+    assert_predicted("selection", variance(errors.into_iter()), Noise::bootstrapped_product(&parameters));
+}
+
+#[test]
+fn weak_parameters_need_their_name() {
+    let named = |name| BootstrapLiteral { ring: SmallRingLiteral { name, ..literal(DEGREE).ring }, ..literal(DEGREE) };
+    assert!(matches!(BootstrapParameters::new(named("small")), Err(GswError::Insecure { .. })));
+    assert!(BootstrapParameters::new(named("insecure_small")).is_ok());
+    let uneven = BootstrapLiteral { output: GadgetLiteral { log2_base: 13, levels: 4 }, ..literal(DEGREE) };
+    assert!(matches!(BootstrapParameters::new(uneven), Err(GswError::Shape { .. })));
+}
+
+#[test]
+fn failures_are_bounded() {
+    let certain = log2_failure(Noise(1.0), 0.1, 1.0);
+    assert_eq!(certain, 0.0);
+    // Seven and a half deviations: erfc(7.5 / sqrt 2) is 6.4e-14.
+    let rare = log2_failure(Noise(1.0), 7.5, 1.0);
+    assert!((rare - 6.4e-14f64.log2()).abs() < 0.1, "{rare}");
+}
