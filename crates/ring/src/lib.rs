@@ -19,6 +19,7 @@ mod poly;
 mod ring;
 mod sampling;
 mod sums;
+mod table;
 
 pub use digits::{DigitGadget, DigitKey, Digits};
 pub use error::RingError;
@@ -30,3 +31,4 @@ pub use ntt::RingKind;
 pub use poly::{Basis, Domain, Poly};
 pub use ring::{Ring, RingLiteral};
 pub use sampling::{ERROR_SIGMA, SecretRng, Seed};
+pub use table::TableShape;

@@ -27,6 +27,14 @@ pub(crate) const MATRIX_TILE: usize = 4;
 /// Most products of two 30-bit numbers a 64-bit accumulator takes before Montgomery reduction.
 pub(crate) const LAZY_TERMS: usize = 12;
 
+/// Residues per block of a table of polynomials ([`TableShape`](crate::TableShape)): a cache line.
+pub(crate) const TABLE_BLOCK: usize = 16;
+
+/// How many products of residues of a prime a 64-bit accumulator takes before Montgomery reduction.
+pub(crate) fn lazy_terms(modulus: &Modulus) -> usize {
+    ((3u64 << 32) / u64::from(modulus.q)) as usize
+}
+
 /// One target prime of a basis conversion: `out = (offset + sum_i source_i * factors_i) / R mod q`.
 pub(crate) struct ConversionTarget {
     pub(crate) modulus: Modulus,
@@ -148,6 +156,10 @@ pub(crate) trait Kernels: Send + Sync {
     /// The values of `X^exponent - 1` in the order of the evaluation domain, for the ring of `out.len()` coefficients whose
     /// `2n`-th root of unity has these `powers`. Both are in Montgomery form.
     fn rotation_difference(&self, modulus: &Modulus, powers: &[u32], exponent: u32, out: &mut [u32]);
+
+    /// `sums_c = sum_r entries_r * factors_{r,c} / R` for one block of residues: `entries` are a block of each row, `factors`
+    /// for each row a block of both components, `sums` a block of both components.
+    fn table_sum(&self, modulus: &Modulus, entries: &[u32], factors: &[u32], sums: &mut [u32]);
 
     /// `output_r = sum_c matrix[r][c] * input_c` (no Montgomery factor: the form of the inputs is kept).
     fn matrix_product(&self, modulus: &Modulus, matrix: &PackedMatrix, inputs: &[&[u32]], outputs: &mut [&mut [u32]]);

@@ -1,6 +1,6 @@
 //! The reference kernels: one residue at a time.
 
-use super::{ConversionTarget, KEY_BLOCK, Kernels, LAZY_TERMS, MATRIX_TILE, PackedMatrix};
+use super::{ConversionTarget, KEY_BLOCK, Kernels, LAZY_TERMS, MATRIX_TILE, PackedMatrix, TABLE_BLOCK};
 use crate::automorphism::Permutation;
 use crate::digits::DigitTable;
 use crate::modular::{Modulus, Shoup, reduce_once};
@@ -146,6 +146,13 @@ impl Kernels for Portable {
         for (i, out) in out.iter_mut().enumerate() {
             let power = exponent as usize * (2 * bit_reverse(i, bits) + 1) % powers.len();
             *out = modulus.sub(powers[power], modulus.r);
+        }
+    }
+
+    fn table_sum(&self, modulus: &Modulus, entries: &[u32], factors: &[u32], sums: &mut [u32]) {
+        for (i, sum) in sums.iter_mut().enumerate() {
+            let rows = entries.chunks_exact(TABLE_BLOCK).zip(factors.chunks_exact(2 * TABLE_BLOCK));
+            *sum = dot_product(modulus, 0, rows.map(|(entries, factors)| (entries[i % TABLE_BLOCK], factors[i])));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Kernels that sum products over many limbs.
 
 use super::vector::{Prime, Vector, Wide};
-use crate::kernels::{ConversionTarget, KEY_BLOCK, LAZY_TERMS};
+use crate::kernels::{ConversionTarget, KEY_BLOCK, LAZY_TERMS, TABLE_BLOCK, lazy_terms};
 use crate::modular::Modulus;
 
 /// Targets of a basis conversion that share one reading of the sources.
@@ -171,6 +171,44 @@ pub(super) unsafe fn inner_product<V: Vector>(
                 results[0].store(out0, block + x);
                 results[1].store(out1, block + x);
             }
+        }
+    }
+}
+
+/// See [`Kernels::table_sum`](crate::kernels::Kernels::table_sum). One vector of positions at a time: the entries come
+/// from memory, the factors of a block stay in the first cache.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
+#[inline(always)]
+pub(super) unsafe fn table_sum<V: Vector>(modulus: &Modulus, entries: &[u32], factors: &[u32], sums: &mut [u32]) {
+    let rows = entries.len() / TABLE_BLOCK;
+    assert!(entries.len() == rows * TABLE_BLOCK && factors.len() == 2 * entries.len());
+    assert!(sums.len() == 2 * TABLE_BLOCK && TABLE_BLOCK.is_multiple_of(V::LANES));
+    let step = lazy_terms(modulus);
+    // SAFETY: the caller vouches for the instruction set; the lengths are checked.
+    unsafe {
+        let prime = Prime::<V>::new(modulus);
+        let zero = prime.q.sub(prime.q);
+        for x in (0..TABLE_BLOCK).step_by(V::LANES) {
+            let mut results = [zero; 2];
+            for first in (0..rows).step_by(step) {
+                let mut wide = [Wide { even: zero, odd: zero }; 2];
+                for row in first..rows.min(first + step) {
+                    let entry = V::load(entries, row * TABLE_BLOCK + x);
+                    let odd = entry.odd();
+                    for (component, wide) in wide.iter_mut().enumerate() {
+                        let factor = V::load(factors, (2 * row + component) * TABLE_BLOCK + x);
+                        wide.even = wide.even.add64(entry.mul_even(factor));
+                        wide.odd = wide.odd.add64(odd.mul_even(factor.odd()));
+                    }
+                }
+                for (result, wide) in results.iter_mut().zip(wide) {
+                    *result = prime.add(*result, prime.canonical_from_4q(prime.montgomery_lazy(wide)));
+                }
+            }
+            results[0].store(sums, x);
+            results[1].store(sums, TABLE_BLOCK + x);
         }
     }
 }

@@ -1,0 +1,206 @@
+//! Tables of plaintext polynomials, in the order in which sums over their rows read them.
+//!
+//! A table has `rows * columns` polynomials in the evaluation domain. Its words may lie anywhere, such as in a mapped file:
+//! for each prime and each [`TABLE_BLOCK`] of residues, for each column, for each row that block of that entry. So a sum
+//! reads the table once from the first word to the last, while what it multiplies with stays in the cache.
+
+use rayon::prelude::*;
+
+use crate::error::RingError;
+use crate::kernels::TABLE_BLOCK;
+use crate::poly::{Basis, Domain, Poly};
+use crate::ring::Ring;
+
+/// The shape of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableShape {
+    /// Polynomials that are summed.
+    pub rows: usize,
+    /// Sums.
+    pub columns: usize,
+    /// Chain primes.
+    pub chain: usize,
+}
+
+impl TableShape {
+    /// Words of one prime and one block of residues.
+    fn unit(&self) -> usize {
+        self.rows * self.columns * TABLE_BLOCK
+    }
+
+    fn basis(&self) -> Basis {
+        Basis::chain(self.chain)
+    }
+}
+
+impl Ring {
+    /// Words of a table.
+    pub fn table_words(&self, shape: TableShape) -> usize {
+        shape.rows * shape.columns * shape.chain * self.degree()
+    }
+
+    /// Overwrites an entry, or removes it if there is no polynomial.
+    ///
+    /// # Errors
+    /// If the words are not a table of this shape, there is no such entry, or the polynomial is in the coefficient domain
+    /// or over other primes.
+    pub fn write_table_entry(
+        &self,
+        shape: TableShape,
+        words: &mut [u32],
+        (row, column): (usize, usize),
+        poly: Option<&Poly>,
+    ) -> Result<(), RingError> {
+        const OPERATION: &str = "write an entry of a table";
+        self.check_table(shape, words)?;
+        for (what, found, end) in [("row of a table", row, shape.rows), ("column of a table", column, shape.columns)] {
+            if found >= end {
+                return Err(RingError::Length { what, found, needed: "one that the shape has" });
+            }
+        }
+        if let Some(poly) = poly {
+            self.check_domain(OPERATION, poly, Domain::Evaluation)?;
+            if poly.basis() != shape.basis() {
+                return Err(RingError::Basis { operation: OPERATION, found: poly.basis(), needed: shape.basis() });
+            }
+        }
+        let blocks = self.degree() / TABLE_BLOCK;
+        for (number, unit) in words.chunks_exact_mut(shape.unit()).enumerate() {
+            let target = &mut unit[(column * shape.rows + row) * TABLE_BLOCK..][..TABLE_BLOCK];
+            match poly {
+                Some(poly) => {
+                    let at = number % blocks * TABLE_BLOCK;
+                    target.copy_from_slice(&poly.limb(number / blocks)[at..at + TABLE_BLOCK]);
+                }
+                None => target.fill(0),
+            }
+        }
+        Ok(())
+    }
+
+    /// For each column the pair of sums `sum_row factor_row,c * entry(row, column)`, in the evaluation domain. On all
+    /// threads. Words above a prime give wrong sums, and nothing worse.
+    ///
+    /// # Errors
+    /// If the words are not a table of this shape, there is not one pair of factors for each row, or one is in the
+    /// coefficient domain or over other primes.
+    pub fn table_sums(
+        &self,
+        shape: TableShape,
+        words: &[u32],
+        factors: &[[&Poly; 2]],
+    ) -> Result<Vec<[Poly; 2]>, RingError> {
+        const OPERATION: &str = "sum over a table";
+        self.check_table(shape, words)?;
+        if factors.len() != shape.rows {
+            let (what, found) = ("the factors of a table", factors.len());
+            return Err(RingError::Length { what, found, needed: "one pair for each row" });
+        }
+        for poly in factors.iter().flatten() {
+            self.check_domain(OPERATION, poly, Domain::Evaluation)?;
+            if poly.basis() != shape.basis() {
+                return Err(RingError::Basis { operation: OPERATION, found: poly.basis(), needed: shape.basis() });
+            }
+        }
+        let blocks = self.degree() / TABLE_BLOCK;
+        let sum_unit = |(number, unit): (usize, &[u32])| {
+            let (prime, at) = (number / blocks, number % blocks * TABLE_BLOCK);
+            let mut packed = Vec::with_capacity(2 * shape.rows * TABLE_BLOCK);
+            for poly in factors.iter().flatten() {
+                packed.extend_from_slice(&poly.limb(prime)[at..at + TABLE_BLOCK]);
+            }
+            let mut sums = vec![0; 2 * shape.columns * TABLE_BLOCK];
+            let columns = unit.chunks_exact(shape.rows * TABLE_BLOCK).zip(sums.chunks_exact_mut(2 * TABLE_BLOCK));
+            for (entries, sums) in columns {
+                self.kernels().table_sum(self.modulus(prime), entries, &packed, sums);
+            }
+            sums
+        };
+        let units: Vec<Vec<u32>> = words.par_chunks_exact(shape.unit()).enumerate().map(sum_unit).collect();
+        let gather = |column: usize| {
+            let mut pair: [Poly; 2] = std::array::from_fn(|_| self.blank(shape.basis(), Domain::Evaluation));
+            for (number, sums) in units.iter().enumerate() {
+                let (prime, at) = (number / blocks, number % blocks * TABLE_BLOCK);
+                for (component, poly) in pair.iter_mut().enumerate() {
+                    let from = (2 * column + component) * TABLE_BLOCK;
+                    poly.limb_mut(prime)[at..at + TABLE_BLOCK].copy_from_slice(&sums[from..from + TABLE_BLOCK]);
+                }
+            }
+            pair
+        };
+        Ok((0..shape.columns).into_par_iter().map(gather).collect())
+    }
+
+    fn check_table(&self, shape: TableShape, words: &[u32]) -> Result<(), RingError> {
+        let fits = (1..=self.chain().len()).contains(&shape.chain) && shape.rows > 0 && shape.columns > 0;
+        if fits && words.len() == self.table_words(shape) {
+            return Ok(());
+        }
+        Err(RingError::Length { what: "the words of a table", found: words.len(), needed: "what its shape takes" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::modular::primes_descending;
+    use crate::{Backend, RingKind, RingLiteral, SecretRng};
+
+    fn ring(backend: Backend, bits: u32) -> Ring {
+        let chain = primes_descending(1 << (bits - 1), 1 << bits, 1024).take(2).collect();
+        let literal = RingLiteral { degree: 512, kind: RingKind::Standard, chain, special: vec![], digit_len: 1 };
+        Ring::new(literal, backend).unwrap()
+    }
+
+    fn residues(ring: &Ring, poly: &Poly) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        ring.write_residues(poly, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn sums_are_those_of_products() {
+        for (backend, bits) in Backend::ALL.into_iter().filter(|b| b.is_available()).flat_map(|b| [(b, 26), (b, 30)]) {
+            let ring = ring(backend, bits);
+            let seed = SecretRng::insecure_from_seed(3).seed();
+            let shape = TableShape { rows: 35, columns: 3, chain: 2 };
+            let mut words = vec![7; ring.table_words(shape)];
+            let entry = |row: usize, column: usize| ring.uniform(&seed, (row * 3 + column) as u32, Basis::chain(2));
+            for (row, column) in (0..35).flat_map(|row| (0..3).map(move |column| (row, column))) {
+                let poly = (row != 5).then(|| entry(row, column));
+                ring.write_table_entry(shape, &mut words, (row, column), poly.as_ref()).unwrap();
+            }
+            let factors: Vec<[Poly; 2]> = (0..70)
+                .map(|i| ring.uniform(&seed, 1000 + i, Basis::chain(2)))
+                .collect::<Vec<_>>()
+                .chunks(2)
+                .map(|pair| [pair[0].clone(), pair[1].clone()])
+                .collect();
+            let views: Vec<[&Poly; 2]> = factors.iter().map(|[a, b]| [a, b]).collect();
+            let sums = ring.table_sums(shape, &words, &views).unwrap();
+            assert_eq!(sums.len(), 3);
+            for (column, sum) in sums.iter().enumerate() {
+                for component in 0..2 {
+                    let mut expected = ring.zero(Basis::chain(2), Domain::Evaluation);
+                    for row in (0..35).filter(|&row| row != 5) {
+                        ring.mul_add_assign(&mut expected, &factors[row][component], &entry(row, column)).unwrap();
+                    }
+                    assert_eq!(residues(&ring, &sum[component]), residues(&ring, &expected), "{backend:?} {bits}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let ring = ring(Backend::detect(), 26);
+        let shape = TableShape { rows: 2, columns: 1, chain: 1 };
+        let mut words = vec![0; ring.table_words(shape)];
+        let poly = ring.zero(Basis::chain(1), Domain::Evaluation);
+        assert!(ring.write_table_entry(shape, &mut words, (2, 0), Some(&poly)).is_err());
+        assert!(ring.write_table_entry(shape, &mut words[1..], (0, 0), Some(&poly)).is_err());
+        let wide = ring.zero(Basis::chain(2), Domain::Evaluation);
+        assert!(matches!(ring.write_table_entry(shape, &mut words, (0, 0), Some(&wide)), Err(RingError::Basis { .. })));
+        assert!(matches!(ring.table_sums(shape, &words, &[[&poly, &poly]]), Err(RingError::Length { .. })));
+    }
+}
