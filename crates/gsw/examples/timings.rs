@@ -1,10 +1,11 @@
 //! What a circuit bootstrap and an external product take at secure parameters, on one thread.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use unspoken_gsw::{
-    BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweCiphertext, LweLiteral, LweSecret, Noise, RingSecret,
-    SeededCircuitBootstrapKey, SmallRingLiteral,
+    BootstrapLiteral, BootstrapParameters, CircuitBootstrapKey, GadgetLiteral, LweCiphertext, LweLiteral, LweSecret,
+    Noise, RingSecret, SeededBlindRotationKey, SeededConversionKey, SmallRingLiteral,
 };
 use unspoken_ring::{SecretRng, modular::primes_descending};
 
@@ -24,10 +25,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let secret = RingSecret::generate(parameters.ring(), &mut rng)?;
     let lwe = LweSecret::generate(parameters.lwe(), &mut rng);
     let started = Instant::now();
-    let seeded = SeededCircuitBootstrapKey::generate(&parameters, &lwe, &secret, &mut rng)?;
+    let rotation = SeededBlindRotationKey::generate(&lwe, &secret, parameters.rotation(), &mut rng)?;
+    let conversion = SeededConversionKey::generate(&parameters, &secret, &mut rng)?;
     println!("keys made in {:.2} s", started.elapsed().as_secs_f64());
     let started = Instant::now();
-    let key = seeded.expand()?;
+    let key = CircuitBootstrapKey::new(rotation.expand(parameters.ring())?, Arc::new(conversion.expand()?))?;
     println!("keys expanded in {:.2} s, {} MB", started.elapsed().as_secs_f64(), key.bytes() >> 20);
     let seed = rng.seed();
     for i in 0..5u64 {

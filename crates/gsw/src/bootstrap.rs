@@ -1,72 +1,122 @@
 //! Circuit bootstrapping: an LWE ciphertext of a bit becomes an RGSW ciphertext of it.
 
+use std::sync::Arc;
+
 use unspoken_ring::{DigitKey, Poly, SecretRng};
 
-use crate::error::GswError;
-use crate::lwe::{LweCiphertext, LweSecret};
+use crate::error::{GswError, shape};
+use crate::lwe::LweCiphertext;
 use crate::parameters::BootstrapParameters;
 use crate::rgsw::{Rgsw, RlweCiphertext};
 use crate::ring_key::{RingSecret, SeededRows};
-use crate::rotation::{BlindRotationKey, SeededBlindRotationKey, log2_order};
+use crate::rotation::{BlindRotationKey, log2_order};
 use crate::trace::{SeededTraceKey, TraceKey};
 
-/// The keys of a circuit bootstrap, as stored and sent.
+/// What makes RGSW ciphertexts of encrypted gadget weights, as stored and sent: automorphism keys and a squaring key.
 #[derive(Debug)]
-pub struct SeededCircuitBootstrapKey {
+pub struct SeededConversionKey {
     parameters: BootstrapParameters,
-    rotation: SeededBlindRotationKey,
     trace: SeededTraceKey,
     square: SeededRows,
 }
 
-impl SeededCircuitBootstrapKey {
-    /// Keys from `lwe` to `ring`.
+impl SeededConversionKey {
+    /// The keys under `secret`.
     ///
     /// # Errors
-    /// If a secret does not fit the parameters.
+    /// If the secret is of another ring.
     pub fn generate(
         parameters: &BootstrapParameters,
-        lwe: &LweSecret,
-        ring: &RingSecret,
+        secret: &RingSecret,
         rng: &mut SecretRng,
     ) -> Result<Self, GswError> {
-        let square = ring.ring().mul(&ring.poly, &ring.poly)?;
-        Ok(SeededCircuitBootstrapKey {
+        let mut square = secret.ring().mul(&secret.poly, &secret.poly)?;
+        square.mark_secret();
+        Ok(SeededConversionKey {
             parameters: parameters.clone(),
-            rotation: SeededBlindRotationKey::generate(lwe, ring, parameters.rotation(), rng)?,
-            trace: SeededTraceKey::generate(ring, parameters.trace(), rng)?,
-            square: ring.encrypt_rows(parameters.trace(), &square, 1, rng)?,
+            trace: SeededTraceKey::generate(secret, parameters.trace(), rng)?,
+            square: secret.encrypt_rows(parameters.trace(), &square, 1, rng)?,
         })
     }
 
     /// Ready for use.
     ///
     /// # Errors
-    /// If it belongs to other parameters.
-    pub fn expand(&self) -> Result<CircuitBootstrapKey, GswError> {
+    /// If it belongs to another ring.
+    pub fn expand(&self) -> Result<ConversionKey, GswError> {
         let ring = self.parameters.ring();
-        Ok(CircuitBootstrapKey {
-            parameters: self.parameters.clone(),
-            rotation: self.rotation.expand(ring)?,
-            trace: self.trace.expand(ring)?,
-            square: self.square.expand(ring)?,
-            table: table(&self.parameters)?,
-        })
+        let (trace, square) = (self.trace.expand(ring)?, self.square.expand(ring)?);
+        Ok(ConversionKey { parameters: self.parameters.clone(), trace, square })
     }
 }
 
-/// The keys of a circuit bootstrap, ready for use.
+/// What makes RGSW ciphertexts of encrypted gadget weights, ready for use.
 #[derive(Debug)]
-pub struct CircuitBootstrapKey {
+pub struct ConversionKey {
     parameters: BootstrapParameters,
-    rotation: BlindRotationKey,
     trace: TraceKey,
     square: DigitKey,
+}
+
+impl ConversionKey {
+    /// The parameters.
+    pub fn parameters(&self) -> &BootstrapParameters {
+        &self.parameters
+    }
+
+    /// The automorphism keys.
+    pub fn trace(&self) -> &TraceKey {
+        &self.trace
+    }
+
+    /// The RGSW ciphertext of `m` from RLWE ciphertexts of `weight_i m` for each level of the output gadget.
+    ///
+    /// # Errors
+    /// If they are not as many, or of another ring.
+    pub fn rgsw(&self, levels: &[RlweCiphertext]) -> Result<Rgsw, GswError> {
+        let output = self.parameters.output();
+        shape("make an RGSW ciphertext", levels.len(), output.levels())?;
+        let by_secret = levels.iter().map(|row| self.times_secret(row)).collect::<Result<Vec<_>, _>>()?;
+        let rows: Vec<[&Poly; 2]> = levels.iter().chain(&by_secret).map(|RlweCiphertext([a, b])| [a, b]).collect();
+        Ok(Rgsw(self.parameters.ring().digit_key(output, &rows)?))
+    }
+
+    /// From an encryption of `m` one of `m s`: `c_0 s + c_1 s^2`.
+    fn times_secret(&self, ciphertext: &RlweCiphertext) -> Result<RlweCiphertext, GswError> {
+        let ring = self.parameters.ring();
+        let [c0, c1] = &ciphertext.0;
+        let mut c1 = c1.clone();
+        ring.to_coefficients(&mut c1)?;
+        let mut switched = ring.digit_product(&ring.digits(self.square.gadget(), &[&c1])?, &self.square)?;
+        ring.add_assign(&mut switched[1], c0)?;
+        Ok(RlweCiphertext(switched))
+    }
+}
+
+/// From an LWE ciphertext of a bit to an RGSW ciphertext of it: a blind rotation and a conversion.
+#[derive(Debug)]
+pub struct CircuitBootstrapKey {
+    rotation: BlindRotationKey,
+    conversion: Arc<ConversionKey>,
     table: Poly,
 }
 
 impl CircuitBootstrapKey {
-    /// Bytes it takes in memory, but for the small keys.
+    /// Of a rotation key from the LWE secret to the ring, and the conversion key of the ring.
+    ///
+    /// # Errors
+    /// If the ring refuses, which a checked ring does not.
+    pub fn new(rotation: BlindRotationKey, conversion: Arc<ConversionKey>) -> Result<Self, GswError> {
+        let table = table(&conversion.parameters)?;
+        Ok(CircuitBootstrapKey { rotation, conversion, table })
+    }
+
+    /// The conversion key.
+    pub fn conversion(&self) -> &ConversionKey {
+        &self.conversion
+    }
+
+    /// Bytes it takes in memory, but for the conversion key.
     pub fn bytes(&self) -> usize {
         self.rotation.bytes()
     }
@@ -79,32 +129,18 @@ impl CircuitBootstrapKey {
     /// # Errors
     /// If the ciphertext has another dimension.
     pub fn bootstrap(&self, ciphertext: &LweCiphertext) -> Result<Rgsw, GswError> {
-        let ring = self.parameters.ring();
-        let output = self.parameters.output();
+        let (ring, output) = (self.conversion.parameters.ring(), self.conversion.parameters.output());
         let blocks = output.levels().next_power_of_two();
         let mut switched = ciphertext.switched(log2_order(ring));
         switched.add_constant((ring.degree() / (2 * blocks)) as u32);
         let rotated = self.rotation.rotate(&self.table, &switched)?;
-        let mut levels = self.trace.coefficients(&rotated, blocks)?;
+        let mut levels = self.conversion.trace.coefficients(&rotated, blocks)?;
         levels.truncate(output.levels());
         for (level, ciphertext) in levels.iter_mut().enumerate() {
             // The table holds minus or plus half the weight.
             ring.add_constant_assign(&mut ciphertext.0[0], 1 << (output.log2_weight(level) - 1))?;
         }
-        let by_secret = levels.iter().map(|row| self.times_secret(row)).collect::<Result<Vec<_>, _>>()?;
-        let rows: Vec<[&Poly; 2]> = levels.iter().chain(&by_secret).map(|RlweCiphertext([a, b])| [a, b]).collect();
-        Ok(Rgsw(ring.digit_key(output, &rows)?))
-    }
-
-    /// From an encryption of `m` one of `m s`: `c_0 s + c_1 s^2`.
-    fn times_secret(&self, ciphertext: &RlweCiphertext) -> Result<RlweCiphertext, GswError> {
-        let ring = self.parameters.ring();
-        let [c0, c1] = &ciphertext.0;
-        let mut c1 = c1.clone();
-        ring.to_coefficients(&mut c1)?;
-        let mut switched = ring.digit_product(&ring.digits(self.square.gadget(), &[&c1])?, &self.square)?;
-        ring.add_assign(&mut switched[1], c0)?;
-        Ok(RlweCiphertext(switched))
+        self.conversion.rgsw(&levels)
     }
 }
 

@@ -3,6 +3,7 @@
 mod bootstrap;
 mod error;
 mod lwe;
+mod lwe_switch;
 mod noise;
 mod parameters;
 mod rgsw;
@@ -10,9 +11,10 @@ mod ring_key;
 mod rotation;
 mod trace;
 
-pub use bootstrap::{CircuitBootstrapKey, SeededCircuitBootstrapKey};
+pub use bootstrap::{CircuitBootstrapKey, ConversionKey, SeededConversionKey};
 pub use error::GswError;
 pub use lwe::{LweCiphertext, LweSecret, SwitchedLwe};
+pub use lwe_switch::LweSwitchKey;
 pub use noise::{Noise, log2_failure};
 pub use parameters::{BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral, SmallRing, SmallRingLiteral};
 pub use rgsw::{Rgsw, RlweCiphertext};

@@ -3,6 +3,7 @@
 use unspoken_ring::{DigitKey, Poly};
 
 use crate::error::GswError;
+use crate::lwe::LweCiphertext;
 use crate::parameters::SmallRing;
 
 /// A pair in the evaluation domain: `c_0 + c_1 s` is the message plus noise.
@@ -45,6 +46,19 @@ impl RlweCiphertext {
     pub fn mul_assign(&mut self, ring: &SmallRing, factor: &Poly) -> Result<(), GswError> {
         self.0.iter_mut().try_for_each(|component| ring.mul_assign(component, factor))?;
         Ok(())
+    }
+
+    /// The constant coefficient of the message, as an LWE ciphertext modulo 2^32 under the secret's coefficients (Pirouette,
+    /// Algorithm 12).
+    ///
+    /// # Errors
+    /// If it is of another ring.
+    pub fn constant(&self, ring: &SmallRing) -> Result<LweCiphertext, GswError> {
+        let [c0, c1] = &self.coefficients(ring)?;
+        let (c0, c1) = (ring.fractions(c0)?, ring.fractions(c1)?);
+        let (first, rest) = c1.split_first().map_or((0, &[][..]), |(first, rest)| (*first, rest));
+        let mask = std::iter::once(first).chain(rest.iter().rev().map(|x| x.wrapping_neg())).collect();
+        Ok(LweCiphertext { mask, body: c0.first().copied().unwrap_or_default() })
     }
 
     /// Both components in the coefficient domain.

@@ -5,6 +5,7 @@ use std::fmt;
 use unspoken_ring::{DigitGadget, DigitKey, Domain, Poly, SecretRng, Seed};
 
 use crate::error::{GswError, shape};
+use crate::lwe::LweSecret;
 use crate::parameters::SmallRing;
 use crate::rgsw::RlweCiphertext;
 
@@ -20,8 +21,17 @@ impl RingSecret {
     /// # Errors
     /// If the ring refuses, which a checked ring does not.
     pub fn generate(ring: &SmallRing, rng: &mut SecretRng) -> Result<Self, GswError> {
-        let coefficients = rng.binary(ring.degree());
-        let mut poly = ring.evaluate_i32(&coefficients, ring.basis())?;
+        Self::from_lwe(ring, &LweSecret { coefficients: rng.binary(ring.degree()) })
+    }
+
+    /// The secret whose coefficients are the words of an LWE secret, so that coefficients of its ciphertexts are LWE
+    /// ciphertexts under that one ([`RlweCiphertext::constant`]).
+    ///
+    /// # Errors
+    /// If the LWE secret's dimension is not the ring's degree.
+    pub fn from_lwe(ring: &SmallRing, secret: &LweSecret) -> Result<Self, GswError> {
+        shape("make a ring secret", secret.dimension(), ring.degree())?;
+        let mut poly = ring.evaluate_i32(&secret.coefficients, ring.basis())?;
         poly.mark_secret();
         Ok(RingSecret { ring: ring.clone(), poly })
     }

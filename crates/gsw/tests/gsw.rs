@@ -1,9 +1,11 @@
 //! Small rings, every step against the clear and against the predicted noise.
 
+use std::sync::Arc;
+
 use unspoken_gsw::{
-    BootstrapLiteral, BootstrapParameters, GadgetLiteral, GswError, LweCiphertext, LweLiteral, LweSecret, Noise,
-    RingSecret, RlweCiphertext, SeededBlindRotationKey, SeededCircuitBootstrapKey, SeededTraceKey, SmallRing,
-    SmallRingLiteral, log2_failure,
+    BootstrapLiteral, BootstrapParameters, CircuitBootstrapKey, GadgetLiteral, GswError, LweCiphertext, LweLiteral,
+    LweSecret, LweSwitchKey, Noise, RingSecret, RlweCiphertext, SeededBlindRotationKey, SeededConversionKey,
+    SeededTraceKey, SmallRing, SmallRingLiteral, log2_failure,
 };
 use unspoken_ring::{Poly, SecretRng, modular::primes_descending};
 
@@ -136,9 +138,11 @@ fn traces_take_coefficients_out() {
 fn bootstrapped_bits_select_with_the_predicted_noise() {
     let mut fixture = Fixture::new(4);
     let parameters = fixture.parameters.clone();
-    let key =
-        SeededCircuitBootstrapKey::generate(&parameters, &fixture.lwe, &fixture.secret, &mut fixture.rng).unwrap();
-    let key = key.expand().unwrap();
+    let (secret, rng) = (&fixture.secret, &mut fixture.rng);
+    let rotation = SeededBlindRotationKey::generate(&fixture.lwe, secret, parameters.rotation(), rng).unwrap();
+    let conversion = SeededConversionKey::generate(&parameters, secret, rng).unwrap().expand().unwrap();
+    let rotation = rotation.expand(&fixture.ring).unwrap();
+    let key = CircuitBootstrapKey::new(rotation, Arc::new(conversion)).unwrap();
     let ring = fixture.ring.clone();
     let messages = [fixture.poly(|i| i as i64 % 7, 46), fixture.poly(|i| -(i as i64 % 5), 46)];
     let [zero, one] = messages.each_ref().map(|message| fixture.secret.encrypt(message, &mut fixture.rng).unwrap());
@@ -154,6 +158,29 @@ fn bootstrapped_bits_select_with_the_predicted_noise() {
         }
     }
     assert_predicted("selection", variance(errors.into_iter()), Noise::bootstrapped_product(&parameters));
+}
+
+#[test]
+fn constants_become_lwe_ciphertexts_and_switch() {
+    let mut fixture = Fixture::new(5);
+    let long = LweSecret::generate(LweLiteral { dimension: DEGREE, error_terms: 1 }, &mut fixture.rng);
+    let secret = RingSecret::from_lwe(&fixture.ring, &long).unwrap();
+    let gadget = GadgetLiteral { log2_base: 3, levels: 6 };
+    let literal = fixture.parameters.lwe();
+    let key = LweSwitchKey::generate(&long, (&fixture.lwe, literal), gadget, &mut fixture.rng);
+    let mut errors = Vec::new();
+    for i in 0..60i64 {
+        let message = fixture.poly(|k| if k == 0 { i } else { 3 }, 46);
+        let constant = secret.encrypt(&message, &mut fixture.rng).unwrap().constant(&fixture.ring).unwrap();
+        let expected = (i as f64 * (46.0 + 32.0 - fixture.ring.log2_modulus()).exp2()).round() as i64 as u32;
+        let error = long.phase(&constant).unwrap().wrapping_sub(expected).cast_signed();
+        assert!(error.abs() < 64, "{error}");
+        let switched = key.switch(&constant).unwrap();
+        let error = fixture.lwe.phase(&switched).unwrap().wrapping_sub(expected).cast_signed();
+        errors.push(f64::from(error) / 32f64.exp2());
+    }
+    assert_predicted("LWE switch", variance(errors.into_iter()), LweSwitchKey::noise(DEGREE, literal, gadget));
+    assert!(matches!(key.switch(&fixture.encrypt(0)), Err(GswError::Shape { found: 40, .. })));
 }
 
 #[test]

@@ -39,6 +39,32 @@ impl Ring {
         Ok(self.passed(poly, &terms, &modulus, 1))
     }
 
+    /// `x / Q` in units of `2^-32`, rounded, for every coefficient `x` and the modulus `Q` of the polynomial's basis.
+    /// Coefficient domain, chain primes alone.
+    ///
+    /// # Errors
+    /// If the polynomial's domain or basis is not as described.
+    pub fn fractions(&self, poly: &Poly) -> Result<Zeroizing<Vec<u32>>, RingError> {
+        const OPERATION: &str = "read fractions";
+        self.check_domain(OPERATION, poly, Domain::Coefficient)?;
+        let (found, needed) = (poly.basis(), Basis::chain(poly.basis().chain));
+        if found != needed {
+            return Err(RingError::Basis { operation: OPERATION, found, needed });
+        }
+        // x / Q is sum_i z_i / q_i modulo 1; each term is rounded down by less than 2^-34.
+        let terms: Vec<(Shoup, u64)> = (0..found.chain)
+            .map(|i| (self.digit_inverse(i, found), ((1u128 << 64) / u128::from(self.modulus(i).q)) as u64))
+            .collect();
+        let coefficient = |x: usize| {
+            let sum = terms.iter().enumerate().fold(1u64 << 31, |sum, (i, &(inverse, reciprocal))| {
+                let digit = self.modulus(i).mul_shoup(poly.limb(i)[x], inverse);
+                sum.wrapping_add(u64::from(digit).wrapping_mul(reciprocal))
+            });
+            (sum >> 32) as u32
+        };
+        Ok(Zeroizing::new((0..self.degree()).map(coefficient).collect()))
+    }
+
     /// `x` modulo `t`, in `[0, t)`, for every coefficient `x` in `(-Q/2, Q/2]` with the modulus `Q` of the polynomial's
     /// basis. Coefficient domain, chain primes alone.
     ///
