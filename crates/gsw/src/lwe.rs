@@ -26,6 +26,11 @@ impl LweSecret {
         self.coefficients.len()
     }
 
+    /// Its words, 0 or 1. Handle as the secret they are.
+    pub fn words(&self) -> impl Iterator<Item = i32> + '_ {
+        self.coefficients.iter().copied()
+    }
+
     /// The body `message - <mask, s> + e` for the mask that `seed` and `stream` expand to. Each mask must serve once.
     pub fn encrypt(&self, message: u32, (seed, stream): (&Seed, u64), literal: LweLiteral, rng: &mut SecretRng) -> u32 {
         let mask = LweCiphertext::mask(seed, stream, self.dimension());

@@ -41,6 +41,14 @@ impl SmallRing {
         Ok(SmallRing { name, ring: Ring::new(literal, Backend::detect())? })
     }
 
+    /// Checks that LWE of this kind has 128 bits of security, or that the name begins with `insecure_`.
+    ///
+    /// # Errors
+    /// If neither is so.
+    pub fn check_lwe(name: &'static str, literal: LweLiteral) -> Result<(), GswError> {
+        check(name, "an LWE ciphertext", literal.dimension, 32.0 - literal.sigma().log2())
+    }
+
     /// The name.
     pub fn name(&self) -> &'static str {
         self.name
@@ -134,7 +142,7 @@ impl BootstrapParameters {
     pub fn new(literal: BootstrapLiteral) -> Result<Self, GswError> {
         let BootstrapLiteral { ring, lwe, rotation, trace, output } = literal;
         let ring = SmallRing::new(ring)?;
-        check(ring.name(), "an LWE ciphertext", lwe.dimension, 32.0 - lwe.sigma().log2())?;
+        SmallRing::check_lwe(ring.name(), lwe)?;
         let [rotation, trace, output] = [ring.gadget(rotation)?, ring.gadget(trace)?, ring.gadget(output)?];
         if output.log2_weight(0) == 0 {
             return Err(GswError::Shape { operation: "choose the gadget of results", found: 0, needed: 1 });

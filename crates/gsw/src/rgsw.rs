@@ -1,6 +1,6 @@
 //! RLWE ciphertexts of a small ring, RGSW ciphertexts and their products.
 
-use unspoken_ring::{DigitKey, Poly};
+use unspoken_ring::{DigitKey, Poly, Seed};
 
 use crate::error::GswError;
 use crate::lwe::LweCiphertext;
@@ -19,6 +19,37 @@ impl RlweCiphertext {
         let zero = ring.zero(ring.basis(), unspoken_ring::Domain::Evaluation);
         let body = ring.add(&zero, message)?;
         Ok(RlweCiphertext([body, zero]))
+    }
+
+    /// The ciphertext with a first component and the second that `seed` expands to.
+    ///
+    /// # Errors
+    /// If the body is not of the ring, in the evaluation domain and over all its primes.
+    pub fn expand(ring: &SmallRing, body: &Poly, seed: &Seed) -> Result<Self, GswError> {
+        let mut ciphertext = Self::trivial(ring, body)?;
+        ciphertext.0[1] = ring.uniform(seed, 0, ring.basis());
+        Ok(ciphertext)
+    }
+
+    /// Of components in the evaluation domain.
+    pub fn from_components(components: [Poly; 2]) -> Self {
+        RlweCiphertext(components)
+    }
+
+    /// Both components, in the evaluation domain.
+    pub fn components(&self) -> [&Poly; 2] {
+        self.0.each_ref()
+    }
+
+    /// `self * X^exponent`; the exponent is modulo `2N`.
+    ///
+    /// # Errors
+    /// If it is of another ring.
+    pub fn rotated(&self, ring: &SmallRing, exponent: u32) -> Result<Self, GswError> {
+        let [c0, c1] = &self.coefficients(ring)?;
+        let mut turned = [ring.rotated(c0, exponent)?, ring.rotated(c1, exponent)?];
+        turned.iter_mut().try_for_each(|component| ring.to_evaluation(component))?;
+        Ok(RlweCiphertext(turned))
     }
 
     /// `self += other`.
@@ -62,7 +93,10 @@ impl RlweCiphertext {
     }
 
     /// Both components in the coefficient domain.
-    pub(crate) fn coefficients(&self, ring: &SmallRing) -> Result<[Poly; 2], GswError> {
+    ///
+    /// # Errors
+    /// If it is of another ring.
+    pub fn coefficients(&self, ring: &SmallRing) -> Result<[Poly; 2], GswError> {
         let mut components = self.0.clone();
         components.iter_mut().try_for_each(|component| ring.to_coefficients(component))?;
         Ok(components)

@@ -46,10 +46,19 @@ impl RingSecret {
     /// # Errors
     /// If the message is not of the ring, in the evaluation domain and over all its primes.
     pub fn encrypt(&self, message: &Poly, rng: &mut SecretRng) -> Result<RlweCiphertext, GswError> {
-        let (ring, seed, error) = (&self.ring, rng.seed(), rng.gaussian(self.ring.degree()));
-        let mut body = ring.small_minus_uniform_product(&error, (&seed, 0), &self.poly, ring.basis())?;
+        let seed = rng.seed();
+        RlweCiphertext::expand(&self.ring, &self.encrypt_seeded(message, &seed, rng)?, &seed)
+    }
+
+    /// The first component of an encryption whose second one `seed` expands to. Each seed must serve once.
+    ///
+    /// # Errors
+    /// As for [`RingSecret::encrypt`].
+    pub fn encrypt_seeded(&self, message: &Poly, seed: &Seed, rng: &mut SecretRng) -> Result<Poly, GswError> {
+        let (ring, error) = (&self.ring, rng.gaussian(self.ring.degree()));
+        let mut body = ring.small_minus_uniform_product(&error, (seed, 0), &self.poly, ring.basis())?;
         ring.add_assign(&mut body, message)?;
-        Ok(RlweCiphertext([body, ring.uniform(&seed, 0, ring.basis())]))
+        Ok(body)
     }
 
     /// The message and the noise, in the coefficient domain: `c_0 + c_1 s`.

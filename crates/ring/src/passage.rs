@@ -104,6 +104,20 @@ impl Ring {
         Ok(())
     }
 
+    /// The coefficients of a polynomial over the first prime, as plain residues.
+    ///
+    /// # Errors
+    /// If the polynomial is in the evaluation domain or over other primes.
+    pub fn residues(&self, poly: &Poly) -> Result<Zeroizing<Vec<u32>>, RingError> {
+        const OPERATION: &str = "read residues";
+        self.check_domain(OPERATION, poly, Domain::Coefficient)?;
+        let (found, needed) = (poly.basis(), Basis::chain(1));
+        if found != needed {
+            return Err(RingError::Basis { operation: OPERATION, found, needed });
+        }
+        Ok(Zeroizing::new(poly.limb(0).to_vec()))
+    }
+
     /// The values of a polynomial over the first prime at the roots of unity, as plain residues in bit-reversed order:
     /// position `i` holds the value at `psi^(2 rev(i) + 1)` in the standard ring.
     ///

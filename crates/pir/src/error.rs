@@ -1,0 +1,52 @@
+//! What can go wrong with private retrieval.
+
+use unspoken_gsw::GswError;
+use unspoken_ring::RingError;
+
+use crate::keys::Mode;
+
+/// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PirError {
+    /// An operation on encrypted bits failed.
+    #[error(transparent)]
+    Gsw(#[from] GswError),
+    /// An operation of a ring failed.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// A number is outside its range.
+    #[error("{operation}: found {found}, needed {needed}")]
+    Range {
+        /// The operation.
+        operation: &'static str,
+        /// What was found.
+        found: u64,
+        /// What was needed.
+        needed: String,
+    },
+    /// The keys do not serve the query's mode.
+    #[error("the keys are for {found} queries, this query is {needed}; upload keys for {needed} queries")]
+    Mode {
+        /// The mode of the keys.
+        found: Mode,
+        /// The mode of the query.
+        needed: Mode,
+    },
+    /// The parameters would fail too often or are too weak.
+    #[error("parameters '{name}': {what}: found {found:.1}, needed {needed:.1}")]
+    Parameters {
+        /// Their name.
+        name: &'static str,
+        /// What is wrong.
+        what: &'static str,
+        /// What was found.
+        found: f64,
+        /// What was needed.
+        needed: f64,
+    },
+}
+
+pub(crate) fn range(operation: &'static str, found: u64, needed: impl Into<String>) -> PirError {
+    PirError::Range { operation, found, needed: needed.into() }
+}

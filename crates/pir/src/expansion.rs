@@ -1,0 +1,85 @@
+//! From a query to RGSW ciphertexts of the bits of its index.
+
+use rayon::prelude::*;
+use unspoken_gsw::{CircuitBootstrapKey, LweCiphertext, Rgsw, RlweCiphertext};
+use unspoken_ring::Domain;
+
+use crate::error::{PirError, range};
+use crate::keys::PreparedKeys;
+use crate::query::Query;
+use crate::shape::DatabaseShape;
+
+/// The bits of the index, the lowest first.
+pub(crate) fn bits(keys: &PreparedKeys, shape: DatabaseShape, query: &Query) -> Result<Vec<Rgsw>, PirError> {
+    let wrong = || PirError::Mode { found: keys.mode(), needed: query.mode() };
+    let bits = shape.index_bits();
+    match query {
+        Query::Packed { .. } => packed(keys, bits, query),
+        Query::Bits { seed, bodies } => {
+            let key = keys.bootstrap.as_ref().ok_or_else(wrong)?;
+            if bodies.len() != bits as usize {
+                return Err(range("read a query", bodies.len() as u64, format!("a word for each of {bits} bits")));
+            }
+            let dimension = keys.parameters.literal().bootstrap.lwe.dimension;
+            let expand = |(i, &body): (usize, &u32)| LweCiphertext::expand(body, (seed, i as u64), dimension);
+            let ciphertexts: Vec<LweCiphertext> = bodies.iter().enumerate().map(expand).collect();
+            bootstrapped(key, &ciphertexts)
+        }
+        Query::Compact { seed, body } => {
+            let key = keys.bootstrap.as_ref().ok_or_else(wrong)?;
+            let dimension = keys.parameters.literal().compact.dimension;
+            let whole = LweCiphertext::expand(*body, (seed, 0), dimension);
+            bootstrapped(key, &decomposed(keys, whole, bits)?)
+        }
+    }
+}
+
+fn bootstrapped(key: &CircuitBootstrapKey, ciphertexts: &[LweCiphertext]) -> Result<Vec<Rgsw>, PirError> {
+    Ok(ciphertexts.par_iter().map(|ciphertext| key.bootstrap(ciphertext)).collect::<Result<_, _>>()?)
+}
+
+/// Takes the bits off an index, the lowest first: what is left of the index, shifted so that the bit is the highest, is
+/// switched to the bootstrap's secret; a blind rotation of a constant makes of it an encryption of the bit in its place,
+/// which is subtracted (Pirouette, Algorithm 3, with digits of one bit).
+fn decomposed(keys: &PreparedKeys, mut rest: LweCiphertext, bits: u32) -> Result<Vec<LweCiphertext>, PirError> {
+    let ring = keys.parameters.ring();
+    let wrong = || PirError::Mode { found: keys.mode(), needed: crate::Mode::Compact };
+    let (rotation, switch) = keys.compact.as_ref().ok_or_else(wrong)?;
+    let log2_order = ring.degree().trailing_zeros() + 1;
+    let mut found = Vec::with_capacity(bits as usize);
+    for bit in 0..bits {
+        let shifted = rest.shifted(bits - 1 - bit);
+        found.push(switch.switch(&shifted)?);
+        if bit + 1 == bits {
+            break;
+        }
+        // The phase is 0 or 2^31 and noise: a quarter more, and the sign of the table tells.
+        let mut exponents = shifted.switched(log2_order);
+        exponents.add_constant(ring.degree() as u32 / 2);
+        // The bit in its place is 2^(32 - bits + bit): the table holds minus half of it.
+        let log2_half = 32 - bits + bit - 1;
+        let half = ring.log2_modulus() + f64::from(log2_half) - 32.0;
+        let table = ring.from_i64(&vec![-(half.exp2().round() as i64); ring.degree()], ring.basis())?;
+        let mut sign = rotation.rotate(&table, &exponents)?.constant(ring)?;
+        sign.body = sign.body.wrapping_add(1 << log2_half);
+        rest.sub_assign(&sign)?;
+    }
+    Ok(found)
+}
+
+/// The gadget weights of all bits are coefficients of one ciphertext.
+fn packed(keys: &PreparedKeys, bits: u32, query: &Query) -> Result<Vec<Rgsw>, PirError> {
+    let Query::Packed { seed, body } = query else {
+        return Err(PirError::Mode { found: keys.mode(), needed: query.mode() });
+    };
+    let (ring, output) = (keys.parameters.ring(), keys.parameters.bootstrap().output());
+    if body.domain() != Domain::Evaluation || body.basis() != ring.basis() {
+        return Err(range("read a query", body.basis().chain as u64, "a polynomial over all primes, transformed"));
+    }
+    let whole = RlweCiphertext::expand(ring, body, seed)?;
+    let levels = output.levels();
+    let count = (bits as usize * levels).next_power_of_two();
+    let weights = keys.conversion.trace().coefficients(&whole, count)?;
+    let convert = |levels: &[RlweCiphertext]| keys.conversion.rgsw(levels);
+    Ok(weights[..bits as usize * levels].par_chunks(levels).map(convert).collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,22 @@
+#![doc = include_str!("../README.md")]
+
+mod client;
+mod database;
+mod error;
+mod expansion;
+mod keys;
+mod parameters;
+mod query;
+mod response;
+mod server;
+mod shape;
+
+pub use client::PirSecret;
+pub use database::Database;
+pub use error::PirError;
+pub use keys::{Mode, PreparedKeys, SeededKeys};
+pub use parameters::{PirLiteral, PirParameters, Preset, ResponseLiteral};
+pub use query::Query;
+pub use response::Response;
+pub use server::{Phases, answer};
+pub use shape::DatabaseShape;

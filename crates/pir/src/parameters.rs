@@ -1,0 +1,262 @@
+//! Parameter sets: the ring of the computation, the keys of the three kinds of queries, the ring of responses.
+
+use std::sync::Arc;
+
+use unspoken_gsw::{
+    BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral, LweSwitchKey, Noise, SmallRing, SmallRingLiteral,
+    log2_failure,
+};
+use unspoken_ring::modular::primes_descending;
+use unspoken_ring::{Backend, Basis, DigitGadget, ERROR_SIGMA, Ring, RingKind, RingLiteral};
+
+use crate::error::PirError;
+use crate::shape::DatabaseShape;
+
+/// Largest `log2` of the probability that a query fails.
+pub const MAX_LOG2_FAILURE: f64 = -40.0;
+
+/// The ring of responses: of a fraction of the degree, with Gaussian secrets as wide as its errors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResponseLiteral {
+    /// Its degree.
+    pub degree: usize,
+    /// Its modulus, a prime.
+    pub prime: u32,
+    /// Gadget of the key that switches to it.
+    pub gadget: GadgetLiteral,
+    /// Bits to which the first component is rounded.
+    pub body_bits: u32,
+}
+
+/// The numbers that define a parameter set; checked when it is built.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PirLiteral {
+    /// Everything from an encrypted bit to an RGSW ciphertext. Its ring is that of the whole computation.
+    pub bootstrap: BootstrapLiteral,
+    /// The LWE secret of compact queries: its words are the coefficients of a secret of the same ring.
+    pub compact: LweLiteral,
+    /// Gadget of the blind rotations that take bits off a compact query.
+    pub compact_rotation: GadgetLiteral,
+    /// Gadget of the switch from compact queries to the secret of the bootstrap.
+    pub compact_switch: GadgetLiteral,
+    /// The ring of responses.
+    pub response: ResponseLiteral,
+    /// Bits of a record in each coefficient.
+    pub plaintext_bits: u32,
+    /// Most bits of an index that choose a row of the table.
+    pub row_bits: u32,
+}
+
+/// Checked parameters. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct PirParameters(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    literal: PirLiteral,
+    bootstrap: BootstrapParameters,
+    compact_rotation: DigitGadget,
+    response: Ring,
+    response_gadget: DigitGadget,
+}
+
+/// A named parameter set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// Ring of degree 2^11 and 52 bits; records in pieces of 256 bytes; 128 bits of security.
+    N11,
+    /// Small rings, for tests.
+    InsecureN9,
+}
+
+impl Preset {
+    /// Builds it.
+    ///
+    /// # Errors
+    /// If a check fails, which tests rule out.
+    pub fn build(self) -> Result<PirParameters, PirError> {
+        let (name, degree) = match self {
+            Preset::N11 => ("n11_pir256", 2048),
+            Preset::InsecureN9 => ("insecure_n9_pir", 2048),
+        };
+        let small = self == Preset::InsecureN9;
+        PirParameters::new(PirLiteral {
+            bootstrap: BootstrapLiteral {
+                ring: SmallRingLiteral {
+                    name,
+                    degree,
+                    primes: primes_descending(1 << 25, 1 << 26, 2 * degree as u32).take(2).collect(),
+                },
+                lwe: LweLiteral { dimension: if small { 64 } else { 700 }, error_terms: 16 },
+                rotation: GadgetLiteral { log2_base: 11, levels: 4 },
+                trace: GadgetLiteral { log2_base: 4, levels: 12 },
+                output: GadgetLiteral { log2_base: 4, levels: 7 },
+            },
+            compact: LweLiteral { dimension: degree, error_terms: 1 },
+            compact_rotation: GadgetLiteral { log2_base: 13, levels: 3 },
+            compact_switch: GadgetLiteral { log2_base: 1, levels: 12 },
+            response: ResponseLiteral {
+                degree: 512,
+                prime: 16_760_833,
+                gadget: GadgetLiteral { log2_base: 1, levels: 24 },
+                body_bits: 8,
+            },
+            plaintext_bits: 4,
+            row_bits: 7,
+        })
+    }
+}
+
+/// Weights of the Gaussians of deviation [`ERROR_SIGMA`] whose sum is an error or a secret in the ring of responses.
+pub(crate) const RESPONSE_WEIGHTS: [i32; 10] = [1, 2, 4, 8, 16, 32, 64, 29, 4, 2];
+
+/// The pair that was checked with the estimator: degree, `log2` of the modulus over the deviation of errors, bits.
+const RESPONSE_CHECKED: (usize, f64, f64) = (512, 16.0122, 149.7);
+
+impl PirParameters {
+    /// Checks the literal.
+    ///
+    /// # Errors
+    /// If a ring or a gadget cannot be built, or anything has less than 128 bits of security.
+    pub fn new(literal: PirLiteral) -> Result<Self, PirError> {
+        let bootstrap = BootstrapParameters::new(literal.bootstrap.clone())?;
+        let ring = bootstrap.ring();
+        SmallRing::check_lwe(ring.name(), literal.compact)?;
+        let ResponseLiteral { degree, prime, gadget, .. } = literal.response;
+        let kind = RingKind::Standard;
+        let response = RingLiteral { degree, kind, chain: vec![prime], special: vec![], digit_len: 1 };
+        let response = Ring::new(response, Backend::detect())?;
+        let ratio = f64::from(prime).log2() - response_sigma().log2();
+        let (checked, most, _) = RESPONSE_CHECKED;
+        let name = ring.name();
+        if degree < checked || ratio > most {
+            return Err(PirError::Parameters { name, what: "log2 q/sigma of responses", found: ratio, needed: most });
+        }
+        let response_gadget = response.digit_gadget(1, gadget.log2_base, gadget.levels)?;
+        let compact_rotation = ring.gadget(literal.compact_rotation)?;
+        Ok(PirParameters(Arc::new(Inner { literal, bootstrap, compact_rotation, response, response_gadget })))
+    }
+
+    /// The numbers it was made of.
+    pub fn literal(&self) -> &PirLiteral {
+        &self.0.literal
+    }
+
+    /// Everything from an encrypted bit to an RGSW ciphertext.
+    pub fn bootstrap(&self) -> &BootstrapParameters {
+        &self.0.bootstrap
+    }
+
+    /// The ring of the computation.
+    pub fn ring(&self) -> &SmallRing {
+        self.0.bootstrap.ring()
+    }
+
+    /// The ring of responses.
+    pub fn response(&self) -> &Ring {
+        &self.0.response
+    }
+
+    pub(crate) fn response_gadget(&self) -> DigitGadget {
+        self.0.response_gadget
+    }
+
+    pub(crate) fn compact_rotation(&self) -> DigitGadget {
+        self.0.compact_rotation
+    }
+
+    pub(crate) fn response_basis(&self) -> Basis {
+        Basis::chain(1)
+    }
+
+    /// Polynomials of the response's ring in one of the computation's: pieces of records in an entry of the table.
+    pub fn pieces(&self) -> usize {
+        self.ring().degree() / self.response().degree()
+    }
+
+    /// Bytes of a piece.
+    pub fn piece_bytes(&self) -> usize {
+        self.response().degree() * self.0.literal.plaintext_bits as usize / 8
+    }
+
+    /// What a unit of a record counts in the computation: `Q` over the plaintext modulus.
+    pub(crate) fn delta(&self) -> i128 {
+        let product: i128 = self.ring().chain().iter().map(|&q| i128::from(q)).product();
+        let modulus = 1i128 << self.0.literal.plaintext_bits;
+        (product + modulus / 2) / modulus
+    }
+
+    /// Noise of the phase that a response opens to, over the modulus, for a table of a shape.
+    pub fn response_noise(&self, shape: DatabaseShape) -> Noise {
+        let product = Noise::bootstrapped_product(self.bootstrap());
+        let degree = self.ring().degree() as f64;
+        let plaintext = f64::from(1 << self.0.literal.plaintext_bits);
+        // A selector is the last of `row_bits` products. Its coefficients multiply those of the rows' entries.
+        let selector = product.times(f64::from(shape.row_bits));
+        let rows = selector.times(shape.rows as f64 * degree * plaintext * plaintext / 12.0);
+        let selections = product.times(f64::from(shape.column_bits + shape.piece_bits));
+        rows.plus(selections).plus(self.switch_noise())
+    }
+
+    /// What switching to the ring of responses and rounding add.
+    fn switch_noise(&self) -> Noise {
+        let ResponseLiteral { degree, prime, gadget, body_bits } = self.0.literal.response;
+        let log2_modulus = f64::from(prime).log2();
+        let row = (response_sigma().log2() - log2_modulus).exp2().powi(2);
+        let digits = f64::from(2 * gadget.log2_base).exp2() / 12.0;
+        let key = Noise(row * digits * (self.pieces() * gadget.levels * degree) as f64);
+        let body = Noise((-2.0 * f64::from(body_bits)).exp2() / 12.0);
+        key.plus(Noise::switching(self.ring().degree(), log2_modulus)).plus(body)
+    }
+
+    /// Noise of the phase that a bit of a query is bootstrapped from: of a query with a word for each bit, or of a compact
+    /// one whose index has `index_bits` bits.
+    pub fn bit_noise(&self, compact: Option<u32>) -> Noise {
+        let literal = &self.0.literal;
+        let lwe = literal.bootstrap.lwe;
+        let log2_order = (self.ring().degree() as f64).log2() + 1.0;
+        let rounding = Noise::switching(lwe.dimension, log2_order);
+        let Some(index_bits) = compact else {
+            return Noise((lwe.sigma().log2() - 32.0).exp2().powi(2)).plus(rounding);
+        };
+        let fresh = Noise((ERROR_SIGMA.log2() - 32.0).exp2().powi(2)).times((2.0 * f64::from(index_bits - 1)).exp2());
+        // After a bit was taken off, its rotation's noise is half as large as that of the query's own word was.
+        let rotation = self.compact_rotation_noise().times((2.0 * f64::from(index_bits - 2)).exp2() * 4.0 / 3.0);
+        let switch = LweSwitchKey::noise(literal.compact.dimension, lwe, literal.compact_switch);
+        let before = if fresh > rotation { fresh } else { rotation };
+        before.plus(switch).plus(rounding)
+    }
+
+    /// What taking one bit off a compact query adds, as a fraction of 2^32.
+    fn compact_rotation_noise(&self) -> Noise {
+        let rotation = Noise::rotation(self.ring(), self.0.compact_rotation, self.ring().degree());
+        rotation.plus(Noise::switching(self.ring().degree(), 32.0))
+    }
+
+    /// `log2` of the probability that a query to a table of this shape fails, by mode: with a word for each bit, compact,
+    /// packed.
+    pub fn log2_failures(&self, shape: DatabaseShape) -> [f64; 3] {
+        let bits = shape.index_bits();
+        let blocks = self.bootstrap().output().levels().next_power_of_two() as f64;
+        let response = log2_failure(
+            self.response_noise(shape),
+            0.5 / f64::from(1 << self.0.literal.plaintext_bits),
+            self.response().degree() as f64,
+        );
+        let bit = |compact| log2_failure(self.bit_noise(compact), 0.25 / blocks, f64::from(bits));
+        // A sign that is read wrong spoils the rest of a compact query.
+        let sign = |noise: Noise| {
+            let rounding = Noise::switching(self.ring().degree(), (self.ring().degree() as f64).log2() + 1.0);
+            log2_failure(noise.plus(rounding), 0.25, f64::from(bits))
+        };
+        let sum = |terms: &[f64]| terms.iter().map(|term| term.exp2()).sum::<f64>().log2();
+        let compact = Some(bits);
+        [sum(&[response, bit(None)]), sum(&[response, bit(compact), sign(self.bit_noise(compact))]), response]
+    }
+}
+
+/// Deviation of errors and secrets in the ring of responses.
+pub(crate) fn response_sigma() -> f64 {
+    let squares: i32 = RESPONSE_WEIGHTS.iter().map(|weight| weight * weight).sum();
+    ERROR_SIGMA * f64::from(squares).sqrt()
+}

@@ -1,0 +1,71 @@
+//! Responses: in a small ring, at few bits.
+
+use unspoken_gsw::RlweCiphertext;
+use unspoken_ring::Poly;
+
+use crate::error::PirError;
+use crate::keys::PreparedKeys;
+
+/// An encrypted piece in the ring of responses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// Residues modulo the ring's prime.
+    mask: Vec<u32>,
+    /// Fractions of the modulus, in as many bits as the parameters say.
+    body: Vec<u32>,
+}
+
+impl Response {
+    /// Bytes on the wire: the residues and the fractions, packed.
+    pub fn bytes(&self, prime: u32, body_bits: u32) -> usize {
+        (self.mask.len() * (prime.ilog2() as usize + 1)).div_ceil(8)
+            + (self.body.len() * body_bits as usize).div_ceil(8)
+    }
+
+    pub(crate) fn body(&self) -> &[u32] {
+        &self.body
+    }
+
+    pub(crate) fn mask_integers(&self) -> Vec<i64> {
+        self.mask.iter().map(|&x| x.into()).collect()
+    }
+
+    /// Switches the modulus and the ring of a ciphertext whose message is in the coefficients that are 0 modulo the number
+    /// of pieces (Pirouette, Algorithm 11), and rounds the first component.
+    pub(crate) fn compress(keys: &PreparedKeys, ciphertext: &RlweCiphertext) -> Result<Self, PirError> {
+        let parameters = &keys.parameters;
+        let (ring, small, pieces) = (parameters.ring(), parameters.response(), parameters.pieces());
+        let literal = &parameters.literal().response;
+        let [c0, c1] = ciphertext.coefficients(ring)?;
+        let scaled = |poly: &Poly| ring.scale_round(poly, literal.prime);
+        let (c0, c1) = (scaled(&c0)?, scaled(&c1)?);
+        let part = |words: &[u32], k: usize| -> Result<Poly, PirError> {
+            let coefficients: Vec<i64> = words.iter().skip(k).step_by(pieces).map(|&x| x.into()).collect();
+            Ok(small.from_i64(&coefficients, parameters.response_basis())?)
+        };
+        // The part of c_1 s in powers of Y = X^pieces: c_1 in X^k meets s in X^(pieces - k), which makes one more Y.
+        let mut sums: Option<[Poly; 2]> = None;
+        for k in 0..pieces {
+            let part = part(&c1, k)?;
+            let (part, key) = if k == 0 { (part, 0) } else { (small.rotated(&part, 1)?, pieces - k) };
+            let digits = small.digits(parameters.response_gadget(), &[&part])?;
+            let product = small.digit_product(&digits, &keys.response[key])?;
+            match &mut sums {
+                Some(sums) => {
+                    for (sum, product) in sums.iter_mut().zip(&product) {
+                        small.add_assign(sum, product)?;
+                    }
+                }
+                None => sums = Some(product),
+            }
+        }
+        let Some([mut body, mut mask]) = sums else { return Ok(Response { mask: vec![], body: vec![] }) };
+        small.to_coefficients(&mut body)?;
+        small.to_coefficients(&mut mask)?;
+        small.add_assign(&mut body, &part(&c0, 0)?)?;
+        let shift = u32::BITS - literal.body_bits;
+        let round = |x: &u32| (u64::from(*x) + (1 << (shift - 1))) >> shift;
+        let body = small.fractions(&body)?.iter().map(|x| round(x) as u32 & ((1 << literal.body_bits) - 1)).collect();
+        Ok(Response { mask: small.residues(&mask)?.to_vec(), body })
+    }
+}

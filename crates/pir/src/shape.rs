@@ -1,0 +1,58 @@
+//! How pieces of records lie in a table.
+
+use unspoken_ring::TableShape;
+
+use crate::error::{PirError, range};
+use crate::parameters::PirParameters;
+
+/// Most bits of an index.
+pub const MAX_INDEX_BITS: u32 = 24;
+
+/// Where pieces lie: an index is, from the highest bit, a row, a column and a place in an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatabaseShape {
+    /// Pieces there is room for.
+    pub pieces: u64,
+    /// Bits that choose the row.
+    pub row_bits: u32,
+    /// Bits that choose the column.
+    pub column_bits: u32,
+    /// Bits that choose the place in an entry.
+    pub piece_bits: u32,
+    /// Rows that are stored: the last ones may be beyond the last piece.
+    pub rows: usize,
+}
+
+impl DatabaseShape {
+    /// The shape for so many pieces.
+    ///
+    /// # Errors
+    /// If there are none, or more than an index of 24 bits tells apart.
+    pub fn new(parameters: &PirParameters, pieces: u64) -> Result<Self, PirError> {
+        if !(1..=1 << MAX_INDEX_BITS).contains(&pieces) {
+            return Err(range("lay out a database", pieces, format!("1 to {} pieces", 1u64 << MAX_INDEX_BITS)));
+        }
+        let piece_bits = parameters.pieces().trailing_zeros();
+        let bits = (u64::BITS - (pieces - 1).leading_zeros()).max(piece_bits + 2);
+        let row_bits = parameters.literal().row_bits.min(bits - piece_bits - 1);
+        let column_bits = bits - piece_bits - row_bits;
+        let rows = pieces.div_ceil(1 << (column_bits + piece_bits)) as usize;
+        Ok(DatabaseShape { pieces, row_bits, column_bits, piece_bits, rows })
+    }
+
+    /// Bits of an index.
+    pub fn index_bits(&self) -> u32 {
+        self.row_bits + self.column_bits + self.piece_bits
+    }
+
+    /// Row, column and place of a piece.
+    pub fn position(&self, index: u64) -> (usize, usize, usize) {
+        let place = index & ((1 << self.piece_bits) - 1);
+        let column = (index >> self.piece_bits) & ((1 << self.column_bits) - 1);
+        ((index >> (self.piece_bits + self.column_bits)) as usize, column as usize, place as usize)
+    }
+
+    pub(crate) fn table(&self, parameters: &PirParameters) -> TableShape {
+        TableShape { rows: self.rows, columns: 1 << self.column_bits, chain: parameters.ring().chain().len() }
+    }
+}
