@@ -88,8 +88,8 @@ impl Preset {
                     primes: primes_descending(1 << 25, 1 << 26, 2 * degree as u32).take(2).collect(),
                 },
                 lwe: LweLiteral { dimension: if small { 64 } else { 700 }, error_terms: 16 },
-                rotation: GadgetLiteral { log2_base: 11, levels: 4 },
-                trace: GadgetLiteral { log2_base: 4, levels: 12 },
+                rotation: GadgetLiteral { log2_base: 9, levels: 5 },
+                trace: GadgetLiteral { log2_base: 3, levels: 16 },
                 output: GadgetLiteral { log2_base: 4, levels: 7 },
             },
             compact: LweLiteral { dimension: degree, error_terms: 1 },
@@ -102,7 +102,7 @@ impl Preset {
                 body_bits: 8,
             },
             plaintext_bits: 4,
-            row_bits: 7,
+            row_bits: 6,
         })
     }
 }
