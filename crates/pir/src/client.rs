@@ -1,6 +1,6 @@
 //! The asking side: secrets, keys, queries, and what responses say.
 
-use unspoken_gsw::{LweSecret, LweSwitchKey, RingSecret, SeededBlindRotationKey, SeededConversionKey};
+use unspoken_gsw::{LweSecret, LweSwitchKey, Noise, RingSecret, SeededBlindRotationKey, SeededConversionKey};
 use unspoken_ring::{DigitKey, Domain, Poly, SecretRng};
 use zeroize::Zeroizing;
 
@@ -110,22 +110,37 @@ impl PirSecret {
     /// # Errors
     /// If the response is of other parameters.
     pub fn extract(&self, response: &Response) -> Result<Vec<u8>, PirError> {
+        let bits = self.parameters.literal().plaintext_bits;
+        let units: Vec<i32> = self.units(response)?.iter().map(|unit| unit.round() as i32).collect();
+        Ok(bytes_of(&units, bits))
+    }
+
+    /// The noise of a response: the standard deviation of its coefficients from what they are rounded to, as a fraction of
+    /// the modulus. [`PirParameters::response_noise`] predicts it.
+    ///
+    /// # Errors
+    /// If the response is of other parameters.
+    pub fn measured_noise(&self, response: &Response) -> Result<Noise, PirError> {
+        let units = self.units(response)?;
+        let squares: f64 = units.iter().map(|unit| (unit - unit.round()).powi(2)).sum();
+        let unit = (-2.0 * f64::from(self.parameters.literal().plaintext_bits)).exp2();
+        Ok(Noise(squares / units.len() as f64 * unit))
+    }
+
+    /// The coefficients of the opened response in units of the plaintext.
+    fn units(&self, response: &Response) -> Result<Zeroizing<Vec<f64>>, PirError> {
         let (ring, literal) = (self.parameters.response(), self.parameters.literal());
         let mut mask = ring.from_i64(&response.mask_integers(), self.parameters.response_basis())?;
         ring.to_evaluation(&mut mask)?;
         let mut product = ring.mul(&mask, &self.response)?;
         product.mark_secret();
         ring.to_coefficients(&mut product)?;
-        let prime = f64::from(literal.response.prime);
         let modulus = f64::from(1 << literal.plaintext_bits);
-        let products = ring.to_f64(&product)?;
-        let body_unit = f64::from(1u32 << literal.response.body_bits).recip();
-        let unit = |(product, &body): (&f64, &u32)| {
-            let phase = product / prime + f64::from(body) * body_unit;
-            (phase * modulus).round() as i32
-        };
-        let units: Vec<i32> = products.iter().zip(response.body()).map(unit).collect();
-        Ok(bytes_of(&units, literal.plaintext_bits))
+        let products = Zeroizing::new(ring.to_f64(&product)?);
+        let (per_product, per_body) =
+            (modulus / f64::from(literal.response.prime), modulus / f64::from(1u32 << literal.response.body_bits));
+        let pairs = products.iter().zip(response.body());
+        Ok(Zeroizing::new(pairs.map(|(product, &body)| product * per_product + f64::from(body) * per_body).collect()))
     }
 
     /// For each piece `s_k` of the secret `s(X) = sum_k X^k s_k(X^pieces)` a gadget encryption in the ring of responses.

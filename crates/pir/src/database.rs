@@ -60,7 +60,8 @@ impl Database {
         self.words.len() * size_of::<u32>()
     }
 
-    pub(crate) fn words(&self) -> &[u32] {
+    /// The table: residues below 2^32, in the order in which sums read them.
+    pub fn words(&self) -> &[u32] {
         &self.words
     }
 

@@ -65,8 +65,8 @@ struct Inner {
 pub enum Preset {
     /// Ring of degree 2^11 and 52 bits; records in pieces of 256 bytes; 128 bits of security.
     N11,
-    /// Small rings, for tests.
-    InsecureN9,
+    /// The same with an LWE secret of 64 words, for tests: keys and bootstraps of bits are ten times smaller.
+    InsecureN11,
 }
 
 impl Preset {
@@ -77,9 +77,9 @@ impl Preset {
     pub fn build(self) -> Result<PirParameters, PirError> {
         let (name, degree) = match self {
             Preset::N11 => ("n11_pir256", 2048),
-            Preset::InsecureN9 => ("insecure_n9_pir", 2048),
+            Preset::InsecureN11 => ("insecure_n11_pir256", 2048),
         };
-        let small = self == Preset::InsecureN9;
+        let small = self == Preset::InsecureN11;
         PirParameters::new(PirLiteral {
             bootstrap: BootstrapLiteral {
                 ring: SmallRingLiteral {
@@ -231,6 +231,19 @@ impl PirParameters {
     fn compact_rotation_noise(&self) -> Noise {
         let rotation = Noise::rotation(self.ring(), self.0.compact_rotation, self.ring().degree());
         rotation.plus(Noise::switching(self.ring().degree(), 32.0))
+    }
+
+    /// Checks that queries to a table of this shape fail at most once in 2^40, whatever their mode.
+    ///
+    /// # Errors
+    /// If they fail more often.
+    pub fn check_failure(&self, shape: DatabaseShape) -> Result<(), PirError> {
+        let found = self.log2_failures(shape).into_iter().fold(f64::NEG_INFINITY, f64::max);
+        let (name, what) = (self.ring().name(), "log2 of the probability that a query fails");
+        if found <= MAX_LOG2_FAILURE {
+            return Ok(());
+        }
+        Err(PirError::Parameters { name, what, found, needed: MAX_LOG2_FAILURE })
     }
 
     /// `log2` of the probability that a query to a table of this shape fails, by mode: with a word for each bit, compact,

@@ -27,7 +27,8 @@ impl DatabaseShape {
     /// The shape for so many pieces.
     ///
     /// # Errors
-    /// If there are none, or more than an index of 24 bits tells apart.
+    /// If there are none, or more than an index of 24 bits tells apart, or queries to so many would fail more than once in
+    /// 2^40.
     pub fn new(parameters: &PirParameters, pieces: u64) -> Result<Self, PirError> {
         if !(1..=1 << MAX_INDEX_BITS).contains(&pieces) {
             return Err(range("lay out a database", pieces, format!("1 to {} pieces", 1u64 << MAX_INDEX_BITS)));
@@ -37,7 +38,9 @@ impl DatabaseShape {
         let row_bits = parameters.literal().row_bits.min(bits - piece_bits - 1);
         let column_bits = bits - piece_bits - row_bits;
         let rows = pieces.div_ceil(1 << (column_bits + piece_bits)) as usize;
-        Ok(DatabaseShape { pieces, row_bits, column_bits, piece_bits, rows })
+        let shape = DatabaseShape { pieces, row_bits, column_bits, piece_bits, rows };
+        parameters.check_failure(shape)?;
+        Ok(shape)
     }
 
     /// Bits of an index.

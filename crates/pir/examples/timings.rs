@@ -1,0 +1,47 @@
+//! What an answer takes, by phase: `timings MEGABYTES [compact|bits|packed ...]`. One thread with `RAYON_NUM_THREADS=1`.
+
+use std::time::Instant;
+
+use unspoken_pir::{Database, Mode, PirSecret, Preset, answer};
+use unspoken_ring::SecretRng;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let megabytes: usize = arguments.next().unwrap_or_else(|| "16".into()).parse()?;
+    let wanted: Vec<String> = arguments.collect();
+    let parameters = Preset::N11.build()?;
+    let mut rng = SecretRng::from_os()?;
+    let mut records = vec![0; megabytes << 20];
+    rng.fill(&mut records);
+    let started = Instant::now();
+    let database = Database::new(&parameters, records.clone())?;
+    let shape = database.shape();
+    println!("{} pieces encoded in {:.2} s, {} MB", shape.pieces, started.elapsed().as_secs_f64(), database.bytes() >> 20);
+    println!("{shape:?}");
+    println!("log2 of failure (bits, compact, packed): {:.1?}", parameters.log2_failures(shape));
+    println!("log2 deviation of a response: {:.2}", parameters.response_noise(shape).log2_deviation());
+    println!("log2 deviation of a bit: {:.2}", parameters.bit_noise(None).log2_deviation());
+    let compact = parameters.bit_noise(Some(shape.index_bits())).log2_deviation();
+    println!("log2 deviation of a compact bit: {compact:.2}");
+    let secret = PirSecret::generate(&parameters, &mut rng)?;
+    for mode in [Mode::Packed, Mode::Bits, Mode::Compact] {
+        if !wanted.is_empty() && !wanted.contains(&mode.to_string()) {
+            continue;
+        }
+        let started = Instant::now();
+        let keys = secret.keys(mode, &mut rng)?;
+        let made = started.elapsed().as_secs_f64();
+        let keys = keys.expand()?;
+        println!("{mode}: keys made in {made:.2} s, ready after {:.2} s", started.elapsed().as_secs_f64());
+        for index in [0, shape.pieces / 3, shape.pieces - 1] {
+            let query = secret.query(mode, shape, index, &mut rng)?;
+            let started = Instant::now();
+            let (response, phases) = answer(&database, &keys, &query)?;
+            let seconds = started.elapsed().as_secs_f64();
+            let start = index as usize * parameters.piece_bytes();
+            assert!(secret.extract(&response)? == records[start..start + parameters.piece_bytes()]);
+            println!("{mode}: {seconds:.3} s {phases:?}");
+        }
+    }
+    Ok(())
+}
