@@ -46,7 +46,7 @@ pub(crate) fn walk<M: Machine>(
     input: &M::Vector,
 ) -> Result<M::Vector, CkksError> {
     let input = machine.drop_to(input, level + network.depth())?;
-    let inputs = rotated_inputs(network, machine, &input)?;
+    let inputs = rotated_inputs(network, machine, input)?;
     let mut nodes: Vec<M::Vector> = Vec::with_capacity(network.nodes.len());
     let mut mask = 0;
     for (node, height) in network.nodes.iter().zip(network.heights()) {
@@ -112,13 +112,13 @@ fn gather<M: Machine>(
 fn rotated_inputs<M: Machine>(
     network: &Network,
     machine: &mut M,
-    input: &M::Vector,
+    input: M::Vector,
 ) -> Result<BTreeMap<i64, M::Vector>, CkksError> {
     let mut paths: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for rotation in network.inputs() {
         paths.insert(rotation, network.input_path(rotation).ok_or_else(nothing)?);
     }
-    let mut reached: BTreeMap<i64, M::Vector> = BTreeMap::from([(0, input.clone())]);
+    let mut reached: BTreeMap<i64, M::Vector> = BTreeMap::from([(0, input)]);
     for part in 0..network.top.len().div_ceil(network.together.max(1)) {
         let mut wanted: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
         for path in paths.values() {
@@ -131,8 +131,8 @@ fn rotated_inputs<M: Machine>(
             }
         }
         for (start, steps) in wanted {
-            let from = reached.get(&start).ok_or_else(nothing)?.clone();
-            let rotated = machine.hoisted(&from, &steps)?;
+            let from = reached.get(&start).ok_or_else(nothing)?;
+            let rotated = machine.hoisted(from, &steps)?;
             reached.extend(steps.into_iter().map(|step| start + step).zip(rotated));
         }
     }
