@@ -3,6 +3,8 @@
 use unspoken_ckks::CkksError;
 use unspoken_rlwe::RlweError;
 
+use crate::demands::Excess;
+
 /// Errors that all applications have.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -29,6 +31,12 @@ impl ProtocolError {
     /// A [`ProtocolError::Mismatch`].
     pub fn mismatch(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
         ProtocolError::Mismatch { what, found: found.to_string(), needed: needed.to_string() }
+    }
+}
+
+impl From<Excess> for ProtocolError {
+    fn from(Excess { what, found, needed }: Excess) -> Self {
+        Self::mismatch(what, found, format!("{needed}; do not trust this service"))
     }
 }
 

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod demands;
 mod error;
 mod halves;
 mod keyring;
