@@ -15,7 +15,7 @@ mod tile;
 pub use elementwise::{add, multiply, scale, subtract};
 pub use encrypted::{EncryptedMatrix, decode_tiles, encode_tiles};
 pub use error::MatrixError;
-pub use expression::{Budget, Expression, Precision, Program, plan};
+pub use expression::{Budget, Expression, Program, plan};
 pub use layout::Layout;
 pub use linear::{Input, LinearMap};
 pub use product::{Estimate, Method, Product, Task, estimates};

@@ -3,8 +3,10 @@
 #![allow(dead_code)] // Each test binary uses a part.
 
 use ndarray::Array2;
-use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator, Preset, Simulated, Simulator};
-use unspoken_matrix::{EncryptedMatrix, EncryptedRows, Layout, MatrixError, encode_tiles};
+use unspoken_ckks::{
+    Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, Preset, Simulated, Simulator,
+};
+use unspoken_matrix::{EncryptedMatrix, EncryptedRows, Layout, MatrixError, decode_tiles, encode_tiles};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
 
@@ -115,6 +117,14 @@ pub fn simulated(
 ) -> EncryptedMatrix<Simulated> {
     let scale = simulator.parameters().scale();
     encode_tiles(layout, matrices).unwrap().try_map(|slots| simulator.encrypt(slots, level, scale)).unwrap()
+}
+
+/// The matrices of a simulated result: with noise, and exact.
+pub fn opened(matrix: &EncryptedMatrix<Simulated>) -> [Matrices; 2] {
+    let open = |pick: fn(&Simulated) -> &[Complex64]| {
+        decode_tiles(&matrix.try_map(|tile| Ok::<_, MatrixError>(pick(tile).to_vec())).unwrap())
+    };
+    [open(Simulated::noisy), open(Simulated::exact)]
 }
 
 /// A circuit for both arithmetics.
