@@ -299,6 +299,21 @@ fn public_keys_survive_serialisation_and_damage_is_noticed() {
 }
 
 #[test]
+fn public_keys_with_one_seed_are_told_apart() {
+    let mut s = Setting::new(RingKind::Standard);
+    let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
+    let bytes = public.to_bytes();
+    let other = PublicKey::generate(&s.secret, &mut s.rng).unwrap().to_bytes();
+    let read = |bytes: &[u8]| PublicKey::from_bytes(&s.parameters, bytes).unwrap().identity();
+    assert_eq!(read(&bytes), public.identity());
+    // Their own key with somebody else's public seed, and the same body with another seed.
+    for mixed in [[&bytes[..56], &other[56..]].concat(), [&other[..56], &bytes[56..]].concat()] {
+        assert_ne!(read(&mixed), public.identity());
+        assert_ne!(read(&mixed), read(&other));
+    }
+}
+
+#[test]
 fn a_message_added_to_zero_is_encrypted() {
     let mut s = Setting::new(RingKind::Standard);
     let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
