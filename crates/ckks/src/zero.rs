@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use unspoken_ring::{Poly, SecretRng};
-use unspoken_rlwe::{self as rlwe, PublicKey, SecretKey};
+use unspoken_ring::{Poly, SecretRng, process_generation};
+use unspoken_rlwe::{self as rlwe, PublicKey, RlweError, SecretKey};
 
 use crate::encoding::{Encoder, Plaintext};
 use crate::error::CkksError;
@@ -13,9 +13,13 @@ use crate::vector::{Ciphertext, SeededCiphertext, level_of_chain};
 /// An encryption of zero, to carry one message. With two messages on it, the difference of the ciphertexts is the
 /// difference of the messages, in the clear.
 ///
-/// So it cannot be cloned, and adding a message consumes it. Bytes of it ([`Zero::into_bytes`]) are for storage that keeps
-/// the same promise.
-pub struct Zero(Inner);
+/// So it cannot be cloned, adding a message consumes it, and a forked child, which has a copy, cannot use it. Bytes of it
+/// ([`Zero::into_bytes`]) are for storage that keeps the same promise.
+pub struct Zero {
+    inner: Inner,
+    /// The process it belongs to.
+    generation: u64,
+}
 
 enum Inner {
     Seeded(rlwe::SeededCiphertext),
@@ -42,8 +46,9 @@ impl Zero {
         level: usize,
         rng: &mut SecretRng,
     ) -> Result<Self, CkksError> {
+        parameters.rlwe().check_key("make an encryption of zero", secret.parameters())?;
         let chain = parameters.chain(level);
-        Ok(Zero(Inner::Seeded(rlwe::SeededCiphertext::encrypt_zero(secret, chain, rng)?)))
+        Ok(Self::new(Inner::Seeded(rlwe::SeededCiphertext::encrypt_zero(secret, chain, rng)?)))
     }
 
     /// Made with a public key, for vectors of at most `level`.
@@ -56,7 +61,18 @@ impl Zero {
         level: usize,
         rng: &mut SecretRng,
     ) -> Result<Self, CkksError> {
-        Ok(Zero(Inner::Full(key.encrypt_zero(parameters.chain(level), rng)?)))
+        parameters.rlwe().check_key("make an encryption of zero", key.parameters())?;
+        Ok(Self::new(Inner::Full(key.encrypt_zero(parameters.chain(level), rng)?)))
+    }
+
+    fn new(inner: Inner) -> Self {
+        Zero { inner, generation: process_generation() }
+    }
+
+    /// What it is, if this is the process it belongs to.
+    fn into_inner(self, operation: &'static str) -> Result<Inner, RlweError> {
+        let own = process_generation() == self.generation;
+        if own { Ok(self.inner) } else { Err(RlweError::Forked { operation }) }
     }
 
     /// Bytes of it in memory at `level`, seeded or full.
@@ -75,11 +91,22 @@ impl Zero {
     }
 
     /// Its bytes; it is gone. They must be kept from others until they are used, once: whoever has them reads the message.
-    pub fn into_bytes(self, parameters: &CkksParameters) -> Vec<u8> {
-        match self.0 {
-            Inner::Seeded(zero) => zero.to_bytes(parameters.rlwe()),
-            Inner::Full(zero) => zero.to_bytes(parameters.rlwe()),
-        }
+    ///
+    /// # Errors
+    /// If it belongs to other parameters, or to the process this one was forked from.
+    pub fn into_bytes(self, parameters: &CkksParameters) -> Result<Vec<u8>, CkksError> {
+        const OPERATION: &str = "store an encryption of zero";
+        let (ring, rlwe) = (parameters.ring(), parameters.rlwe());
+        Ok(match self.into_inner(OPERATION)? {
+            Inner::Seeded(zero) => {
+                ring.check_own(OPERATION, zero.body())?;
+                zero.to_bytes(rlwe)
+            }
+            Inner::Full(zero) => {
+                zero.components().iter().try_for_each(|component| ring.check_own(OPERATION, component))?;
+                zero.to_bytes(rlwe)
+            }
+        })
     }
 
     /// Reads what [`Zero::into_bytes`] gave. Whether the bytes are an encryption of zero, they do not tell: they must come
@@ -100,13 +127,13 @@ impl Zero {
             zero.components_mut().iter_mut().for_each(Poly::mark_secret);
             Inner::Full(zero)
         };
-        let zero = Zero(inner);
+        let zero = Self::new(inner);
         level_of_chain(parameters, zero.chain())?;
         Ok(zero)
     }
 
     fn chain(&self) -> usize {
-        match &self.0 {
+        match &self.inner {
             Inner::Seeded(zero) => zero.chain(),
             Inner::Full(zero) => zero.chain(),
         }
@@ -123,10 +150,11 @@ impl Encoder {
     /// Encrypts a plaintext with an encryption of zero of its level or a higher one: one addition.
     ///
     /// # Errors
-    /// If the zero has a lower level or belongs to other parameters; it is gone all the same.
+    /// If the zero has a lower level, belongs to other parameters or to the process this one was forked from; it is gone all
+    /// the same.
     pub fn encrypt_with(&self, plaintext: &Plaintext, zero: Zero) -> Result<Encrypted, CkksError> {
         let (ring, level, scale) = (self.parameters().ring(), plaintext.level, plaintext.scale);
-        Ok(match zero.0 {
+        Ok(match zero.into_inner("encrypt with a zero made ahead")? {
             Inner::Seeded(zero) => {
                 Encrypted::Seeded(SeededCiphertext { inner: zero.plus(ring, &plaintext.poly)?, level, scale })
             }

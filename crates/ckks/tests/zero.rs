@@ -4,7 +4,7 @@ mod common;
 
 use common::{Client, REAL, STANDARD};
 use unspoken_ckks::{CkksError, Complex64, Encrypted, NoiseModel, Zero};
-use unspoken_rlwe::PublicKey;
+use unspoken_rlwe::{PublicKey, RlweError};
 
 fn worst(a: &[Complex64], b: &[Complex64]) -> f64 {
     assert_eq!(a.len(), b.len());
@@ -29,7 +29,7 @@ fn every_way_decrypts_to_the_same() {
                 Zero::public(&parameters, &public, top, &mut client.rng).unwrap(),
             ];
             for (zero, seeded) in zeros.into_iter().zip([true, false]) {
-                let bytes = zero.into_bytes(&parameters);
+                let bytes = zero.into_bytes(&parameters).unwrap();
                 assert_eq!(bytes.len(), Zero::byte_len(&parameters, top, seeded));
                 let zero = Zero::from_bytes(&parameters, &bytes).unwrap();
                 let sent = client.encoder.encrypt_with(&plaintext, zero).unwrap();
@@ -57,13 +57,35 @@ fn a_zero_of_too_low_a_level_is_refused() {
 fn bytes_of_something_else_are_no_zero() {
     let mut client = Client::new(STANDARD, 5);
     let parameters = client.parameters().clone();
-    let bytes = Zero::seeded(&parameters, &client.secret, 1, &mut client.rng).unwrap().into_bytes(&parameters);
+    let bytes = Zero::seeded(&parameters, &client.secret, 1, &mut client.rng).unwrap();
+    let bytes = bytes.into_bytes(&parameters).unwrap();
     for len in [0, 6, 7, 30, bytes.len() - 1] {
         assert!(Zero::from_bytes(&parameters, &bytes[..len]).is_err());
         assert!(Encrypted::from_bytes(&parameters, &bytes[..len]).is_err());
     }
     let public = PublicKey::generate(&client.secret, &mut client.rng).unwrap();
     assert!(Zero::from_bytes(&parameters, &public.to_bytes()).is_err());
+}
+
+#[test]
+fn keys_and_zeros_of_other_parameters_are_refused() {
+    let mut client = Client::new(STANDARD, 7);
+    let public = PublicKey::generate(&client.secret, &mut client.rng).unwrap();
+    // Other numbers, and another object with the same.
+    for other in [REAL, STANDARD] {
+        let other = Client::new(other, 8).parameters().clone();
+        let seeded = Zero::seeded(&other, &client.secret, 1, &mut client.rng).map(drop);
+        let full = Zero::public(&other, &public, 1, &mut client.rng).map(drop);
+        for refused in [seeded, full] {
+            assert!(matches!(refused, Err(CkksError::Rlwe(RlweError::OtherParameters { .. }))), "{refused:?}");
+        }
+        let own = client.parameters().clone();
+        let zeros = [
+            Zero::seeded(&own, &client.secret, 1, &mut client.rng).unwrap(),
+            Zero::public(&own, &public, 1, &mut client.rng).unwrap(),
+        ];
+        assert!(zeros.into_iter().all(|zero| matches!(zero.into_bytes(&other), Err(CkksError::Ring(_)))));
+    }
 }
 
 #[test]

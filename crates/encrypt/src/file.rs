@@ -142,7 +142,7 @@ impl PoolFile {
             }
             let zero = self.key.zero(&self.parameters, self.shape.level, rng)?;
             // Another process may have been faster.
-            if !self.vault.put(Zeroizing::new(zero.into_bytes(&self.parameters)))? {
+            if !self.vault.put(Zeroizing::new(zero.into_bytes(&self.parameters)?))? {
                 return Ok(made);
             }
         }

@@ -6,7 +6,9 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use common::Client;
+use unspoken_ckks::CkksError;
 use unspoken_encrypt::{EncryptError, Pool, PoolOptions};
+use unspoken_rlwe::RlweError;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -72,17 +74,19 @@ fn a_pool_refills_itself_and_no_further() {
 
 #[test]
 fn a_key_of_other_parameters_stops_the_refill_with_its_reason() {
-    let (client, other) = (Client::new(4), Client::new(5));
+    let (mut client, other) = (Client::new(4), Client::new(5));
     let [key, _] = other.keys();
     let pool = Pool::new(&client.parameters, key.clone(), options(&client, &key, 2, true)).unwrap();
-    // Both are the same literal, so the zeros are made; they do not fit the other ring's polynomials when used.
-    let zero = pool.take_within(PATIENCE).unwrap();
-    let plaintext = client.encoder.encode_real(&[1.0], 1, client.parameters.scale()).unwrap();
-    assert!(client.encoder.encrypt_with(&plaintext, zero).is_err());
-    let lower = unspoken_ckks::Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
-    let options = PoolOptions { level: 9, capacity_bytes: 100 << 20, background: true };
-    let error = Pool::new(&lower, key, options).unwrap().take_within(PATIENCE).unwrap_err();
+    // The same numbers do not make it the same ring: nothing is made that could not be used.
+    let error = pool.take_within(PATIENCE).unwrap_err();
     assert!(matches!(error, EncryptError::Refill { .. }), "{error}");
+    assert!(error.to_string().contains("another object with the numbers of"), "{error}");
+    let lower = unspoken_ckks::Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
+    let options = PoolOptions { level: 9, capacity_bytes: 100 << 20, background: false };
+    for key in client.keys() {
+        let error = Pool::new(&lower, key, options).unwrap().fill(&mut client.rng).unwrap_err();
+        assert!(error.to_string().contains("a key of other parameters"), "{error}");
+    }
 }
 
 #[test]
@@ -113,4 +117,32 @@ fn a_forked_child_gets_nothing() {
     };
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 1);
     assert!(pool.take().unwrap().is_some());
+}
+
+#[test]
+#[cfg(unix)]
+fn a_zero_in_hand_is_not_the_childs() {
+    let mut client = Client::new(7);
+    let plaintext = client.encoder.encode_real(&[1.0], 1, client.parameters.scale()).unwrap();
+    for key in client.keys() {
+        let mut zero = || key.zero(&client.parameters, 1, &mut client.rng).unwrap();
+        let (carrier, stored) = (zero(), zero());
+        // SAFETY: the child is refused, frees memory that no other thread uses, and exits at once.
+        let status = unsafe {
+            let pid = libc::fork();
+            if pid == 0 {
+                let refused =
+                    |result: Option<CkksError>| matches!(result, Some(CkksError::Rlwe(RlweError::Forked { .. })));
+                let used = client.encoder.encrypt_with(&plaintext, carrier).err();
+                let bytes = stored.into_bytes(&client.parameters).err();
+                libc::_exit(i32::from(refused(used) && refused(bytes)));
+            }
+            let mut status = 0;
+            libc::waitpid(pid, &mut status, 0);
+            status
+        };
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 1);
+        assert!(client.encoder.encrypt_with(&plaintext, carrier).is_ok());
+        assert!(stored.into_bytes(&client.parameters).is_ok());
+    }
 }

@@ -149,6 +149,11 @@ impl SeededCiphertext {
         self.body.basis().chain
     }
 
+    /// The component that is not a seed.
+    pub fn body(&self) -> &Poly {
+        &self.body
+    }
+
     /// Wipe the memory before it is reused: for encryptions of zero, which open what is made of them.
     pub fn mark_secret(&mut self) {
         self.body.mark_secret();

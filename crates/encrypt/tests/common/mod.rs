@@ -44,7 +44,7 @@ impl Client {
 
     /// The bytes of a zero, which tell it from all others.
     pub fn bytes(&self, zero: Zero) -> Vec<u8> {
-        zero.into_bytes(&self.parameters)
+        zero.into_bytes(&self.parameters).unwrap()
     }
 }
 
