@@ -60,9 +60,10 @@ impl Encryptor {
     /// Takes from a pool file; the plan has no zeros in memory.
     ///
     /// # Errors
-    /// If the system gives no randomness.
+    /// If the file was opened for another key or other parameters, or the system gives no randomness.
     #[cfg(unix)]
     pub fn with_file(parameters: &CkksParameters, key: ClientKey, file: PoolFile) -> Result<Self, EncryptError> {
+        file.check_key(parameters, &key)?;
         let encryptor = Self::new(parameters, key, Needs::default())?;
         Ok(Encryptor { zeros: Zeros::File(Box::new(file)), ..encryptor })
     }

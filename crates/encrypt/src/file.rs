@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use unspoken_ckks::{CkksParameters, Zero};
+use unspoken_ckks::{CkksError, CkksParameters, Zero};
 use unspoken_ring::SecretRng;
 use zeroize::Zeroizing;
 
@@ -111,6 +111,20 @@ impl PoolFile {
     /// The highest level of vectors its entries serve.
     pub fn level(&self) -> usize {
         self.shape.level
+    }
+
+    /// Whether its entries are encryptions under `key`, in the ring of `parameters`.
+    pub(crate) fn check_key(&self, parameters: &CkksParameters, key: &ClientKey) -> Result<(), EncryptError> {
+        const OPERATION: &str = "encrypt with a pool file";
+        parameters.rlwe().check_key(OPERATION, self.parameters.rlwe()).map_err(CkksError::from)?;
+        if label(parameters, key, self.shape)? == label(&self.parameters, &self.key, self.shape)? {
+            return Ok(());
+        }
+        Err(EncryptError::Files {
+            operation: OPERATION,
+            found: "entries for another key".into(),
+            needed: "a pool file that was opened with the encryptor's key",
+        })
     }
 
     /// Entries there are now.

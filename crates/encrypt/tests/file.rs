@@ -6,10 +6,12 @@ mod common;
 
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
 use common::{Client, TOLERANCE};
 use unspoken_ckks::Complex64;
-use unspoken_encrypt::{Empty, EncryptError, Encryptor, PoolFile, PoolPaths, PoolShape};
+use unspoken_encrypt::{ClientKey, Empty, EncryptError, Encryptor, PoolFile, PoolPaths, PoolShape};
+use unspoken_rlwe::SecretKey;
 use zeroize::Zeroizing;
 
 fn sealing_key(byte: u8) -> Zeroizing<[u8; 32]> {
@@ -67,6 +69,33 @@ fn an_encryptor_uses_a_file_and_falls_back_or_does_not() {
     let mut strict = encryptor.when_empty(Empty::Wait(std::time::Duration::ZERO));
     assert!(matches!(strict.encrypt(&values), Err(EncryptError::Level { .. })));
     assert!(matches!(strict.encrypt_at(&values, level, scale), Err(EncryptError::Exhausted { .. })));
+}
+
+#[test]
+fn an_encryptor_refuses_a_file_for_another_key() {
+    let mut client = Client::new(16);
+    let stranger = Client::new(17);
+    let own = SecretKey::generate(client.parameters.rlwe(), &mut client.rng).unwrap();
+    let [key, public] = client.keys();
+    let directory = tempfile::tempdir().unwrap();
+    let shape = PoolShape { level: 1, capacity: 1 };
+    let file = |name: &str| {
+        let paths = PoolPaths::beside(directory.path().join(name));
+        PoolFile::create(&paths, &sealing_key(1), &client.parameters, key.clone(), shape).unwrap()
+    };
+    let other = ClientKey::Secret(Arc::new(own));
+    for (name, wrong) in [("other", other), ("public", public)] {
+        let error = Encryptor::with_file(&client.parameters, wrong, file(name)).map(drop).unwrap_err();
+        assert!(error.to_string().contains("another key"), "{error}");
+    }
+    let error = Encryptor::with_file(&stranger.parameters, key.clone(), file("ring")).map(drop).unwrap_err();
+    assert!(matches!(error, EncryptError::Ckks(_)), "{error}");
+    assert!(Encryptor::with_file(&client.parameters, key.clone(), file("right")).is_ok());
+    // And a file is not filled with what its parameters cannot use.
+    let [key, _] = stranger.keys();
+    let paths = PoolPaths::beside(directory.path().join("stranger"));
+    let mut pool = PoolFile::create(&paths, &sealing_key(1), &client.parameters, key, shape).unwrap();
+    assert!(matches!(pool.refill(&mut client.rng, 1), Err(EncryptError::Ckks(_))));
 }
 
 #[test]
