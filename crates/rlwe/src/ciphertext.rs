@@ -149,16 +149,6 @@ impl SeededCiphertext {
         self.body.basis().chain
     }
 
-    /// The component that is not a seed.
-    pub fn body(&self) -> &Poly {
-        &self.body
-    }
-
-    /// Wipe the memory before it is reused: for encryptions of zero, which open what is made of them.
-    pub fn mark_secret(&mut self) {
-        self.body.mark_secret();
-    }
-
     /// The public seed, which no two queries may share.
     pub fn seed(&self) -> &Seed {
         &self.seed
