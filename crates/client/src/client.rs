@@ -88,7 +88,8 @@ where
     }
 
     /// From now on keeps encryptions of zero ready in memory, so that encrypting a query takes encoding and an addition
-    /// alone: half of the milliseconds it takes without. A thread makes them, on one core. `needs.burst` counts the queries
+    /// alone. That is milliseconds; whether they matter beside the service's time, `crates/encrypt/README.md` says. A thread
+    /// makes them, on one core. `needs.burst` counts the queries
     /// that must go out at once, `needs.memory_bytes` bounds the memory; a second call replaces the first. What was decided:
     /// nothing is kept for compact queries, or where memory does not suffice for one vector.
     ///
