@@ -1,6 +1,7 @@
 //! What can go wrong between two halves, and whose fault that is.
 
 use unspoken_ckks::CkksError;
+use unspoken_encrypt::EncryptError;
 use unspoken_rlwe::RlweError;
 
 /// Errors that all applications have.
@@ -13,6 +14,9 @@ pub enum ProtocolError {
     /// Keys or ciphertexts failed.
     #[error(transparent)]
     Rlwe(#[from] RlweError),
+    /// A query could not be encrypted.
+    #[error(transparent)]
+    Encrypt(#[from] EncryptError),
     /// The two sides do not fit together, or a message is malformed.
     #[error("{what}: found {found}, needed {needed}")]
     Mismatch {
@@ -76,11 +80,22 @@ impl Failure for CkksError {
     }
 }
 
+impl Failure for EncryptError {
+    fn fault(&self) -> Fault {
+        match self {
+            EncryptError::Ckks(error) => error.fault(),
+            EncryptError::Rlwe(error) => error.fault(),
+            _ => Fault::Internal,
+        }
+    }
+}
+
 impl Failure for ProtocolError {
     fn fault(&self) -> Fault {
         match self {
             ProtocolError::Ckks(error) => error.fault(),
             ProtocolError::Rlwe(error) => error.fault(),
+            ProtocolError::Encrypt(error) => error.fault(),
             ProtocolError::Mismatch { .. } => Fault::DoesNotFit,
         }
     }
