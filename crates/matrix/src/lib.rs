@@ -9,6 +9,7 @@ mod linear;
 mod product;
 mod reduce;
 mod rows;
+mod skewed;
 mod spread;
 mod tile;
 
@@ -21,3 +22,4 @@ pub use linear::{Input, LinearMap};
 pub use product::{Estimate, Method, Product, Task, estimates};
 pub use reduce::{Axis, Cleaning, MatrixVector, Sum};
 pub use rows::{EncryptedRows, RowsProduct};
+pub use skewed::{SkewedMatrix, SkewedProduct};

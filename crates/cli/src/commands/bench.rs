@@ -16,7 +16,7 @@ pub struct Arguments {
     #[arg(long)]
     quick: bool,
     /// Measure this part of the suite and no other; may be given several times. Of engine: operations, keys, threads,
-    /// transforms, matrix, bootstrap; of matrix: table4, table6, table8
+    /// transforms, matrix, bootstrap; of matrix: table3, table4, table6, table7, table8, plain
     #[arg(long, value_name = "PART")]
     only: Vec<String>,
     /// One JSON object per row

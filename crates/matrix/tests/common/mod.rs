@@ -6,7 +6,7 @@ use ndarray::Array2;
 use unspoken_ckks::{
     Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, Preset, Simulated, Simulator,
 };
-use unspoken_matrix::{EncryptedMatrix, EncryptedRows, Layout, MatrixError, decode_tiles, encode_tiles};
+use unspoken_matrix::{EncryptedMatrix, EncryptedRows, Layout, MatrixError, SkewedMatrix, decode_tiles, encode_tiles};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
 
@@ -56,10 +56,30 @@ impl Client {
         matrix.decrypt(&self.encoder, &self.secret).unwrap()
     }
 
+    pub fn encrypt_skewed(
+        &mut self,
+        layout: Layout,
+        matrices: &Matrices,
+        exponent: usize,
+        level: usize,
+    ) -> SkewedMatrix<Ciphertext> {
+        let (encoder, secret) = (&self.encoder, &self.secret);
+        let seeded = SkewedMatrix::encrypt(encoder, secret, layout, matrices, exponent, level, &mut self.rng);
+        seeded.unwrap().expand(encoder.parameters())
+    }
+
+    pub fn decrypt_skewed(&self, matrix: &SkewedMatrix<Ciphertext>) -> Matrices {
+        matrix.decrypt(&self.encoder, &self.secret).unwrap()
+    }
+
+    /// The slots of a tile.
+    pub fn open(&self, tile: &Ciphertext) -> Result<Vec<f64>, MatrixError> {
+        Ok(self.encoder.decrypt(tile, &self.secret)?.iter().map(|z| z.re).collect())
+    }
+
     /// Slots of every tile.
     pub fn slots(&self, matrix: &EncryptedMatrix<Ciphertext>) -> Vec<Vec<f64>> {
-        let open = |tile: &Ciphertext| self.encoder.decrypt(tile, &self.secret).unwrap().iter().map(|z| z.re).collect();
-        matrix.tiles().iter().map(open).collect()
+        matrix.tiles().iter().map(|tile| self.open(tile).unwrap()).collect()
     }
 
     pub fn counting(&self, layout: Layout, matrices: &[&Matrices], level: usize) -> Counting {
