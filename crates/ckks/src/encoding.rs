@@ -274,9 +274,7 @@ impl Encoder {
             ring.evaluate_i64(&integers, basis)?
         } else {
             let integers: Zeroizing<Vec<i128>> = Zeroizing::new(scaled.iter().map(|&x| nearest(x) as i128).collect());
-            let mut poly = ring.from_i128(&integers, basis)?;
-            ring.to_evaluation(&mut poly)?;
-            poly
+            ring.evaluate_i128(&integers, basis)?
         };
         // What is encoded may be a client's message.
         poly.mark_secret();

@@ -61,8 +61,8 @@ impl Baseline {
     pub(super) fn params(&self, primes: Primes) -> Map<String, Value> {
         self.setup(primes).map_or_else(Map::new, |setup| {
             params! {
-                "baseline_version": setup.version, "baseline_primes": setup.towers, "baseline_log2_q": setup.log2_q,
-                "baseline_log2_qp": setup.log2_qp, "baseline_security": setup.security_level,
+                "baseline_version": setup.version, "baseline_primes": setup.towers, "baseline_log2_q": rounded(setup.log2_q),
+                "baseline_log2_qp": rounded(setup.log2_qp), "baseline_security": setup.security_level,
             }
         })
     }
@@ -82,4 +82,9 @@ pub(super) fn name((primes, call): Subject) -> String {
         Primes::Matched => format!("SEAL, {call}"),
         Primes::Fewest => format!("SEAL of one prime less, {call}"),
     }
+}
+
+/// Bits for a row.
+pub(super) fn rounded(bits: f64) -> f64 {
+    (bits * 10.0).round() / 10.0
 }
