@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use num_complex::Complex64;
 use rustfft::{Fft, FftPlanner};
-use unspoken_ring::{Basis, Poly, RingKind};
+use unspoken_ring::{Basis, Domain, Poly, RingKind};
 use zeroize::{Zeroizing, optimization_barrier};
 
 use crate::arithmetic::check_scale;
@@ -110,8 +110,35 @@ impl Encoder {
     /// scaled values exceed the modulus of the level.
     pub fn encode(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Plaintext, CkksError> {
         const OPERATION: &str = "encode";
+        if let &[value] = values {
+            return self.encode_constant(OPERATION, value, level, scale);
+        }
         let coefficients = self.coefficients(OPERATION, values, scale)?;
         Ok(Plaintext { poly: self.round(OPERATION, &coefficients, level, false)?, level, scale })
+    }
+
+    /// The same value in all slots: `a + b X^(n/2)` takes the value `a + i b` in each, so no transform is needed.
+    fn encode_constant(
+        &self,
+        operation: &'static str,
+        value: Complex64,
+        level: usize,
+        scale: f64,
+    ) -> Result<Plaintext, CkksError> {
+        self.check_values(operation, &[value], scale)?;
+        let scaled = Zeroizing::new([value.re * scale, value.im * scale]);
+        self.check_fits(operation, scaled.as_slice(), level)?;
+        let ring = self.parameters.ring();
+        let mut poly = ring.zero(Basis::chain(self.parameters.chain(level)), Domain::Evaluation);
+        // What is encoded may be a client's message.
+        poly.mark_secret();
+        let [re, im] = scaled.map(|x| nearest(x) as i128);
+        if im != 0 {
+            ring.add_constant_assign(&mut poly, im)?;
+            ring.mul_imaginary_assign(&mut poly)?;
+        }
+        ring.add_constant_assign(&mut poly, re)?;
+        Ok(Plaintext { poly, level, scale })
     }
 
     /// As [`Encoder::encode`], for real values.
@@ -175,18 +202,8 @@ impl Encoder {
         values: &[Complex64],
         scale: f64,
     ) -> Result<Zeroizing<Vec<f64>>, CkksError> {
-        check_scale(operation, scale)?;
+        self.check_values(operation, values, scale)?;
         let slots = self.parameters.slots();
-        if values.is_empty() || !slots.is_multiple_of(values.len()) {
-            let needed = format!("a divisor of the {slots} slots");
-            return Err(CkksError::Shape { operation, found: values.len(), needed });
-        }
-        let real = self.parameters.ring().kind() == RingKind::ConjugateInvariant;
-        let bad = |z: &Complex64| !z.re.is_finite() || !z.im.is_finite() || (real && z.im != 0.0);
-        if let Some(index) = values.iter().position(bad) {
-            let needed = if real { "a finite real number" } else { "a finite complex number" };
-            return Err(CkksError::Value { operation, index, found: values[index].to_string(), needed });
-        }
         let mut work = self.work(&*self.tables.forward);
         for positions in self.tables.position.chunks_exact(values.len()) {
             for (&position, &value) in positions.iter().zip(values) {
@@ -203,6 +220,23 @@ impl Encoder {
     /// Room for a transform and its scratch.
     fn work(&self, fft: &dyn Fft<f64>) -> Work {
         Work::zeros(fft.len() + fft.get_inplace_scratch_len())
+    }
+
+    /// That the scale is one, and that these values are, for the ring, as many as fit.
+    fn check_values(&self, operation: &'static str, values: &[Complex64], scale: f64) -> Result<(), CkksError> {
+        check_scale(operation, scale)?;
+        let slots = self.parameters.slots();
+        if values.is_empty() || !slots.is_multiple_of(values.len()) {
+            let needed = format!("a divisor of the {slots} slots");
+            return Err(CkksError::Shape { operation, found: values.len(), needed });
+        }
+        let real = self.parameters.ring().kind() == RingKind::ConjugateInvariant;
+        let bad = |z: &Complex64| !z.re.is_finite() || !z.im.is_finite() || (real && z.im != 0.0);
+        if let Some(index) = values.iter().position(bad) {
+            let needed = if real { "a finite real number" } else { "a finite complex number" };
+            return Err(CkksError::Value { operation, index, found: values[index].to_string(), needed });
+        }
+        Ok(())
     }
 
     /// The slots of the polynomial with these coefficients, divided by `scale`.
@@ -260,9 +294,7 @@ impl Encoder {
             ring.evaluate_i64(&integers, basis)?
         } else {
             let integers: Zeroizing<Vec<i128>> = Zeroizing::new(scaled.iter().map(|&x| nearest(x) as i128).collect());
-            let mut poly = ring.from_i128(&integers, basis)?;
-            ring.to_evaluation(&mut poly)?;
-            poly
+            ring.evaluate_i128(&integers, basis)?
         };
         // What is encoded may be a client's message.
         poly.mark_secret();
@@ -285,4 +317,35 @@ pub(crate) fn log2_largest(scaled: &[f64]) -> f64 {
     let magnitude = |x: &f64| x.to_bits() & (u64::MAX >> 1);
     let largest = f64::from_bits(scaled.iter().map(magnitude).fold(1.0f64.to_bits(), u64::max));
     if largest.is_nan() { f64::INFINITY } else { largest.log2() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Preset;
+
+    #[test]
+    fn one_value_is_encoded_as_a_vector_of_it() {
+        let cases = [
+            ("insecure_n11_depth9_scale50", &[(0.0, 0.0), (1.25, 0.0), (-3.5, 0.75), (0.0, -2.0)][..]),
+            ("insecure_n11_real_depth9_scale50", &[(0.0, 0.0), (-1.25, 0.0)][..]),
+        ];
+        for (name, values) in cases {
+            let encoder = Encoder::new(&Preset::find(name).unwrap().build().unwrap());
+            let (ring, slots) = (encoder.parameters().ring(), encoder.parameters().slots());
+            let residues = |values: &[Complex64]| {
+                let mut bytes = Vec::new();
+                ring.write_residues(encoder.encode(values, 3, (1u64 << 40) as f64).unwrap().poly(), &mut bytes);
+                bytes
+            };
+            for &(re, im) in values {
+                let value = Complex64::new(re, im);
+                assert_eq!(residues(&[value]), residues(&vec![value; slots]), "{name}: {value}");
+            }
+            let refused = |value: Complex64, scale: f64| encoder.encode(&[value], 0, scale).unwrap_err();
+            assert!(matches!(refused(f64::NAN.into(), 1.0), CkksError::Value { index: 0, .. }));
+            assert!(matches!(refused(1e30.into(), 1e9), CkksError::Overflow { .. }));
+            assert!(matches!(encoder.encode(&[Complex64::from(1.0)], 99, 1.0), Err(CkksError::Level { .. })));
+        }
+    }
 }

@@ -99,7 +99,7 @@ const GATHERED: u64 = 2;
 /// What so many rotations from shared digits cost beyond [`LinearPlan::cost`](unspoken_ckks::LinearPlan::cost): they gather
 /// all raised digits in the order of their automorphism, and write sums over the extended basis that are read much later.
 /// Fitted, as the weight of a network's masks is, to the times of 97 plans in rings of degree 2^14 and 2^15 on one AVX-512
-/// core: predictions over times then spread by 9 % instead of 14 %, and no choice was more than 9 % slower than the fastest.
+/// core: predictions over times then spread by 9 % instead of 14 %, and no choice was over 9 % slower than the best of them.
 pub(crate) fn gathered(parameters: &CkksParameters, level: usize, rotations: u64) -> Cost {
     Cost::hoisted_product(parameters.ring(), parameters.chain(level)).times(GATHERED * rotations)
 }
