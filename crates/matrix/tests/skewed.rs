@@ -67,7 +67,11 @@ fn check(client: &mut Client, layout: Layout, shape: (usize, usize), layers: &[(
     let exact = SkewedMatrix::encode(layout, &expected, last).unwrap();
     let (mut slots, mut wanted) = (Vec::new(), Vec::new());
     found.try_map(|tile| client.open(tile).map(|tile| slots.extend(tile))).unwrap();
-    exact.try_map(|tile| Ok::<_, MatrixError>(wanted.extend(tile.iter().map(|z| z.re)))).unwrap();
+    let mut collect = |tile: &Vec<Complex64>| {
+        wanted.extend(tile.iter().map(|z| z.re));
+        Ok::<_, MatrixError>(())
+    };
+    exact.try_map(&mut collect).unwrap();
     assert_eq!(slots.len(), wanted.len());
     let off = slots.iter().zip(&wanted).map(|(a, b): (&f64, &f64)| (a - b).abs()).fold(0.0, f64::max);
     assert!(off < 2f64.powi(-BITS + 2 * layers.len() as i32), "{shape:?}: 2^{:.1}", off.log2());

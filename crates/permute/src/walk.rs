@@ -6,6 +6,7 @@ use unspoken_ckks::{CkksError, CkksParameters, Cost};
 use unspoken_ring::Basis;
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
+use crate::estimate::gathered;
 use crate::network::{Edge, Network, Source};
 
 /// What a network needs done. Masks are named by their number in the order of the network: nodes first, then leaves.
@@ -203,6 +204,7 @@ impl Machine for Meter<'_> {
         each.residue_macs -= shared.residue_macs;
         self.cost += shared;
         self.cost += each.times(steps.len() as u64);
+        self.cost += gathered(self.parameters, level, steps.len() as u64);
         steps.iter().for_each(|&step| self.key(level, step));
         self.rotations.entry(level).or_default()[0] += steps.len() as u64;
         Ok(vec![level; steps.len()])
@@ -210,7 +212,8 @@ impl Machine for Meter<'_> {
 
     fn products(&mut self, level: usize, products: &[(&usize, usize)]) -> Result<usize, CkksError> {
         let (ring, chain) = (self.parameters.ring(), self.parameters.chain(level));
-        let mut each = Cost::elementwise(ring, 4 * chain);
+        // Three vectors from memory, where a stage has one: its inputs stay in the caches.
+        let mut each = Cost::elementwise(ring, 12 * chain);
         each.plaintext_products = 1;
         self.cost += each.times(products.len() as u64);
         self.mask_bytes += (products.len() * ring.poly_bytes(Basis::chain(chain))) as u64;

@@ -30,6 +30,9 @@ const ROWS: &str = "slots, from rows to rows";
 const ROTATED: &str = "Jiang et al., plaintext left: tau by rotations first";
 const COEFFICIENTS: &str = "coefficients, a ciphertext per row";
 
+/// What is counted, and how.
+type Fact<'a> = (Metric, &'a dyn Fn(&Entry) -> f64);
+
 /// A way to multiply, with its input of type `V`.
 enum Way<V> {
     Slots(Vec<SkewedProduct>, SkewedMatrix<V>),
@@ -203,7 +206,7 @@ impl Case<'_> {
                 }
             };
             session.timing(TIME, case, &times[0], Some((rival.name, their_times)), params());
-            let facts: [(Metric, &dyn Fn(&Entry) -> f64); 4] = [
+            let facts: [Fact<'_>; 4] = [
                 (SWITCHES, &|entry| entry.cost.total_key_switches() as f64),
                 (KEYS, &|entry| entry.keys.len() as f64),
                 (KEY_BYTES, &|entry| entry.keys.memory_bytes(ring) as f64),

@@ -19,6 +19,9 @@ const RATIO: Metric = Metric::less("planned_over_the_fastest_candidate", "times"
 /// How many of the fastest plans are timed once more, in turn with the planner's choice.
 const FINALISTS: usize = 3;
 
+/// Most plans that are timed with `--quick`: those predicted to be fastest.
+const QUICK: usize = 5;
+
 /// Repetitions of the first round, in which every plan is timed by itself.
 const FIRST: usize = 2;
 
@@ -33,7 +36,7 @@ fn allowed(explanation: &Explanation) -> Vec<&Candidate> {
     plans
 }
 
-/// Times every plan, then the fastest in turn with the planner's choice: the largest of the medians of the paired ratios.
+/// Times every plan (with `--quick` a few), then the fastest in turn with the planner's choice: the largest of the medians of the paired ratios.
 pub(super) fn run(
     session: &mut Session<'_>,
     bench: &Bench,
@@ -42,7 +45,11 @@ pub(super) fn run(
     output_level: usize,
     explanation: &Explanation,
 ) -> Result<(), BenchError> {
-    let plans = allowed(explanation);
+    let mut plans = allowed(explanation);
+    let candidates = plans.len();
+    if session.options.quick {
+        plans.truncate(QUICK);
+    }
     let Some((planned, others)) = plans.split_first() else { return Ok(()) };
     let mut rng = SecretRng::insecure_from_seed(7);
     let input = bench.input(permutation, &mut rng)?;
@@ -90,7 +97,7 @@ pub(super) fn run(
     };
     let params = params! {
         "preset": parameters.name(), "n": permutation.len(), "output_level": output_level,
-        "candidates": plans.len(), "timed_in_turn": finalists.len(), "repetitions": ours.len(),
+        "candidates": candidates, "timed": plans.len(), "timed_in_turn": finalists.len(), "repetitions": ours.len(),
         "clock": session.clock().name(), "threads": 1,
         "planned": describe(planned), "planned_ms": median(ours) * 1e3, "planned_predicted_ms": planned.seconds * 1e3,
         "fastest": describe(fastest), "fastest_ms": seconds * 1e3, "fastest_predicted_ms": fastest.seconds * 1e3,
