@@ -20,7 +20,7 @@ polynomial; with SEAL it saves the division by the special prime, too, which van
 """,
     "encrypt: schemes": """\
 BFV and BGV at N = 32768, a plaintext modulus of 17 bits, 29 primes of 868 bits. `encode` includes the transforms over
-the ciphertext's modulus. SEAL is not measured here. The pool is what the CKKS pool does, without its bounds and locks.
+the ciphertext's modulus. SEAL is not measured here. The pool is the same one as for CKKS.
 """,
     "encrypt: tables": """\
 Seconds for one column of a table, encoding and encryption, in CKKS at N = 32768 (Rache and the baseline of its rows:

@@ -19,6 +19,9 @@ const RATIO: Metric = Metric::less("planned_over_the_fastest_candidate", "times"
 /// How many of the fastest plans are timed once more, in turn with the planner's choice.
 const FINALISTS: usize = 3;
 
+/// Plans predicted to take so many times as long as the planner's choice are not timed: no prediction is that wrong.
+const HOPELESS: f64 = 1.6;
+
 /// Most plans that are timed with `--quick`: those predicted to be fastest.
 const QUICK: usize = 5;
 
@@ -36,7 +39,8 @@ fn allowed(explanation: &Explanation) -> Vec<&Candidate> {
     plans
 }
 
-/// Times every plan (with `--quick` a few), then the fastest in turn with the planner's choice: the largest of the medians of the paired ratios.
+/// Times every plan that is not predicted to be far slower (with `--quick` a few), then the fastest in turn with the
+/// planner's choice: the largest of the medians of the paired ratios.
 pub(super) fn run(
     session: &mut Session<'_>,
     bench: &Bench,
@@ -47,6 +51,8 @@ pub(super) fn run(
 ) -> Result<(), BenchError> {
     let mut plans = allowed(explanation);
     let candidates = plans.len();
+    let most = plans.first().map_or(0.0, |planned| HOPELESS * planned.seconds);
+    plans.retain(|candidate| candidate.seconds <= most);
     if session.options.quick {
         plans.truncate(QUICK);
     }
