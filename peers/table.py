@@ -16,7 +16,14 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 EVALUATIONS = ["rotate", "mult_relin", "rescale", "hoist", "hoisted_rotation", "mult_plain", "add"]
-ENCRYPTIONS = ["encode", "encrypt_public", "encrypt_symmetric", "encrypt_symmetric_seeded"]
+ENCRYPTIONS = [
+    "encode",
+    "encode_one",
+    "encrypt_public",
+    "encrypt_public_zero_of_all_primes",
+    "encrypt_symmetric",
+    "encrypt_symmetric_seeded",
+]
 # peer: (operations, levels, small parameters)
 PEERS = {
     "openfhe": (EVALUATIONS, ["full", "half", "lowest"], {"log_n": 11, "log_qp": 500, "digits": 3}),
@@ -74,14 +81,14 @@ def main():
             print(f"{setup['peer']} {setup['version']}: N = {setup['n']}", end="")
         else:
             print(json.dumps(setup, indent=2))
-            print(f"{'operation':26} {'level':8} {'median ms':>10} {'best':>10} {'cpu median':>11}")
+            print(f"{'operation':34} {'level':8} {'median ms':>10} {'best':>10} {'cpu median':>11}")
         last = {}
         for operation in operations:
             for level in levels:
                 last = peer.ask(cmd="time", op=operation, level=level, reps=reps)
                 if not options.check:
                     print(
-                        f"{operation:26} {level:8} {statistics.median(last['ms']):10.2f} "
+                        f"{operation:34} {level:8} {statistics.median(last['ms']):10.2f} "
                         f"{min(last['ms']):10.2f} {statistics.median(last['cpu_ms']):11.2f}",
                         flush=True,
                     )

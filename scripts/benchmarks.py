@@ -15,6 +15,9 @@ from collections import defaultdict
 from datetime import date
 from pathlib import Path
 
+import encrypt_tables
+from page import cells, number
+
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "benchmarks.md"
 # Heading, suite, parts of it (none: the whole), and whether its table has a row per metric instead of a table.
@@ -23,11 +26,15 @@ SECTIONS = (
     ("bootstrap", "engine", ("bootstrap",), True),
     ("lookup", "lookup", (), False),
     ("matrix: permutations", "matrix", ("table3", "table7"), False),
-    ("matrix: products", "matrix", ("table4", "table8"), False),
+    ("matrix: products", "matrix", ("table4", "table8", "plain"), False),
     ("matrix: digits", "matrix", ("table6",), False),
+    ("encrypt: modes", "encrypt", ("modes",), False),
+    ("encrypt: schemes", "encrypt", ("schemes",), False),
+    ("encrypt: tables", "encrypt", ("tables",), False),
 )
 
 NOTES = {
+    **encrypt_tables.NOTES,
     "bootstrap": """\
 All slots hold complex numbers, each part at most 1. Precision is `-log2` of the error over all slots. OpenFHE's rows
 were measured after ours and not in turn, because its keys and matrices take 12 to 17 GB; its key bytes are the number
@@ -38,11 +45,13 @@ bits of modulus that are left for a circuit: OpenFHE at 59 bits a level has fewe
 Everything in a case ends at the same level: deeper plans start higher. Keys of a baseline are counted as its authors
 do, a key for each giant step where they have one; it runs with one key for the giant steps of a stage, which takes the
 same time. `planned` is what the planner chooses with as many keys as the length has bits, and the Benes network has the
-same budget: with a key for each giant step it would not fit that.
+same budget: with a key for each giant step it would not fit that. `planned_over_the_fastest_candidate` is the time of
+what the planner chose over that of the fastest plan it considered within its limits, all of them timed.
 """,
     "matrix: products": """\
 Milliseconds per product with every slot in use; everything ends three levels below the highest. The original of
-Rizomiliotis and Triakosia rotates one by one, as published; hoisted, it is a stronger baseline of its own.
+Rizomiliotis and Triakosia rotates one by one, as published; hoisted, it is a stronger baseline of its own. In plain
+products the left factor is not encrypted; everything ends two levels below the highest.
 """,
     "matrix: digits": """\
 E2DM-lite on images; weights are encrypted unless the case says that they are known. Everything ends at level 0, and all
@@ -122,9 +131,9 @@ def beside_paper(found: list[dict]) -> str:
 
 
 INTRODUCTION = """\
-Made by `make benchmarks`, or suite by suite (`make tables-lookup`, `make tables-matrix`). Ours and baseline are medians
-of repetitions that alternated in one run; the ratio is the median of the pairwise ratios, above 1 where ours is better.
-One thread unless a row says otherwise.
+Made by `make benchmarks`, or suite by suite (`make tables-lookup`, `make tables-matrix`, `make tables-encrypt`). Ours
+and baseline are medians of repetitions that alternated in one run; the ratio is the median of the pairwise ratios,
+above 1 where ours is better. One thread unless a row says otherwise.
 """
 
 # The lookup paper's Table 3: log p and rows d to milliseconds per token of IVE-PEL and of Kim et al., and their depths.
@@ -206,19 +215,6 @@ def rows(binary: str, suite: str, parts: tuple[str, ...]) -> list[dict]:
     command = [binary, "bench", suite, "--json", "--root", str(ROOT), *only]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def number(value: float | None) -> str:
-    """A number with four significant digits, or a dash."""
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def cells(row: dict) -> str:
-    """Ours, the baseline, what it is, and the ratio."""
-    ours, baseline, ratio = (number(row[field]) for field in ("ours", "baseline", "ratio"))
-    return f"{ours} | {baseline} | {row['baseline_name']} | {ratio} |"
 
 
 def single_table(found: list[dict]) -> str:
@@ -327,6 +323,8 @@ def section(binary: str, heading: str) -> str:
         parts += [table_three(found), table_six(found), PAPER.rstrip()]
     if suite == "matrix":
         parts.insert(-1, beside_paper(found))
+    for beside in encrypt_tables.TABLES.get(heading, ()):
+        parts.insert(len(parts) - 1, beside(found))
     return "\n\n".join(parts) + "\n"
 
 

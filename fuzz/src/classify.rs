@@ -10,10 +10,8 @@ use unspoken_protocol::{ClientHalf, ServerHalf};
 use unspoken_rlwe::KeyBundle;
 
 use crate::Target;
-use crate::fixtures::{BUNDLE, CLASSIFIER, DESCRIPTION, KEYS, MODEL, PRESET, asker, asker_of};
-use crate::messages::{
-    self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS, Vectors,
-};
+use crate::fixtures::{BUNDLE, CLASSIFIER, DESCRIPTION, KEYS, MODEL, asker, asker_of};
+use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
 use crate::repair;
 
 /// The fields of a description that repairs touch, and the others that the decoder looks at.
@@ -70,17 +68,10 @@ pub static DESCRIBED: Target = Target {
     repair: |data| {
         let Ok(mut message) = Described::decode(data.as_slice()) else { return };
         message.version = PROTOCOL_VERSION;
-        if !message.preset.starts_with(SMALL_PRESETS) {
-            message.preset = PRESET.into();
-        }
-        if let Some((_, fingerprint)) = FINGERPRINTS.iter().find(|(name, _)| *name == message.preset) {
-            message.fingerprint = fingerprint.clone();
-        }
+        messages::repair_preset(&mut message.preset, &mut message.fingerprint);
         message.model_id = MODEL_ID.to_vec();
         messages::repair_form(&mut message.query_form);
-        if !(message.score_bound.is_finite() && message.score_bound > 0.0) {
-            message.score_bound = 1.0;
-        }
+        messages::repair_bound(&mut message.score_bound, |bound| bound > 0.0);
         *data = message.encode_to_vec();
     },
     seeds: || {
@@ -147,16 +138,7 @@ pub static QUERY: Target = Target {
         }
         true
     },
-    repair: |data| {
-        let Ok(mut query) = Vectors::decode(data.as_slice()) else { return };
-        let parameters = CLASSIFIER.description().parameters();
-        query.model_id = MODEL_ID.to_vec();
-        for vector in &mut query.vectors {
-            let rest = |rest: &mut Vec<u8>| repair::seeded_ciphertext(parameters.rlwe(), rest);
-            repair::scaled(vector, parameters.scale(), rest);
-        }
-        *data = query.encoded();
-    },
+    repair: |data| messages::repair_query(data, CLASSIFIER.terms()),
     seeds: || vec![QUERY_BYTES.clone()],
 };
 
@@ -177,15 +159,7 @@ pub static ANSWER: Target = Target {
             true
         })
     },
-    repair: |data| {
-        let Ok(mut answer) = Vectors::decode(data.as_slice()) else { return };
-        let parameters = CLASSIFIER.description().parameters();
-        answer.model_id = MODEL_ID.to_vec();
-        for vector in &mut answer.vectors {
-            repair::scaled(vector, parameters.scale(), |rest| repair::ciphertext(parameters.rlwe(), rest));
-        }
-        *data = answer.encoded();
-    },
+    repair: |data| messages::repair_answer(data, CLASSIFIER.terms()),
     seeds: || vec![ANSWERED.clone()],
 };
 

@@ -10,9 +10,8 @@ use unspoken_protocol::{ClientHalf, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
-use crate::fixtures::{DIGITS_DESCRIPTION, NETWORK, PRESET, RECOGNISER, image_asker_of};
-use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS, Vectors};
-use crate::repair;
+use crate::fixtures::{DIGITS_DESCRIPTION, RECOGNISER, image_asker_of};
+use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
 
 /// A description.
 #[derive(Clone, PartialEq, Message)]
@@ -65,19 +64,12 @@ pub static DESCRIBED: Target = Target {
     repair: |data| {
         let Ok(mut message) = Described::decode(data.as_slice()) else { return };
         message.version = PROTOCOL_VERSION;
-        if !message.preset.starts_with(SMALL_PRESETS) {
-            message.preset = PRESET.into();
-        }
-        if let Some((_, fingerprint)) = FINGERPRINTS.iter().find(|(name, _)| *name == message.preset) {
-            message.fingerprint = fingerprint.clone();
-        }
+        messages::repair_preset(&mut message.preset, &mut message.fingerprint);
         message.circuit = "owner".into();
         message.channels = 1 << (message.channels % 4);
         message.hidden = 16 << (message.hidden % 3);
         message.batch = 1 << (message.batch % 3);
-        if !(message.bound.is_finite() && message.bound >= 0.0) {
-            message.bound = 1.0;
-        }
+        messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
         *data = message.encode_to_vec();
     },
     seeds: || {
@@ -120,16 +112,7 @@ pub static QUERY: Target = Target {
         }
         true
     },
-    repair: |data| {
-        let Ok(mut query) = Vectors::decode(data.as_slice()) else { return };
-        let parameters = RECOGNISER.description().parameters();
-        query.model_id = NETWORK.id().to_bytes().to_vec();
-        for vector in &mut query.vectors {
-            let rest = |rest: &mut Vec<u8>| repair::seeded_ciphertext(parameters.rlwe(), rest);
-            repair::scaled(vector, parameters.scale(), rest);
-        }
-        *data = query.encoded();
-    },
+    repair: |data| messages::repair_query(data, RECOGNISER.terms()),
     seeds: || vec![QUERY_BYTES.clone()],
 };
 
@@ -149,15 +132,7 @@ pub static ANSWER: Target = Target {
             true
         })
     },
-    repair: |data| {
-        let Ok(mut answer) = Vectors::decode(data.as_slice()) else { return };
-        let parameters = RECOGNISER.description().parameters();
-        answer.model_id = NETWORK.id().to_bytes().to_vec();
-        for vector in &mut answer.vectors {
-            repair::scaled(vector, parameters.scale(), |rest| repair::ciphertext(parameters.rlwe(), rest));
-        }
-        *data = answer.encoded();
-    },
+    repair: |data| messages::repair_answer(data, RECOGNISER.terms()),
     seeds: || vec![ANSWERED.clone()],
 };
 

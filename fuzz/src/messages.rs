@@ -1,4 +1,4 @@
-//! Parts that the messages of the classifier and of the embedding lookup share.
+//! Parts that the messages of all applications share, and their repairs.
 
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
@@ -6,8 +6,11 @@ use std::sync::atomic::AtomicBool;
 use prost::Message;
 use unspoken_ckks::{PRESETS, Preset};
 use unspoken_lookup::query::Form;
-use unspoken_protocol::Keyring;
-use unspoken_rlwe::KeyKind;
+use unspoken_protocol::{Keyring, Terms};
+use unspoken_rlwe::{KeyKind, Parameters};
+
+use crate::fixtures::PRESET;
+use crate::repair;
 
 /// A key that a description asks for.
 #[derive(Clone, PartialEq, Message)]
@@ -20,18 +23,18 @@ pub struct KeyRequirement {
 
 /// A query or an answer; they have the same fields.
 #[derive(Clone, PartialEq, Message)]
-pub struct Vectors {
+struct Vectors {
     #[prost(bytes = "vec", tag = "1")]
-    pub model_id: Vec<u8>,
+    model_id: Vec<u8>,
     #[prost(bytes = "vec", repeated, tag = "2")]
-    pub vectors: Vec<Vec<u8>>,
+    vectors: Vec<Vec<u8>>,
     #[prost(bytes = "vec", tag = "3")]
-    pub checksum: Vec<u8>,
+    checksum: Vec<u8>,
 }
 
 impl Vectors {
     /// With the checksum it should have.
-    pub fn encoded(mut self) -> Vec<u8> {
+    fn encoded(mut self) -> Vec<u8> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.model_id);
         self.vectors.iter().for_each(|vector| {
@@ -42,16 +45,55 @@ impl Vectors {
     }
 }
 
+/// Makes a query one of seeded ciphertexts of usable scales, for the model of these terms.
+pub fn repair_query(data: &mut Vec<u8>, terms: &Terms) {
+    repair_vectors(data, terms, repair::seeded_ciphertext);
+}
+
+/// Makes an answer one of ciphertexts of usable scales, from the model of these terms.
+pub fn repair_answer(data: &mut Vec<u8>, terms: &Terms) {
+    repair_vectors(data, terms, repair::ciphertext);
+}
+
+fn repair_vectors(data: &mut Vec<u8>, terms: &Terms, ciphertext: fn(&Parameters, &mut Vec<u8>)) {
+    let Ok(mut message) = Vectors::decode(data.as_slice()) else { return };
+    let parameters = terms.parameters();
+    message.model_id = terms.model_id().to_vec();
+    for vector in &mut message.vectors {
+        repair::scaled(vector, parameters.scale(), |rest| ciphertext(parameters.rlwe(), rest));
+    }
+    *data = message.encoded();
+}
+
+/// Makes a preset a small one, and the fingerprint that of its numbers if there is such a preset.
+pub fn repair_preset(preset: &mut String, fingerprint: &mut Vec<u8>) {
+    if !preset.starts_with(SMALL_PRESETS) {
+        *preset = PRESET.into();
+    }
+    if let Some((_, sound)) = FINGERPRINTS.iter().find(|(name, _)| name == preset) {
+        fingerprint.clone_from(sound);
+    }
+}
+
+/// Makes a bound a finite one that is possible.
+pub fn repair_bound(bound: &mut f64, possible: impl FnOnce(f64) -> bool) {
+    if !(bound.is_finite() && possible(*bound)) {
+        *bound = 1.0;
+    }
+}
+
 /// Presets of this ring and below; a larger one is sound too, but takes a second to build.
 pub const SMALL_PRESETS: &str = "insecure_n11_";
 
 /// Longest list of keys that is made, for speed.
 const MOST_KEYS_MADE: usize = 2;
 
-/// The small presets and the fingerprints of their numbers.
+/// The small presets that can have switching keys, which every description asks for, and the fingerprints of their numbers.
 pub static FINGERPRINTS: LazyLock<Vec<(&str, Vec<u8>)>> = LazyLock::new(|| {
     let small = PRESETS.iter().filter(|preset| preset.name.starts_with(SMALL_PRESETS));
-    small.map(|preset| (preset.name, preset.build().expect("builds").rlwe().fingerprint().0.to_vec())).collect()
+    let built = small.map(|preset| (preset.name, preset.build().expect("builds")));
+    let with_keys = built.filter(|(_, parameters)| !parameters.ring().special().is_empty());
+    with_keys.map(|(name, parameters)| (name, parameters.rlwe().fingerprint().0.to_vec())).collect()
 });
 
 /// Largest query that is made, for speed and memory.

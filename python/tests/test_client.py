@@ -39,6 +39,18 @@ def test_classifies_as_the_model_in_the_clear(service, state, model):
     assert min(used.key_seconds, used.client_seconds, used.server_seconds) > 0
 
 
+def test_prepared_queries_get_the_same_answers(service, state, model):
+    with quiet(service.url, model=model, state_dir=state) as client:
+        expected = client.classify(HAM + SPAM)[0]
+    # More queries than were prepared for, with memory for some and for none.
+    for pool_bytes in (1 << 28, 1):
+        with quiet(service.url, model=model, state_dir=state, burst=2, pool_bytes=pool_bytes) as client:
+            for _ in range(4):
+                np.testing.assert_array_equal(client.classify(HAM + SPAM)[0], expected)
+    with pytest.raises(unspoken.ConfigurationError, match="burst=-1"):
+        quiet(service.url, model=model, state_dir=state, burst=-1)
+
+
 def test_keys_are_made_once(service, state, model):
     first = quiet(service.url, model=model, state_dir=state).connect()
     directory = service.model

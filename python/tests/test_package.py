@@ -44,7 +44,8 @@ def test_presets_say_what_they_give():
         assert (len(preset.objects) > len(expected)) == ("_boot_" in preset.name)
         assert len({each.n for each in preset.objects[: len(expected)]}) == 1
         sizes = [each.log2_q for each in preset.objects[: len(expected)]]
-        assert 0 < sizes[0] and sizes == sorted(set(sizes))
+        assert sizes[0] > 0
+        assert sizes == sorted(set(sizes))
         assert preset.purpose
         assert preset.scale_bits == pytest.approx(int(preset.name.split("scale")[1]), abs=0.2)
 

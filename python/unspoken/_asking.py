@@ -14,7 +14,7 @@ from typing import Any, Callable, Generic, Protocol, TypedDict, TypeVar
 
 from unspoken import _unspoken
 from unspoken._state import default_state_directory
-from unspoken.errors import KeysExpiredError, UnspokenError
+from unspoken.errors import ConfigurationError, KeysExpiredError, UnspokenError
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,13 @@ class ServiceOptions(TypedDict, total=False):
         handed a `Progress` instead.
     patience : float
         Seconds to keep trying when the service cannot be reached or is busy; 30 if not said.
+    burst : int
+        Queries to keep the slow part of encryption ready for, so that so many can go out at once
+        with the least work here; a thread prepares them, on one core, and refills. 0, the default,
+        encrypts when asked, which takes milliseconds. Each preparation is used once. Not in a
+        process whose memory may be restored from a snapshot.
+    pool_bytes : int
+        Most bytes of memory for that; 256 MiB if not said. A query takes 0.1 to 10 MiB.
 
     Examples
     --------
@@ -104,6 +111,8 @@ class ServiceOptions(TypedDict, total=False):
     state_dir: str | PathLike[str] | None
     progress: bool | Callable[[_unspoken.Progress], object]
     patience: float
+    burst: int
+    pool_bytes: int
 
 
 class ServiceClient(ABC, Generic[ConnectionT]):
@@ -124,13 +133,18 @@ class ServiceClient(ABC, Generic[ConnectionT]):
         state_dir: str | PathLike[str] | None = None,
         progress: bool | Callable[[_unspoken.Progress], object] = True,
         patience: float = 30.0,
+        burst: int = 0,
+        pool_bytes: int = 1 << 28,
     ) -> None:
+        if burst < 0 or pool_bytes < 0:
+            raise ConfigurationError(f"make a client: found burst={burst}, pool_bytes={pool_bytes}; needed 0 or more")
         authorities = None if ca_file is None else Path(ca_file).read_bytes()
         self._service = _unspoken.Service(url, token, authorities, patience)
         self._url = url
         self._application = application
         self._state_dir = default_state_directory() if state_dir is None else Path(state_dir)
         self._progress = progress
+        self._ready = (burst, pool_bytes)
         self._connection: ConnectionT | None = None
         self._past = self._usage = Usage()
         self._closed = False

@@ -89,7 +89,9 @@ class Client(ServiceClient[_unspoken.Connection]):
 
     def _open(self) -> _unspoken.Connection:
         """Make keys and upload them, unless the service has them."""
-        return _unspoken.Connection.open(self._service, self._application, self._words, self._state_dir, self._progress)
+        return _unspoken.Connection.open(
+            self._service, self._application, self._words, self._state_dir, self._ready, self._progress
+        )
 
 
 def _words(model: str | PathLike[str] | FastText) -> _unspoken.Words:

@@ -77,4 +77,6 @@ class DigitsClient(ServiceClient[_unspoken.DigitsConnection]):
 
     def _open(self) -> _unspoken.DigitsConnection:
         """Make keys and upload them, unless the service has them."""
-        return _unspoken.DigitsConnection.open(self._service, self._application, self._state_dir, self._progress)
+        return _unspoken.DigitsConnection.open(
+            self._service, self._application, self._state_dir, self._ready, self._progress
+        )

@@ -94,5 +94,5 @@ class EmbeddingClient(ServiceClient[_unspoken.EmbeddingConnection]):
     def _open(self) -> _unspoken.EmbeddingConnection:
         """Make keys and upload them, unless the service has them."""
         return _unspoken.EmbeddingConnection.open(
-            self._service, self._application, self._codes, self._state_dir, self._progress
+            self._service, self._application, self._codes, self._state_dir, self._ready, self._progress
         )

@@ -138,6 +138,7 @@ class Connection:
         application: str | None,
         words: Words,
         state_dir: _Path,
+        ready: tuple[int, int],
         progress: _Progress,
     ) -> Connection: ...
     def classify(self, messages: Sequence[str], progress: _Progress) -> tuple[list[str], npt.NDArray[np.float64]]: ...
@@ -158,6 +159,7 @@ class EmbeddingConnection:
         application: str | None,
         codes: Codes,
         state_dir: _Path,
+        ready: tuple[int, int],
         progress: _Progress,
     ) -> EmbeddingConnection: ...
     def embed(self, ids: Sequence[int], progress: _Progress) -> npt.NDArray[np.float64]: ...
@@ -173,6 +175,7 @@ class DigitsConnection:
         service: Service,
         application: str | None,
         state_dir: _Path,
+        ready: tuple[int, int],
         progress: _Progress,
     ) -> DigitsConnection: ...
     def recognise(self, images: npt.NDArray[np.uint8], progress: _Progress) -> npt.NDArray[np.float64]: ...

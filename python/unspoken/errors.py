@@ -35,7 +35,7 @@ class UnspokenError(Exception):
 
 
 class ConfigurationError(UnspokenError, ValueError):
-    """An address, a token, a certificate or an application name that cannot be used."""
+    """An address, a token, a certificate, an application name or another option that cannot be used."""
 
 
 class ConnectionFailedError(UnspokenError, ConnectionError):

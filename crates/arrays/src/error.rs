@@ -1,6 +1,7 @@
 //! What can go wrong between client and server.
 
 use unspoken_ckks::CkksError;
+use unspoken_encrypt::EncryptError;
 use unspoken_matrix::MatrixError;
 use unspoken_rlwe::RlweError;
 
@@ -11,6 +12,9 @@ pub enum ArraysError {
     /// Shapes, layouts, depth, or encrypted arithmetic.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
+    /// Inputs could not be encrypted: a value that is too large, named.
+    #[error(transparent)]
+    Encrypt(#[from] EncryptError),
     /// What was given does not fit the program.
     #[error("{operation}: found {found}; needed {needed}")]
     Mismatch {

@@ -1,10 +1,14 @@
 //! The client's secret: encrypts, makes keys, decrypts.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ndarray::{Array3, Axis};
-use unspoken_matrix::EncryptedMatrix;
+use unspoken_ckks::{Complex64, Encrypted, SeededCiphertext};
+use unspoken_encrypt::{ClientKey, Encryptor, Needs};
+use unspoken_matrix::encode_tiles;
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{KeyBundle, KeyPlan, RlweError, SecretKey};
 use zeroize::Zeroizing;
@@ -19,6 +23,7 @@ use crate::terms::Terms;
 const SECRET_BYTES: usize = 32;
 const MAGIC: [u8; 4] = *b"uspm";
 const KEY_LABEL: &str = "unspoken 2026 matrix secret key of one parameter set";
+const ENCRYPT: &str = "encrypt inputs";
 const OWNER_LABEL: &str = "unspoken 2026 public name of a matrix secret";
 
 /// The public name of a secret: what is made under one secret does not fit another.
@@ -34,7 +39,28 @@ impl Owner {
 }
 
 /// A secret, of which the secret key of every parameter set follows. Never printed; wiped when dropped.
-pub struct Secret(Zeroizing<[u8; SECRET_BYTES]>);
+pub struct Secret {
+    bytes: Zeroizing<[u8; SECRET_BYTES]>,
+    /// By name of the parameter set, once it was used.
+    keys: Mutex<BTreeMap<String, Arc<Keyed>>>,
+}
+
+/// The secret key of one parameter set.
+struct Keyed {
+    secret: Arc<SecretKey>,
+    encryptor: Encryptor,
+}
+
+impl Keyed {
+    fn encrypt(&self, slots: &[Complex64], level: usize) -> Result<SeededCiphertext, ArraysError> {
+        match self.encryptor.encrypt_at(slots, level, self.encryptor.parameters().scale())? {
+            Encrypted::Seeded(vector) => Ok(vector),
+            Encrypted::Full(_) => {
+                Err(ArraysError::mismatch(ENCRYPT, "a vector without a seed", "one under the secret"))
+            }
+        }
+    }
+}
 
 impl Secret {
     /// A fresh one from the operating system's generator.
@@ -44,12 +70,16 @@ impl Secret {
     pub fn generate() -> Result<Self, ArraysError> {
         let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
         fresh()?.fill(bytes.as_mut_slice());
-        Ok(Secret(bytes))
+        Ok(Self::from_parts(bytes))
+    }
+
+    fn from_parts(bytes: Zeroizing<[u8; SECRET_BYTES]>) -> Self {
+        Secret { bytes, keys: Mutex::default() }
     }
 
     /// For storage by the owner. Handle as the secret it is.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
-        Zeroizing::new([&MAGIC, self.0.as_slice()].concat())
+        Zeroizing::new([&MAGIC, self.bytes.as_slice()].concat())
     }
 
     /// Reads what [`Secret::to_bytes`] wrote.
@@ -68,23 +98,37 @@ impl Secret {
             return Err(refuse(format!("{} bytes", rest.len())));
         }
         secret.copy_from_slice(rest);
-        Ok(Secret(secret))
+        Ok(Self::from_parts(secret))
     }
 
     fn owner(&self) -> Owner {
         let mut owner = [0; 16];
         let mut hasher = Zeroizing::new(blake3::Hasher::new_derive_key(OWNER_LABEL));
-        hasher.update(self.0.as_slice());
+        hasher.update(self.bytes.as_slice());
         Zeroizing::new(hasher.finalize_xof()).fill(&mut owner);
         Owner(owner)
     }
 
-    /// The secret key of one parameter set.
-    fn key(&self, context: &Context) -> Result<SecretKey, ArraysError> {
+    /// The secret key of one parameter set, derived when it is first needed.
+    fn key(&self, context: &Context) -> Result<Arc<Keyed>, ArraysError> {
+        // What is in the map is whole, whoever panicked.
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(key) = keys.get(context.parameters().name()) {
+            return Ok(Arc::clone(key));
+        }
+        let secret = Arc::new(self.derive(context)?);
+        let key = ClientKey::Secret(Arc::clone(&secret));
+        let encryptor = Encryptor::new(context.parameters(), key, Needs::default())?;
+        let key = Arc::new(Keyed { secret, encryptor });
+        keys.insert(context.parameters().name().into(), Arc::clone(&key));
+        Ok(key)
+    }
+
+    fn derive(&self, context: &Context) -> Result<SecretKey, ArraysError> {
         let parameters = context.parameters().rlwe();
         let mut hasher = Zeroizing::new(blake3::Hasher::new_derive_key(KEY_LABEL));
         hasher.update(&parameters.fingerprint().0);
-        hasher.update(self.0.as_slice());
+        hasher.update(self.bytes.as_slice());
         let mut key = Zeroizing::new([0; 32]);
         Zeroizing::new(hasher.finalize_xof()).fill(key.as_mut_slice());
         Ok(SecretKey::generate(parameters, &mut SecretRng::derived(&key))?)
@@ -96,24 +140,23 @@ impl Secret {
     /// # Errors
     /// If a name or shape is another, or values do not fit.
     pub fn encrypt(&self, terms: &Terms, inputs: &[(String, Array3<f64>)]) -> Result<Inputs, ArraysError> {
-        const OPERATION: &str = "encrypt inputs";
-        let (key, mut rng) = (self.key(&terms.context)?, fresh()?);
+        let key = self.key(&terms.context)?;
         let mut entries = Vec::with_capacity(inputs.len());
         for (number, (name, values)) in inputs.iter().enumerate() {
             if inputs[..number].iter().any(|(earlier, _)| earlier == name) {
-                return Err(ArraysError::mismatch(OPERATION, format!("input '{name}' twice"), "each once"));
+                return Err(ArraysError::mismatch(ENCRYPT, format!("input '{name}' twice"), "each once"));
             }
-            let form = terms.input(OPERATION, name)?.form;
+            let form = terms.input(ENCRYPT, name)?.form;
             let batch = if form.batch { terms.batch } else { 1 };
             let needed = (batch, form.matrix.0, form.matrix.1);
             if values.dim() != needed {
                 let found = format!("'{name}' of shape {:?}", values.dim());
-                return Err(ArraysError::mismatch(OPERATION, found, format!("shape {needed:?}")));
+                return Err(ArraysError::mismatch(ENCRYPT, found, format!("shape {needed:?}")));
             }
             let mut groups = Vec::new();
             for group in terms.grouped(values, form.batch) {
-                let encoder = terms.context.encoder();
-                groups.push(EncryptedMatrix::encrypt(encoder, &key, terms.layout, &group, terms.level, &mut rng)?);
+                let tiles = encode_tiles(terms.layout, &group)?;
+                groups.push(tiles.try_map(|slots| key.encrypt(slots, terms.level))?);
             }
             entries.push(Entry { name: name.clone(), form, batch, groups });
         }
@@ -141,7 +184,7 @@ impl Secret {
         }
         let (key, mut rng) = (self.key(&first.context)?, fresh()?);
         let mut bundle = Vec::new();
-        KeyBundle::write(&key, &plan, &mut rng, &mut bundle, progress, cancel)?;
+        KeyBundle::write(&key.secret, &plan, &mut rng, &mut bundle, progress, cancel)?;
         Ok(Keys::new(first.context.clone(), self.owner(), plan, bundle))
     }
 
@@ -159,7 +202,7 @@ impl Secret {
         let mut values = Array3::zeros((answer.batch, rows, columns));
         let mut next = values.axis_iter_mut(Axis(0));
         for group in &answer.groups {
-            for matrix in group.decrypt(answer.context.encoder(), &key)? {
+            for matrix in group.decrypt(answer.context.encoder(), &key.secret)? {
                 // What pads the last group has no place.
                 if let Some(mut place) = next.next() {
                     place.assign(&matrix);

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use unspoken_ckks::SeededCiphertext;
 use unspoken_matrix::Layout;
-use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan};
+use unspoken_protocol::demands::{self, Excess};
+use unspoken_rlwe::{KeyBundle, KeyPlan};
 
 use crate::bytes::{Object, Reader, Writer};
 use crate::error::ArraysError;
@@ -151,35 +152,31 @@ impl Terms {
 
     /// Refuses what no program needs: keys that open bootstraps, and more than a client should make for anybody.
     fn check_use(&self) -> Result<(), ArraysError> {
-        let refuse =
-            |found: String, needed: String| Err(ArraysError::Decode { what: "the terms of a program", found, needed });
-        let plain = |kind: KeyKind| matches!(kind, KeyKind::Relinearisation | KeyKind::Galois { .. });
-        if let Some((kind, _)) = self.keys.iter().find(|&(kind, _)| !plain(kind)) {
-            return refuse(format!("a key of kind {kind:?}"), "relinearisation and rotation keys".into());
-        }
-        if self.key_bytes() > MOST_KEY_BYTES {
-            let found = format!("{} bytes of keys", self.key_bytes());
-            return refuse(found, format!("at most {MOST_KEY_BYTES}"));
-        }
+        let checked = demands::check_key_kinds(&self.keys, false)
+            .and_then(|()| demands::check_key_bytes(self.context.parameters().rlwe(), &self.keys))
+            .and_then(|()| demands::check_query_bytes(self.input_bytes()));
+        checked.map_err(|Excess { what, found, needed }| ArraysError::Decode {
+            what: "the terms of a program",
+            found: format!("{found} ({what})"),
+            needed: format!("{needed}; do not trust who sent them"),
+        })
+    }
+
+    /// Bytes of all inputs on their way.
+    fn input_bytes(&self) -> u64 {
         let tile = SeededCiphertext::byte_len(self.context.parameters(), self.level) as u64;
         let bytes = self.inputs.iter().map(|Input { form, .. }| {
             let tiles = self.layout.tiles(form.matrix.0) as u64 * self.layout.tiles(form.matrix.1) as u64;
             tiles.saturating_mul(if form.batch { self.groups() as u64 } else { 1 }).saturating_mul(tile)
         });
-        let bytes = bytes.fold(0, u64::saturating_add);
-        if bytes > MOST_INPUT_BYTES {
-            return refuse(format!("{bytes} bytes of inputs"), format!("at most {MOST_INPUT_BYTES}"));
-        }
-        Ok(())
+        bytes.fold(0, u64::saturating_add)
     }
 }
 
-/// The most that a client makes at another's word.
-const MOST_KEY_BYTES: u64 = 4 << 30;
-const MOST_INPUT_BYTES: u64 = 512 << 20;
-
 #[cfg(test)]
 mod tests {
+    use unspoken_rlwe::KeyKind;
+
     use super::*;
     use crate::{Graph, Node, Options, Program};
 
@@ -200,15 +197,15 @@ mod tests {
         for kind in [KeyKind::Encapsulation, KeyKind::QueryEncapsulation, KeyKind::Decapsulation] {
             let mut terms = terms();
             terms.keys.require(kind, 1);
-            assert!(terms.check_use().unwrap_err().to_string().contains("needed relinearisation and rotation keys"));
+            assert!(terms.check_use().unwrap_err().to_string().contains("needed keys that its queries take"));
         }
         let mut greedy = terms();
         greedy.inputs[0].form.matrix = (64, 64);
         greedy.batch = MOST_BATCH;
-        assert!(greedy.check_use().unwrap_err().to_string().contains("bytes of inputs"));
+        assert!(greedy.check_use().unwrap_err().to_string().contains("bytes (query)"));
         let mut greedy = terms();
         let chain = greedy.context.parameters().chain(greedy.context.parameters().max_level());
         (0..1 << 16).for_each(|i| greedy.keys.require(KeyKind::Galois { element: 2 * i + 1 }, chain));
-        assert!(greedy.check_use().unwrap_err().to_string().contains("bytes of keys"));
+        assert!(greedy.check_use().unwrap_err().to_string().contains("bytes (key plan)"));
     }
 }

@@ -1,9 +1,14 @@
 //! What can go wrong in a benchmark.
 
+use std::path::PathBuf;
+
+use unspoken_audit::AuditError;
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
 use unspoken_digits::DigitsError;
 use unspoken_embedding::EmbeddingError;
+use unspoken_encrypt::EncryptError;
+use unspoken_exact::ExactError;
 use unspoken_fasttext::{DataError, ModelError, TrainError};
 use unspoken_lookup::LookupError;
 use unspoken_matrix::MatrixError;
@@ -17,7 +22,7 @@ use unspoken_rlwe::RlweError;
 #[non_exhaustive]
 pub enum BenchError {
     /// No suite of that name.
-    #[error("no suite '{found}'; there are engine, lookup and matrix")]
+    #[error("no suite '{found}'; there are engine, lookup, matrix and encrypt")]
     Suite {
         /// The name given.
         found: String,
@@ -50,6 +55,14 @@ pub enum BenchError {
         /// What happened.
         reason: String,
     },
+    /// A table of numbers cannot be read.
+    #[error("cannot read {}: {reason}; scripts/fetch_data.py downloads it anew", path.display())]
+    Table {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// Threads cannot be had.
     #[error("cannot start {threads} threads: {reason}; ask for fewer")]
     Threads {
@@ -67,6 +80,15 @@ pub enum BenchError {
     /// Encrypted arithmetic failed.
     #[error(transparent)]
     Ckks(#[from] CkksError),
+    /// Exact encrypted arithmetic failed.
+    #[error(transparent)]
+    Exact(#[from] ExactError),
+    /// A pool of encryptions failed.
+    #[error(transparent)]
+    Encrypt(#[from] EncryptError),
+    /// A published way of encrypting failed.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// A lookup failed.
     #[error(transparent)]
     Lookup(#[from] LookupError),

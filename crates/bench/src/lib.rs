@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod clock;
+mod encrypt;
 mod engine;
 mod error;
 mod lookup;
@@ -28,18 +29,21 @@ pub enum Suite {
     Lookup,
     /// Products of encrypted matrices: the paper's, ours, and the published ones.
     Matrix,
+    /// Client encryption: the published ways, ours, and SEAL's.
+    Encrypt,
 }
 
 impl Suite {
     /// All suites.
-    pub const ALL: [Suite; 3] = [Suite::Engine, Suite::Lookup, Suite::Matrix];
+    pub const ALL: [Suite; 4] = [Suite::Engine, Suite::Lookup, Suite::Matrix, Suite::Encrypt];
 
-    /// `engine`, `lookup` or `matrix`.
+    /// `engine`, `lookup`, `matrix` or `encrypt`.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Engine => "engine",
             Suite::Lookup => "lookup",
             Suite::Matrix => "matrix",
+            Suite::Encrypt => "encrypt",
         }
     }
 
@@ -49,6 +53,7 @@ impl Suite {
             Suite::Engine => &engine::PARTS,
             Suite::Lookup => &[],
             Suite::Matrix => &matrix::PARTS,
+            Suite::Encrypt => &encrypt::PARTS,
         }
     }
 }
@@ -112,5 +117,6 @@ pub fn run(
         Suite::Engine => engine::run(&mut session),
         Suite::Lookup => lookup::run(&mut session),
         Suite::Matrix => matrix::run(&mut session),
+        Suite::Encrypt => encrypt::run(&mut session),
     }
 }

@@ -1,7 +1,8 @@
-//! OpenFHE in a child process: one JSON object per line each way (`peers/protocol.py`). It times its own calls, so the
-//! pipe is not part of any time.
+//! Other libraries in child processes: one JSON object per line each way (`peers/protocol.py`). They time their own calls,
+//! so the pipe is not part of any time. Here OpenFHE's evaluator; SEAL and OpenFHE's bootstrapping below.
 
 mod bootstrap;
+mod seal;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use crate::clock::{Clock, scaled};
 use crate::error::BenchError;
 
 pub(crate) use bootstrap::{BootstrapRequest, PeerBootstrap};
+pub(crate) use seal::{Seal, SealCall, SealRequest, SealSetup};
 
 const SCRIPT: &str = "openfhe_peer.py";
 
@@ -62,6 +64,11 @@ impl Times {
             Clock::Cpu => scaled(&self.cpu_ms, 1e-3),
         }
     }
+
+    /// Of the one call asked for.
+    fn first(&self, peer: &'static str, clock: Clock) -> Result<f64, BenchError> {
+        self.seconds(clock).first().copied().ok_or_else(|| failure(peer, "an answer without times"))
+    }
 }
 
 impl OpenFhe {
@@ -74,7 +81,7 @@ impl OpenFhe {
 
     /// Starts the process and makes its context and keys.
     pub(crate) fn start(root: &Path, request: Request, clock: Clock) -> Result<Self, BenchError> {
-        let mut link = Link::open(root, SCRIPT)?;
+        let mut link = Link::open(Self::NAME, root, SCRIPT)?;
         let Request { log_n, log_qp, digits } = request;
         let setup = link.ask(&json!({ "cmd": "setup", "log_n": log_n, "log_qp": log_qp, "digits": digits }))?;
         Ok(OpenFhe { link, clock, setup })
@@ -84,7 +91,7 @@ impl OpenFhe {
     pub(crate) fn time(&mut self, operation: &str, towers: usize) -> Result<f64, BenchError> {
         let command = json!({ "cmd": "time", "op": operation, "level": towers, "reps": 1 });
         let times: Times = self.link.ask(&command)?;
-        times.seconds(self.clock).first().copied().ok_or_else(|| failure("an answer without times"))
+        times.first(Self::NAME, self.clock)
     }
 }
 
@@ -101,30 +108,32 @@ impl Setup {
 
 /// The process and its pipes; ends the process when dropped.
 struct Link {
+    peer: &'static str,
     process: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
 impl Link {
-    fn open(root: &Path, name: &str) -> Result<Self, BenchError> {
+    fn open(peer: &'static str, root: &Path, name: &str) -> Result<Self, BenchError> {
         let mut process = Command::new(python(root))
             .arg(script(root, name))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|error| failure(format!("cannot start: {error}")))?;
+            .map_err(|error| failure(peer, format!("cannot start: {error}")))?;
         let pipes = process.stdin.take().zip(process.stdout.take());
-        let (input, output) = pipes.ok_or_else(|| failure("no pipes"))?;
-        Ok(Link { process, input, output: BufReader::new(output) })
+        let (input, output) = pipes.ok_or_else(|| failure(peer, "no pipes"))?;
+        Ok(Link { peer, process, input, output: BufReader::new(output) })
     }
 
     fn ask<T: for<'de> Deserialize<'de>>(&mut self, command: &Value) -> Result<T, BenchError> {
+        let failure = |reason: String| failure(self.peer, reason);
         let broken = |error: std::io::Error| failure(format!("stopped answering: {error}"));
         writeln!(self.input, "{command}").and_then(|()| self.input.flush()).map_err(broken)?;
         let mut line = String::new();
         if self.output.read_line(&mut line).map_err(broken)? == 0 {
-            return Err(failure("ended without an answer; its own message is on standard error"));
+            return Err(failure("ended without an answer; its own message is on standard error".into()));
         }
         let answer: Value = serde_json::from_str(&line).map_err(|error| failure(error.to_string()))?;
         if let Some(error) = answer.get("error") {
@@ -142,8 +151,8 @@ impl Drop for Link {
     }
 }
 
-fn failure(reason: impl Into<String>) -> BenchError {
-    BenchError::Peer { peer: OpenFhe::NAME, reason: reason.into() }
+fn failure(peer: &'static str, reason: impl Into<String>) -> BenchError {
+    BenchError::Peer { peer, reason: reason.into() }
 }
 
 fn python(root: &Path) -> PathBuf {

@@ -1,5 +1,7 @@
 //! The operations circuits are written in, for encrypted vectors and for the simulator alike.
 
+use std::borrow::Cow;
+
 use num_complex::Complex64;
 use unspoken_rlwe::KeyPlan;
 
@@ -77,6 +79,14 @@ pub trait Arithmetic {
     /// # Errors
     /// If the level is below `level` already.
     fn drop_to(&self, a: &Self::Vector, level: usize) -> Result<Self::Vector, CkksError>;
+
+    /// As [`Arithmetic::drop_to`], without a copy of a vector that is at that level already.
+    ///
+    /// # Errors
+    /// If the level is below `level` already.
+    fn lowered<'v>(&self, a: &'v Self::Vector, level: usize) -> Result<Cow<'v, Self::Vector>, CkksError> {
+        if self.level(a) == level { Ok(Cow::Borrowed(a)) } else { self.drop_to(a, level).map(Cow::Owned) }
+    }
 
     /// Rotates the slots to the left.
     ///

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use num_complex::Complex64;
 use rustfft::{Fft, FftPlanner};
-use unspoken_ring::{Basis, Poly, RingKind};
-use zeroize::{Zeroize, Zeroizing};
+use unspoken_ring::{Basis, Domain, Poly, RingKind};
+use zeroize::{Zeroizing, optimization_barrier};
 
 use crate::arithmetic::check_scale;
 use crate::error::CkksError;
@@ -39,6 +39,29 @@ impl Plaintext {
     /// Its scale.
     pub fn scale(&self) -> f64 {
         self.scale
+    }
+}
+
+/// Numbers on their way into or out of a polynomial, with room for a transform of rustfft. Wiped when dropped: they may be
+/// a client's message.
+struct Work(Vec<Complex64>);
+
+impl Work {
+    fn zeros(len: usize) -> Self {
+        Work(vec![Complex64::default(); len])
+    }
+
+    /// Transforms as many numbers as the transform takes; the rest is its scratch.
+    fn transform(&mut self, fft: &dyn Fft<f64>) {
+        let (numbers, scratch) = self.0.split_at_mut(fft.len());
+        fft.process_with_scratch(numbers, scratch);
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.0.fill(Complex64::default());
+        optimization_barrier::<[Complex64]>(&self.0);
     }
 }
 
@@ -87,10 +110,35 @@ impl Encoder {
     /// scaled values exceed the modulus of the level.
     pub fn encode(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Plaintext, CkksError> {
         const OPERATION: &str = "encode";
-        let mut coefficients = self.coefficients(OPERATION, values, scale)?;
-        let poly = self.round(OPERATION, &coefficients, level, false);
-        coefficients.zeroize();
-        Ok(Plaintext { poly: poly?, level, scale })
+        if let &[value] = values {
+            return self.encode_constant(OPERATION, value, level, scale);
+        }
+        let coefficients = self.coefficients(OPERATION, values, scale)?;
+        Ok(Plaintext { poly: self.round(OPERATION, &coefficients, level, false)?, level, scale })
+    }
+
+    /// The same value in all slots: `a + b X^(n/2)` takes the value `a + i b` in each, so no transform is needed.
+    fn encode_constant(
+        &self,
+        operation: &'static str,
+        value: Complex64,
+        level: usize,
+        scale: f64,
+    ) -> Result<Plaintext, CkksError> {
+        self.check_values(operation, &[value], scale)?;
+        let scaled = Zeroizing::new([value.re * scale, value.im * scale]);
+        self.check_fits(operation, scaled.as_slice(), level)?;
+        let ring = self.parameters.ring();
+        let mut poly = ring.zero(Basis::chain(self.parameters.chain(level)), Domain::Evaluation);
+        // What is encoded may be a client's message.
+        poly.mark_secret();
+        let [re, im] = scaled.map(|x| nearest(x) as i128);
+        if im != 0 {
+            ring.add_constant_assign(&mut poly, im)?;
+            ring.mul_imaginary_assign(&mut poly)?;
+        }
+        ring.add_constant_assign(&mut poly, re)?;
+        Ok(Plaintext { poly, level, scale })
     }
 
     /// As [`Encoder::encode`], for real values.
@@ -98,8 +146,8 @@ impl Encoder {
     /// # Errors
     /// As for [`Encoder::encode`].
     pub fn encode_real(&self, values: &[f64], level: usize, scale: f64) -> Result<Plaintext, CkksError> {
-        let complex: Vec<Complex64> = values.iter().map(|&x| Complex64::new(x, 0.0)).collect();
-        self.encode(&complex, level, scale)
+        let complex = Work(values.iter().map(|&x| Complex64::new(x, 0.0)).collect());
+        self.encode(&complex.0, level, scale)
     }
 
     /// Puts real values into the coefficients, rounded at `scale`.
@@ -118,7 +166,7 @@ impl Encoder {
             let found = values[index].to_string();
             return Err(CkksError::Value { operation: OPERATION, index, found, needed: "a finite real number" });
         }
-        let scaled: Vec<f64> = values.iter().map(|x| x * scale).collect();
+        let scaled: Zeroizing<Vec<f64>> = Zeroizing::new(values.iter().map(|x| x * scale).collect());
         Ok(Plaintext { poly: self.round(OPERATION, &scaled, level, false)?, level, scale })
     }
 
@@ -127,10 +175,8 @@ impl Encoder {
     /// # Errors
     /// If the polynomial is in the evaluation domain.
     pub fn decode(&self, poly: &Poly, scale: f64) -> Result<Vec<Complex64>, CkksError> {
-        let mut coefficients = self.parameters.ring().to_f64(poly)?;
-        let slots = self.slots_of(&coefficients, scale);
-        coefficients.zeroize();
-        Ok(slots)
+        let coefficients = Zeroizing::new(self.parameters.ring().to_f64(poly)?);
+        Ok(self.slots_of(&coefficients, scale))
     }
 
     /// The coefficients of a polynomial in the coefficient domain, divided by `scale`.
@@ -155,7 +201,29 @@ impl Encoder {
         operation: &'static str,
         values: &[Complex64],
         scale: f64,
-    ) -> Result<Vec<f64>, CkksError> {
+    ) -> Result<Zeroizing<Vec<f64>>, CkksError> {
+        self.check_values(operation, values, scale)?;
+        let slots = self.parameters.slots();
+        let mut work = self.work(&*self.tables.forward);
+        for positions in self.tables.position.chunks_exact(values.len()) {
+            for (&position, &value) in positions.iter().zip(values) {
+                work.0[position] = value;
+            }
+        }
+        // The transform of rustfft with exponent -1 undoes the one with +1, up to the factor `slots`.
+        work.transform(&*self.tables.forward);
+        let factor = scale / slots as f64;
+        work.0.iter_mut().zip(&self.tables.twist).for_each(|(c, t)| *c = *c * t.conj() * factor);
+        Ok(Zeroizing::new(self.untwist(&work.0[..slots])))
+    }
+
+    /// Room for a transform and its scratch.
+    fn work(&self, fft: &dyn Fft<f64>) -> Work {
+        Work::zeros(fft.len() + fft.get_inplace_scratch_len())
+    }
+
+    /// That the scale is one, and that these values are, for the ring, as many as fit.
+    fn check_values(&self, operation: &'static str, values: &[Complex64], scale: f64) -> Result<(), CkksError> {
         check_scale(operation, scale)?;
         let slots = self.parameters.slots();
         if values.is_empty() || !slots.is_multiple_of(values.len()) {
@@ -168,44 +236,30 @@ impl Encoder {
             let needed = if real { "a finite real number" } else { "a finite complex number" };
             return Err(CkksError::Value { operation, index, found: values[index].to_string(), needed });
         }
-        let mut work = vec![Complex64::default(); slots];
-        for positions in self.tables.position.chunks_exact(values.len()) {
-            for (&position, &value) in positions.iter().zip(values) {
-                work[position] = value;
-            }
-        }
-        // The transform of rustfft with exponent -1 undoes the one with +1, up to the factor `slots`.
-        self.tables.forward.process(&mut work);
-        let factor = scale / slots as f64;
-        work.iter_mut().zip(&self.tables.twist).for_each(|(c, t)| *c = *c * t.conj() * factor);
-        let coefficients = self.untwist(&work);
-        work.iter_mut().for_each(|c| {
-            c.re.zeroize();
-            c.im.zeroize();
-        });
-        Ok(coefficients)
+        Ok(())
     }
 
     /// The slots of the polynomial with these coefficients, divided by `scale`.
     pub(crate) fn slots_of(&self, coefficients: &[f64], scale: f64) -> Vec<Complex64> {
-        let mut work = self.twisted(coefficients);
-        work.iter_mut().zip(&self.tables.twist).for_each(|(c, t)| *c = *c * t / scale);
-        self.tables.inverse.process(&mut work);
-        self.tables.position.iter().map(|&p| work[p]).collect()
+        let mut work = self.work(&*self.tables.inverse);
+        self.twist(coefficients, &mut work.0);
+        work.0.iter_mut().zip(&self.tables.twist).for_each(|(c, t)| *c = *c * t / scale);
+        work.transform(&*self.tables.inverse);
+        self.tables.position.iter().map(|&p| work.0[p]).collect()
     }
 
     /// Real coefficients to the `c_k` of the module's formula.
-    fn twisted(&self, m: &[f64]) -> Vec<Complex64> {
+    fn twist(&self, m: &[f64], c: &mut [Complex64]) {
         let slots = self.parameters.slots();
-        match self.parameters.ring().kind() {
-            RingKind::Standard => (0..slots).map(|k| Complex64::new(m[k], m[k + slots])).collect(),
-            RingKind::ConjugateInvariant => {
-                (0..slots).map(|k| Complex64::new(m[k], if k == 0 { 0.0 } else { -m[slots - k] })).collect()
-            }
-        }
+        let imaginary = |k: usize| match self.parameters.ring().kind() {
+            RingKind::Standard => m[k + slots],
+            RingKind::ConjugateInvariant if k == 0 => 0.0,
+            RingKind::ConjugateInvariant => -m[slots - k],
+        };
+        c[..slots].iter_mut().enumerate().for_each(|(k, c)| *c = Complex64::new(m[k], imaginary(k)));
     }
 
-    /// The inverse of [`Encoder::twisted`].
+    /// The inverse of [`Encoder::twist`].
     fn untwist(&self, c: &[Complex64]) -> Vec<f64> {
         match self.parameters.ring().kind() {
             RingKind::Standard => c.iter().map(|z| z.re).chain(c.iter().map(|z| z.im)).collect(),
@@ -240,9 +294,7 @@ impl Encoder {
             ring.evaluate_i64(&integers, basis)?
         } else {
             let integers: Zeroizing<Vec<i128>> = Zeroizing::new(scaled.iter().map(|&x| nearest(x) as i128).collect());
-            let mut poly = ring.from_i128(&integers, basis)?;
-            ring.to_evaluation(&mut poly)?;
-            poly
+            ring.evaluate_i128(&integers, basis)?
         };
         // What is encoded may be a client's message.
         poly.mark_secret();
@@ -265,4 +317,35 @@ pub(crate) fn log2_largest(scaled: &[f64]) -> f64 {
     let magnitude = |x: &f64| x.to_bits() & (u64::MAX >> 1);
     let largest = f64::from_bits(scaled.iter().map(magnitude).fold(1.0f64.to_bits(), u64::max));
     if largest.is_nan() { f64::INFINITY } else { largest.log2() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Preset;
+
+    #[test]
+    fn one_value_is_encoded_as_a_vector_of_it() {
+        let cases = [
+            ("insecure_n11_depth9_scale50", &[(0.0, 0.0), (1.25, 0.0), (-3.5, 0.75), (0.0, -2.0)][..]),
+            ("insecure_n11_real_depth9_scale50", &[(0.0, 0.0), (-1.25, 0.0)][..]),
+        ];
+        for (name, values) in cases {
+            let encoder = Encoder::new(&Preset::find(name).unwrap().build().unwrap());
+            let (ring, slots) = (encoder.parameters().ring(), encoder.parameters().slots());
+            let residues = |values: &[Complex64]| {
+                let mut bytes = Vec::new();
+                ring.write_residues(encoder.encode(values, 3, (1u64 << 40) as f64).unwrap().poly(), &mut bytes);
+                bytes
+            };
+            for &(re, im) in values {
+                let value = Complex64::new(re, im);
+                assert_eq!(residues(&[value]), residues(&vec![value; slots]), "{name}: {value}");
+            }
+            let refused = |value: Complex64, scale: f64| encoder.encode(&[value], 0, scale).unwrap_err();
+            assert!(matches!(refused(f64::NAN.into(), 1.0), CkksError::Value { index: 0, .. }));
+            assert!(matches!(refused(1e30.into(), 1e9), CkksError::Overflow { .. }));
+            assert!(matches!(encoder.encode(&[Complex64::from(1.0)], 99, 1.0), Err(CkksError::Level { .. })));
+        }
+    }
 }

@@ -85,13 +85,7 @@ impl<'a> Evaluator<'a> {
         check_scales(operation, a.scale, b.scale)?;
         let ring = self.parameters().ring();
         let level = a.level.min(b.level);
-        let lowered;
-        let a = if a.level == level {
-            a
-        } else {
-            lowered = self.drop_to(a, level)?;
-            &lowered
-        };
+        let a = self.lowered(a, level)?;
         let (ours, theirs) = (a.inner.components(), b.inner.components());
         let basis = a.inner.basis();
         let combine = |i: usize| match (ours.get(i), theirs.get(i)) {
@@ -299,7 +293,7 @@ impl Arithmetic for Evaluator<'_> {
         let mut row = Vec::with_capacity(products.len());
         for (index, (a, prepared)) in products.iter().enumerate() {
             check_scales(OPERATION, scale, a.scale * prepared.scale())?;
-            inputs.push(self.drop_to(a, level)?);
+            inputs.push(self.lowered(a, level)?);
             row.push((index, prepared.encoded(self.encoder)?));
         }
         let pairs = inputs.iter().map(|a| match a.inner.components() {
@@ -325,7 +319,7 @@ impl Arithmetic for Evaluator<'_> {
         let (parameters, ring) = (self.parameters(), self.parameters().ring());
         let elements: Vec<u64> = steps.iter().map(|&steps| galois::rotation(ring, steps)).collect();
         self.check_rotations(OPERATION, &elements, parameters.chain(level))?;
-        let input = self.drop_to(a, level)?;
+        let input = self.lowered(a, level)?;
         let hoisted = input.inner.hoist(ring)?;
         let rotated: Vec<ExtendedCiphertext> = elements
             .iter()
@@ -358,8 +352,7 @@ impl Arithmetic for Evaluator<'_> {
 
     fn matrix(&self, matrix: &PreparedMatrix, inputs: &[&Ciphertext]) -> Result<Vec<Ciphertext>, CkksError> {
         matrix.check(inputs.iter().map(|a| (a.level, a.scale)))?;
-        let aligned: Vec<Ciphertext> =
-            inputs.iter().map(|a| self.drop_to(a, matrix.level())).collect::<Result<_, _>>()?;
+        let aligned = inputs.iter().map(|a| self.lowered(a, matrix.level())).collect::<Result<Vec<_>, _>>()?;
         // Products that wait to be relinearised have three components; all inputs must have as many.
         let count = aligned.first().map_or(2, |a| a.inner.components().len());
         let mut rows: Vec<Vec<Poly>> = matrix.output_scales().iter().map(|_| Vec::with_capacity(count)).collect();

@@ -34,4 +34,4 @@ pub use prepared::PreparedVector;
 pub use presets::{PRESETS, Preset};
 pub use simulator::{ErrorStatistics, Overflow, Simulated, Simulator};
 pub use vector::{Ciphertext, SeededCiphertext};
-pub use zero::{Encrypted, Zero};
+pub use zero::Encrypted;

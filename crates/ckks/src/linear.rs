@@ -223,7 +223,7 @@ impl LinearPlan {
     /// If the input's level is below the plan's, its scale is not the one planned for, or a key is missing.
     pub fn evaluate<A: Arithmetic>(&self, arithmetic: &A, input: &A::Vector) -> Result<A::Vector, CkksError> {
         self.check(arithmetic.level(input), arithmetic.scale(input))?;
-        let input = arithmetic.drop_to(input, self.level)?;
+        let input = arithmetic.lowered(input, self.level)?;
         let slots = self.parameters.slots();
         let mut babies = BTreeMap::new();
         let mut sums: BTreeMap<usize, A::Vector> = BTreeMap::new();
@@ -377,7 +377,7 @@ impl LinearTransform {
         plan.check(input.level(), input.scale())?;
         evaluator.keys().check(OPERATION, &plan.key_plan())?;
         let EncodedDiagonals { babies, rows: diagonals } = self.encoded(evaluator.encoder())?;
-        let input = evaluator.drop_to(input, plan.level)?;
+        let input = evaluator.lowered(input, plan.level)?;
         let (ring, keys) = (evaluator.parameters().ring(), evaluator.keys());
         let babies: Vec<usize> = babies.iter().map(|&baby| plan.steps.baby(baby, slots)).collect();
         let babies = rotated_inputs(ring, keys, input.inner(), &babies)?;

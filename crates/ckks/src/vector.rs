@@ -42,7 +42,9 @@ impl Ciphertext {
 
     /// Serialises: scale (f64), then the ciphertext.
     pub fn to_bytes(&self, parameters: &CkksParameters) -> Vec<u8> {
-        with_scale(self.scale, self.inner.to_bytes(parameters.rlwe()))
+        let mut bytes = self.scale.to_le_bytes().to_vec();
+        bytes.extend(self.inner.to_bytes(parameters.rlwe()));
+        bytes
     }
 
     /// Reads what [`Ciphertext::to_bytes`] wrote.
@@ -85,7 +87,9 @@ impl SeededCiphertext {
 
     /// Serialises: scale (f64), then the seeded ciphertext.
     pub fn to_bytes(&self, parameters: &CkksParameters) -> Vec<u8> {
-        with_scale(self.scale, self.inner.to_bytes(parameters.rlwe()))
+        let mut bytes = self.scale.to_le_bytes().to_vec();
+        self.inner.append_to(parameters.rlwe(), &mut bytes);
+        bytes
     }
 
     /// Reads what [`SeededCiphertext::to_bytes`] wrote.
@@ -100,12 +104,6 @@ impl SeededCiphertext {
     }
 }
 
-fn with_scale(scale: f64, rest: Vec<u8>) -> Vec<u8> {
-    let mut bytes = scale.to_le_bytes().to_vec();
-    bytes.extend(rest);
-    bytes
-}
-
 fn read_scale<'a>(what: &'static str, bytes: &'a [u8]) -> Result<(f64, &'a [u8]), CkksError> {
     let refuse = |found: String| RlweError::Decode { what, found, needed: "a scale from 2^0 to 2^200".into() };
     let (head, rest) = bytes.split_first_chunk::<8>().ok_or_else(|| refuse(format!("{} bytes", bytes.len())))?;
@@ -114,7 +112,7 @@ fn read_scale<'a>(what: &'static str, bytes: &'a [u8]) -> Result<(f64, &'a [u8])
     if usable { Ok((scale, rest)) } else { Err(refuse(format!("{scale}")).into()) }
 }
 
-pub(crate) fn level_of_chain(parameters: &CkksParameters, chain: usize) -> Result<usize, CkksError> {
+fn level_of_chain(parameters: &CkksParameters, chain: usize) -> Result<usize, CkksError> {
     let level = (0..=parameters.max_level()).find(|&level| parameters.chain(level) == chain);
     level.ok_or_else(|| {
         let found = format!("{chain} chain primes");

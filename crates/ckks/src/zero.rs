@@ -1,26 +1,11 @@
-//! Encryptions of zero made ahead of the messages they will carry, and what a client sends.
+//! Encryption onto a zero made ahead, and what a client sends.
 
-use std::fmt;
-
-use unspoken_ring::{Poly, SecretRng};
-use unspoken_rlwe::{self as rlwe, PublicKey, SecretKey};
+use unspoken_rlwe::{self as rlwe, Fresh, Zero};
 
 use crate::encoding::{Encoder, Plaintext};
 use crate::error::CkksError;
 use crate::parameters::CkksParameters;
-use crate::vector::{Ciphertext, SeededCiphertext, level_of_chain};
-
-/// An encryption of zero, to carry one message. With two messages on it, the difference of the ciphertexts is the
-/// difference of the messages, in the clear.
-///
-/// So it cannot be cloned, and adding a message consumes it. Bytes of it ([`Zero::into_bytes`]) are for storage that keeps
-/// the same promise.
-pub struct Zero(Inner);
-
-enum Inner {
-    Seeded(rlwe::SeededCiphertext),
-    Full(rlwe::Ciphertext),
-}
+use crate::vector::{Ciphertext, SeededCiphertext};
 
 /// An encrypted vector as a client sends it.
 #[derive(Clone, Debug)]
@@ -31,106 +16,18 @@ pub enum Encrypted {
     Full(Ciphertext),
 }
 
-impl Zero {
-    /// Made with the secret, for vectors of at most `level`.
-    ///
-    /// # Errors
-    /// If the secret belongs to other parameters.
-    pub fn seeded(
-        parameters: &CkksParameters,
-        secret: &SecretKey,
-        level: usize,
-        rng: &mut SecretRng,
-    ) -> Result<Self, CkksError> {
-        let chain = parameters.chain(level);
-        Ok(Zero(Inner::Seeded(rlwe::SeededCiphertext::encrypt_zero(secret, chain, rng)?)))
-    }
-
-    /// Made with a public key, for vectors of at most `level`.
-    ///
-    /// # Errors
-    /// If the key belongs to other parameters.
-    pub fn public(
-        parameters: &CkksParameters,
-        key: &PublicKey,
-        level: usize,
-        rng: &mut SecretRng,
-    ) -> Result<Self, CkksError> {
-        Ok(Zero(Inner::Full(key.encrypt_zero(parameters.chain(level), rng)?)))
-    }
-
-    /// Bytes of it in memory at `level`, seeded or full.
-    pub fn memory_bytes(parameters: &CkksParameters, level: usize, seeded: bool) -> usize {
-        let poly = parameters.ring().poly_bytes(unspoken_ring::Basis::chain(parameters.chain(level)));
-        if seeded { poly } else { 2 * poly }
-    }
-
-    /// Bytes [`Zero::into_bytes`] gives at `level`, seeded or full.
-    pub fn byte_len(parameters: &CkksParameters, level: usize, seeded: bool) -> usize {
-        let chain = parameters.chain(level);
-        match seeded {
-            true => rlwe::SeededCiphertext::byte_len(parameters.rlwe(), chain),
-            false => rlwe::Ciphertext::byte_len(parameters.rlwe(), chain),
-        }
-    }
-
-    /// Its bytes; it is gone. They must be kept from others until they are used, once: whoever has them reads the message.
-    pub fn into_bytes(self, parameters: &CkksParameters) -> Vec<u8> {
-        match self.0 {
-            Inner::Seeded(zero) => zero.to_bytes(parameters.rlwe()),
-            Inner::Full(zero) => zero.to_bytes(parameters.rlwe()),
-        }
-    }
-
-    /// Reads what [`Zero::into_bytes`] gave. Whether the bytes are an encryption of zero, they do not tell: they must come
-    /// from storage that is sealed.
-    ///
-    /// # Errors
-    /// For anything that is not exactly such bytes, of these parameters, of a whole level.
-    pub fn from_bytes(parameters: &CkksParameters, bytes: &[u8]) -> Result<Self, CkksError> {
-        let inner = if rlwe::SeededCiphertext::begins(bytes) {
-            let mut zero = rlwe::SeededCiphertext::from_bytes(parameters.rlwe(), bytes)?;
-            zero.mark_secret();
-            Inner::Seeded(zero)
-        } else {
-            let mut zero = rlwe::Ciphertext::from_bytes(parameters.rlwe(), bytes)?;
-            if zero.components().len() != 2 {
-                return Err(rlwe::RlweError::Components { operation: "read", found: 3, needed: 2 }.into());
-            }
-            zero.components_mut().iter_mut().for_each(Poly::mark_secret);
-            Inner::Full(zero)
-        };
-        let zero = Zero(inner);
-        level_of_chain(parameters, zero.chain())?;
-        Ok(zero)
-    }
-
-    fn chain(&self) -> usize {
-        match &self.0 {
-            Inner::Seeded(zero) => zero.chain(),
-            Inner::Full(zero) => zero.chain(),
-        }
-    }
-}
-
-impl fmt::Debug for Zero {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Zero").field("chain", &self.chain()).finish_non_exhaustive()
-    }
-}
-
 impl Encoder {
-    /// Encrypts a plaintext with an encryption of zero of its level or a higher one: one addition.
+    /// Encrypts a plaintext with an encryption of zero over its primes or more
+    /// ([`CkksParameters::chain`] of its level): one addition.
     ///
     /// # Errors
-    /// If the zero has a lower level or belongs to other parameters; it is gone all the same.
+    /// If the zero has fewer primes, belongs to other parameters or to the process this one was forked from; it is gone all
+    /// the same.
     pub fn encrypt_with(&self, plaintext: &Plaintext, zero: Zero) -> Result<Encrypted, CkksError> {
-        let (ring, level, scale) = (self.parameters().ring(), plaintext.level, plaintext.scale);
-        Ok(match zero.0 {
-            Inner::Seeded(zero) => {
-                Encrypted::Seeded(SeededCiphertext { inner: zero.plus(ring, &plaintext.poly)?, level, scale })
-            }
-            Inner::Full(zero) => Encrypted::Full(Ciphertext { inner: zero.plus(ring, &plaintext.poly)?, level, scale }),
+        let (level, scale) = (plaintext.level, plaintext.scale);
+        Ok(match zero.plus(self.parameters().ring(), &plaintext.poly)? {
+            Fresh::Seeded(inner) => Encrypted::Seeded(SeededCiphertext { inner, level, scale }),
+            Fresh::Full(inner) => Encrypted::Full(Ciphertext { inner, level, scale }),
         })
     }
 }

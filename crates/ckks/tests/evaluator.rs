@@ -1,5 +1,7 @@
 //! Every operation of the evaluator against plain complex arithmetic, in both rings.
 
+use std::borrow::Cow;
+
 use unspoken_ckks::{
     Arithmetic, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, PreparedMatrix, Preset,
 };
@@ -100,6 +102,11 @@ fn linear_operations() {
         let e = s.evaluator();
         s.assert_close(&a, |i| x[i], 36);
         s.assert_close(&e.add(&a, &b).unwrap(), |i| x[i] + y[i], 36);
+        assert!(matches!(e.lowered(&a, 5), Ok(Cow::Borrowed(same)) if std::ptr::eq(same, &a)));
+        let lowered = e.lowered(&a, 3).unwrap();
+        assert_eq!(lowered.level(), 3);
+        s.assert_close(&lowered, |i| x[i], 36);
+        assert!(matches!(e.lowered(&b, 4), Err(CkksError::Level { found: 3, needed: 4, .. })));
         s.assert_close(&e.sub(&b, &a).unwrap(), |i| y[i] - x[i], 36);
         s.assert_close(&e.add_constant(&a, Complex64::new(-2.5, 0.0)).unwrap(), |i| x[i] - 2.5, 36);
         s.assert_close(&e.add_values(&a, &y).unwrap(), |i| x[i] + y[i], 36);

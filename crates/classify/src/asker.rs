@@ -1,7 +1,8 @@
 //! The client's half: words in, encrypted codes out; encrypted scores in, labels out.
 
+use unspoken_encrypt::{Needs, Plan};
 use unspoken_fasttext as fasttext;
-use unspoken_protocol::{ClientHalf, Described, Keyring, fresh_randomness};
+use unspoken_protocol::{ClientHalf, Described, Keyring};
 
 use crate::description::Description;
 use crate::error::ClassifyError;
@@ -58,6 +59,12 @@ impl ClientHalf for Asker {
     fn keyring(&self) -> &Keyring {
         &self.keyring
     }
+
+    fn prepare(&mut self, needs: Needs) -> Result<Plan, ClassifyError> {
+        let query = &self.description.query;
+        let burst = needs.burst.saturating_mul(query.slot_vectors());
+        Ok(self.keyring.prepare(query.frame().level, Needs { burst, ..needs })?)
+    }
 }
 
 impl Asker {
@@ -90,8 +97,7 @@ impl Asker {
             indices
         };
         let indices: Vec<Vec<Option<usize>>> = (0..shape.subtables).map(stream).collect();
-        let (encoder, secret) = (self.keyring.encoder(), self.keyring.secret());
-        let vectors = self.description.query.encrypt(encoder, secret, &indices, &mut fresh_randomness()?)?;
+        let vectors = self.description.query.encrypt(self.keyring.encryptor(), &indices)?;
         Ok(self.description.terms().pack(vectors))
     }
 

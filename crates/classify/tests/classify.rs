@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::Preset;
 use unspoken_classify::{Asker, Classifier, ClassifyError, Description};
+use unspoken_encrypt::Needs;
 use unspoken_fasttext::{Model, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_lookup::query::Form;
@@ -209,4 +210,27 @@ fn a_stored_secret_reads_the_answers_to_its_queries() {
     let again =
         Asker::open(description, model.encoder().clone(), Some(&first.keyring().secret_bytes().unwrap())).unwrap();
     assert_eq!(again.read(&answer, 1).unwrap(), first.read(&answer, 1).unwrap());
+}
+
+#[test]
+fn prepared_queries_are_asked_and_answered_like_others() {
+    let model = model(1);
+    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let mut client = client(&model, &server);
+    let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    let plan = client.prepare(Needs { burst: 2, memory_bytes: 64 << 20 }).unwrap();
+    let vectors = plan.zeros / 2;
+    assert_eq!((vectors, plan.zeros), (model.encoder().shape().subtables, 2 * vectors));
+    // More queries than are ready; the server refuses a seed that comes twice.
+    for message in GOOD.iter().chain(&BAD) {
+        let query = client.query(&[message]).unwrap();
+        // The entries are of the queries' level: each vector is an entry and its scale.
+        let framing = query.len() - vectors * (plan.sent_bytes + 8);
+        assert!(framing < 200, "{framing}");
+        let answer = server.answer(&keys, &query, &GO).unwrap();
+        assert_eq!(client.read(&answer, 1).unwrap()[0].label, model.predict(message));
+    }
+    // Too little memory for one vector.
+    assert_eq!(client.prepare(Needs { burst: 2, memory_bytes: 1000 }).unwrap().zeros, 0);
+    assert!(server.answer(&keys, &client.query(&["x"]).unwrap(), &GO).is_ok());
 }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use unspoken_encrypt::{Needs, Plan};
 use unspoken_protocol::ClientHalf;
 
 use crate::{
@@ -84,6 +85,20 @@ where
         let Session { half, key, usage } =
             Session::open(&transport, application, model, state, accept_insecure, watch)?;
         Ok(Self { transport, application: application.into(), half, key, usage })
+    }
+
+    /// From now on keeps encryptions of zero ready in memory, so that encrypting a query takes encoding and an addition
+    /// alone. That is milliseconds; whether they matter beside the service's time, `crates/encrypt/README.md` says. A thread
+    /// makes them, on one core. `needs.burst` counts the queries
+    /// that must go out at once, `needs.memory_bytes` bounds the memory; a second call replaces the first. What was decided:
+    /// nothing is kept for compact queries, or where memory does not suffice for one vector.
+    ///
+    /// Not for a process whose memory may be restored from a snapshot: both copies would have the same entries.
+    ///
+    /// # Errors
+    /// [`ClientError`], if the system has no randomness or no thread.
+    pub fn prepare(&mut self, needs: Needs) -> Result<Plan, ClientError> {
+        Ok(self.half.prepare(needs)?)
     }
 
     /// What the server said of itself.

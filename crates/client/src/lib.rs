@@ -14,3 +14,4 @@ pub use digits::DigitsClient;
 pub use embed::EmbedClient;
 pub use session::{ClientError, Step, Usage};
 pub use state::StateDir;
+pub use unspoken_encrypt::{Needs, Plan};

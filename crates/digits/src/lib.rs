@@ -6,7 +6,6 @@ mod images;
 mod network;
 mod oblivious;
 mod owner;
-mod random;
 mod service;
 mod shape;
 mod sums;

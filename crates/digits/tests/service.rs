@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use common::{PRESET, images, network, worst};
 use unspoken_ckks::Preset;
 use unspoken_digits::{Description, DigitsError, ImageAsker, Recogniser, Shape};
+use unspoken_encrypt::Needs;
 use unspoken_protocol::{ClientHalf, Described, Failure, Fault, ProtocolError, ServerHalf};
 
 static GO: AtomicBool = AtomicBool::new(false);
@@ -33,9 +34,11 @@ fn bundle(client: &ImageAsker) -> Vec<u8> {
 fn encrypted_digits_are_the_networks() {
     for (shape, asked, batch) in [(Shape::LITE, None, 16), (Shape { channels: 1, hidden: 16 }, Some(2), 2)] {
         let server = server(shape, asked);
-        let client = client(&server);
+        let mut client = client(&server);
         let description = client.description();
         assert_eq!((description.batch(), description.shape()), (batch, shape));
+        let plan = client.prepare(Needs { burst: 1, memory_bytes: 64 << 20 }).unwrap();
+        assert_eq!(plan.zeros, client.description().layout().vectors());
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
         let network = network(shape);
         // A part of a batch, and all of it.

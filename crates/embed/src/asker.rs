@@ -2,8 +2,9 @@
 
 use unspoken_ckks::Complex64;
 use unspoken_embedding::TokenCodes;
+use unspoken_encrypt::{Needs, Plan};
 use unspoken_lookup::{OutputForm, padded_columns};
-use unspoken_protocol::{ClientHalf, Described, Keyring, fresh_randomness};
+use unspoken_protocol::{ClientHalf, Described, Keyring};
 
 use crate::description::Description;
 use crate::error::EmbedError;
@@ -49,6 +50,12 @@ impl ClientHalf for TokenAsker {
     fn keyring(&self) -> &Keyring {
         &self.keyring
     }
+
+    fn prepare(&mut self, needs: Needs) -> Result<Plan, EmbedError> {
+        let query = &self.description.query;
+        let burst = needs.burst.saturating_mul(query.slot_vectors());
+        Ok(self.keyring.prepare(query.frame().level, Needs { burst, ..needs })?)
+    }
 }
 
 impl TokenAsker {
@@ -71,8 +78,7 @@ impl TokenAsker {
         let stream = |t: usize| codes.iter().map(|code| Some(usize::from(code[t]))).collect();
         let subtables = self.description.own.subtables as usize;
         let indices: Vec<Vec<Option<usize>>> = (0..subtables).map(stream).collect();
-        let (encoder, secret) = (self.keyring.encoder(), self.keyring.secret());
-        let vectors = self.description.query.encrypt(encoder, secret, &indices, &mut fresh_randomness()?)?;
+        let vectors = self.description.query.encrypt(self.keyring.encryptor(), &indices)?;
         Ok(self.description.terms().pack(vectors))
     }
 

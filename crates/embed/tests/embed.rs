@@ -7,6 +7,7 @@ use unspoken_embed::{Description, EmbedError, Embedder, EmbedderOptions, TokenAs
 use unspoken_embedding::{
     CompressOptions, CompressedTable, EmbeddingError, EmbeddingTable, Shape, TokenList, compress,
 };
+use unspoken_encrypt::Needs;
 use unspoken_lookup::query::Form;
 use unspoken_lookup::{OutputForm, Plan};
 use unspoken_protocol::{ClientHalf, Failure, ProtocolError, ServerHalf};
@@ -80,13 +81,19 @@ fn every_form_of_query_finds_the_embeddings() {
         let parameters = Preset::find(preset).unwrap().build().unwrap();
         let options = EmbedderOptions { query, ..EmbedderOptions::default() };
         let server = Embedder::new(table.subtables(), &parameters, &options).unwrap();
-        let client = client(&table, &server);
+        let mut client = client(&table, &server);
         assert_eq!(client.description().query_form(), query);
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
         let ids = [3, TOKENS, 0, 77];
-        let bytes = client.query(&ids).unwrap();
-        assert!(bytes.len() <= server.description().query_bytes());
-        assert_close(&client.read(&server.answer(&keys, &bytes, &GO).unwrap(), ids.len()).unwrap(), &table, &ids);
+        for queries in [0, 1] {
+            let plan = client.prepare(Needs { burst: queries, memory_bytes: 64 << 20 }).unwrap();
+            // A compact query is no vector of slots: nothing of it can be made ahead.
+            assert_eq!(plan.zeros > 0, queries > 0 && query == Form::OneHot);
+            let bytes = client.query(&ids).unwrap();
+            assert!(bytes.len() <= server.description().query_bytes());
+            let answer = server.answer(&keys, &bytes, &GO).unwrap();
+            assert_close(&client.read(&answer, ids.len()).unwrap(), &table, &ids);
+        }
     }
 }
 

@@ -8,7 +8,6 @@ mod error;
 mod format;
 mod load;
 mod quality;
-mod random;
 mod shape;
 mod subtables;
 mod table;

@@ -1,10 +1,10 @@
-//! Milliseconds of each part of encryption: `timings [PRESET] [RUNS]`.
+//! Milliseconds of each part of encryption: `timings [PRESET] [RUNS] [LEVEL]`.
 
 use std::time::Instant;
 
-use unspoken_ckks::{Complex64, Encoder, Preset, Zero};
+use unspoken_ckks::{Complex64, Encoder, Preset};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{PublicKey, SecretKey};
+use unspoken_rlwe::{PublicKey, SecretKey, Zero};
 
 /// Prints the least time of `runs`, and the median of the processor time, which other programs disturb less; milliseconds.
 fn time<T>(what: &str, runs: usize, mut work: impl FnMut() -> T) {
@@ -30,28 +30,32 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let preset = arguments.next().unwrap_or_else(|| "n15_linear_depth27_scale30".into());
     let runs = arguments.next().map_or(Ok(21), |runs| runs.parse::<usize>())?.max(1);
+    let level = arguments.next().map(|level| level.parse::<usize>()).transpose()?;
     let parameters = Preset::find(&preset)?.build()?;
     let encoder = Encoder::new(&parameters);
     let mut rng = SecretRng::from_os()?;
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
     let public = PublicKey::generate(&secret, &mut rng)?;
-    let (level, scale) = (parameters.max_level(), parameters.scale());
+    let (level, scale) = (level.unwrap_or(parameters.max_level()), parameters.scale());
     let values: Vec<Complex64> = (0..parameters.slots()).map(|i| Complex64::from((i as f64).sin())).collect();
     let plaintext = encoder.encode(&values, level, scale)?;
-    println!("{preset}: {:.1} bits, backend {}", parameters.log2_modulus(level), parameters.ring().backend().name());
+    let bits = parameters.log2_modulus(level);
+    println!("{preset}, level {level}: {bits:.1} bits, backend {}", parameters.ring().backend().name());
 
     let n = parameters.ring().degree();
     println!("{:20} {:>8} {:>8}  ms", "", "least", "CPU");
     time("encode", runs, || encoder.encode(&values, level, scale));
     time("seeded", runs, || encoder.encrypt(&plaintext, &secret, &mut rng));
     time("public key", runs, || encoder.encrypt_public(&plaintext, &public, &mut rng));
+    let sent = encoder.encrypt(&plaintext, &secret, &mut rng)?;
+    time("bytes of a seeded", runs, || sent.to_bytes(&parameters));
     let mut zeros = Vec::new();
     for _ in 0..runs {
-        zeros.push(Zero::seeded(&parameters, &secret, level, &mut rng)?);
+        zeros.push(Zero::seeded(&secret, parameters.chain(level), &mut rng)?);
     }
     time("a seeded zero, used", runs, || zeros.pop().map(|zero| encoder.encrypt_with(&plaintext, zero)));
     for _ in 0..runs {
-        zeros.push(Zero::public(&parameters, &public, level, &mut rng)?);
+        zeros.push(Zero::public(&public, parameters.chain(level), &mut rng)?);
     }
     time("a public zero, used", runs, || zeros.pop().map(|zero| encoder.encrypt_with(&plaintext, zero)));
     time("one error sampled", runs, || rng.gaussian(n));

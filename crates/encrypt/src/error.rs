@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use unspoken_ckks::CkksError;
+use unspoken_rlwe::RlweError;
 
 /// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +12,9 @@ pub enum EncryptError {
     /// Encoding or encryption failed; a value that is no finite number is one such error, with its index.
     #[error(transparent)]
     Ckks(#[from] CkksError),
+    /// An encryption of zero could not be made or read.
+    #[error(transparent)]
+    Rlwe(#[from] RlweError),
     /// A value is too large for the modulus.
     #[error(
         "encrypt: value {index} is {value} and the largest: at scale 2^{scale_bits:.1} the vector takes {found:.1} bits of a \
@@ -36,12 +40,13 @@ pub enum EncryptError {
         /// Bytes of an entry.
         needed: usize,
     },
-    /// A pool is for vectors of a lower level than the one to be encrypted.
+    /// A pool is for vectors over fewer primes than the one to be encrypted.
     #[error(
-        "encrypt: a vector of level {found}, and a pool for levels up to {needed}; make the pool for the higher level"
+        "encrypt: a vector over {found} primes, and a pool for vectors over at most {needed}; make the pool for the \
+         vector's level"
     )]
-    Level {
-        /// The vector's level.
+    Primes {
+        /// The vector's primes.
         found: usize,
         /// The pool's.
         needed: usize,

@@ -5,8 +5,8 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use unspoken_ckks::{CkksParameters, Zero};
 use unspoken_ring::SecretRng;
+use unspoken_rlwe::{Parameters, Zero};
 use zeroize::Zeroizing;
 
 use crate::error::EncryptError;
@@ -35,20 +35,21 @@ impl PoolPaths {
 /// What a pool file is for; the same whenever it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolShape {
-    /// The highest level of vectors its entries serve.
-    pub level: usize,
+    /// Most primes of a message its entries serve: `CkksParameters::chain` of a level, or all of the ring for exact
+    /// schemes.
+    pub chain: usize,
     /// Most entries it holds.
     pub capacity: u32,
 }
 
 impl PoolShape {
     /// Bytes of the file of entries.
-    pub fn file_bytes(&self, parameters: &CkksParameters, seeded: bool) -> u64 {
+    pub fn file_bytes(&self, parameters: &Parameters, seeded: bool) -> u64 {
         self.vault(parameters, seeded, Vec::new()).file_bytes()
     }
 
-    fn vault(&self, parameters: &CkksParameters, seeded: bool, label: Vec<u8>) -> Shape {
-        let payload_bytes = Zero::byte_len(parameters, self.level, seeded);
+    fn vault(&self, parameters: &Parameters, seeded: bool, label: Vec<u8>) -> Shape {
+        let payload_bytes = Zero::byte_len(parameters, self.chain, seeded);
         Shape { slots: self.capacity, payload_bytes, label }
     }
 }
@@ -60,7 +61,6 @@ impl PoolShape {
 /// cannot be.
 pub struct PoolFile {
     vault: Vault<File>,
-    parameters: CkksParameters,
     key: ClientKey,
     shape: PoolShape,
 }
@@ -74,11 +74,10 @@ impl PoolFile {
     pub fn create(
         paths: &PoolPaths,
         sealing_key: &Zeroizing<[u8; 32]>,
-        parameters: &CkksParameters,
         key: ClientKey,
         shape: PoolShape,
     ) -> Result<Self, EncryptError> {
-        let vault_shape = shape.vault(parameters, key.is_seeded(), label(parameters, &key, shape)?);
+        let vault_shape = shape.vault(key.parameters(), key.is_seeded(), label(&key, shape)?);
         let make = |path: &Path, bytes: u64| -> Result<File, EncryptError> {
             let file = options().create_new(true).open(path)?;
             file.set_len(bytes)?;
@@ -88,29 +87,42 @@ impl PoolFile {
         let entries = make(&paths.entries, vault_shape.file_bytes())?;
         let ledger = make(&paths.ledger, ledger_bytes())?;
         let vault = Vault::create(entries, ledger, SealingKey::new(sealing_key), vault_shape)?;
-        Ok(PoolFile { vault, parameters: parameters.clone(), key, shape })
+        Ok(PoolFile { vault, key, shape })
     }
 
-    /// Opens what [`PoolFile::create`] made, with the same key, parameters and shape.
+    /// Opens what [`PoolFile::create`] made, with the same keys and shape.
     ///
     /// # Errors
     /// If the files are not there, belong to something else, were copied or restored, or cannot be read.
     pub fn open(
         paths: &PoolPaths,
         sealing_key: &Zeroizing<[u8; 32]>,
-        parameters: &CkksParameters,
         key: ClientKey,
         shape: PoolShape,
     ) -> Result<Self, EncryptError> {
-        let vault_shape = shape.vault(parameters, key.is_seeded(), label(parameters, &key, shape)?);
+        let vault_shape = shape.vault(key.parameters(), key.is_seeded(), label(&key, shape)?);
         let (entries, ledger) = (options().open(&paths.entries)?, options().open(&paths.ledger)?);
         let vault = Vault::open(entries, ledger, SealingKey::new(sealing_key), vault_shape)?;
-        Ok(PoolFile { vault, parameters: parameters.clone(), key, shape })
+        Ok(PoolFile { vault, key, shape })
     }
 
-    /// The highest level of vectors its entries serve.
-    pub fn level(&self) -> usize {
-        self.shape.level
+    /// Most primes of a message its entries serve.
+    pub fn chain(&self) -> usize {
+        self.shape.chain
+    }
+
+    /// Whether its entries are encryptions under `key`, in the same ring.
+    pub(crate) fn check_key(&self, key: &ClientKey) -> Result<(), EncryptError> {
+        const OPERATION: &str = "encrypt with a pool file";
+        key.parameters().check_key(OPERATION, self.key.parameters())?;
+        if label(key, self.shape)? == label(&self.key, self.shape)? {
+            return Ok(());
+        }
+        Err(EncryptError::Files {
+            operation: OPERATION,
+            found: "entries for another key".into(),
+            needed: "a pool file that was opened with the encryptor's key",
+        })
     }
 
     /// Entries there are now.
@@ -128,21 +140,21 @@ impl PoolFile {
     /// process that opened the file; or if reading or writing fails.
     pub fn take(&mut self) -> Result<Option<Zero>, EncryptError> {
         let Some(bytes) = self.vault.take()? else { return Ok(None) };
-        Ok(Some(Zero::from_bytes(&self.parameters, &bytes)?))
+        Ok(Some(Zero::from_bytes(self.key.parameters(), &bytes)?))
     }
 
     /// Makes and adds at most `count` entries, one at a time; how many, less if the file is full.
     ///
     /// # Errors
-    /// As for [`PoolFile::take`], or if the key belongs to other parameters.
+    /// As for [`PoolFile::take`], or if the ring has fewer primes than the entries.
     pub fn refill(&mut self, rng: &mut SecretRng, count: usize) -> Result<usize, EncryptError> {
         for made in 0..count {
             if self.available()? >= self.shape.capacity as usize {
                 return Ok(made);
             }
-            let zero = self.key.zero(&self.parameters, self.shape.level, rng)?;
+            let zero = self.key.zero(self.shape.chain, rng)?;
             // Another process may have been faster.
-            if !self.vault.put(Zeroizing::new(zero.into_bytes(&self.parameters)))? {
+            if !self.vault.put(Zeroizing::new(zero.into_bytes(self.key.parameters())?))? {
                 return Ok(made);
             }
         }
@@ -153,16 +165,16 @@ impl PoolFile {
 impl fmt::Debug for PoolFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PoolFile")
-            .field("parameters", &self.parameters.name())
+            .field("parameters", &self.key.parameters().name())
             .field("shape", &self.shape)
             .finish_non_exhaustive()
     }
 }
 
-/// What seals are bound to besides the vault's own: parameters, level, key.
-fn label(parameters: &CkksParameters, key: &ClientKey, shape: PoolShape) -> Result<Vec<u8>, EncryptError> {
-    let mut label = parameters.rlwe().fingerprint().0.to_vec();
-    label.extend((shape.level as u64).to_le_bytes());
+/// What seals are bound to besides the vault's own: parameters, primes, key.
+fn label(key: &ClientKey, shape: PoolShape) -> Result<Vec<u8>, EncryptError> {
+    let mut label = key.parameters().fingerprint().0.to_vec();
+    label.extend((shape.chain as u64).to_le_bytes());
     label.push(u8::from(key.is_seeded()));
     label.extend(key.identity()?);
     Ok(label)

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use unspoken_ckks::{CkksError, CkksParameters, Encoder, Encrypted, Plaintext, Zero};
+use unspoken_ckks::{CkksError, Encoder, Encrypted, Plaintext};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{PublicKey, SecretKey};
+use unspoken_rlwe::{Parameters, PublicKey, RlweError, SecretKey, Zero};
 
 /// The key a client encrypts with. Who holds the secret uses it: the result has half the bytes and less noise.
 #[derive(Clone, Debug)]
@@ -21,15 +21,28 @@ impl ClientKey {
         matches!(self, ClientKey::Secret(_))
     }
 
-    /// An encryption of zero for vectors of at most `level`.
+    /// The parameters it belongs to.
+    pub fn parameters(&self) -> &Parameters {
+        match self {
+            ClientKey::Secret(secret) => secret.parameters(),
+            ClientKey::Public(key) => key.parameters(),
+        }
+    }
+
+    /// An encryption of zero for messages over at most the first `chain` primes.
     ///
     /// # Errors
-    /// If the key belongs to other parameters.
-    pub fn zero(&self, parameters: &CkksParameters, level: usize, rng: &mut SecretRng) -> Result<Zero, CkksError> {
+    /// If the ring has fewer primes.
+    pub fn zero(&self, chain: usize, rng: &mut SecretRng) -> Result<Zero, RlweError> {
         match self {
-            ClientKey::Secret(secret) => Zero::seeded(parameters, secret, level, rng),
-            ClientKey::Public(key) => Zero::public(parameters, key, level, rng),
+            ClientKey::Secret(secret) => Zero::seeded(secret, chain, rng),
+            ClientKey::Public(key) => Zero::public(key, chain, rng),
         }
+    }
+
+    /// Bytes an encryption of zero over `chain` primes takes in memory.
+    pub(crate) fn zero_bytes(&self, chain: usize) -> usize {
+        Zero::memory_bytes(self.parameters(), chain, self.is_seeded())
     }
 
     /// Encrypts without a pool.
@@ -46,7 +59,7 @@ impl ClientKey {
     }
 
     /// Sixteen bytes that tell keys apart and tell nothing else.
-    pub(crate) fn identity(&self) -> Result<[u8; 16], CkksError> {
+    pub(crate) fn identity(&self) -> Result<[u8; 16], RlweError> {
         Ok(match self {
             ClientKey::Secret(secret) => secret.identity()?,
             ClientKey::Public(key) => key.identity(),

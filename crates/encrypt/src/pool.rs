@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use unspoken_ckks::{CkksParameters, Zero};
 use unspoken_ring::{SecretRng, process_generation};
+use unspoken_rlwe::Zero;
 
 use crate::error::EncryptError;
 use crate::key::ClientKey;
@@ -14,8 +14,9 @@ use crate::key::ClientKey;
 /// How large a pool is and how it is refilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// The highest level of vectors its entries serve.
-    pub level: usize,
+    /// Most primes of a message its entries serve: `CkksParameters::chain` of a level, or all of the ring for exact
+    /// schemes.
+    pub chain: usize,
     /// Most bytes its entries take in memory, the one being made included.
     pub capacity_bytes: usize,
     /// Whether a thread of its own, on one core, keeps it full. Without one, [`Pool::fill`] does.
@@ -29,7 +30,6 @@ pub struct PoolOptions {
 #[derive(Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
-    parameters: CkksParameters,
     key: ClientKey,
     options: PoolOptions,
     capacity: usize,
@@ -62,30 +62,23 @@ impl Pool {
     ///
     /// # Errors
     /// If the memory does not suffice for one entry, the system gives no randomness or no thread.
-    pub fn new(parameters: &CkksParameters, key: ClientKey, options: PoolOptions) -> Result<Self, EncryptError> {
-        let entry = Zero::memory_bytes(parameters, options.level, key.is_seeded());
+    pub fn new(key: ClientKey, options: PoolOptions) -> Result<Self, EncryptError> {
+        let entry = key.zero_bytes(options.chain);
         let capacity = options.capacity_bytes / entry;
         if capacity == 0 {
             return Err(EncryptError::Capacity { found: options.capacity_bytes, needed: entry });
         }
-        let mut pool = Pool {
-            shared: Arc::default(),
-            parameters: parameters.clone(),
-            key,
-            options,
-            capacity,
-            generation: process_generation(),
-            worker: None,
-        };
+        let mut pool =
+            Pool { shared: Arc::default(), key, options, capacity, generation: process_generation(), worker: None };
         if options.background {
             pool.worker = Some(pool.start()?);
         }
         Ok(pool)
     }
 
-    /// The highest level of vectors its entries serve.
-    pub fn level(&self) -> usize {
-        self.options.level
+    /// Most primes of a message its entries serve.
+    pub fn chain(&self) -> usize {
+        self.options.chain
     }
 
     /// Most entries it holds.
@@ -134,11 +127,11 @@ impl Pool {
     /// Makes entries in the calling thread until the pool is full; how many.
     ///
     /// # Errors
-    /// If the key belongs to other parameters, or as for [`Pool::take`].
+    /// If the ring has fewer primes than the entries, or as for [`Pool::take`].
     pub fn fill(&self, rng: &mut SecretRng) -> Result<usize, EncryptError> {
         let mut made = 0;
         while self.available()? < self.capacity {
-            let zero = self.key.zero(&self.parameters, self.options.level, rng)?;
+            let zero = self.key.zero(self.options.chain, rng)?;
             let mut state = self.shared.lock();
             if state.zeros.len() >= self.capacity {
                 break;
@@ -169,11 +162,11 @@ impl Pool {
     fn start(&self) -> Result<JoinHandle<()>, EncryptError> {
         let mut rng = SecretRng::from_os()?;
         let threads = rayon::ThreadPoolBuilder::new().num_threads(1).build().map_err(std::io::Error::other)?;
-        let (shared, key, parameters) = (Arc::clone(&self.shared), self.key.clone(), self.parameters.clone());
-        let (capacity, level) = (self.capacity, self.options.level);
+        let (shared, key) = (Arc::clone(&self.shared), self.key.clone());
+        let (capacity, chain) = (self.capacity, self.options.chain);
         let refill = move || {
             while shared.wait_for_room(capacity) {
-                let made = threads.install(|| key.zero(&parameters, level, &mut rng));
+                let made = threads.install(|| key.zero(chain, &mut rng));
                 let mut state = shared.lock();
                 match made {
                     Ok(zero) if state.zeros.len() < capacity => state.zeros.push_back(zero),

@@ -6,10 +6,12 @@ mod common;
 
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
 use common::{Client, TOLERANCE};
 use unspoken_ckks::Complex64;
-use unspoken_encrypt::{Empty, EncryptError, Encryptor, PoolFile, PoolPaths, PoolShape};
+use unspoken_encrypt::{ClientKey, Empty, EncryptError, Encryptor, PoolFile, PoolPaths, PoolShape};
+use unspoken_rlwe::{RlweError, SecretKey};
 use zeroize::Zeroizing;
 
 fn sealing_key(byte: u8) -> Zeroizing<[u8; 32]> {
@@ -19,28 +21,28 @@ fn sealing_key(byte: u8) -> Zeroizing<[u8; 32]> {
 #[test]
 fn entries_survive_until_they_are_used_and_no_longer() {
     let mut client = Client::new(11);
-    let shape = PoolShape { level: client.parameters.max_level(), capacity: 4 };
+    let shape = PoolShape { chain: client.chain(), capacity: 4 };
     for key in client.keys() {
         let directory = tempfile::tempdir().unwrap();
         let paths = PoolPaths::beside(directory.path().join("pool"));
-        let (parameters, sealing) = (client.parameters.clone(), sealing_key(1));
-        let mut pool = PoolFile::create(&paths, &sealing, &parameters, key.clone(), shape).unwrap();
+        let sealing = sealing_key(1);
+        let mut pool = PoolFile::create(&paths, &sealing, key.clone(), shape).unwrap();
         assert_eq!(pool.refill(&mut client.rng, 3).unwrap(), 3);
         assert_eq!(pool.refill(&mut client.rng, 3).unwrap(), 1);
         let metadata = std::fs::metadata(&paths.entries).unwrap();
-        assert_eq!(metadata.len(), shape.file_bytes(&parameters, key.is_seeded()));
+        assert_eq!(metadata.len(), shape.file_bytes(client.parameters.rlwe(), key.is_seeded()));
         assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
 
         let mut seen = HashSet::from([client.bytes(pool.take().unwrap().unwrap())]);
         drop(pool);
-        let open = || PoolFile::open(&paths, &sealing, &parameters, key.clone(), shape);
+        let open = || PoolFile::open(&paths, &sealing, key.clone(), shape);
         let mut handles = [open().unwrap(), open().unwrap()];
         assert_eq!(handles[0].available().unwrap(), 3);
         for handle in [0, 1, 0] {
             assert!(seen.insert(client.bytes(handles[handle].take().unwrap().unwrap())));
         }
         assert!(handles[1].take().unwrap().is_none());
-        assert!(PoolFile::create(&paths, &sealing, &parameters, key.clone(), shape).is_err(), "overwritten");
+        assert!(PoolFile::create(&paths, &sealing, key.clone(), shape).is_err(), "overwritten");
     }
 }
 
@@ -51,22 +53,44 @@ fn an_encryptor_uses_a_file_and_falls_back_or_does_not() {
     let directory = tempfile::tempdir().unwrap();
     let paths = PoolPaths::beside(directory.path().join("pool"));
     let level = client.parameters.max_level() - 1;
-    let shape = PoolShape { level, capacity: 2 };
-    let mut pool = PoolFile::create(&paths, &sealing_key(1), &client.parameters, key.clone(), shape).unwrap();
+    let shape = PoolShape { chain: client.parameters.chain(level), capacity: 2 };
+    let mut pool = PoolFile::create(&paths, &sealing_key(1), key.clone(), shape).unwrap();
     pool.refill(&mut client.rng, 2).unwrap();
-    let observer = PoolFile::open(&paths, &sealing_key(1), &client.parameters, key.clone(), shape).unwrap();
-    let mut encryptor = Encryptor::with_file(&client.parameters, key, pool).unwrap();
+    let observer = PoolFile::open(&paths, &sealing_key(1), key.clone(), shape).unwrap();
+    let encryptor = Encryptor::with_file(&client.parameters, key, pool).unwrap();
     let (values, scale) = ([Complex64::new(0.5, -0.25), Complex64::new(1.0, 0.0)], client.parameters.scale());
     for left in [1, 0, 0] {
         let sent = encryptor.encrypt_at(&values, level, scale).unwrap();
         assert!(client.error(sent, &values) < TOLERANCE);
         assert_eq!(observer.available().unwrap(), left);
     }
-    // The file's level is below the highest.
+    // The file's entries have fewer primes than the highest level.
     assert!(client.error(encryptor.encrypt(&values).unwrap(), &values) < TOLERANCE);
-    let mut strict = encryptor.when_empty(Empty::Wait(std::time::Duration::ZERO));
-    assert!(matches!(strict.encrypt(&values), Err(EncryptError::Level { .. })));
+    let strict = encryptor.when_empty(Empty::Wait(std::time::Duration::ZERO));
+    assert!(matches!(strict.encrypt(&values), Err(EncryptError::Primes { .. })));
     assert!(matches!(strict.encrypt_at(&values, level, scale), Err(EncryptError::Exhausted { .. })));
+}
+
+#[test]
+fn an_encryptor_refuses_a_file_for_another_key() {
+    let mut client = Client::new(16);
+    let stranger = Client::new(17);
+    let own = SecretKey::generate(client.parameters.rlwe(), &mut client.rng).unwrap();
+    let [key, public] = client.keys();
+    let directory = tempfile::tempdir().unwrap();
+    let shape = PoolShape { chain: 1, capacity: 1 };
+    let file = |name: &str| {
+        let paths = PoolPaths::beside(directory.path().join(name));
+        PoolFile::create(&paths, &sealing_key(1), key.clone(), shape).unwrap()
+    };
+    let other = ClientKey::Secret(Arc::new(own));
+    for (name, wrong) in [("other", other), ("public", public)] {
+        let error = Encryptor::with_file(&client.parameters, wrong, file(name)).map(drop).unwrap_err();
+        assert!(error.to_string().contains("another key"), "{error}");
+    }
+    let error = Encryptor::with_file(&stranger.parameters, key.clone(), file("ring")).map(drop).unwrap_err();
+    assert!(matches!(error, EncryptError::Rlwe(RlweError::OtherParameters { .. })), "{error}");
+    assert!(Encryptor::with_file(&client.parameters, key.clone(), file("right")).is_ok());
 }
 
 #[test]
@@ -76,20 +100,19 @@ fn files_of_something_else_are_refused() {
     let [other, _] = Client::new(14).keys();
     let directory = tempfile::tempdir().unwrap();
     let paths = PoolPaths::beside(directory.path().join("pool"));
-    let shape = PoolShape { level: 2, capacity: 2 };
-    let mut pool = PoolFile::create(&paths, &sealing_key(1), &client.parameters, key.clone(), shape).unwrap();
+    let shape = PoolShape { chain: client.parameters.chain(2), capacity: 2 };
+    let mut pool = PoolFile::create(&paths, &sealing_key(1), key.clone(), shape).unwrap();
     pool.refill(&mut client.rng, 1).unwrap();
-    let open = |sealing, key: &_, shape| {
-        PoolFile::open(&paths, &sealing_key(sealing), &client.parameters, std::clone::Clone::clone(key), shape)
-    };
+    let open =
+        |sealing, key: &_, shape| PoolFile::open(&paths, &sealing_key(sealing), std::clone::Clone::clone(key), shape);
     assert!(open(1, &key, shape).is_ok());
     assert!(matches!(open(2, &key, shape), Err(EncryptError::Files { .. })), "another sealing key");
     assert!(matches!(open(1, &other, shape), Err(EncryptError::Files { .. })), "another secret");
     assert!(open(1, &public, shape).is_err(), "a public key");
     assert!(open(1, &key, PoolShape { capacity: 3, ..shape }).is_err());
-    assert!(open(1, &key, PoolShape { level: 1, ..shape }).is_err());
+    assert!(open(1, &key, PoolShape { chain: 1, ..shape }).is_err());
     let missing = PoolPaths::beside(directory.path().join("none"));
-    let error = PoolFile::open(&missing, &sealing_key(1), &client.parameters, key.clone(), shape).unwrap_err();
+    let error = PoolFile::open(&missing, &sealing_key(1), key.clone(), shape).unwrap_err();
     assert!(matches!(error, EncryptError::Io(_)), "{error}");
     std::fs::write(&paths.ledger, b"short").unwrap();
     assert!(matches!(open(1, &key, shape), Err(EncryptError::Files { .. })));
@@ -101,8 +124,8 @@ fn a_forked_child_gets_nothing() {
     let [key, _] = client.keys();
     let directory = tempfile::tempdir().unwrap();
     let paths = PoolPaths::beside(directory.path().join("pool"));
-    let shape = PoolShape { level: 1, capacity: 2 };
-    let mut pool = PoolFile::create(&paths, &sealing_key(1), &client.parameters, key, shape).unwrap();
+    let shape = PoolShape { chain: 1, capacity: 2 };
+    let mut pool = PoolFile::create(&paths, &sealing_key(1), key, shape).unwrap();
     pool.refill(&mut client.rng, 2).unwrap();
     // SAFETY: the child only asks the pool, which refuses before it locks or allocates, and exits at once.
     let status = unsafe {

@@ -27,6 +27,48 @@ pub struct SeededCiphertext {
     pub(crate) parameters: ExactParameters,
 }
 
+/// An encrypted vector as a client sends it.
+#[derive(Clone, Debug)]
+pub enum Encrypted {
+    /// Made with the secret: half the bytes.
+    Seeded(SeededCiphertext),
+    /// Made with a public key.
+    Full(Ciphertext),
+}
+
+impl Encrypted {
+    /// As the evaluator takes it: a seeded half is expanded.
+    ///
+    /// # Errors
+    /// Only if the ring refuses, which its own parameters rule out.
+    pub fn expand(self) -> Result<Ciphertext, ExactError> {
+        match self {
+            Encrypted::Seeded(vector) => vector.expand(),
+            Encrypted::Full(vector) => Ok(vector),
+        }
+    }
+
+    /// Serialises as [`SeededCiphertext::to_bytes`] or [`Ciphertext::to_bytes`] do.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Encrypted::Seeded(vector) => vector.to_bytes(),
+            Encrypted::Full(vector) => vector.to_bytes(),
+        }
+    }
+
+    /// Reads either form.
+    ///
+    /// # Errors
+    /// As for [`Ciphertext::from_bytes`].
+    pub fn from_bytes(parameters: &ExactParameters, bytes: &[u8]) -> Result<Self, ExactError> {
+        let seeded = bytes.get(HEAD_BYTES..).is_some_and(rlwe::SeededCiphertext::begins);
+        Ok(match seeded {
+            true => Encrypted::Seeded(SeededCiphertext::from_bytes(parameters, bytes)?),
+            false => Encrypted::Full(Ciphertext::from_bytes(parameters, bytes)?),
+        })
+    }
+}
+
 impl Ciphertext {
     /// The parameters it belongs to.
     pub fn parameters(&self) -> &ExactParameters {

@@ -5,9 +5,9 @@
 //! second component stays uniform, and whatever makes encryptions of zero serves both schemes.
 
 use unspoken_ring::{Poly, SecretRng};
-use unspoken_rlwe::{self as rlwe, PublicKey, SecretKey};
+use unspoken_rlwe::{self as rlwe, Fresh, PublicKey, SecretKey, Zero};
 
-use crate::ciphertext::{Ciphertext, SeededCiphertext};
+use crate::ciphertext::{Ciphertext, Encrypted, SeededCiphertext};
 use crate::encoding::{Encoder, Plaintext};
 use crate::error::ExactError;
 use crate::parameters::{ExactParameters, MIN_BUDGET_BITS, Scheme};
@@ -61,6 +61,18 @@ impl Encoder {
         self.adopt(key.encrypt(&self.message(plaintext)?, rng)?, Origin::Public)
     }
 
+    /// Encrypts with an encryption of zero made ahead, over the whole chain: one addition, after the message was lifted to
+    /// the chain.
+    ///
+    /// # Errors
+    /// If the zero has fewer primes or belongs to other parameters; it is gone all the same.
+    pub fn encrypt_with(&self, plaintext: &Plaintext, zero: Zero) -> Result<Encrypted, ExactError> {
+        Ok(match zero.plus(self.parameters.ring(), &self.message(plaintext)?)? {
+            Fresh::Seeded(inner) => Encrypted::Seeded(SeededCiphertext { inner, parameters: self.parameters.clone() }),
+            Fresh::Full(inner) => Encrypted::Full(self.adopt(inner, Origin::Public)?),
+        })
+    }
+
     /// The ring element that an encryption made elsewhere must hold for [`Encoder::adopt`] to make it one of the plaintext:
     /// `round(Q m / t)` for BFV, `m / t` modulo `Q` for BGV. Evaluation domain, whole chain.
     ///
@@ -71,8 +83,7 @@ impl Encoder {
         plaintext.message()
     }
 
-    /// Makes a ciphertext of this crate from a fresh encryption of [`Encoder::message`]: from an encryption of zero made
-    /// ahead, to which the message was added, for one.
+    /// Makes a ciphertext of this crate from a fresh encryption of [`Encoder::message`] that was made elsewhere.
     ///
     /// # Errors
     /// If it does not have two components over the whole chain of these parameters, or the error leaves no noise budget.

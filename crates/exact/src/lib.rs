@@ -8,7 +8,7 @@ mod evaluator;
 mod parameters;
 mod presets;
 
-pub use ciphertext::{Ciphertext, SeededCiphertext};
+pub use ciphertext::{Ciphertext, Encrypted, SeededCiphertext};
 pub use encoding::{Encoder, Plaintext};
 pub use encryption::Origin;
 pub use error::ExactError;

@@ -1,9 +1,11 @@
 //! Exact arithmetic encrypted beside the same in the clear, at small insecure rings.
 
 use proptest::prelude::*;
-use unspoken_exact::{Ciphertext, Encoder, Evaluator, ExactError, Origin, Plaintext, Preset, Scheme, SeededCiphertext};
+use unspoken_exact::{
+    Ciphertext, Encoder, Encrypted, Evaluator, ExactError, Origin, Plaintext, Preset, Scheme, SeededCiphertext,
+};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{PublicKey, SecretKey};
+use unspoken_rlwe::{PublicKey, SecretKey, Zero};
 
 const SMALL: &str = "insecure_n10_exact17";
 const LARGE: &str = "insecure_n10_exact30";
@@ -108,10 +110,21 @@ fn public_keys_and_zeros_made_ahead_encrypt_the_same() {
 
         let parameters = client.encoder.parameters().clone();
         let chain = parameters.ring().chain().len();
-        let zero = key.encrypt_zero(chain, &mut client.rng).unwrap();
-        let message = client.encoder.message(&plaintext).unwrap();
-        let carried = zero.plus(parameters.ring(), &message).unwrap();
-        assert_eq!(client.slots_of(&client.encoder.adopt(carried, Origin::Public).unwrap()), values);
+        let zeros = [
+            Zero::seeded(&client.secret, chain, &mut client.rng).unwrap(),
+            Zero::public(&key, chain, &mut client.rng).unwrap(),
+        ];
+        for (zero, seeded) in zeros.into_iter().zip([true, false]) {
+            let sent = client.encoder.encrypt_with(&plaintext, zero).unwrap();
+            assert_eq!(matches!(sent, Encrypted::Seeded(_)), seeded);
+            let bytes = sent.to_bytes();
+            let received = Encrypted::from_bytes(&parameters, &bytes).unwrap();
+            assert_eq!(received.to_bytes(), bytes);
+            assert_eq!(client.slots_of(&received.expand().unwrap()), values);
+            assert!(Encrypted::from_bytes(&parameters, &bytes[..bytes.len() - 1]).is_err());
+        }
+        let lower = Zero::seeded(&client.secret, chain - 1, &mut client.rng).unwrap();
+        assert!(matches!(client.encoder.encrypt_with(&plaintext, lower), Err(ExactError::Rlwe(_))));
         let short = unspoken_rlwe::Ciphertext::zero(parameters.ring(), chain - 1);
         assert!(matches!(client.encoder.adopt(short, Origin::Secret), Err(ExactError::Parameters { .. })));
     }

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use unspoken_training::Random;
+
 use crate::error::DataError;
-use crate::random::{Random, Stream};
+use crate::stream::Stream;
 
 /// Labelled texts, in file order: `labels()[i]` belongs to `texts()[i]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -150,7 +152,7 @@ impl Dataset {
         if !(validation >= 0.0 && test >= 0.0 && validation + test < 1.0) {
             return Err(DataError::Fractions { validation, test });
         }
-        let mut random = Random::new(seed, Stream::Split);
+        let mut random = Random::new(seed, Stream::Split as u64);
         let mut parts = [Vec::new(), Vec::new(), Vec::new()];
         for mut members in self.by_label().into_values() {
             random.shuffle(&mut members);

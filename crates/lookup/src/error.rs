@@ -1,6 +1,7 @@
 //! What can go wrong with a lookup.
 
 use unspoken_ckks::CkksError;
+use unspoken_encrypt::EncryptError;
 use unspoken_protocol::{Failure, Fault, ProtocolError};
 use unspoken_rlwe::RlweError;
 
@@ -14,6 +15,9 @@ pub enum LookupError {
     /// Keys or ciphertexts failed.
     #[error(transparent)]
     Rlwe(#[from] RlweError),
+    /// A query could not be encrypted.
+    #[error(transparent)]
+    Encrypt(#[from] EncryptError),
     /// A query's vectors cannot be read.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
@@ -54,6 +58,7 @@ impl Failure for LookupError {
         match self {
             LookupError::Ckks(error) => error.fault(),
             LookupError::Rlwe(error) => error.fault(),
+            LookupError::Encrypt(error) => error.fault(),
             LookupError::Protocol(error) => error.fault(),
             LookupError::Query { .. } => Fault::DoesNotFit,
             LookupError::Table { .. } | LookupError::Plan { .. } => Fault::Internal,

@@ -73,7 +73,7 @@ pub(crate) fn chebyshev<A: Arithmetic>(
             arithmetic.add_constant(&twice, Complex64::from(-1.0))?
         } else {
             // The third polynomial meets the product before it is rescaled, where any scale can be had precisely.
-            let third = arithmetic.drop_to(&values[i - j - 1], arithmetic.level(&twice))?;
+            let third = arithmetic.lowered(&values[i - j - 1], arithmetic.level(&twice))?;
             let third = arithmetic.mul_constant(&third, Complex64::from(1.0), arithmetic.scale(&twice))?;
             arithmetic.sub(&twice, &third)?
         };

@@ -1,6 +1,9 @@
 //! Compact queries from torus elements to table columns, at a small insecure ring.
 
+use std::sync::Arc;
+
 use unspoken_ckks::{Encoder, Evaluator, Preset};
+use unspoken_encrypt::{ClientKey, Encryptor};
 use unspoken_lookup::query::{Form, Query, QueryReader};
 use unspoken_lookup::{Lookup, LookupError, OutputForm, Plan, Table};
 use unspoken_protocol::ProtocolError;
@@ -40,7 +43,9 @@ fn columns_come_out_of_compact_queries() {
     let slots = parameters.slots();
     let indices: Vec<Vec<Option<usize>>> =
         (0..2).map(|t| (0..slots).map(|s| (s % 3 != 2).then_some((s * 7 + 13 * t) % COLUMNS)).collect()).collect();
-    let bytes = query.encrypt(&encoder, &secret, &indices, &mut rng).unwrap();
+    let secret = Arc::new(secret);
+    let encryptor = Encryptor::insecure_from_seed(&parameters, ClientKey::Secret(Arc::clone(&secret)), 2);
+    let bytes = query.encrypt(&encryptor, &indices).unwrap();
     assert_eq!(bytes.iter().map(Vec::len).sum::<usize>(), query.byte_len());
     assert_eq!(query.byte_len(), 2 * (16 + slots * 30 / 8), "3.75 bytes for each index, and a seed");
 

@@ -1,8 +1,11 @@
 //! Every plan against the table itself, encrypted, at small insecure rings.
 
+use std::sync::Arc;
+
 use unspoken_ckks::{
     Ciphertext, CkksParameters, Complex64, CostModel, Encoder, ErrorStatistics, Evaluator, Preset, Simulator,
 };
+use unspoken_encrypt::{ClientKey, Encryptor};
 use unspoken_lookup::query::{Query, QueryReader};
 use unspoken_lookup::{Budget, Lookup, LookupError, OutputForm, Plan, QueryForm, Spread, Table, Task, estimate};
 use unspoken_ring::SecretRng;
@@ -66,7 +69,9 @@ fn run(parameters: &CkksParameters, question: &Question) -> Vec<Vec<Complex64>> 
     let lookup = &question.lookup;
     let keys = EvaluationKeys::generate(&secret, &lookup.key_plan(), &mut rng).unwrap();
     let query = Query::of(lookup);
-    let bytes = query.encrypt(&encoder, &secret, &question.indices, &mut rng).unwrap();
+    let secret = Arc::new(secret);
+    let encryptor = Encryptor::insecure_from_seed(parameters, ClientKey::Secret(Arc::clone(&secret)), 2);
+    let bytes = query.encrypt(&encryptor, &question.indices).unwrap();
     assert_eq!(bytes.iter().map(Vec::len).sum::<usize>(), query.byte_len());
     let (reader, evaluator) = (QueryReader::new(&encoder, query).unwrap(), Evaluator::new(&encoder, &keys));
     let outputs = lookup.run(&evaluator, &reader.read(&evaluator, &bytes).unwrap()).unwrap();
@@ -205,7 +210,9 @@ fn queries_are_fresh_and_checked() {
     let (query, encoder) = (Query::of(&lookup), Encoder::new(&parameters));
     let mut rng = SecretRng::insecure_from_seed(3);
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng).unwrap();
-    let mut ask = |indices: &[Vec<Option<usize>>]| query.encrypt(&encoder, &secret, indices, &mut rng);
+    let key = ClientKey::Secret(Arc::new(secret));
+    let encryptor = Encryptor::insecure_from_seed(&parameters, key.clone(), 4);
+    let ask = |indices: &[Vec<Option<usize>>]| query.encrypt(&encryptor, indices);
     let first = ask(&[vec![Some(3)], vec![Some(5), None, Some(1)]]).unwrap();
     let again = ask(&[vec![Some(3)], vec![Some(5), None, Some(1)]]).unwrap();
     let (keys, reader) = (EvaluationKeys::new(), QueryReader::new(&encoder, query.clone()).unwrap());
@@ -229,9 +236,8 @@ fn queries_are_fresh_and_checked() {
     let cut = [first[0].clone(), first[1][..100].to_vec()];
     assert!(read(&cut).is_err());
     // A client whose generator started over: other messages under the seeds of the first query.
-    let mut rng = SecretRng::insecure_from_seed(3);
-    SecretKey::generate(parameters.rlwe(), &mut rng).unwrap();
-    let reused = query.encrypt(&encoder, &secret, &[vec![Some(7)], vec![Some(2)]], &mut rng).unwrap();
+    let again = Encryptor::insecure_from_seed(&parameters, key, 4);
+    let reused = query.encrypt(&again, &[vec![Some(7)], vec![Some(2)]]).unwrap();
     assert!(read(&reused).unwrap_err().to_string().contains("used before"));
 }
 

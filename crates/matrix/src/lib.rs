@@ -9,15 +9,17 @@ mod linear;
 mod product;
 mod reduce;
 mod rows;
+mod skewed;
 mod spread;
 mod tile;
 
 pub use elementwise::{add, multiply, scale, subtract};
 pub use encrypted::{EncryptedMatrix, decode_tiles, encode_tiles};
 pub use error::MatrixError;
-pub use expression::{Budget, Expression, Precision, Program, plan};
+pub use expression::{Budget, Expression, Program, plan};
 pub use layout::Layout;
 pub use linear::{Input, LinearMap};
 pub use product::{Estimate, Method, Product, Task, estimates};
 pub use reduce::{Axis, Cleaning, MatrixVector, Sum};
 pub use rows::{EncryptedRows, RowsProduct};
+pub use skewed::{SkewedMatrix, SkewedProduct};

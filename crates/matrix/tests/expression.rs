@@ -29,8 +29,12 @@ fn run(
     assert_eq!(result.form(&evaluator).unwrap().0, program.output_level());
     assert!(program.seconds() > 0.0);
 
-    let precision = program.precision(&client.encoder, 1.0, 3).unwrap();
-    assert!(!precision.overflow && precision.error.worst < 2f64.powi(-18), "{precision:?}");
+    let simulator = Simulator::new(&client.encoder, 3);
+    let simulated: Vec<_> = inputs.iter().map(|m| common::simulated(&simulator, layout, m, level)).collect();
+    let [noisy, exact] = common::opened(&program.run(&simulator, &simulated).unwrap());
+    let error = worst(&noisy, &exact);
+    assert!(error > 0.0 && error < 2f64.powi(-18), "simulated: 2^{:.1}", error.log2());
+    assert_eq!(simulator.overflows(), []);
     (client.decrypt(&result), program.output_level())
 }
 

@@ -7,6 +7,7 @@ use unspoken_ckks::{CkksParameters, Complex64, CostModel, LinearPlan, Steps};
 
 use crate::diagonals::Packing;
 use crate::error::PermuteError;
+use crate::estimate::gathered;
 use crate::permutation::Permutation;
 use crate::windows::{DIAGONALS, MAX_BITS};
 
@@ -162,7 +163,9 @@ impl<'a> Groups<'a> {
         let choices = BABIES.into_iter().filter(|&babies| babies < count).chain([count.min(parameters.slots())]);
         let price = |babies: usize| {
             let plan = plan.clone().with_steps(Steps::of_babies(babies))?;
-            Ok((babies, model.seconds(&plan.cost())))
+            let mut cost = plan.cost();
+            cost += gathered(parameters, level, babies.saturating_sub(1) as u64);
+            Ok((babies, model.seconds(&cost)))
         };
         Ok(entry.insert(choices.map(price).collect::<Result<_, PermuteError>>()?))
     }

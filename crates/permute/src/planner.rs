@@ -7,7 +7,7 @@ use unspoken_ckks::{CkksParameters, CostModel, Steps};
 use crate::benes::collapsed;
 use crate::diagonals::{Diagonals, Packing, Shifts};
 use crate::error::{PermuteError, shape};
-use crate::estimate::{Estimate, estimate};
+use crate::estimate::{Estimate, baby_rotations, estimate, gathered};
 use crate::explain::{Explanation, Row, Verdict};
 use crate::factors::to_depth;
 use crate::groups::{Groups, shifted};
@@ -204,7 +204,10 @@ impl Maker<'_> {
             let linear = linear_plan(self.parameters, &diagonals, 1, (level.max(1), self.parameters.scale()), false)?;
             for babies in choices {
                 let linear = linear.clone().with_steps(Steps { babies, ..linear.steps() })?;
-                options.push(Choice { seconds: self.model.seconds(&linear.cost()), shifts, babies });
+                let mut cost = linear.cost();
+                let rotations = baby_rotations(&diagonals, babies, self.parameters.slots());
+                cost += gathered(self.parameters, level.max(1), rotations);
+                options.push(Choice { seconds: self.model.seconds(&cost), shifts, babies });
             }
         }
         Ok(options)

@@ -1,5 +1,6 @@
 //! Plans made ready for encrypted vectors.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -112,15 +113,15 @@ impl PreparedPermutation {
         }
         match &self.body {
             Body::Stages(steps) => {
-                let mut vector = arithmetic.drop_to(input, self.input_level())?;
+                let mut vector = arithmetic.lowered(input, self.input_level())?;
                 for step in steps {
-                    vector = match step {
-                        Step::Rotate(0) => vector,
+                    vector = Cow::Owned(match step {
+                        Step::Rotate(0) => continue,
                         Step::Rotate(steps) => arithmetic.rotate(&vector, *steps)?,
                         Step::Linear(transform) => arithmetic.linear(transform, &vector)?,
-                    };
+                    });
                 }
-                Ok(vector)
+                Ok(vector.into_owned())
             }
             Body::Network(network, masks) => Ok(walk(network, self.level, &mut Runner { arithmetic, masks }, input)?),
         }

@@ -6,6 +6,7 @@ use unspoken_ckks::{CkksError, CkksParameters, Cost};
 use unspoken_ring::Basis;
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
+use crate::estimate::gathered;
 use crate::network::{Edge, Network, Source};
 
 /// What a network needs done. Masks are named by their number in the order of the network: nodes first, then leaves.
@@ -46,7 +47,7 @@ pub(crate) fn walk<M: Machine>(
     input: &M::Vector,
 ) -> Result<M::Vector, CkksError> {
     let input = machine.drop_to(input, level + network.depth())?;
-    let inputs = rotated_inputs(network, machine, &input)?;
+    let inputs = rotated_inputs(network, machine, input)?;
     let mut nodes: Vec<M::Vector> = Vec::with_capacity(network.nodes.len());
     let mut mask = 0;
     for (node, height) in network.nodes.iter().zip(network.heights()) {
@@ -112,13 +113,13 @@ fn gather<M: Machine>(
 fn rotated_inputs<M: Machine>(
     network: &Network,
     machine: &mut M,
-    input: &M::Vector,
+    input: M::Vector,
 ) -> Result<BTreeMap<i64, M::Vector>, CkksError> {
     let mut paths: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for rotation in network.inputs() {
         paths.insert(rotation, network.input_path(rotation).ok_or_else(nothing)?);
     }
-    let mut reached: BTreeMap<i64, M::Vector> = BTreeMap::from([(0, input.clone())]);
+    let mut reached: BTreeMap<i64, M::Vector> = BTreeMap::from([(0, input)]);
     for part in 0..network.top.len().div_ceil(network.together.max(1)) {
         let mut wanted: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
         for path in paths.values() {
@@ -131,8 +132,8 @@ fn rotated_inputs<M: Machine>(
             }
         }
         for (start, steps) in wanted {
-            let from = reached.get(&start).ok_or_else(nothing)?.clone();
-            let rotated = machine.hoisted(&from, &steps)?;
+            let from = reached.get(&start).ok_or_else(nothing)?;
+            let rotated = machine.hoisted(from, &steps)?;
             reached.extend(steps.into_iter().map(|step| start + step).zip(rotated));
         }
     }
@@ -203,6 +204,7 @@ impl Machine for Meter<'_> {
         each.residue_macs -= shared.residue_macs;
         self.cost += shared;
         self.cost += each.times(steps.len() as u64);
+        self.cost += gathered(self.parameters, level, steps.len() as u64);
         steps.iter().for_each(|&step| self.key(level, step));
         self.rotations.entry(level).or_default()[0] += steps.len() as u64;
         Ok(vec![level; steps.len()])
@@ -210,7 +212,8 @@ impl Machine for Meter<'_> {
 
     fn products(&mut self, level: usize, products: &[(&usize, usize)]) -> Result<usize, CkksError> {
         let (ring, chain) = (self.parameters.ring(), self.parameters.chain(level));
-        let mut each = Cost::elementwise(ring, 4 * chain);
+        // Three vectors from memory, where a stage has one: its inputs stay in the caches.
+        let mut each = Cost::elementwise(ring, 12 * chain);
         each.plaintext_products = 1;
         self.cost += each.times(products.len() as u64);
         self.mask_bytes += (products.len() * ring.poly_bytes(Basis::chain(chain))) as u64;

@@ -1,7 +1,10 @@
 //! What can go wrong between two halves, and whose fault that is.
 
 use unspoken_ckks::CkksError;
+use unspoken_encrypt::EncryptError;
 use unspoken_rlwe::RlweError;
+
+use crate::demands::Excess;
 
 /// Errors that all applications have.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +16,9 @@ pub enum ProtocolError {
     /// Keys or ciphertexts failed.
     #[error(transparent)]
     Rlwe(#[from] RlweError),
+    /// A query could not be encrypted.
+    #[error(transparent)]
+    Encrypt(#[from] EncryptError),
     /// The two sides do not fit together, or a message is malformed.
     #[error("{what}: found {found}, needed {needed}")]
     Mismatch {
@@ -29,6 +35,12 @@ impl ProtocolError {
     /// A [`ProtocolError::Mismatch`].
     pub fn mismatch(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
         ProtocolError::Mismatch { what, found: found.to_string(), needed: needed.to_string() }
+    }
+}
+
+impl From<Excess> for ProtocolError {
+    fn from(Excess { what, found, needed }: Excess) -> Self {
+        Self::mismatch(what, found, format!("{needed}; do not trust this service"))
     }
 }
 
@@ -76,11 +88,22 @@ impl Failure for CkksError {
     }
 }
 
+impl Failure for EncryptError {
+    fn fault(&self) -> Fault {
+        match self {
+            EncryptError::Ckks(error) => error.fault(),
+            EncryptError::Rlwe(error) => error.fault(),
+            _ => Fault::Internal,
+        }
+    }
+}
+
 impl Failure for ProtocolError {
     fn fault(&self) -> Fault {
         match self {
             ProtocolError::Ckks(error) => error.fault(),
             ProtocolError::Rlwe(error) => error.fault(),
+            ProtocolError::Encrypt(error) => error.fault(),
             ProtocolError::Mismatch { .. } => Fault::DoesNotFit,
         }
     }

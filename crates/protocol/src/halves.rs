@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::sync::atomic::AtomicBool;
 
+use unspoken_encrypt::{Needs, Plan};
 use unspoken_rlwe::{EvaluationKeys, KeyBundle};
 
 use crate::error::{Failure, ProtocolError};
@@ -98,4 +99,12 @@ pub trait ClientHalf: Sized {
 
     /// The secret key.
     fn keyring(&self) -> &Keyring;
+
+    /// From now on keeps encryptions of zero ready, so that a query takes encoding and one addition per vector; a thread
+    /// makes them. `needs.burst` counts queries here. What was decided: nothing is kept where queries are no vectors of
+    /// slots, or memory does not suffice for one.
+    ///
+    /// # Errors
+    /// If the operating system has no randomness or no thread.
+    fn prepare(&mut self, needs: Needs) -> Result<Plan, Self::Error>;
 }

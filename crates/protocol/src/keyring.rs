@@ -2,9 +2,11 @@
 
 use std::io::Write;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::{Complex64, Encoder, Plaintext};
+use unspoken_ckks::{Complex64, Encoder};
+use unspoken_encrypt::{ClientKey, Encryptor, Needs, Plan};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{KeyBundle, RlweError, SecretKey};
 
@@ -15,20 +17,18 @@ use crate::transfer::read_output;
 /// The secret key of one client for one service's terms.
 pub struct Keyring {
     terms: Terms,
-    encoder: Encoder,
-    secret: SecretKey,
+    encryptor: Encryptor,
+    secret: Arc<SecretKey>,
 }
 
 /// Keyed anew for every use: a copy of the process (a fork, a restored snapshot) never draws what this one drew.
-///
-/// # Errors
-/// If the operating system has no randomness.
-pub fn fresh_randomness() -> Result<SecretRng, ProtocolError> {
+fn fresh_randomness() -> Result<SecretRng, ProtocolError> {
     Ok(SecretRng::from_os().map_err(RlweError::from)?)
 }
 
 impl Keyring {
-    /// With the stored secret key, whose switching keys the server may have already, or a new one.
+    /// With the stored secret key, whose switching keys the server may have already, or a new one. Queries are encrypted when
+    /// they are asked; see [`Keyring::prepare`].
     ///
     /// # Errors
     /// If the key does not belong to the terms' preset, or the operating system has no randomness.
@@ -38,7 +38,20 @@ impl Keyring {
             Some(bytes) => SecretKey::from_bytes(parameters.rlwe(), bytes)?,
             None => SecretKey::generate(parameters.rlwe(), &mut fresh_randomness()?)?,
         };
-        Ok(Keyring { encoder: Encoder::new(parameters), terms, secret })
+        let secret = Arc::new(secret);
+        let encryptor = Encryptor::new(parameters, ClientKey::Secret(Arc::clone(&secret)), Needs::default())?;
+        Ok(Keyring { terms, encryptor, secret })
+    }
+
+    /// From now on keeps encryptions of zero ready for vectors of at most `level`, as far as `needs` allow, each used once; a
+    /// thread makes them. What it decided.
+    ///
+    /// # Errors
+    /// If the operating system has no randomness or no thread.
+    pub fn prepare(&mut self, level: usize, needs: Needs) -> Result<Plan, ProtocolError> {
+        let key = ClientKey::Secret(Arc::clone(&self.secret));
+        self.encryptor = Encryptor::for_level(self.terms.parameters(), key, level, needs)?;
+        Ok(self.encryptor.plan())
     }
 
     /// The terms.
@@ -48,7 +61,12 @@ impl Keyring {
 
     /// The encoder of the terms' parameters.
     pub fn encoder(&self) -> &Encoder {
-        &self.encoder
+        self.encryptor.encoder()
+    }
+
+    /// What encrypts queries under the secret key.
+    pub fn encryptor(&self) -> &Encryptor {
+        &self.encryptor
     }
 
     /// The secret key.
@@ -84,13 +102,12 @@ impl Keyring {
         Ok(KeyBundle::write(&self.secret, plan, &mut fresh_randomness()?, out, progress, cancel)?)
     }
 
-    /// Encrypts a plaintext under a seed of its own: its bytes for a query.
+    /// Encrypts values under a seed of their own: the bytes of a vector of a query.
     ///
     /// # Errors
-    /// If the plaintext is of other parameters, or the operating system has no randomness.
-    pub fn encrypt(&self, plaintext: &Plaintext) -> Result<Vec<u8>, ProtocolError> {
-        let seeded = self.encoder.encrypt(plaintext, &self.secret, &mut fresh_randomness()?)?;
-        Ok(seeded.to_bytes(self.terms.parameters()))
+    /// As for [`Encryptor::encrypt_at`].
+    pub fn encrypt(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Vec<u8>, ProtocolError> {
+        Ok(self.encryptor.encrypt_at(values, level, scale)?.to_bytes(self.terms.parameters()))
     }
 
     /// Decrypts one vector of an answer: its slots.
@@ -99,7 +116,7 @@ impl Keyring {
     /// If its bytes are malformed or of other parameters.
     pub fn open(&self, vector: &[u8]) -> Result<Vec<Complex64>, ProtocolError> {
         let (ciphertext, scale) = read_output(self.terms.parameters(), vector)?;
-        Ok(self.encoder.decode(&self.secret.decrypt(&ciphertext)?, scale)?)
+        Ok(self.encoder().decode(&self.secret.decrypt(&ciphertext)?, scale)?)
     }
 
     /// Refuses numbers beyond the terms' bound, which come of other keys than this secret's.

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod demands;
 mod error;
 mod halves;
 mod keyring;
@@ -9,7 +10,7 @@ mod transfer;
 
 pub use error::{Failure, Fault, ProtocolError};
 pub use halves::{ClientHalf, Described, ServerHalf};
-pub use keyring::{Keyring, fresh_randomness};
+pub use keyring::Keyring;
 pub use ledger::Ledger;
 pub use terms::Terms;
 pub use transfer::{output_bytes, write_output};

@@ -2,16 +2,11 @@
 
 use prost::Message;
 use unspoken_ckks::{CkksParameters, Preset};
-use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, MAX_BUNDLE_KEYS};
+use unspoken_rlwe::{KeyKind, KeyPlan, MAX_BUNDLE_KEYS};
 
+use crate::demands::{self, Excess};
 use crate::error::ProtocolError;
 use crate::v1;
-
-/// Largest key bundle a client makes because a service says so.
-const MAX_KEY_BYTES: u64 = 4 << 30;
-
-/// Largest query a client makes because a service says so: the one-hot baseline of a table of 1024 columns fits.
-const MAX_QUERY_BYTES: usize = 512 << 20;
 
 /// Longest name of a model or a plan.
 const MAX_NAME_BYTES: usize = 256;
@@ -115,15 +110,7 @@ impl Terms {
     /// # Errors
     /// If a key has no use.
     pub fn check_use(&self, bootstraps: bool) -> Result<(), ProtocolError> {
-        let useful = |kind: &KeyKind| match kind {
-            KeyKind::Relinearisation | KeyKind::Galois { .. } => true,
-            KeyKind::QueryEncapsulation | KeyKind::Decapsulation => bootstraps,
-            KeyKind::Encapsulation => false,
-        };
-        match self.key_plan.iter().map(|(kind, _)| kind).find(|kind| !useful(kind)) {
-            Some(kind) => Err(distrust("key plan", kind, "keys that its queries take")),
-            None => Ok(()),
-        }
+        Ok(demands::check_key_kinds(&self.key_plan, bootstraps)?)
     }
 
     /// Refuses queries that would take a client more memory and time than anybody has use for.
@@ -131,8 +118,7 @@ impl Terms {
     /// # Errors
     /// If a query of that many bytes is.
     pub fn check_query_bytes(bytes: usize) -> Result<(), ProtocolError> {
-        let found = format!("queries of {bytes} bytes");
-        if bytes <= MAX_QUERY_BYTES { Ok(()) } else { Err(distrust("query", found, &at_most(MAX_QUERY_BYTES))) }
+        Ok(demands::check_query_bytes(bytes as u64)?)
     }
 
     /// A query or an answer of these vectors, as bytes.
@@ -154,11 +140,8 @@ impl Terms {
     /// If it is longer, malformed, damaged, or of another model.
     pub fn unpack(&self, what: &'static str, bytes: &[u8], most: usize) -> Result<Vec<Vec<u8>>, ProtocolError> {
         if bytes.len() > most {
-            return Err(ProtocolError::mismatch(
-                what,
-                format!("{} bytes", bytes.len()),
-                format!("{} bytes", at_most(most)),
-            ));
+            let found = format!("{} bytes", bytes.len());
+            return Err(ProtocolError::mismatch(what, found, format!("at most {most} bytes")));
         }
         let message: v1::Vectors = decode(what, bytes)?;
         if checksum(&message.model_id, &message.vectors) != message.checksum {
@@ -190,7 +173,8 @@ fn checksum(model_id: &[u8], vectors: &[Vec<u8>]) -> Vec<u8> {
 /// The keys a service asks for.
 fn requested_keys(parameters: &CkksParameters, keys: &[v1::KeyRequirement]) -> Result<KeyPlan, ProtocolError> {
     if keys.len() > MAX_BUNDLE_KEYS {
-        return Err(distrust("key plan", format!("{} keys", keys.len()), &at_most(MAX_BUNDLE_KEYS)));
+        let (found, needed) = (format!("{} keys", keys.len()), format!("at most {MAX_BUNDLE_KEYS}"));
+        return Err(Excess::new("key plan", found, needed).into());
     }
     let all = parameters.ring().chain().len();
     let mut plan = KeyPlan::new();
@@ -203,17 +187,8 @@ fn requested_keys(parameters: &CkksParameters, keys: &[v1::KeyRequirement]) -> R
         parameters.rlwe().check_kind(kind, chain)?;
         plan.require(kind, chain);
     }
-    let bytes = KeyBundle::byte_len(parameters.rlwe(), &plan);
-    let found = format!("keys of {bytes} bytes");
-    if bytes > MAX_KEY_BYTES { Err(distrust("key plan", found, &at_most(MAX_KEY_BYTES))) } else { Ok(plan) }
-}
-
-fn at_most(most: impl std::fmt::Display) -> String {
-    format!("at most {most}")
-}
-
-fn distrust(what: &'static str, found: impl ToString, needed: &str) -> ProtocolError {
-    ProtocolError::mismatch(what, found, format!("{needed}; do not trust this service"))
+    demands::check_key_bytes(parameters.rlwe(), &plan)?;
+    Ok(plan)
 }
 
 #[cfg(test)]
@@ -258,8 +233,8 @@ mod tests {
             assert!(ask(bootstraps, &[key]).is_err(), "{bootstraps} {key:?}");
         }
         assert!(ask(false, &vec![(5, 3); MAX_BUNDLE_KEYS + 1]).is_err());
-        assert!(Terms::check_query_bytes(MAX_QUERY_BYTES).is_ok());
-        assert!(Terms::check_query_bytes(MAX_QUERY_BYTES + 1).is_err());
+        let error = Terms::check_query_bytes(usize::MAX).unwrap_err().to_string();
+        assert!(error.ends_with("do not trust this service"), "{error}");
     }
 
     #[test]

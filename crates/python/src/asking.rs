@@ -8,7 +8,7 @@ use std::{
 use numpy::{PyArray2, PyReadonlyArray2};
 use pyo3::{prelude::*, types::PyDict};
 use unspoken_client::{
-    ClassifyClient, ClientError, DigitsClient, EmbedClient, StateDir, Step, Usage,
+    ClassifyClient, ClientError, DigitsClient, EmbedClient, Needs, StateDir, Step, Usage,
     transport::{Cancel, Transport, TransportConfig},
 };
 
@@ -92,13 +92,15 @@ impl Connection {
         application: Option<String>,
         words: &Words,
         state_dir: PathBuf,
+        ready: (usize, usize),
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let (transport, application, state) = service.target(application, &state_dir, cancel)?;
             let mut report = |step: Step| report(step.into());
             let words = words.encoder().clone();
-            let client = ClassifyClient::connect(transport, &application, words, &state, &mut report, cancel)?;
+            let mut client = ClassifyClient::connect(transport, &application, words, &state, &mut report, cancel)?;
+            client.prepare(needs(ready))?;
             Ok(Connection { client, application })
         })
     }
@@ -159,13 +161,15 @@ impl EmbeddingConnection {
         application: Option<String>,
         codes: &Codes,
         state_dir: PathBuf,
+        ready: (usize, usize),
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let (transport, application, state) = service.target(application, &state_dir, cancel)?;
             let mut report = |step: Step| report(step.into());
             let codes = codes.codes().clone();
-            let client = EmbedClient::connect(transport, &application, codes, &state, &mut report, cancel)?;
+            let mut client = EmbedClient::connect(transport, &application, codes, &state, &mut report, cancel)?;
+            client.prepare(needs(ready))?;
             Ok(EmbeddingConnection { client, application })
         })
     }
@@ -213,12 +217,14 @@ impl DigitsConnection {
         service: &Service,
         application: Option<String>,
         state_dir: PathBuf,
+        ready: (usize, usize),
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let (transport, application, state) = service.target(application, &state_dir, cancel)?;
             let mut report = |step: Step| report(step.into());
-            let client = DigitsClient::connect(transport, &application, (), &state, &mut report, cancel)?;
+            let mut client = DigitsClient::connect(transport, &application, (), &state, &mut report, cancel)?;
+            client.prepare(needs(ready))?;
             Ok(DigitsConnection { client, application })
         })
     }
@@ -249,6 +255,11 @@ impl DigitsConnection {
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         usage_dict(py, self.client.usage())
     }
+}
+
+/// Queries that must go out at once, and the memory to keep encryptions of zero for them.
+fn needs((burst, memory_bytes): (usize, usize)) -> Needs {
+    Needs { burst, memory_bytes }
 }
 
 fn usage_dict(py: Python<'_>, usage: Usage) -> PyResult<Bound<'_, PyDict>> {

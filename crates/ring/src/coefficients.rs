@@ -119,14 +119,12 @@ impl Ring {
             for &residue in limb {
                 pending |= u64::from(residue) << filled;
                 filled += bits;
-                while filled >= 8 {
-                    bytes.push(pending as u8);
-                    pending >>= 8;
-                    filled -= 8;
+                // Degrees are multiples of 32, so that a limb ends with a whole word.
+                if filled >= u32::BITS {
+                    bytes.extend_from_slice(&(pending as u32).to_le_bytes());
+                    pending >>= u32::BITS;
+                    filled -= u32::BITS;
                 }
-            }
-            if filled > 0 {
-                bytes.push(pending as u8);
             }
         }
     }
@@ -145,15 +143,14 @@ impl Ring {
         for (i, prime) in self.prime_indices(basis).enumerate() {
             let q = self.modulus(prime).q;
             let bits = q.ilog2() + 1;
-            let (mut packed, tail) = rest.split_at((self.degree() * bits as usize).div_ceil(8));
+            let (packed, tail) = rest.split_at((self.degree() * bits as usize).div_ceil(8));
             rest = tail;
+            let mut words = packed.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word));
             let (mut pending, mut filled) = (0u64, 0);
             for residue in poly.limb_mut(i) {
-                while filled < bits {
-                    let (&byte, tail) = packed.split_first().unwrap_or((&0, &[]));
-                    packed = tail;
-                    pending |= u64::from(byte) << filled;
-                    filled += 8;
+                if filled < bits {
+                    pending |= u64::from(words.next().unwrap_or(0)) << filled;
+                    filled += u32::BITS;
                 }
                 *residue = (pending & ((1 << bits) - 1)) as u32;
                 pending >>= bits;
@@ -161,9 +158,6 @@ impl Ring {
                 if *residue >= q {
                     return Err(RingError::Residue { found: *residue, modulus: q });
                 }
-            }
-            if pending != 0 {
-                return Err(RingError::Residue { found: pending as u32, modulus: q });
             }
         }
         Ok(poly)

@@ -22,7 +22,7 @@ mod unix {
 
     use super::GENERATION;
 
-    /// Zero until this process has been here.
+    /// A page that begins with a one, and in a child that was not here yet with a zero.
     static VISITED: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
 
     pub(super) fn notice_fork() {
@@ -32,9 +32,12 @@ mod unix {
             emptied_page()
         });
         if let Some(visited) = visited
-            && visited.swap(1, Ordering::Relaxed) == 0
+            && visited.load(Ordering::Acquire) == 0
         {
+            // The number first: whoever finds the one must find the new number. Two threads may both add, which only
+            // refuses once more.
             GENERATION.fetch_add(1, Ordering::Relaxed);
+            visited.store(1, Ordering::Release);
         }
     }
 
@@ -42,7 +45,7 @@ mod unix {
         GENERATION.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The first word of a page that a child of this process finds zeroed; `None` where the system has no such pages.
+    /// The first word, one, of a page that a child of this process finds zeroed; `None` where the system has no such pages.
     #[cfg(target_os = "linux")]
     fn emptied_page() -> Option<&'static AtomicU32> {
         const BYTES: usize = 4096;
@@ -60,7 +63,9 @@ mod unix {
                 libc::munmap(page, BYTES);
                 return None;
             }
-            Some(&*page.cast::<AtomicU32>())
+            let visited = &*page.cast::<AtomicU32>();
+            visited.store(1, Ordering::Release);
+            Some(visited)
         }
     }
 

@@ -31,14 +31,35 @@ impl Ring {
     /// If there are not exactly `n` of them.
     pub fn evaluate_i64(&self, coefficients: &[i64], basis: Basis) -> Result<Poly, RingError> {
         self.check_count(coefficients.len())?;
-        let low: Zeroizing<Vec<u32>> = Zeroizing::new(coefficients.iter().map(|&c| c as u32).collect());
-        let high: Zeroizing<Vec<i32>> = Zeroizing::new(coefficients.iter().map(|&c| (c >> 32) as i32).collect());
+        let words = DoubleWords::new(coefficients.iter().copied());
         let mut poly = self.blank(basis, Domain::Evaluation);
         self.for_each_limb(&mut poly, |_, prime, limb| {
-            let modulus = self.modulus(prime);
-            self.kernels().embed_wide(modulus, limb, &low, &high, modulus.shoup(modulus.r));
+            self.embed_double(prime, &words, 1, limb);
             self.forward(prime, &mut [limb]);
         });
+        Ok(poly)
+    }
+
+    /// As [`Ring::evaluate_i64`], for magnitudes up to 2^126.
+    ///
+    /// # Errors
+    /// If there are not exactly `n` of them.
+    pub fn evaluate_i128(&self, coefficients: &[i128], basis: Basis) -> Result<Poly, RingError> {
+        self.check_count(coefficients.len())?;
+        // c = low + 2^64 high with both signed.
+        let low = DoubleWords::new(coefficients.iter().map(|&c| c as i64));
+        let high = DoubleWords::new(coefficients.iter().map(|&c| ((c - i128::from(c as i64)) >> 64) as i64));
+        let mut poly = self.blank(basis, Domain::Evaluation);
+        self.for_each_limb_with(
+            &mut poly,
+            || self.scratch(),
+            |upper, _, prime, limb| {
+                self.embed_double(prime, &low, 1, limb);
+                self.embed_double(prime, &high, 1 << 64, upper);
+                self.kernels().add_assign(self.modulus(prime), limb, upper);
+                self.forward(prime, &mut [limb]);
+            },
+        );
         Ok(poly)
     }
 
@@ -119,6 +140,13 @@ impl Ring {
         self.kernels().embed(modulus, limb, coefficients, modulus.shoup(modulus.r));
     }
 
+    /// Residues of `factor` times double words in Montgomery form.
+    fn embed_double(&self, prime: usize, words: &DoubleWords, factor: i128, limb: &mut [u32]) {
+        let modulus = self.modulus(prime);
+        let factor = modulus.mul(modulus.from_i128(factor), modulus.r);
+        self.kernels().embed_wide(modulus, limb, &words.low, &words.high, modulus.shoup(factor));
+    }
+
     /// Memory for one limb, wiped after use.
     fn scratch(&self) -> Words {
         let mut words = self.pool().take(self.degree());
@@ -137,6 +165,19 @@ impl Ring {
         let found = poly.basis();
         let covers = needed.chain <= found.chain && (found.special || !needed.special);
         if covers { Ok(()) } else { Err(RingError::Basis { operation, found, needed }) }
+    }
+}
+
+/// Signed double words as kernels take them. Wiped when dropped.
+struct DoubleWords {
+    low: Zeroizing<Vec<u32>>,
+    high: Zeroizing<Vec<i32>>,
+}
+
+impl DoubleWords {
+    fn new(values: impl ExactSizeIterator<Item = i64> + Clone) -> Self {
+        let low = Zeroizing::new(values.clone().map(|c| c as u32).collect());
+        DoubleWords { low, high: Zeroizing::new(values.map(|c| (c >> 32) as i32).collect()) }
     }
 }
 
@@ -202,6 +243,13 @@ mod tests {
                 let mut expected = ring.from_i64(&wide, Basis::extended(4)).unwrap();
                 ring.to_evaluation(&mut expected).unwrap();
                 let fused = ring.evaluate_i64(&wide, Basis::extended(4)).unwrap();
+                assert_eq!(residues(&ring, &fused), residues(&ring, &expected));
+
+                let ends = [1 << 126, -1 << 126, (1 << 126) - 1, 1 << 63, -1 << 63, (1 << 64) - 1, 0, -1];
+                let wide = (0..504).map(|i: i128| (i - 252).pow(15) * 31 - i).chain(ends).collect::<Vec<i128>>();
+                let mut expected = ring.from_i128(&wide, Basis::extended(4)).unwrap();
+                ring.to_evaluation(&mut expected).unwrap();
+                let fused = ring.evaluate_i128(&wide, Basis::extended(4)).unwrap();
                 assert_eq!(residues(&ring, &fused), residues(&ring, &expected));
             }
         }

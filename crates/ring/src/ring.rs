@@ -243,7 +243,11 @@ impl Ring {
 
     // ----- checks -----
 
-    pub(crate) fn check_own(&self, operation: &'static str, poly: &Poly) -> Result<(), RingError> {
+    /// Whether a polynomial was made by this ring; those of a ring with the same numbers are strangers, too.
+    ///
+    /// # Errors
+    /// [`RingError::ForeignOperand`] if it was not.
+    pub fn check_own(&self, operation: &'static str, poly: &Poly) -> Result<(), RingError> {
         let own = poly.words.belongs_to(self.pool());
         if own { Ok(()) } else { Err(RingError::ForeignOperand { operation }) }
     }

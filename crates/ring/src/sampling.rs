@@ -3,7 +3,8 @@
 //! Public and secret randomness never share a stream: [`Seed`] expands to public residues only, and
 //! [`SecretRng`] is keyed from the operating system and used for nothing public but fresh seeds.
 
-use chacha20::ChaCha20Rng;
+use chacha20::cipher::{KeyIvInit, StreamCipher};
+use chacha20::{ChaCha20Legacy, ChaCha20Rng};
 use rand_core::{Rng, SeedableRng};
 use zeroize::Zeroizing;
 
@@ -24,13 +25,14 @@ impl Seed {
     /// Every `(stream, q)` pair is an independent ChaCha20 stream, so a limb does not depend on which other limbs are
     /// expanded. Rejection sampling: no bias.
     pub(crate) fn fill_uniform(&self, kernels: &dyn Kernels, stream: u32, q: u32, limb: &mut [u32]) {
-        let mut rng = ChaCha20Rng::from_seed(self.0);
-        rng.set_stream(u64::from(stream) << 32 | u64::from(q));
+        let nonce = (u64::from(stream) << 32 | u64::from(q)).to_le_bytes();
+        // The cipher, whose many blocks at once take a quarter of the time of the generator's four.
+        let mut keystream = ChaCha20Legacy::new(&self.0.into(), &nonce.into());
         let mask = u32::MAX >> q.leading_zeros();
         let (mut block, mut words) = ([0u8; 4 * BLOCK_WORDS], [0u32; BLOCK_WORDS]);
         let mut filled = 0;
         while filled < limb.len() {
-            rng.fill_bytes(&mut block);
+            keystream.write_keystream(&mut block);
             words.iter_mut().zip(block.as_chunks().0).for_each(|(word, bytes)| *word = u32::from_le_bytes(*bytes));
             filled = kernels.select_below(&words, mask, q, limb, filled);
         }
@@ -43,7 +45,9 @@ const BLOCK_WORDS: usize = 1024;
 /// A generator for secrets, errors and fresh seeds.
 ///
 /// ChaCha20 keyed from the operating system; its state is wiped when dropped. It is not `Clone`. A process forked from one
-/// that has a generator gets a new key before it draws from it (see [`process_generation`](crate::process_generation)).
+/// that has a generator gets a new key before it draws from it (see [`process_generation`](crate::process_generation)). An
+/// image of the memory that is restored later or elsewhere (a virtual machine's snapshot, CRIU) is not noticed: it draws
+/// the same numbers again, as that of any program that encrypts would. Start such a program anew.
 pub struct SecretRng {
     stream: ChaCha20Rng,
     /// The process it was keyed in; `None` for a generator whose key was given.
@@ -185,6 +189,18 @@ mod tests {
         let mut prefix = vec![0; 100];
         Seed([1; 32]).fill_uniform(&Portable, 0, q, &mut prefix);
         assert_eq!(prefix, limb[..100]);
+    }
+
+    #[test]
+    fn a_seed_expands_as_it_always_did() {
+        // Stored and sent seeds depend on it.
+        let (q, stream) = ((1 << 30) - 35, 5);
+        let mut limb = vec![0; 3000];
+        Seed([9; 32]).fill_uniform(&Portable, stream, q, &mut limb);
+        let mut rng = ChaCha20Rng::from_seed([9; 32]);
+        rng.set_stream(u64::from(stream) << 32 | u64::from(q));
+        let words = std::iter::repeat_with(|| rng.next_u32() & (u32::MAX >> 2)).filter(|&x| x < q);
+        assert_eq!(limb, words.take(3000).collect::<Vec<_>>());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The ring against exact integer arithmetic, on every backend this machine has.
 
 use num_bigint::BigInt;
-use unspoken_ring::modular::primes_descending;
+use unspoken_ring::modular::{Modulus, primes_descending};
 use unspoken_ring::{Backend, Basis, Domain, Poly, Ring, RingError, RingKind, RingLiteral, SecretRng};
 
 const DEGREE: usize = 512;
@@ -298,6 +298,27 @@ fn backends_return_the_same_bits() {
     let reference = bytes(Backend::Portable);
     for backend in Backend::ALL.into_iter().filter(|b| b.is_available()) {
         assert_eq!(bytes(backend), reference, "{backend:?}");
+    }
+}
+
+#[test]
+fn residues_are_packed_bit_by_bit() {
+    for bits in [17, 29, 30] {
+        let kind = RingKind::Standard;
+        let chain = primes_descending(1 << (bits - 1), 1 << bits, kind.prime_step(DEGREE)).take(1).collect();
+        let literal = RingLiteral { degree: DEGREE, kind, chain, special: vec![], digit_len: 1 };
+        let ring = Ring::new(literal, Backend::detect()).unwrap();
+        let poly = ring.uniform(&SecretRng::insecure_from_seed(9).seed(), 0, Basis::chain(1));
+        let mut bytes = Vec::new();
+        ring.write_residues(&poly, &mut bytes);
+        assert_eq!(8 * bytes.len(), DEGREE * bits);
+        let bit = |i: usize| u32::from(bytes[i / 8] >> (i % 8) & 1);
+        let residue = |i: usize| (0..bits).fold(0, |word, k| word | bit(i * bits + k) << k);
+        let modulus = Modulus::new(ring.chain()[0]);
+        let unpacked: Vec<u32> = (0..DEGREE).map(|i| modulus.from_montgomery(residue(i))).collect();
+        assert_eq!(unpacked, *ring.to_values(&poly).unwrap());
+        let again = ring.read_residues(&bytes, Basis::chain(1), Domain::Evaluation).unwrap();
+        assert_eq!(unpacked, *ring.to_values(&again).unwrap());
     }
 }
 

@@ -149,11 +149,6 @@ impl SeededCiphertext {
         self.body.basis().chain
     }
 
-    /// Wipe the memory before it is reused: for encryptions of zero, which open what is made of them.
-    pub fn mark_secret(&mut self) {
-        self.body.mark_secret();
-    }
-
     /// The public seed, which no two queries may share.
     pub fn seed(&self) -> &Seed {
         &self.seed

@@ -163,12 +163,18 @@ impl SeededCiphertext {
 
     /// Serialises: header, chain length (u16), seed (32 bytes), residues of the first component.
     pub fn to_bytes(&self, parameters: &Parameters) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(Self::byte_len(parameters, self.chain()));
-        write_header(parameters, Object::SeededCiphertext, &mut bytes);
+        let mut bytes = Vec::new();
+        self.append_to(parameters, &mut bytes);
+        bytes
+    }
+
+    /// As [`SeededCiphertext::to_bytes`], after what `bytes` holds already.
+    pub fn append_to(&self, parameters: &Parameters, bytes: &mut Vec<u8>) {
+        bytes.reserve(Self::byte_len(parameters, self.chain()));
+        write_header(parameters, Object::SeededCiphertext, bytes);
         bytes.extend((self.chain() as u16).to_le_bytes());
         bytes.extend(self.seed.0);
-        parameters.ring().write_residues(&self.body, &mut bytes);
-        bytes
+        parameters.ring().write_residues(&self.body, bytes);
     }
 
     /// Reads what [`SeededCiphertext::to_bytes`] wrote.

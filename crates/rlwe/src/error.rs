@@ -68,6 +68,22 @@ pub enum RlweError {
         /// Components needed.
         needed: usize,
     },
+    /// A key was made for another parameter object.
+    #[error("{operation}: a key of {found}, needed one of parameters '{needed}'; make both with one parameter object")]
+    OtherParameters {
+        /// The operation.
+        operation: &'static str,
+        /// What the key was made for.
+        found: String,
+        /// Name of the parameters it was needed for.
+        needed: String,
+    },
+    /// The process was forked since an encryption of zero was made: both sides may have it.
+    #[error("{operation}: it belongs to the process this one was forked from; make one here")]
+    Forked {
+        /// The operation.
+        operation: &'static str,
+    },
     /// Serialised data cannot be read.
     #[error("cannot read {what}: found {found}, needed {needed}")]
     Decode {

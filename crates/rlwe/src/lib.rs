@@ -10,6 +10,7 @@ mod public;
 mod query;
 pub mod security;
 mod switching;
+mod zero;
 
 pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use codec::{FORMAT_VERSION, HEADER_BYTES, KeyBundle, MAX_BUNDLE_KEYS};
@@ -21,3 +22,4 @@ pub use parameters::{
 pub use public::PublicKey;
 pub use query::{Query, QueryParameters, QuerySecret};
 pub use switching::{ExtendedCiphertext, Hoisted};
+pub use zero::{Fresh, Zero};

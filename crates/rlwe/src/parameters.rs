@@ -126,6 +126,21 @@ impl Parameters {
         self.0.fingerprint
     }
 
+    /// Whether the parameters of a key are this object. Another with the same numbers does not do: polynomials of its ring
+    /// are strangers here.
+    ///
+    /// # Errors
+    /// [`RlweError::OtherParameters`] if they are not.
+    pub fn check_key(&self, operation: &'static str, key: &Parameters) -> Result<(), RlweError> {
+        if Arc::ptr_eq(&self.0, &key.0) {
+            return Ok(());
+        }
+        let same = self.fingerprint() == key.fingerprint();
+        let what = if same { "another object with the numbers of" } else { "other parameters," };
+        let (found, needed) = (format!("{what} '{}'", key.name()), self.name().into());
+        Err(RlweError::OtherParameters { operation, found, needed })
+    }
+
     /// Bits of the product of the primes of `basis`.
     pub fn log2_modulus(&self, basis: Basis) -> f64 {
         self.ring().primes(basis).map(|q| f64::from(q).log2()).sum()

@@ -48,9 +48,11 @@ impl PublicKey {
         &self.parameters
     }
 
-    /// Sixteen bytes that tell this key from others: the first of its seed.
+    /// Sixteen bytes that tell this key from others: of a hash of all its bytes, since the seed is public and whoever likes
+    /// may make a key with it.
     pub fn identity(&self) -> [u8; 16] {
-        std::array::from_fn(|i| self.seed.0[i])
+        let hash = blake3::derive_key("unspoken 2026 identity of a public key", &self.to_bytes());
+        std::array::from_fn(|i| hash[i])
     }
 
     /// Bytes in memory, its seed expanded.

@@ -26,39 +26,6 @@ impl ExtendedCiphertext {
         self.components[0].basis().chain
     }
 
-    /// `self += other`.
-    ///
-    /// # Errors
-    /// If the bases differ.
-    pub fn add_assign(&mut self, ring: &Ring, other: &Self) -> Result<(), RlweError> {
-        for (a, b) in self.components.iter_mut().zip(&other.components) {
-            ring.add_assign(a, b)?;
-        }
-        Ok(())
-    }
-
-    /// `self *= plaintext`, given over the same extended basis in the evaluation domain.
-    ///
-    /// # Errors
-    /// If the bases or domains differ.
-    pub fn mul_plain_assign(&mut self, ring: &Ring, plaintext: &Poly) -> Result<(), RlweError> {
-        for component in &mut self.components {
-            ring.mul_assign(component, plaintext)?;
-        }
-        Ok(())
-    }
-
-    /// `self += a * plaintext`, given over the same extended basis in the evaluation domain.
-    ///
-    /// # Errors
-    /// If the bases or domains differ.
-    pub fn mul_plain_add_assign(&mut self, ring: &Ring, a: &Self, plaintext: &Poly) -> Result<(), RlweError> {
-        for (acc, a) in self.components.iter_mut().zip(&a.components) {
-            ring.mul_add_assign(acc, a, plaintext)?;
-        }
-        Ok(())
-    }
-
     /// Divides by `P` and by the last `drop` chain primes at once, rounding.
     ///
     /// # Errors

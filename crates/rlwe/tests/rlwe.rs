@@ -4,8 +4,8 @@ use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Basis, Poly, Ring, RingKind, RingLiteral, SecretRng};
 use unspoken_rlwe::security::SecretDistribution;
 use unspoken_rlwe::{
-    Ciphertext, EvaluationKeys, KeyBundle, KeyKind, KeyPlan, Parameters, ParametersLiteral, PublicKey, RlweError,
-    SecretKey, SeededCiphertext, SeededSwitchingKey, galois,
+    Ciphertext, EvaluationKeys, Fresh, KeyBundle, KeyKind, KeyPlan, Parameters, ParametersLiteral, PublicKey,
+    RlweError, SecretKey, SeededCiphertext, SeededSwitchingKey, Zero, galois,
 };
 
 const DEGREE: usize = 1024;
@@ -299,22 +299,58 @@ fn public_keys_survive_serialisation_and_damage_is_noticed() {
 }
 
 #[test]
+fn public_keys_with_one_seed_are_told_apart() {
+    let mut s = Setting::new(RingKind::Standard);
+    let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
+    let bytes = public.to_bytes();
+    let other = PublicKey::generate(&s.secret, &mut s.rng).unwrap().to_bytes();
+    let read = |bytes: &[u8]| PublicKey::from_bytes(&s.parameters, bytes).unwrap().identity();
+    assert_eq!(read(&bytes), public.identity());
+    // Their own key with somebody else's public seed, and the same body with another seed.
+    for mixed in [[&bytes[..56], &other[56..]].concat(), [&other[..56], &bytes[56..]].concat()] {
+        assert_ne!(read(&mixed), public.identity());
+        assert_ne!(read(&mixed), read(&other));
+    }
+}
+
+#[test]
 fn a_message_added_to_zero_is_encrypted() {
     let mut s = Setting::new(RingKind::Standard);
     let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
     for chain in 1..=3 {
         let message = s.message(20, chain);
-        let seeded = SeededCiphertext::encrypt_zero(&s.secret, 3, &mut s.rng).unwrap();
-        let seeded = seeded.plus(s.ring(), &message).unwrap();
-        assert_eq!(seeded.chain(), chain);
-        assert!(s.noise(&seeded.expand(s.ring()), &message) < FRESH);
-        let full = public.encrypt_zero(3, &mut s.rng).unwrap().plus(s.ring(), &message).unwrap();
-        assert_eq!(full.chain(), chain);
-        assert!(s.noise(&full, &message) < FRESH * 40.0);
+        let zeros = [Zero::seeded(&s.secret, 3, &mut s.rng).unwrap(), Zero::public(&public, 3, &mut s.rng).unwrap()];
+        for (zero, seeded) in zeros.into_iter().zip([true, false]) {
+            let bytes = zero.into_bytes(&s.parameters).unwrap();
+            assert_eq!(bytes.len(), Zero::byte_len(&s.parameters, 3, seeded));
+            let zero = Zero::from_bytes(&s.parameters, &bytes).unwrap();
+            assert_eq!(zero.chain(), 3);
+            let (full, bound) = match zero.plus(s.ring(), &message).unwrap() {
+                Fresh::Seeded(fresh) => (fresh.expand(s.ring()), FRESH),
+                Fresh::Full(fresh) => (fresh, FRESH * 40.0),
+            };
+            assert_eq!(full.chain(), chain);
+            assert!(s.noise(&full, &message) < bound);
+        }
     }
     let message = s.message(20, 4);
-    let lower = SeededCiphertext::encrypt_zero(&s.secret, 3, &mut s.rng).unwrap();
+    let lower = Zero::seeded(&s.secret, 3, &mut s.rng).unwrap();
     assert!(lower.plus(s.ring(), &message).is_err());
+}
+
+#[test]
+fn bytes_of_something_else_are_no_zero() {
+    let mut s = Setting::new(RingKind::Standard);
+    let bytes = Zero::seeded(&s.secret, 2, &mut s.rng).unwrap().into_bytes(&s.parameters).unwrap();
+    for len in [0, 6, 7, 30, bytes.len() - 1] {
+        assert!(Zero::from_bytes(&s.parameters, &bytes[..len]).is_err());
+    }
+    let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
+    assert!(Zero::from_bytes(&s.parameters, &public.to_bytes()).is_err());
+    let zero = s.ring().zero(Basis::chain(2), unspoken_ring::Domain::Evaluation);
+    let three = Ciphertext::new(vec![zero.clone(), zero.clone(), zero]).unwrap();
+    let error = Zero::from_bytes(&s.parameters, &three.to_bytes(&s.parameters)).unwrap_err();
+    assert!(matches!(error, RlweError::Components { found: 3, .. }), "{error}");
 }
 
 #[test]

@@ -3,11 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use unspoken_ckks::Zero;
 use unspoken_encrypt::{ClientKey, Pool, PoolOptions};
-use unspoken_exact::Origin;
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{Ciphertext, PublicKey, SecretKey};
+use unspoken_rlwe::{Ciphertext, PublicKey, SecretKey, Zero};
 
 use crate::attack::Procedure;
 use crate::error::AuditError;
@@ -87,15 +85,7 @@ enum Keys {
     Vanilla(Vanilla),
     Seeded(SecretKey),
     PublicKey(PublicKey),
-    Pool(SingleUse),
-}
-
-/// Encryptions of zero made ahead.
-enum SingleUse {
-    /// The product's pool.
-    Approximate(Pool),
-    /// What that pool does, for the schemes it does not know.
-    Exact(PublicKey, Vec<Ciphertext>),
+    Pool(Pool),
 }
 
 impl Encryptor {
@@ -113,7 +103,7 @@ impl Encryptor {
             Mode::Vanilla => Keys::Vanilla(vanilla()?),
             Mode::Seeded => Keys::Seeded(SecretKey::from_bytes(space.rlwe(), &secret.to_bytes()?)?),
             Mode::PublicKey => Keys::PublicKey(PublicKey::generate(secret, rng)?),
-            Mode::Pool => Keys::Pool(SingleUse::new(space, PublicKey::generate(secret, rng)?)?),
+            Mode::Pool => Keys::Pool(pool(space, PublicKey::generate(secret, rng)?)?),
         };
         Ok(Encryptor { mode, space: space.clone(), keys })
     }
@@ -152,50 +142,38 @@ impl Encryptor {
                     Ok(encoder.encrypt_public(&space.exact(encoder, values)?, key, rng)?.inner().clone())
                 }
             },
-            Keys::Pool(pool) => pool.encrypt(space, values, rng),
-        }
-    }
-}
-
-impl SingleUse {
-    fn new(space: &MessageSpace, key: PublicKey) -> Result<Self, AuditError> {
-        Ok(match space {
-            MessageSpace::Approximate(encoder) => {
-                let (parameters, level) = (encoder.parameters(), encoder.parameters().max_level());
-                let capacity_bytes = POOL_BATCH * Zero::memory_bytes(parameters, level, false);
-                let options = PoolOptions { level, capacity_bytes, background: false };
-                SingleUse::Approximate(Pool::new(parameters, ClientKey::Public(Arc::new(key)), options)?)
-            }
-            MessageSpace::Exact(_) => SingleUse::Exact(key, Vec::new()),
-        })
-    }
-
-    /// Takes a zero by value, from a fresh batch if there is none, and adds the message to it.
-    fn encrypt(&mut self, space: &MessageSpace, values: &[f64], rng: &mut SecretRng) -> Result<Ciphertext, AuditError> {
-        match (self, space) {
-            (SingleUse::Approximate(pool), MessageSpace::Approximate(encoder)) => {
-                if pool.available()? == 0 {
-                    pool.fill(rng)?;
-                }
-                let zero = pool.take()?.ok_or_else(|| no_zero("none after the pool was filled"))?;
-                let encrypted = encoder.encrypt_with(&space.approximate(encoder, values)?, zero)?;
-                Ok(encrypted.expand(encoder.parameters()).inner().clone())
-            }
-            (SingleUse::Exact(key, zeros), MessageSpace::Exact(encoder)) => {
-                if zeros.is_empty() {
-                    for _ in 0..POOL_BATCH {
-                        zeros.push(key.encrypt_zero(space.basis().chain, rng)?);
+            Keys::Pool(pool) => {
+                let zero = take(pool, rng)?;
+                match space {
+                    MessageSpace::Approximate(encoder) => {
+                        let encrypted = encoder.encrypt_with(&space.approximate(encoder, values)?, zero)?;
+                        Ok(encrypted.expand(encoder.parameters()).inner().clone())
+                    }
+                    MessageSpace::Exact(encoder) => {
+                        let encrypted = encoder.encrypt_with(&space.exact(encoder, values)?, zero)?;
+                        Ok(encrypted.expand()?.inner().clone())
                     }
                 }
-                let zero = zeros.pop().ok_or_else(|| no_zero("none after the pool was filled"))?;
-                let message = encoder.message(&space.exact(encoder, values)?)?;
-                Ok(encoder.adopt(zero.plus(space.ring(), &message)?, Origin::Public)?.inner().clone())
             }
-            _ => Err(no_zero("those of another scheme")),
         }
     }
 }
 
-fn no_zero(found: &str) -> AuditError {
-    AuditError::Range { operation: "take from the pool", found: found.into(), needed: "an encryption of zero".into() }
+/// The product's pool, refilled by whoever takes from it.
+fn pool(space: &MessageSpace, key: PublicKey) -> Result<Pool, AuditError> {
+    let chain = space.basis().chain;
+    let capacity_bytes = POOL_BATCH * Zero::memory_bytes(space.rlwe(), chain, false);
+    Ok(Pool::new(ClientKey::Public(Arc::new(key)), PoolOptions { chain, capacity_bytes, background: false })?)
+}
+
+/// An entry, from a fresh batch if there is none.
+fn take(pool: &Pool, rng: &mut SecretRng) -> Result<Zero, AuditError> {
+    if pool.available()? == 0 {
+        pool.fill(rng)?;
+    }
+    pool.take()?.ok_or_else(|| AuditError::Range {
+        operation: "take from the pool",
+        found: "none after it was filled".into(),
+        needed: "an encryption of zero".into(),
+    })
 }

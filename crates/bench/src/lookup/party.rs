@@ -1,6 +1,9 @@
 //! A client's keys and query beside a server's lookup, and the seconds of its stages.
 
+use std::sync::Arc;
+
 use unspoken_ckks::{Ciphertext, CkksParameters, Encoder, Evaluator, Preset};
+use unspoken_encrypt::{ClientKey, Encryptor};
 use unspoken_lookup::query::{Query, QueryReader};
 use unspoken_lookup::{Generated, Lookup, OutputForm, Plan};
 use unspoken_ring::SecretRng;
@@ -19,7 +22,7 @@ pub(super) struct Party {
     pub(super) parameters: CkksParameters,
     pub(super) lookup: Lookup,
     encoder: Encoder,
-    secret: SecretKey,
+    secret: Arc<SecretKey>,
     keys: EvaluationKeys,
     query: Vec<Ciphertext>,
     /// Bytes of the query on the wire.
@@ -42,12 +45,13 @@ impl Party {
         let lookup = lookup(&parameters, plan, tables)?;
         let encoder = Encoder::new(&parameters);
         let mut rng = SecretRng::insecure_from_seed(6);
-        let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
+        let secret = Arc::new(SecretKey::generate(parameters.rlwe(), &mut rng)?);
         let keys = EvaluationKeys::generate(&secret, &lookup.key_plan(), &mut rng)?;
         let list = |t: usize| (0..parameters.slots()).map(|slot| Some(index(slot, t, tables.columns()))).collect();
         let indices: Vec<Vec<Option<usize>>> = (0..tables.tables.len()).map(list).collect();
         let form = Query::of(&lookup);
-        let bytes = form.encrypt(&encoder, &secret, &indices, &mut rng)?;
+        let key = ClientKey::Secret(Arc::clone(&secret));
+        let bytes = form.encrypt(&Encryptor::insecure_from_seed(&parameters, key, 7), &indices)?;
         let query_bytes = form.byte_len();
         let query = QueryReader::new(&encoder, form)?.read(&Evaluator::new(&encoder, &keys), &bytes)?;
         Ok(Party { preset, parameters, lookup, encoder, secret, keys, query, query_bytes })

@@ -1,6 +1,8 @@
 //! The matrix suite: the tables of the permutation paper, ours beside the published algorithms.
 
 mod permutations;
+mod plain;
+mod planned;
 mod products;
 mod table3;
 mod table4;
@@ -21,14 +23,16 @@ const TABLE4: &str = "table4";
 const TABLE6: &str = "table6";
 const TABLE7: &str = "table7";
 const TABLE8: &str = "table8";
+const PLAIN: &str = "plain";
 
-pub(crate) const PARTS: [&str; 5] = [TABLE3, TABLE4, TABLE6, TABLE7, TABLE8];
+pub(crate) const PARTS: [&str; 6] = [TABLE3, TABLE4, TABLE6, TABLE7, TABLE8, PLAIN];
 
 /// Where products are measured: 2^15 real slots and 18 levels, as in the paper.
 const FULL: Case = Case {
     preset: "n15_real_depth17_scale30",
     dimensions: &[8, 16, 32, 64],
     replicated: &[8, 16, 32],
+    plain: &[16, 32],
     every_space: true,
     transposes: Some(("n15_depth17_scale30", 128)),
     random: &[9, 10, 11, 12, 13, 14, 15],
@@ -39,6 +43,7 @@ const QUICK: Case = Case {
     preset: "n14_real_depth8_scale30",
     dimensions: &[8, 16],
     replicated: &[8],
+    plain: &[8],
     every_space: false,
     transposes: Some(("n14_real_depth8_scale30", 32)),
     random: &[9],
@@ -52,6 +57,8 @@ struct Case {
     dimensions: &'static [usize],
     /// Dimensions of Table 8.
     replicated: &'static [usize],
+    /// Dimensions of products with a plaintext matrix.
+    plain: &'static [usize],
     /// Every encoding space that fits, or the largest and the smallest.
     every_space: bool,
     /// Where transposes are measured, and of which dimension (Table 3).
@@ -82,6 +89,11 @@ fn run_case(session: &mut Session<'_>, case: Case) -> Result<(), BenchError> {
             table7::run(session, &bench, log2_length)?;
         }
     }
+    if session.wants(PLAIN) {
+        for &dimension in case.plain {
+            plain::run(session, &encoder, dimension)?;
+        }
+    }
     let workshop = Workshop::new(encoder)?;
     if session.wants(TABLE4) {
         for &dimension in case.dimensions {
@@ -109,7 +121,15 @@ mod tests {
         let mut session = Session::new(Suite::Matrix, &options, &mut sink, &mut progress).unwrap();
         let preset = "insecure_n11_real_depth17_scale30";
         let transposes = Some((preset, 16));
-        let case = Case { preset, dimensions: &[8], replicated: &[8], every_space: true, transposes, random: &[6] };
+        let case = Case {
+            preset,
+            dimensions: &[8],
+            replicated: &[8],
+            plain: &[8],
+            every_space: true,
+            transposes,
+            random: &[6],
+        };
         run_case(&mut session, case).unwrap();
         let find = |case: &str, metric: &str, baseline: &str| {
             let row =
@@ -128,6 +148,21 @@ mod tests {
         let transpose = find("transpose, d = 16, depth 3", "masks", "Jiang");
         assert!(transpose.ours < 31.0 && transpose.baseline == Some(31.0), "{transpose:?}");
         assert!(find("random permutation, n = 2^6", "time", "Benes").ratio.is_some());
+        for case in ["transpose, d = 16, depth 3", "random permutation, n = 2^6"] {
+            let row = find(case, "planned_over_the_fastest_candidate", "");
+            assert!(row.ours >= 1.0 && row.params["candidates"].as_u64() > Some(3), "{row:?}");
+        }
+        let plain = |metric: &str, baseline: &str| find("plain product, d = 8", metric, baseline);
+        for (baseline, depth, keys) in
+            [("slots, from rows", 1.0, None), ("Jiang", 2.0, None), ("coeff", 1.0, Some(0.0))]
+        {
+            let (levels, time) = (plain("depth", baseline), plain("time_per_product", baseline));
+            assert_eq!((levels.ours, levels.baseline), (1.0, Some(depth)));
+            assert!(time.ours > 0.0 && time.ratio.is_some());
+            assert!(keys.is_none() || plain("rotation_keys", baseline).baseline == keys);
+        }
+        let rotated = plain("key_switches", "Jiang");
+        assert!(rotated.baseline > Some(rotated.ours), "{rotated:?}");
         assert!(find("replication, d = 8, step 1", "time_per_product", "no steps").ratio.is_some());
     }
 }

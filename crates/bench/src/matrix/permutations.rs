@@ -5,7 +5,7 @@ use unspoken_permute::{Candidate, Permutation, PreparedPermutation};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
 
-use crate::clock::{Contender, alternate, scaled};
+use crate::clock::{Contender, Effort, alternate, scaled};
 use crate::error::BenchError;
 use crate::row::{Metric, params};
 use crate::session::Session;
@@ -73,34 +73,19 @@ impl Bench {
         let mut rng = SecretRng::insecure_from_seed(6);
         let mut plan = KeyPlan::new();
         entries.iter().for_each(|entry| plan.extend(&entry.candidate.estimate.keys));
-        let keys = EvaluationKeys::generate(&self.secret, &plan, &mut rng)?;
+        let keys = self.keys(&plan, &mut rng)?;
         let evaluator = Evaluator::new(&self.encoder, &keys);
-        let values: Vec<Complex64> =
-            (0..permutation.len()).map(|i| ((i * 37 % 1009) as f64 / 504.5 - 1.0).into()).collect();
-        let expected = permutation.apply(&values)?;
-        let plaintext = self.encoder.encode(&values, parameters.max_level(), parameters.scale())?;
-        let input = self.encoder.encrypt(&plaintext, &self.secret, &mut rng)?.expand(parameters);
-        let mut ready: Vec<(PreparedPermutation, f64)> = Vec::new();
+        let input = self.input(permutation, &mut rng)?;
+        let mut ready: Vec<PreparedPermutation> = Vec::new();
+        let mut errors = Vec::new();
         for Entry { name, candidate, .. } in entries {
             session.note(format!("{case}: {name}"));
-            let prepared = PreparedPermutation::new(parameters, &candidate.plan, output_level, parameters.scale())?;
-            let output = prepared.apply(&evaluator, &input)?;
-            let found = self.encoder.decrypt(&output, &self.secret)?;
-            let error = ErrorStatistics::between(&found[..expected.len()], &expected).worst;
-            if error.is_nan() || error > TOLERANCE {
-                return Err(BenchError::Wrong { case: format!("{case}, {name}"), found: error, needed: TOLERANCE });
-            }
-            ready.push((prepared, error));
+            let (prepared, error) =
+                self.ready(&evaluator, &input, &format!("{case}, {name}"), candidate, output_level)?;
+            ready.push(prepared);
+            errors.push(error);
         }
-        let (clock, effort, single) = (session.clock(), session.slow_effort(), &session.single);
-        let run = |prepared: &PreparedPermutation| -> Result<f64, BenchError> {
-            let (result, seconds) = clock.time_in(single, || prepared.apply(&evaluator, &input));
-            result.map(|_: Ciphertext| seconds).map_err(BenchError::from)
-        };
-        let mut contenders: Vec<Contender<'_>> =
-            ready.iter().map(|(prepared, _)| Box::new(|| run(prepared)) as Contender<'_>).collect();
-        let samples = alternate(effort, &mut contenders)?;
-        drop(contenders);
+        let samples = times(session, session.slow_effort(), &evaluator, &input, &ready)?;
         let times: Vec<Vec<f64>> = samples.iter().map(|samples| scaled(samples, 1e3)).collect();
         for (rival, times_of_rival) in entries.iter().zip(&times).skip(1) {
             let params = || {
@@ -127,8 +112,65 @@ impl Bench {
                 session.fact(metric, case, value(&entries[0]), Some((&rival.name, value(rival))), params());
             }
         }
-        let error = ready.first().map_or(f64::NAN, |(_, error)| error.log2());
+        let error = errors.first().map_or(f64::NAN, |error: &f64| error.log2());
         session.fact(ERROR, case, error, None, params! { "preset": parameters.name() });
         Ok(())
     }
+    /// A vector to permute, and the result.
+    pub(super) fn input(&self, permutation: &Permutation, rng: &mut SecretRng) -> Result<Input, BenchError> {
+        let parameters = self.encoder.parameters();
+        let values: Vec<Complex64> =
+            (0..permutation.len()).map(|i| ((i * 37 % 1009) as f64 / 504.5 - 1.0).into()).collect();
+        let expected = permutation.apply(&values)?;
+        let plaintext = self.encoder.encode(&values, parameters.max_level(), parameters.scale())?;
+        Ok(Input { vector: self.encoder.encrypt(&plaintext, &self.secret, rng)?.expand(parameters), expected })
+    }
+
+    /// A plan made ready, run once and compared; with its error.
+    pub(super) fn ready(
+        &self,
+        evaluator: &Evaluator<'_>,
+        input: &Input,
+        case: &str,
+        candidate: &Candidate,
+        output_level: usize,
+    ) -> Result<(PreparedPermutation, f64), BenchError> {
+        let parameters = self.encoder.parameters();
+        let prepared = PreparedPermutation::new(parameters, &candidate.plan, output_level, parameters.scale())?;
+        let output = prepared.apply(evaluator, &input.vector)?;
+        let found = self.encoder.decrypt(&output, &self.secret)?;
+        let error = ErrorStatistics::between(&found[..input.expected.len()], &input.expected).worst;
+        if error.is_nan() || error > TOLERANCE {
+            return Err(BenchError::Wrong { case: case.into(), found: error, needed: TOLERANCE });
+        }
+        Ok((prepared, error))
+    }
+
+    /// Keys for one plan.
+    pub(super) fn keys(&self, plan: &KeyPlan, rng: &mut SecretRng) -> Result<EvaluationKeys, BenchError> {
+        Ok(EvaluationKeys::generate(&self.secret, plan, rng)?)
+    }
+}
+
+/// An encrypted vector, and what its permutation is.
+pub(super) struct Input {
+    vector: Ciphertext,
+    expected: Vec<Complex64>,
+}
+
+/// Seconds of plans made ready, in turn.
+pub(super) fn times(
+    session: &Session<'_>,
+    effort: Effort,
+    evaluator: &Evaluator<'_>,
+    input: &Input,
+    ready: &[PreparedPermutation],
+) -> Result<Vec<Vec<f64>>, BenchError> {
+    let run = |prepared: &PreparedPermutation| -> Result<f64, BenchError> {
+        let (result, seconds) = session.clock().time_in(&session.single, || prepared.apply(evaluator, &input.vector));
+        result.map(|_: Ciphertext| seconds).map_err(BenchError::from)
+    };
+    let mut contenders: Vec<Contender<'_>> =
+        ready.iter().map(|prepared| Box::new(move || run(prepared)) as Contender<'_>).collect();
+    alternate(effort, &mut contenders)
 }

@@ -3,6 +3,7 @@
 use unspoken_permute::{Candidate, Packing, Permutation, Strategy, Task, factors};
 
 use super::permutations::{Bench, Entry};
+use super::planned;
 use crate::error::BenchError;
 use crate::session::Session;
 
@@ -38,6 +39,9 @@ pub(super) fn run(session: &mut Session<'_>, bench: &Bench, dimension: usize) ->
         }
         let case = format!("transpose, d = {dimension}, depth {depth}");
         bench.contest(session, &case, &permutation, output_level, &entries)?;
+        let task = Task { max_keys: BASELINE_KEYS.into_iter().min(), input_level: parameters.max_level(), ..task };
+        let explanation = task.explain(parameters, &bench.model)?;
+        planned::run(session, bench, &case, &permutation, output_level, &explanation)?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use unspoken_permute::{Packing, Permutation, Strategy, Task};
 
 use super::permutations::{Bench, Entry};
+use super::planned;
 use crate::error::BenchError;
 use crate::session::Session;
 
@@ -28,5 +29,7 @@ pub(super) fn run(session: &mut Session<'_>, bench: &Bench, log2_length: u32) ->
     if let Some(network) = explanation.best_of(Strategy::Network) {
         entries.push(Entry::ours("multi-group network", network));
     }
-    bench.contest(session, &format!("random permutation, n = 2^{log2_length}"), &permutation, OUTPUT_LEVEL, &entries)
+    let case = format!("random permutation, n = 2^{log2_length}");
+    bench.contest(session, &case, &permutation, OUTPUT_LEVEL, &entries)?;
+    planned::run(session, bench, &case, &permutation, OUTPUT_LEVEL, &explanation)
 }

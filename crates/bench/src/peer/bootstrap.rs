@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Link, Times, failure};
+use super::{Link, OpenFhe, Times, failure};
 use crate::clock::Clock;
 use crate::error::BenchError;
 
@@ -75,7 +75,7 @@ impl BootstrapRequest {
 
     /// Starts OpenFHE, measures `repetitions` bootstraps after one that is not counted, and ends it.
     pub(crate) fn measure(self, root: &Path, clock: Clock, repetitions: usize) -> Result<PeerBootstrap, BenchError> {
-        let mut link = Link::open(root, SCRIPT)?;
+        let mut link = Link::open(OpenFhe::NAME, root, SCRIPT)?;
         let BootstrapRequest { log_n, levels, scale_bits, first_bits, digits, secret } = self;
         let setup = link.ask(&json!({
             "cmd": "setup", "log_n": log_n, "levels": levels, "scale_bits": scale_bits,
@@ -84,7 +84,7 @@ impl BootstrapRequest {
         let answer: Answer = link.ask(&json!({ "cmd": "time", "op": "bootstrap", "reps": repetitions }))?;
         let seconds = answer.times.seconds(clock);
         if seconds.len() != repetitions {
-            return Err(failure("an answer with too few times"));
+            return Err(failure(OpenFhe::NAME, "an answer with too few times"));
         }
         Ok(PeerBootstrap { request: self, setup, quality: answer.quality, seconds })
     }
@@ -105,7 +105,6 @@ impl PeerBootstrap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peer::OpenFhe;
 
     #[test]
     fn a_small_bootstrap_of_openfhe_is_understood() {

@@ -100,7 +100,7 @@ impl Bootstrap {
     ) -> Result<A::Vector, CkksError> {
         let ratio = self.literal.message_ratio_bits.exp2();
         crate::arithmetic::check_scales("bootstrap", self.message_scale(), a.scale(input))?;
-        let raised = a.raise(&a.drop_to(input, 0)?, self.modulus(), self.message_scale())?;
+        let raised = a.raise(a.lowered(input, 0)?.as_ref(), self.modulus(), self.message_scale())?;
         let folded = self.slots_of_coefficients(a, up, raised)?;
         let conjugate = a.conjugate(&folded)?;
         // sin(2 pi t) = 2 pi t for a small t = z / ratio.
@@ -167,7 +167,7 @@ impl Bootstrap {
     /// As for [`Bootstrapper::exponential`].
     pub fn simulate_exponential(&self, simulator: &Simulator, input: &Simulated) -> Result<Simulated, CkksError> {
         crate::arithmetic::check_scales("exponential bootstrap", self.modulus(), simulator.scale(input))?;
-        let raised = simulator.raise(&simulator.drop_to(input, 0)?, self.modulus(), self.modulus())?;
+        let raised = simulator.raise(simulator.lowered(input, 0)?.as_ref(), self.modulus(), self.modulus())?;
         self.exponential_on(simulator, &self.up, raised, self.parameters.scale())
     }
 
@@ -224,7 +224,7 @@ impl Bootstrapper {
         evaluator.keys().check(OPERATION, &self.plan.coefficient_key_plan())?;
         let modulus = self.plan.modulus();
         crate::arithmetic::check_scales(OPERATION, modulus, input.scale())?;
-        let raised = evaluator.raise(&evaluator.drop_to(input, 0)?, modulus, modulus)?;
+        let raised = evaluator.raise(evaluator.lowered(input, 0)?.as_ref(), modulus, modulus)?;
         self.plan.exponential_on(evaluator, &self.up, raised, self.plan.parameters.scale())
     }
 

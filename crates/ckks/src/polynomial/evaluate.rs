@@ -99,7 +99,7 @@ fn make_powers<A: Arithmetic>(
                     arithmetic.add_constant(&doubled, Complex64::from(-1.0))?
                 } else {
                     let scale = arithmetic.scale(&doubled);
-                    let lower = arithmetic.drop_to(&powers[&(high - low)], arithmetic.level(&doubled))?;
+                    let lower = arithmetic.lowered(&powers[&(high - low)], arithmetic.level(&doubled))?;
                     arithmetic.sub(&doubled, &arithmetic.mul_constant(&lower, Complex64::from(1.0), scale)?)?
                 }
             }
@@ -133,11 +133,11 @@ impl<A: Arithmetic> Steps<'_, A> {
             Ok(())
         };
         for &(k, coefficient) in node.terms.iter().filter(|(k, _)| *k > 0) {
-            let power = arithmetic.drop_to(&self.powers[&k], level)?;
+            let power = arithmetic.lowered(&self.powers[&k], level)?;
             add(arithmetic.mul_constant(&power, coefficient, scale)?)?;
         }
         for (giant, quotient) in &node.products {
-            let power = arithmetic.drop_to(&self.powers[giant], level)?;
+            let power = arithmetic.lowered(&self.powers[giant], level)?;
             let quotient = self.evaluate(quotient, level + 1, scale / arithmetic.scale(&power))?;
             add(arithmetic.tensor(&quotient, &power)?)?;
         }

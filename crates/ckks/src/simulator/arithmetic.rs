@@ -134,7 +134,7 @@ impl Arithmetic for Simulator {
     /// By plain rotations, which are somewhat noisier than the hoisted ones of the encrypted run; the cost is the hoisted
     /// form's.
     fn linear(&self, transform: &LinearTransform, a: &Simulated) -> Result<Simulated, CkksError> {
-        self.charge_instead(transform.plan().cost(), || transform.plan().evaluate(self, a))
+        self.charge_instead(transform.plan().cost(), |inner| transform.plan().evaluate(inner, a))
     }
 
     /// By divided rotations, which are somewhat noisier than those of the encrypted run; the cost is the encrypted run's.
@@ -148,11 +148,11 @@ impl Arithmetic for Simulator {
         check_level(OPERATION, a, 1)?;
         let shape = RotationProducts::new(steps, rows)?;
         let cost = Cost::rotation_products(self.parameters(), shape.level, steps, shape.products, rows.len());
-        self.charge_instead(cost, || {
-            let rotated = self.rotate_hoisted(&self.drop_to(a, shape.level)?, steps)?;
+        self.charge_instead(cost, |inner| {
+            let rotated = inner.rotate_hoisted(inner.lowered(a, shape.level)?.as_ref(), steps)?;
             let row = |row: &Vec<(usize, &PreparedVector)>| {
                 let pairs: Vec<_> = row.iter().map(|&(i, factor)| (&rotated[i], factor)).collect();
-                self.rescale(&self.sum_products(&pairs)?)
+                inner.rescale(&inner.sum_products(&pairs)?)
             };
             rows.iter().map(row).collect()
         })

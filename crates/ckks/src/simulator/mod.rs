@@ -22,7 +22,7 @@ use crate::noise::{NoiseSource, mix};
 /// run; two runs with one seed agree, on any number of threads.
 pub struct Simulator {
     encoder: Encoder,
-    noise: NoiseSource,
+    noise: Arc<NoiseSource>,
     keys: Option<KeyPlan>,
     record: Mutex<Record>,
 }
@@ -133,14 +133,14 @@ fn derive(step: Step, parts: &[u64]) -> u64 {
 impl Simulator {
     /// A simulator that has every key. `seed` decides the noise.
     pub fn new(encoder: &Encoder, seed: u64) -> Self {
-        let noise = NoiseSource::new(encoder, seed);
+        let noise = Arc::new(NoiseSource::new(encoder, seed));
         Simulator { encoder: encoder.clone(), noise, keys: None, record: Mutex::default() }
     }
 
     /// A simulator that has every key and carries no values: levels, scales, keys, cost and refusals only, in a fraction of
     /// the time. Its vectors have no slots; it notes no overflows and refuses no values.
     pub fn counting(encoder: &Encoder) -> Self {
-        let noise = NoiseSource::silent(encoder);
+        let noise = Arc::new(NoiseSource::silent(encoder));
         Simulator { encoder: encoder.clone(), noise, keys: None, record: Mutex::default() }
     }
 
@@ -253,12 +253,17 @@ impl Simulator {
         self.record().cost += cost;
     }
 
-    /// Runs `work` and charges `cost` for it instead of what it charges itself.
-    fn charge_instead<T>(&self, cost: Cost, work: impl FnOnce() -> Result<T, CkksError>) -> Result<T, CkksError> {
-        let mut total = self.cost();
-        let result = work()?;
-        total += cost;
-        self.record().cost = total;
+    /// Runs `work` on a simulator with the same noise and keys and a record of its own: notes the keys it used and what
+    /// overflowed, and charges `cost` instead of what it charged. Work that is refused leaves no trace.
+    fn charge_instead<T>(&self, cost: Cost, work: impl FnOnce(&Self) -> Result<T, CkksError>) -> Result<T, CkksError> {
+        let (noise, keys) = (Arc::clone(&self.noise), self.keys.clone());
+        let inner = Simulator { encoder: self.encoder.clone(), noise, keys, record: Mutex::default() };
+        let result = work(&inner)?;
+        let Record { plan, overflows, .. } = inner.record.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut record = self.record();
+        record.plan.extend(&plan);
+        record.cost += cost;
+        record.overflows.extend(overflows);
         Ok(result)
     }
 
@@ -481,4 +486,32 @@ fn map(slots: &[Complex64], change: impl Fn(Complex64) -> Complex64) -> Arc<Vec<
 
 fn constant_bits(constant: Complex64) -> [u64; 2] {
     [constant.re.to_bits(), constant.im.to_bits()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets::Preset;
+
+    #[test]
+    fn work_at_another_price_leaves_its_keys_and_overflows_and_takes_no_charge_of_others() {
+        let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
+        let simulator = Simulator::new(&Encoder::new(&parameters), 1);
+        let scale = parameters.scale();
+        let x = simulator.encrypt(&[Complex64::from(1.0)], 0, scale).unwrap();
+        let [before, price, beside] = [1, 10, 100].map(|rescales| Cost { rescales, ..Cost::default() });
+        simulator.charge(before);
+        let work = |inner: &Simulator| {
+            // As another thread would in the meantime.
+            simulator.charge(beside);
+            inner.mul_constant(&inner.rotate(&x, 1)?, Complex64::from(1e20), scale)
+        };
+        let result = simulator.charge_instead(price, work).unwrap();
+        assert_eq!(simulator.cost(), Cost { rescales: 111, ..Cost::default() });
+        assert_eq!(simulator.key_plan().len(), 1);
+        assert_eq!(simulator.overflows().len(), 1);
+        // The noise is that of the same operations done by itself.
+        let direct = simulator.mul_constant(&simulator.rotate(&x, 1).unwrap(), Complex64::from(1e20), scale).unwrap();
+        assert_eq!(result.noisy(), direct.noisy());
+    }
 }

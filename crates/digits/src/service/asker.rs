@@ -1,5 +1,6 @@
 //! The client's half: images in, encrypted pixels out; encrypted scores in, digits out.
 
+use unspoken_encrypt::{Needs, Plan};
 use unspoken_protocol::{ClientHalf, Described, Keyring, ProtocolError};
 
 use super::description::Description;
@@ -40,6 +41,11 @@ impl ClientHalf for ImageAsker {
     fn keyring(&self) -> &Keyring {
         &self.keyring
     }
+
+    fn prepare(&mut self, needs: Needs) -> Result<Plan, DigitsError> {
+        let burst = needs.burst.saturating_mul(self.description.layout().vectors());
+        Ok(self.keyring.prepare(self.description.query_level(), Needs { burst, ..needs })?)
+    }
 }
 
 impl ImageAsker {
@@ -50,11 +56,8 @@ impl ImageAsker {
     pub fn query(&self, images: &[Image]) -> Result<Vec<u8>, DigitsError> {
         let level = self.description.query_level();
         let scale = self.description.parameters().scale();
-        let encrypt = |slots: &Vec<_>| {
-            let plaintext = self.keyring.encoder().encode(slots, level, scale).map_err(ProtocolError::from)?;
-            self.keyring.encrypt(&plaintext)
-        };
         let arranged = self.description.layout().arrange(images)?;
+        let encrypt = |slots: &Vec<_>| self.keyring.encrypt(slots, level, scale);
         let vectors = arranged.iter().map(encrypt).collect::<Result<_, _>>()?;
         Ok(self.description.terms().pack(vectors))
     }

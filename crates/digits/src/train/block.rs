@@ -192,13 +192,15 @@ pub(super) fn gradient(shape: Shape, weights: &[f32], examples: &[Example<'_>]) 
 
 #[cfg(test)]
 mod tests {
+    use unspoken_training::Random;
+
     use super::*;
-    use crate::random::{Random, Stream};
+    use crate::train::stream::Stream;
 
     #[test]
     fn gradients_are_the_slopes_of_the_loss() {
         let shape = Shape { channels: 1, hidden: 16 };
-        let mut random = Random::new(3, Stream::Start);
+        let mut random = Random::new(3, Stream::Start as u64);
         let pixels: Vec<u8> = (0..PIXELS).map(|_| random.below(256) as u8).collect();
         let image = Image::new(&pixels).unwrap();
         let examples = [(3, (0, 0)), (8, (1, -1))].map(|(label, shift)| Example { image: &image, label, shift });

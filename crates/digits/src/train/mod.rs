@@ -1,25 +1,28 @@
 //! Training: cross-entropy, AdamW, and images that move by a pixel.
 
-mod adam;
 mod block;
 mod options;
+mod stream;
 
 use std::f32::consts::PI;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use options::TrainOptions;
 use rayon::prelude::*;
+use unspoken_training::{AdamW, Random};
 
 use crate::error::TrainError;
 use crate::images::LabelledImages;
 use crate::network::{Network, TrainingRecord};
-use crate::random::{Random, Stream};
 use crate::shape::{KERNEL, Shape};
-use adam::AdamW;
 use block::{Example, LANES, Tally};
+use stream::Stream;
 
 /// Longest gradient of a batch's mean loss: a longer one is shortened to it. Squares make a bad start worse quickly.
 const LONGEST_GRADIENT: f32 = 2.0;
+
+/// Of AdamW.
+const EPSILON: f32 = 1e-8;
 
 /// Where training stands, after each epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,10 +52,10 @@ pub fn fit(
     options.check(data.len())?;
     let (train, validation) = data.clone().split_last(options.validation);
     let mut weights = start(options.shape, options.seed);
-    let mut optimiser = AdamW::new(weights.len());
+    let mut optimiser = AdamW::new(weights.len(), EPSILON);
     let mut order: Vec<usize> = (0..train.len()).collect();
     let (mut shuffling, mut moving) =
-        (Random::new(options.seed, Stream::Order), Random::new(options.seed, Stream::Shifts));
+        (Random::new(options.seed, Stream::Order as u64), Random::new(options.seed, Stream::Shifts as u64));
     let batches = train.len().div_ceil(options.batch);
     let mut record = TrainingRecord { seed: options.seed, examples: train.len(), ..TrainingRecord::default() };
     for epoch in 1..=options.epochs {
@@ -95,7 +98,7 @@ fn network(shape: Shape, weights: &[f32], record: &TrainingRecord) -> Result<Net
 
 /// Uniform weights whose sums stay near 1; biases of 0.
 fn start(shape: Shape, seed: u64) -> Vec<f32> {
-    let mut random = Random::new(seed, Stream::Start);
+    let mut random = Random::new(seed, Stream::Start as u64);
     let parts = shape.parts();
     let mut weights = vec![0.0; shape.parameters()];
     let inputs = [(parts.kernel, KERNEL * KERNEL), (parts.dense, shape.features()), (parts.out, shape.hidden)];

@@ -2,11 +2,11 @@
 
 use ndarray::{Array2, ArrayView2, s};
 use rayon::prelude::*;
+use unspoken_training::Random;
 
 use super::Stop;
 use super::products::{inner_products, smallest, squared_lengths};
 use crate::error::CompressError;
-use crate::random::Random;
 use crate::shape::Shape;
 
 /// Rows whose inner products with all columns are in memory at one time on each thread.

@@ -2,11 +2,11 @@
 
 use ndarray::{Array2, ArrayView2, Axis, s};
 use rayon::prelude::*;
+use unspoken_training::Random;
 
 use super::products::{inner_products, smallest, squared_lengths};
 use super::{Stop, Watch};
 use crate::error::CompressError;
-use crate::random::Random;
 
 /// Rows whose distances are in memory at one time on each thread.
 const BLOCK_ROWS: usize = 128;

@@ -1,7 +1,9 @@
 //! The ledger of a vault: which entries have been taken, in a file apart from the entries.
 //!
-//! Two records, written in turn, each with a tag: a write that is torn leaves the other. Record: version (u64), next entry
-//! to take (u64), next entry to make (u64), identities of the ledger and of the file of entries; then nonce and tag.
+//! Two records, written in turn, each with a tag: a write that is torn leaves the other. That only helps if the other is on
+//! the disk, so the newest record is durable before the older one is overwritten ([`Ledger::settle`]). Record: version
+//! (u64), next entry to take (u64), next entry to make (u64), identities of the ledger and of the file of entries; then nonce
+//! and tag.
 
 use super::device::{Device, IDENTITY_BYTES};
 use super::seal::{NONCE_BYTES, SealingKey, TAG_BYTES};
@@ -18,7 +20,9 @@ const RECORD_BYTES: usize = BODY_BYTES + NONCE_BYTES + TAG_BYTES;
 /// What a ledger says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ledger {
-    version: u64,
+    pub(super) version: u64,
+    /// The other record is not whole: one newer than this may have been there.
+    pub(super) alone: bool,
     /// Entries below this have been taken: whoever finds one must not use it.
     pub(super) next_take: u64,
     /// Entries from this on have not been made.
@@ -30,19 +34,20 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Of a new vault. Entries are numbered from 1; 0 marks an empty slot.
     pub(super) fn new(identities: [[u8; IDENTITY_BYTES]; 2]) -> Self {
-        Ledger { version: 0, next_take: 1, next_make: 1, identities }
+        Ledger { version: 0, alone: false, next_take: 1, next_make: 1, identities }
     }
 
     /// The newest record that is whole.
     pub(super) fn read(device: &impl Device, key: &SealingKey, context: &[u8]) -> Result<Self, EncryptError> {
-        let mut newest: Option<Ledger> = None;
-        for place in 0..2 {
+        let read = |place: u64| -> Result<_, EncryptError> {
             let mut bytes = [0; RECORD_BYTES];
             device.read_at(place * RECORD_STRIDE, &mut bytes)?;
-            let record = Self::from_bytes(&bytes, key, context);
-            newest = newest.into_iter().chain(record).max_by_key(|ledger| ledger.version);
-        }
-        newest.ok_or(EncryptError::Files {
+            Ok(Self::from_bytes(&bytes, key, context))
+        };
+        let records = [read(0)?, read(1)?];
+        let alone = records.iter().any(Option::is_none);
+        let newest = records.into_iter().flatten().max_by_key(|ledger| ledger.version);
+        newest.map(|ledger| Ledger { alone, ..ledger }).ok_or(EncryptError::Files {
             operation: "open the ledger of a pool file",
             found: "no record that is whole and sealed with this key for this pool".into(),
             needed: "the key and the shape it was made with; if they are right, the ledger is damaged: remove both files and \
@@ -50,12 +55,24 @@ impl Ledger {
         })
     }
 
-    /// Writes the next record and returns when it is durable.
+    /// Makes the record that was read durable. It may be in the system's cache alone: whoever wrote it was killed, or told
+    /// that it could not be written, after which a cache may count as clean. So the same bytes are written once more.
+    pub(super) fn settle(&self, device: &impl Device) -> Result<(), EncryptError> {
+        let place = self.version % 2 * RECORD_STRIDE;
+        let mut bytes = [0; RECORD_BYTES];
+        device.read_at(place, &mut bytes)?;
+        device.write_at(place, &bytes)?;
+        Ok(device.sync()?)
+    }
+
+    /// Writes the next record over the older one and returns when it is durable. The present one must be.
     pub(super) fn write(&mut self, device: &impl Device, key: &SealingKey, context: &[u8]) -> Result<(), EncryptError> {
         self.version += 1;
         let bytes = self.to_bytes(key, context)?;
         device.write_at(self.version % 2 * RECORD_STRIDE, &bytes)?;
-        Ok(device.sync()?)
+        device.sync()?;
+        self.alone = false;
+        Ok(())
     }
 
     fn to_bytes(&self, key: &SealingKey, context: &[u8]) -> Result<[u8; RECORD_BYTES], EncryptError> {
@@ -79,6 +96,7 @@ impl Ledger {
         let identity = |i: usize| std::array::from_fn(|j| body[24 + i * IDENTITY_BYTES + j]);
         whole.then(|| Ledger {
             version: number(0),
+            alone: false,
             next_take: number(1),
             next_make: number(2),
             identities: [identity(0), identity(1)],

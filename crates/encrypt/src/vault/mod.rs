@@ -4,6 +4,7 @@
 //! file: it holds the number of the next entry, and is durable before the entry leaves this module. So it does not matter
 //! what happens to the file of entries: one that was restored, copied or damaged may offer an old entry again, but its
 //! number is below the ledger's and it is dead. The file of entries is overwritten only so that old ones cannot be read.
+//! Where one record of the ledger is not whole, the other may be one entry behind: the next entry is skipped.
 //!
 //! File of entries: magic and version (8 bytes), an id that ties it to its ledger (16); from byte 4096 on slots, each the
 //! number of its entry (u64, 0 for none), the nonce, the sealed bytes, the tag, padded to 4096 bytes.
@@ -14,7 +15,11 @@ mod ledger;
 mod process_tests;
 mod seal;
 #[cfg(test)]
+mod simulated;
+#[cfg(test)]
 mod tests;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use unspoken_ring::process_generation;
 use zeroize::Zeroizing;
@@ -61,6 +66,10 @@ pub(crate) struct Vault<D> {
     /// What every seal is bound to: the id and the shape.
     context: Vec<u8>,
     generation: u64,
+    /// Version of the ledger that this handle made durable, 0 for none.
+    durable: AtomicU64,
+    /// A write to the ledger failed: what is on the disk, nobody knows.
+    failed: AtomicBool,
 }
 
 /// The lock on a ledger; it is given back when this is dropped.
@@ -92,6 +101,7 @@ impl<D: Device> Vault<D> {
         let mut state = Ledger::new([vault.ledger.identity()?, vault.entries.identity()?]);
         state.write(&vault.ledger, &vault.key, &vault.context)?;
         drop(_locked);
+        vault.durable.store(state.version, Ordering::Relaxed);
         Ok(vault)
     }
 
@@ -125,17 +135,18 @@ impl<D: Device> Vault<D> {
         context.extend(shape.slots.to_le_bytes());
         context.extend((shape.payload_bytes as u64).to_le_bytes());
         context.extend(&shape.label);
-        Vault { entries, ledger, key, shape, context, generation: process_generation() }
+        let (generation, durable, failed) = (process_generation(), AtomicU64::new(0), AtomicBool::new(false));
+        Vault { entries, ledger, key, shape, context, generation, durable, failed }
     }
 
     /// The next entry, if there is one. When it is returned, no crash brings it back.
     pub(crate) fn take(&mut self) -> Result<Option<Zeroizing<Vec<u8>>>, EncryptError> {
         self.locked("take from a pool file", |state| {
-            let waiting = self.numbers()?.into_iter().filter(|(_, n)| (state.next_take..state.next_make).contains(n));
-            let Some((slot, number)) = waiting.min_by_key(|(_, number)| *number) else { return Ok(None) };
+            let next = self.live(state)?.into_iter().min_by_key(|(_, number)| *number);
+            let Some((slot, number)) = next else { return Ok(None) };
             let payload = self.read(slot, number)?;
             state.next_take = number + 1;
-            state.write(&self.ledger, &self.key, &self.context)?;
+            self.write(state)?;
             self.entries.write_at(self.offset(slot), &[0; HEAD_BYTES])?;
             payload.map(Some).ok_or(EncryptError::Damaged { sequence: number })
         })
@@ -157,7 +168,7 @@ impl<D: Device> Vault<D> {
             };
             let number = state.next_make;
             state.next_make += 1;
-            state.write(&self.ledger, &self.key, &self.context)?;
+            self.write(state)?;
             let (nonce, tag) = self.key.seal(&self.context_of(number), &mut payload)?;
             let (start, body) = (self.offset(slot), self.offset(slot) + HEAD_BYTES as u64);
             self.entries.write_at(start, &[&[0; 8][..], &nonce].concat())?;
@@ -173,10 +184,7 @@ impl<D: Device> Vault<D> {
 
     /// How many entries there are to take.
     pub(crate) fn available(&self) -> Result<usize, EncryptError> {
-        self.locked("count a pool file", |state| {
-            let live = state.next_take..state.next_make;
-            Ok(self.numbers()?.into_iter().filter(|(_, number)| live.contains(number)).count())
-        })
+        self.locked("count a pool file", |state| Ok(self.live(state)?.len()))
     }
 
     /// Runs `work` under the lock, with what the ledger says, if this is the process and these are the files.
@@ -189,6 +197,13 @@ impl<D: Device> Vault<D> {
         if process_generation() != self.generation {
             return Err(EncryptError::Forked { operation });
         }
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(EncryptError::Files {
+                operation,
+                found: "a ledger that could not be written before".into(),
+                needed: "a disk that works; then open the files again",
+            });
+        }
         let _locked = Locked::new(&self.ledger)?;
         let mut state = Ledger::read(&self.ledger, &self.key, &self.context)?;
         if state.identities != [self.ledger.identity()?, self.entries.identity()?] {
@@ -198,7 +213,30 @@ impl<D: Device> Vault<D> {
                 needed: "the originals, whose entries nobody else can have taken; remove these and make new ones",
             });
         }
+        if state.alone
+            && let Some(next) = self.live(&state)?.into_iter().map(|(_, number)| number).min()
+        {
+            state.next_take = next + 1;
+        }
         work(&mut state)
+    }
+
+    /// Writes the ledger and returns when it is durable. If that fails, this handle is of no more use.
+    fn write(&self, state: &mut Ledger) -> Result<(), EncryptError> {
+        self.failed.store(true, Ordering::Relaxed);
+        if self.durable.load(Ordering::Relaxed) != state.version {
+            state.settle(&self.ledger)?;
+        }
+        state.write(&self.ledger, &self.key, &self.context)?;
+        self.durable.store(state.version, Ordering::Relaxed);
+        self.failed.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Slots with entries to take, and their numbers.
+    fn live(&self, state: &Ledger) -> Result<Vec<(u32, u64)>, EncryptError> {
+        let live = state.next_take..state.next_make;
+        Ok(self.numbers()?.into_iter().filter(|(_, number)| live.contains(number)).collect())
     }
 
     /// Slots and the numbers of their entries.

@@ -2,16 +2,14 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::io;
 use std::rc::Rc;
 
-use super::device::IDENTITY_BYTES;
+use super::simulated::{Crash, Disk, Simulated};
 use super::*;
 
 const SLOTS: u32 = 3;
 /// Two sectors with head and tag.
 const PAYLOAD: usize = 700;
-const SECTOR: usize = 512;
 
 pub(super) fn shape() -> Shape {
     Shape { slots: SLOTS, payload_bytes: PAYLOAD, label: b"test".to_vec() }
@@ -33,130 +31,6 @@ pub(super) fn id_of(payload: &[u8]) -> u64 {
 
 fn payload_bytes(id: u64) -> Vec<u8> {
     payload(id).to_vec()
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % bound as u64) as usize
-    }
-}
-
-/// What of a write that was not synced survives.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Crash {
-    /// The process dies: what it wrote is in the system's cache.
-    Killed,
-    /// The power goes: any set of the sectors written since the last sync is on the disk, the others are as before.
-    PowerLost,
-}
-
-struct Disk {
-    files: [Contents; 2],
-    /// Calls until the crash.
-    left: u64,
-    calls: u64,
-    random: Random,
-    locked: bool,
-}
-
-#[derive(Default)]
-struct Contents {
-    cached: Vec<u8>,
-    durable: Vec<u8>,
-}
-
-impl Disk {
-    fn new(seed: u64) -> Rc<RefCell<Disk>> {
-        let contents = |bytes: u64| Contents { cached: vec![0; bytes as usize], durable: vec![0; bytes as usize] };
-        let files = [contents(shape().file_bytes()), contents(LEDGER_BYTES)];
-        Rc::new(RefCell::new(Disk { files, left: u64::MAX, calls: 0, random: Random(seed), locked: false }))
-    }
-
-    fn crash(&mut self, crash: Crash) {
-        self.locked = false;
-        for file in &mut self.files {
-            if crash == Crash::PowerLost {
-                for (cached, durable) in file.cached.chunks_mut(SECTOR).zip(file.durable.chunks_mut(SECTOR)) {
-                    if self.random.below(2) == 0 {
-                        durable.copy_from_slice(cached);
-                    }
-                }
-                file.cached.copy_from_slice(&file.durable);
-            }
-        }
-    }
-
-    /// Counts a call; an error from the crash on.
-    fn step(&mut self) -> io::Result<()> {
-        self.calls += 1;
-        self.left = self.left.checked_sub(1).ok_or_else(|| io::Error::other("crashed"))?;
-        Ok(())
-    }
-}
-
-#[derive(Clone)]
-struct Simulated(Rc<RefCell<Disk>>, usize);
-
-impl Device for Simulated {
-    fn length(&self) -> io::Result<u64> {
-        Ok(self.0.borrow().files[self.1].cached.len() as u64)
-    }
-
-    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        let mut disk = self.0.borrow_mut();
-        disk.step()?;
-        assert!(disk.locked || offset == 0, "a read without the lock");
-        bytes.copy_from_slice(&disk.files[self.1].cached[offset as usize..][..bytes.len()]);
-        Ok(())
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let mut disk = self.0.borrow_mut();
-        assert!(disk.locked, "a write without the lock");
-        let step = disk.step();
-        // The write that the crash interrupts gets as far as it gets.
-        let written = if step.is_ok() {
-            bytes.len()
-        } else if disk.left == 0 {
-            disk.random.below(bytes.len() + 1)
-        } else {
-            0
-        };
-        disk.files[self.1].cached[offset as usize..][..written].copy_from_slice(&bytes[..written]);
-        step
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let mut disk = self.0.borrow_mut();
-        disk.step()?;
-        let Contents { cached, durable } = &mut disk.files[self.1];
-        durable.copy_from_slice(cached);
-        Ok(())
-    }
-
-    fn lock(&self) -> io::Result<()> {
-        let mut disk = self.0.borrow_mut();
-        disk.step()?;
-        assert!(!disk.locked, "locked twice");
-        disk.locked = true;
-        Ok(())
-    }
-
-    fn unlock(&self) -> io::Result<()> {
-        self.0.borrow_mut().locked = false;
-        Ok(())
-    }
-
-    fn identity(&self) -> io::Result<[u8; IDENTITY_BYTES]> {
-        Ok([self.1 as u8; IDENTITY_BYTES])
-    }
 }
 
 /// What the rest of the world saw.
@@ -190,13 +64,28 @@ impl Seen {
 
     /// Every step there is: into empty, full and partly filled files, from full and empty ones.
     fn script(&mut self, vault: &mut Vault<Simulated>) -> Result<(), EncryptError> {
-        for operation in b"ptpptpppptttttpptpt" {
+        self.follow(vault, b"ptpptpppptttttpptpt")
+    }
+
+    fn follow(&mut self, vault: &mut Vault<Simulated>, operations: &[u8]) -> Result<(), EncryptError> {
+        for operation in operations {
             match operation {
                 b'p' => self.put(vault)?,
                 _ => self.take(vault)?,
             };
         }
         Ok(())
+    }
+
+    /// Takes what is left and counts what was lost.
+    fn finish(&mut self, disk: &Rc<RefCell<Disk>>) -> u64 {
+        disk.borrow_mut().left = u64::MAX;
+        let mut vault = open(disk).unwrap();
+        while self.take(&mut vault).unwrap() {}
+        let lost = self.put.difference(&self.used).count() as u64;
+        // What is left works.
+        assert!(self.put(&mut vault).unwrap() && self.take(&mut vault).unwrap() && !self.take(&mut vault).unwrap());
+        lost
     }
 }
 
@@ -210,23 +99,18 @@ fn create(seed: u64) -> Rc<RefCell<Disk>> {
     disk
 }
 
-/// Runs the script until the given call and crashes; the same again with the call after it, and so on.
-fn crash_again_and_again(seed: u64, first: u64, crashes: u64, kind: Crash) {
+/// Runs the script until the given call and crashes; the same again with the call after it, and so on, in the given ways.
+fn crash_again_and_again(seed: u64, first: u64, crashes: u64, kinds: &[Crash]) {
     let disk = create(seed);
     let mut seen = Seen::default();
-    for crash in 0..crashes {
+    for (crash, kind) in (0..crashes).zip(kinds.iter().cycle()) {
         disk.borrow_mut().left = first + crash * 7 % 40;
         // An error, unless the script ends before the crash.
         let _ = open(&disk).and_then(|mut vault| seen.script(&mut vault));
-        disk.borrow_mut().crash(kind);
+        disk.borrow_mut().crash(*kind);
     }
-    disk.borrow_mut().left = u64::MAX;
-    let mut vault = open(&disk).unwrap();
-    while seen.take(&mut vault).unwrap() {}
-    let lost = seen.put.difference(&seen.used).count() as u64;
+    let lost = seen.finish(&disk);
     assert!(lost <= crashes, "{lost} entries lost in {crashes} crashes");
-    // What is left works.
-    assert!(seen.put(&mut vault).unwrap() && seen.take(&mut vault).unwrap() && !seen.take(&mut vault).unwrap());
 }
 
 #[test]
@@ -238,15 +122,51 @@ fn no_crash_brings_an_entry_back() {
     let calls = disk.borrow().calls;
     assert!(calls > 200 && seen.used.len() > 5, "{calls} calls, {} entries", seen.used.len());
     let mut kills = 0;
-    for kind in [Crash::Killed, Crash::PowerLost] {
+    for kinds in [&[Crash::Killed][..], &[Crash::PowerLost], &[Crash::Killed, Crash::PowerLost]] {
         for first in 0..=calls {
             for (seed, crashes) in [(1, 1), (2, 1), (3, 4)] {
-                crash_again_and_again(seed + 10 * first, first, crashes, kind);
+                crash_again_and_again(seed + 10 * first, first, crashes, kinds);
                 kills += crashes;
             }
         }
     }
-    assert!(kills > 2000, "{kills}");
+    assert!(kills > 3000, "{kills}");
+}
+
+/// What a killed process wrote may be in the cache alone; the next one must not build on it as if it were on the disk.
+#[test]
+fn a_kill_and_then_a_power_loss_bring_no_entry_back() {
+    for (killed, lost) in (0..25).flat_map(|killed| (0..35).map(move |lost| (killed, lost))) {
+        for seed in 0..8 {
+            let disk = create(seed + 8 * (35 * killed + lost));
+            let mut seen = Seen::default();
+            seen.follow(&mut open(&disk).unwrap(), b"pppt").unwrap();
+            for (left, kind) in [(killed, Crash::Killed), (lost, Crash::PowerLost)] {
+                disk.borrow_mut().left = left;
+                let _ = open(&disk).and_then(|mut vault| seen.follow(&mut vault, b"tt"));
+                disk.borrow_mut().crash(kind);
+            }
+            seen.finish(&disk);
+        }
+    }
+}
+
+#[test]
+fn a_failed_sync_ends_a_handle_and_brings_no_entry_back() {
+    for (seed, lost) in (0..8).flat_map(|seed| (0..35).map(move |lost| (seed, lost))) {
+        let disk = create(seed + 8 * lost);
+        let (mut seen, mut vault) = (Seen::default(), open(&disk).unwrap());
+        seen.follow(&mut vault, b"pppt").unwrap();
+        disk.borrow_mut().failing = true;
+        assert!(matches!(vault.take(), Err(EncryptError::Io(_))));
+        let refused = [vault.take().map(drop), vault.put(payload(9)).map(drop), vault.available().map(drop)];
+        assert!(refused.iter().all(|result| matches!(result, Err(EncryptError::Files { .. }))), "{refused:?}");
+
+        disk.borrow_mut().left = lost;
+        let _ = open(&disk).and_then(|mut vault| seen.follow(&mut vault, b"t"));
+        disk.borrow_mut().crash(Crash::PowerLost);
+        assert!(seen.finish(&disk) <= 2);
+    }
 }
 
 #[test]

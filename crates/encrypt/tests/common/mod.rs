@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use unspoken_ckks::{CkksParameters, Complex64, Encoder, Encrypted, Preset, Zero};
+use unspoken_ckks::{CkksParameters, Complex64, Encoder, Encrypted, Preset};
 use unspoken_encrypt::ClientKey;
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{PublicKey, SecretKey};
+use unspoken_rlwe::{PublicKey, SecretKey, Zero};
 
 pub struct Client {
     pub parameters: CkksParameters,
@@ -31,8 +31,13 @@ impl Client {
         [ClientKey::Secret(Arc::clone(&self.secret)), ClientKey::Public(Arc::clone(&self.public))]
     }
 
+    /// Primes of the highest level.
+    pub fn chain(&self) -> usize {
+        self.parameters.chain(self.parameters.max_level())
+    }
+
     pub fn entry_bytes(&self, key: &ClientKey) -> usize {
-        Zero::memory_bytes(&self.parameters, self.parameters.max_level(), key.is_seeded())
+        Zero::memory_bytes(self.parameters.rlwe(), self.chain(), key.is_seeded())
     }
 
     /// The largest difference between what is encrypted and `values`, which repeat to fill the slots.
@@ -44,7 +49,7 @@ impl Client {
 
     /// The bytes of a zero, which tell it from all others.
     pub fn bytes(&self, zero: Zero) -> Vec<u8> {
-        zero.into_bytes(&self.parameters)
+        zero.into_bytes(self.parameters.rlwe()).unwrap()
     }
 }
 

@@ -1,12 +1,13 @@
 //! Token codes in training: relaxed to probabilities first, hard afterwards.
 
 use rayon::prelude::*;
+use unspoken_training::Random;
 
 use super::kernel::{add_scaled, dot, softmax};
 use super::parameters::Folded;
 use crate::encoder::argmax;
-use crate::random::{Random, Stream};
 use crate::shape::Shape;
+use crate::stream::Stream;
 
 /// Half-width of the uniform start of the logits: it breaks ties, no more.
 const START: f32 = 0.01;
@@ -58,7 +59,7 @@ pub(super) struct RelaxedCodes {
 
 impl RelaxedCodes {
     pub(super) fn new(shape: Shape, vocabulary: usize, rate: f32, seed: u64) -> Self {
-        let mut random = Random::new(seed, Stream::Logits);
+        let mut random = Random::new(seed, Stream::Logits as u64);
         let size = shape.subtables * shape.columns;
         let tokens = (0..vocabulary)
             .map(|_| Token {

@@ -6,7 +6,6 @@
 //! probable column for good, and subtables and classifier are tuned to these
 //! codes, so that the accuracy reported is that of the model that is kept.
 
-mod adam;
 mod batch;
 mod codes;
 mod kernel;
@@ -16,13 +15,14 @@ mod parameters;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use options::TrainOptions;
+use unspoken_training::Random;
 
 use crate::dataset::Dataset;
 use crate::encoder::Encoder;
 use crate::error::TrainError;
 use crate::model::{Model, TrainingRecord, model_id};
-use crate::random::{Random, Stream};
 use crate::shape::Shape;
+use crate::stream::Stream;
 use crate::tables::{ScoreTables, centre};
 use crate::vocabulary::Vocabulary;
 use batch::{Batch, Example, Tally};
@@ -212,8 +212,8 @@ impl<'a> Trainer<'a> {
         Self {
             parameters: Parameters::new(corpus.shape, options.dimension, options.seed),
             order: (0..corpus.train.len()).collect(),
-            shuffling: Random::new(options.seed, Stream::Order),
-            hiding: Random::new(options.seed, Stream::Unknown),
+            shuffling: Random::new(options.seed, Stream::Order as u64),
+            hiding: Random::new(options.seed, Stream::Unknown as u64),
             epoch: 0,
             corpus,
             options,

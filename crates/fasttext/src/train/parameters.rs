@@ -1,12 +1,16 @@
 //! The dense parameters: subtables and classifier, and their folding.
 
-use super::adam::AdamW;
+use unspoken_training::{AdamW, Random};
+
 use super::kernel::{add_scaled, dot};
-use crate::random::{Random, Stream};
 use crate::shape::Shape;
+use crate::stream::Stream;
 
 /// Half-width of the uniform start of the subtables and of the classifier.
 const START: f32 = 0.1;
+
+/// Far below any gradient here, so that a step of AdamW does not depend on its scale.
+const EPSILON: f32 = 1e-10;
 
 /// Subtables `M_t` (d x p each) and classifier `W` (classes x d), without bias.
 ///
@@ -49,11 +53,11 @@ impl Folded {
 
 impl Parameters {
     pub(super) fn new(shape: Shape, dimension: usize, seed: u64) -> Self {
-        let mut random = Random::new(seed, Stream::Tables);
+        let mut random = Random::new(seed, Stream::Tables as u64);
         let mut uniform = |size: usize| -> Vec<f32> { (0..size).map(|_| random.symmetric(START)).collect() };
         let subtables = uniform(shape.subtables * shape.columns * dimension);
         let classifier = uniform(shape.classes * dimension);
-        let adam = (AdamW::new(subtables.len()), AdamW::new(classifier.len()));
+        let adam = (AdamW::new(subtables.len(), EPSILON), AdamW::new(classifier.len(), EPSILON));
         Self { shape, dimension, subtables, classifier, adam }
     }
 
@@ -149,7 +153,7 @@ mod tests {
     fn unfolded_gradients_are_those_of_the_loss() {
         let mut parameters = Parameters::new(SHAPE, 5, 1);
         let mut gradient = Folded::zero(SHAPE);
-        let mut random = Random::new(2, Stream::Tables);
+        let mut random = Random::new(2, Stream::Tables as u64);
         gradient.values.iter_mut().for_each(|g| *g = random.symmetric(1.0));
         let loss = |parameters: &Parameters| -> f64 {
             let folded = parameters.fold();

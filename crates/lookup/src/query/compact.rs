@@ -5,8 +5,9 @@
 //! query would have been sent at.
 
 use unspoken_ckks::{Arithmetic, Bootstrap, Bootstrapper, Ciphertext, Evaluator, SlotValues};
+use unspoken_encrypt::ClientKey;
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{self as rlwe, QueryParameters, QuerySecret, SecretKey};
+use unspoken_rlwe::{self as rlwe, QueryParameters, QuerySecret};
 use zeroize::Zeroizing;
 
 use crate::error::LookupError;
@@ -54,8 +55,14 @@ impl Compact {
     }
 
     /// The secret of compact queries that belongs to a main secret.
-    pub(super) fn secret(&self, secret: &SecretKey) -> Result<QuerySecret, LookupError> {
-        Ok(QuerySecret::of(secret, &self.parameters)?)
+    pub(super) fn secret(&self, key: &ClientKey) -> Result<QuerySecret, LookupError> {
+        match key {
+            ClientKey::Secret(secret) => Ok(QuerySecret::of(secret, &self.parameters)?),
+            ClientKey::Public(_) => {
+                let (found, needed) = ("a public one".into(), "the secret, for a compact query".into());
+                Err(LookupError::Query { what: "the key", found, needed })
+            }
+        }
     }
 
     /// One string for the indices of one subtable.

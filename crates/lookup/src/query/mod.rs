@@ -11,9 +11,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use unspoken_ckks::{Bootstrapper, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, SeededCiphertext};
+use unspoken_encrypt::Encryptor;
 use unspoken_protocol::Ledger;
-use unspoken_ring::{Basis, SecretRng};
-use unspoken_rlwe::{KeyPlan, SecretKey};
+use unspoken_ring::Basis;
+use unspoken_rlwe::KeyPlan;
 use zeroize::Zeroize;
 
 pub use compact::Compact;
@@ -140,23 +141,18 @@ impl Query {
     }
 
     /// Encrypts indices, one list per subtable with one entry per slot: `None` and missing ones are padded. Every call draws
-    /// fresh seeds and errors: that queries share none rests on this.
+    /// fresh seeds and errors, or takes encryptions of zero that nobody else gets: that queries share none rests on this.
     ///
     /// # Errors
-    /// If there are too many slots, an index is beyond the columns, or the secret is of other parameters.
-    pub fn encrypt(
-        &self,
-        encoder: &Encoder,
-        secret: &SecretKey,
-        indices: &[Vec<Option<usize>>],
-        rng: &mut SecretRng,
-    ) -> Result<Vec<Vec<u8>>, LookupError> {
+    /// If there are too many slots, an index is beyond the columns, the encryptor is of other parameters or, for compact
+    /// queries, has no secret.
+    pub fn encrypt(&self, encryptor: &Encryptor, indices: &[Vec<Option<usize>>]) -> Result<Vec<Vec<u8>>, LookupError> {
         let Frame { parameters, level, .. } = self.frame();
         let scale = query_scale(parameters, *level);
         self.check_indices(indices)?;
         if let Query::Compact(compact) = self {
-            let secret = compact.secret(secret)?;
-            return indices.iter().map(|indices| compact.encrypt_vector(&secret, indices, rng)).collect();
+            let (secret, mut rng) = (compact.secret(encryptor.key())?, encryptor.randomness()?);
+            return indices.iter().map(|indices| compact.encrypt_vector(&secret, indices, &mut rng)).collect();
         }
         let mut vectors = Vec::with_capacity(self.vectors());
         let mut slots = SecretSlots(vec![Complex64::default(); parameters.slots()]);
@@ -165,8 +161,7 @@ impl Query {
                 let padded = indices.iter().copied().chain(std::iter::repeat(None));
                 let value = |index| self.values().value(index, self.frame().columns, vector);
                 slots.0.iter_mut().zip(padded).for_each(|(slot, index)| *slot = value(index));
-                let plaintext = encoder.encode(&slots.0, *level, scale)?;
-                vectors.push(encoder.encrypt(&plaintext, secret, rng)?.to_bytes(parameters));
+                vectors.push(encryptor.encrypt_at(&slots.0, *level, scale)?.to_bytes(parameters));
             }
         }
         Ok(vectors)
@@ -183,6 +178,11 @@ impl Query {
     /// Number of vectors.
     pub fn vectors(&self) -> usize {
         self.frame().subtables * self.values().vectors(self.frame().columns)
+    }
+
+    /// Number of its vectors that an encryption of zero made ahead can carry: all, or none of a compact query.
+    pub fn slot_vectors(&self) -> usize {
+        if matches!(self, Query::Compact(_)) { 0 } else { self.vectors() }
     }
 
     /// Bytes of all its vectors.

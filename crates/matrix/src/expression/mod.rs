@@ -13,7 +13,7 @@ use crate::product::check_shapes;
 use crate::reduce::{Axis, check_vector};
 
 pub use plan::{Budget, plan};
-pub use program::{Precision, Program};
+pub use program::Program;
 
 /// A matrix that is yet to be computed. Cheap to clone; a part that is used twice is evaluated once.
 #[derive(Clone, Debug)]

@@ -1,11 +1,10 @@
 //! Planned expressions: what they need, and how they run.
 
-use ndarray::Array2;
-use unspoken_ckks::{Arithmetic, Cost, Encoder, ErrorStatistics, Simulator};
+use unspoken_ckks::{Arithmetic, Cost};
 use unspoken_rlwe::KeyPlan;
 
 use crate::elementwise;
-use crate::encrypted::{EncryptedMatrix, encode_tiles};
+use crate::encrypted::EncryptedMatrix;
 use crate::error::{MatrixError, shape_error, shown};
 use crate::layout::Layout;
 use crate::linear::LinearMap;
@@ -102,17 +101,6 @@ impl Step {
             Step::Multiply(a, b) => elementwise::multiply(arithmetic, result(*a)?, result(*b)?),
         }
     }
-}
-
-/// What a run loses, by a simulation.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Precision {
-    /// Errors of the entries.
-    pub error: ErrorStatistics,
-    /// The largest entry of the exact result.
-    pub largest: f64,
-    /// Whether a value outgrew its modulus on the way: the result would be garbage.
-    pub overflow: bool,
 }
 
 impl Program {
@@ -218,44 +206,4 @@ impl Program {
         }
         Ok(())
     }
-
-    /// Simulates a run on random matrices with entries up to `largest`, drawn from `seed`, and compares it with the exact
-    /// result. Takes about as long as a run.
-    ///
-    /// # Errors
-    /// As for [`Program::run`], or if the entries do not fit their scale.
-    pub fn precision(&self, encoder: &Encoder, largest: f64, seed: u64) -> Result<Precision, MatrixError> {
-        let simulator = Simulator::new(encoder, seed);
-        let scale = encoder.parameters().scale();
-        let mut state = seed;
-        let mut entry = || largest * (2.0 * next_unit(&mut state) - 1.0);
-        let inputs = self.inputs.iter().map(|shape| {
-            let matrix = Array2::from_shape_simple_fn(shape.unwrap_or((1, 1)), &mut entry);
-            encode_tiles(self.layout, &[matrix])?
-                .try_map(|slots| Ok::<_, MatrixError>(simulator.encrypt(slots, self.level, scale)?))
-        });
-        let inputs = inputs.collect::<Result<Vec<_>, MatrixError>>()?;
-        let result = self.run(&simulator, &inputs)?;
-        let (mut found, mut exact) = (Vec::new(), Vec::new());
-        let (rows, columns) = result.shape();
-        let d = self.layout.dim();
-        for (row, column) in (0..rows * columns).map(|cell| (cell / columns, cell % columns)) {
-            let (tile, slot) = (result.tile(row / d, column / d), self.layout.slot(0, row % d, column % d));
-            found.push(tile.noisy()[slot]);
-            exact.push(tile.exact()[slot]);
-        }
-        Ok(Precision {
-            error: ErrorStatistics::between(&found, &exact),
-            largest: exact.iter().map(|z| z.norm()).fold(0.0, f64::max),
-            overflow: !simulator.overflows().is_empty(),
-        })
-    }
-}
-
-/// Uniform in `[0, 1)`, by SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-fn next_unit(state: &mut u64) -> f64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((z ^ (z >> 31)) >> 11) as f64 * 2f64.powi(-53)
 }

@@ -3,8 +3,10 @@
 #![allow(dead_code)] // Each test binary uses a part.
 
 use ndarray::Array2;
-use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator, Preset, Simulated, Simulator};
-use unspoken_matrix::{EncryptedMatrix, EncryptedRows, Layout, MatrixError, encode_tiles};
+use unspoken_ckks::{
+    Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, Preset, Simulated, Simulator,
+};
+use unspoken_matrix::{EncryptedMatrix, EncryptedRows, Layout, MatrixError, SkewedMatrix, decode_tiles, encode_tiles};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
 
@@ -54,10 +56,30 @@ impl Client {
         matrix.decrypt(&self.encoder, &self.secret).unwrap()
     }
 
+    pub fn encrypt_skewed(
+        &mut self,
+        layout: Layout,
+        matrices: &Matrices,
+        exponent: usize,
+        level: usize,
+    ) -> SkewedMatrix<Ciphertext> {
+        let (encoder, secret) = (&self.encoder, &self.secret);
+        let seeded = SkewedMatrix::encrypt(encoder, secret, layout, matrices, exponent, level, &mut self.rng);
+        seeded.unwrap().expand(encoder.parameters())
+    }
+
+    pub fn decrypt_skewed(&self, matrix: &SkewedMatrix<Ciphertext>) -> Matrices {
+        matrix.decrypt(&self.encoder, &self.secret).unwrap()
+    }
+
+    /// The slots of a tile.
+    pub fn open(&self, tile: &Ciphertext) -> Result<Vec<f64>, MatrixError> {
+        Ok(self.encoder.decrypt(tile, &self.secret)?.iter().map(|z| z.re).collect())
+    }
+
     /// Slots of every tile.
     pub fn slots(&self, matrix: &EncryptedMatrix<Ciphertext>) -> Vec<Vec<f64>> {
-        let open = |tile: &Ciphertext| self.encoder.decrypt(tile, &self.secret).unwrap().iter().map(|z| z.re).collect();
-        matrix.tiles().iter().map(open).collect()
+        matrix.tiles().iter().map(|tile| self.open(tile).unwrap()).collect()
     }
 
     pub fn counting(&self, layout: Layout, matrices: &[&Matrices], level: usize) -> Counting {
@@ -115,6 +137,14 @@ pub fn simulated(
 ) -> EncryptedMatrix<Simulated> {
     let scale = simulator.parameters().scale();
     encode_tiles(layout, matrices).unwrap().try_map(|slots| simulator.encrypt(slots, level, scale)).unwrap()
+}
+
+/// The matrices of a simulated result: with noise, and exact.
+pub fn opened(matrix: &EncryptedMatrix<Simulated>) -> [Matrices; 2] {
+    let open = |pick: fn(&Simulated) -> &[Complex64]| {
+        decode_tiles(&matrix.try_map(|tile| Ok::<_, MatrixError>(pick(tile).to_vec())).unwrap())
+    };
+    [open(Simulated::noisy), open(Simulated::exact)]
 }
 
 /// A circuit for both arithmetics.

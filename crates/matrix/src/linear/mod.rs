@@ -1,14 +1,19 @@
 //! Linear maps of whole matrices: transposes, rows and columns picked in any order, products with plaintext matrices.
 
+mod builder;
+
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, CkksParameters, Cost, LinearTransform};
 use unspoken_permute::Permutation;
 use unspoken_permute::factors::{to_depth, transpose};
+use unspoken_rlwe::KeyPlan;
 
 use crate::encrypted::EncryptedMatrix;
 use crate::error::{MatrixError, check_depth, shape_error, shown};
 use crate::layout::Layout;
 use crate::tile::{self, Form, Term};
+
+use builder::Builder;
 
 /// A linear map of the entries of a matrix, made ready: its diagonals are encoded once, at their first encrypted use.
 ///
@@ -92,14 +97,9 @@ impl LinearMap {
     ) -> Result<Self, MatrixError> {
         const OPERATION: &str = "pick rows";
         check_indices(OPERATION, "row", rows, input.shape.0)?;
-        Self::left(
-            OPERATION,
-            parameters,
-            layout,
-            input,
-            rows.len(),
-            |row, from| if rows[row] == from { 1.0 } else { 0.0 },
-        )
+        let weight = |row: usize, from| if rows[row] == from { 1.0 } else { 0.0 };
+        let builder = Builder::new(OPERATION, parameters, layout, input)?;
+        Self::left(builder, rows.len(), Skews::default(), weight)
     }
 
     /// The columns of these numbers, in this order, as numpy's `a[:, columns]`.
@@ -129,9 +129,20 @@ impl LinearMap {
         input: Input,
         weights: &Array2<f64>,
     ) -> Result<Self, MatrixError> {
+        Self::times_left_skewed(parameters, layout, input, weights, Skews::default())
+    }
+
+    /// As [`LinearMap::times_left`], of a matrix with skewed columns to one: see [`SkewedProduct`](crate::SkewedProduct).
+    pub(crate) fn times_left_skewed(
+        parameters: &CkksParameters,
+        layout: Layout,
+        input: Input,
+        weights: &Array2<f64>,
+        skews: Skews,
+    ) -> Result<Self, MatrixError> {
         crate::product::check_shapes(weights.dim(), input.shape)?;
-        let weight = |row, from| weights[(row, from)];
-        Self::left("multiply by a plaintext", parameters, layout, input, weights.nrows(), weight)
+        let builder = Builder::new(TIMES, parameters, layout, input)?;
+        Self::left(builder, weights.nrows(), skews, |row, from| weights[(row, from)])
     }
 
     /// `x @ weights`, by the diagonals of the weights.
@@ -146,36 +157,37 @@ impl LinearMap {
     ) -> Result<Self, MatrixError> {
         crate::product::check_shapes(input.shape, weights.dim())?;
         let weight = |from, column| weights[(from, column)];
-        Self::right("multiply by a plaintext", parameters, layout, input, weights.ncols(), weight)
+        Self::right(TIMES, parameters, layout, input, weights.ncols(), weight)
     }
 
-    /// Row `r` of the result is `sum weight(r, k) * row k`.
+    /// Row `r` of the result is `sum weight(r, k) * row k`, with the columns of input and result skewed.
     fn left(
-        operation: &'static str,
-        parameters: &CkksParameters,
-        layout: Layout,
-        input: Input,
+        builder: Builder<'_>,
         rows: usize,
+        skews: Skews,
         weight: impl Fn(usize, usize) -> f64,
     ) -> Result<Self, MatrixError> {
-        let (d, inner) = (layout.dim(), input.shape.0);
-        let builder = Builder::new(operation, parameters, layout, input)?;
+        let (layout, shape) = (builder.layout(), builder.input().shape);
+        let (d, inner) = (layout.dim(), shape.0);
         let block = |to: usize, from: usize| {
             let (rows, inner) = (d.min(rows - to * d), d.min(inner - from * d));
             let cells = (0..rows * inner).map(|cell| (cell / inner, cell % inner));
             let weighted = cells.map(|(row, k)| (row, k, weight(to * d + row, from * d + k)));
             let terms = weighted.filter(|(_, _, weight)| *weight != 0.0).flat_map(|(row, k, weight)| {
-                (0..d).map(move |column| Term { row, column, index: k as i64 - row as i64, weight })
+                (0..d).map(move |column| {
+                    let (to, from) = (skewed(d, row, column, skews.to), skewed(d, k, column, skews.from));
+                    Term { row: to, column, index: from as i64 - to as i64, weight }
+                })
             });
             terms.collect::<Vec<_>>()
         };
-        let (grid, columns) = ((layout.tiles(rows), layout.tiles(inner)), layout.tiles(input.shape.1));
+        let (grid, columns) = ((layout.tiles(rows), layout.tiles(inner)), layout.tiles(shape.1));
         let (transforms, blocks) = builder.blocks(d, grid, block)?;
         let of = |(row, column): (usize, usize)| {
             blocks[row].iter().map(|&(transform, from)| (transform, from * columns + column)).collect()
         };
         let tiles = (0..grid.0 * columns).map(|tile| of((tile / columns, tile % columns))).collect();
-        Ok(builder.finish((rows, input.shape.1), transforms, tiles))
+        Ok(builder.finish((rows, shape.1), transforms, tiles))
     }
 
     /// Column `c` of the result is `sum weight(k, c) * column k`.
@@ -224,6 +236,13 @@ impl LinearMap {
         cost
     }
 
+    /// The keys it needs.
+    pub fn key_plan(&self) -> KeyPlan {
+        let mut plan = KeyPlan::new();
+        self.factors.iter().chain(&self.transforms).for_each(|transform| plan.extend(&transform.plan().key_plan()));
+        plan
+    }
+
     /// The shape of its result.
     pub fn output_shape(&self) -> (usize, usize) {
         self.to
@@ -233,7 +252,7 @@ impl LinearMap {
     ///
     /// # Errors
     /// If the matrix is of another shape or layout than prepared for, its level too low, its scale another, or keys are
-    /// missing.
+    /// missing: all of them are named before anything is done.
     pub fn apply<A: Arithmetic>(
         &self,
         arithmetic: &A,
@@ -251,6 +270,7 @@ impl LinearMap {
             );
             return Err(shape_error(self.operation, reason));
         }
+        arithmetic.require_keys(self.operation, &self.key_plan())?;
         let lowered = a.try_map(|tile| {
             let tile = arithmetic.drop_to(tile, self.level)?;
             self.factors.iter().try_fold(tile, |tile, factor| arithmetic.linear(factor, &tile))
@@ -290,63 +310,16 @@ pub(crate) fn check_indices(
 
 const REMEDY: &str = "start at a higher level, or use a deeper preset";
 
-/// What all maps share while they are made.
-struct Builder<'a> {
-    operation: &'static str,
-    parameters: &'a CkksParameters,
-    layout: Layout,
-    input: Input,
-    form: Form,
+const TIMES: &str = "multiply by a plaintext";
+
+/// By how many rows for each column before it a column is shifted up, in the input of a map and in its result; below `d`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Skews {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
 }
 
-/// For every tile along the changed extent, which transforms of which tiles it is the sum of.
-type Blocks = Vec<Vec<(usize, usize)>>;
-
-impl<'a> Builder<'a> {
-    fn new(
-        operation: &'static str,
-        parameters: &'a CkksParameters,
-        layout: Layout,
-        input: Input,
-    ) -> Result<Self, MatrixError> {
-        check_depth(operation, input.level.min(parameters.max_level()), 1, REMEDY)?;
-        let form = Form { level: input.level, input: input.scale, output: parameters.scale() };
-        Ok(Builder { operation, parameters, layout, input, form })
-    }
-
-    /// The transforms of the blocks that have terms, and where they go; one of zeros where a tile has none.
-    fn blocks(
-        &self,
-        unit: usize,
-        (to, from): (usize, usize),
-        terms: impl Fn(usize, usize) -> Vec<Term>,
-    ) -> Result<(Vec<LinearTransform>, Blocks), MatrixError> {
-        let (mut transforms, mut blocks) = (Vec::new(), Vec::with_capacity(to));
-        for target in 0..to {
-            let mut row = Vec::new();
-            for source in 0..from {
-                let terms = terms(target, source);
-                if !terms.is_empty() || (row.is_empty() && source + 1 == from) {
-                    row.push((transforms.len(), source));
-                    transforms.push(tile::transform(self.parameters, self.layout, self.form, unit, terms)?);
-                }
-            }
-            blocks.push(row);
-        }
-        Ok((transforms, blocks))
-    }
-
-    fn finish(self, to: (usize, usize), transforms: Vec<LinearTransform>, tiles: Blocks) -> LinearMap {
-        let Builder { operation, layout, input, .. } = self;
-        LinearMap {
-            operation,
-            layout,
-            from: input.shape,
-            to,
-            level: input.level,
-            factors: Vec::new(),
-            transforms,
-            tiles,
-        }
-    }
+/// Where row `row` of a column lies that is shifted up by `skew * column` rows, modulo `d`.
+fn skewed(d: usize, row: usize, column: usize, skew: usize) -> usize {
+    (row + d - skew * column % d) % d
 }

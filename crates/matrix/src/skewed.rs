@@ -1,0 +1,225 @@
+//! Matrices with skewed columns, and their products with plaintext matrices: one level each, whatever the skew before and
+//! after.
+
+use ndarray::Array2;
+use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, SeededCiphertext};
+use unspoken_ring::SecretRng;
+use unspoken_rlwe::{KeyPlan, SecretKey};
+
+use crate::encrypted::{EncryptedMatrix, decode_tiles, encode_tiles};
+use crate::error::MatrixError;
+use crate::layout::Layout;
+use crate::linear::{Input, LinearMap, Skews};
+
+const OPERATION: &str = "multiply a skewed matrix by a plaintext";
+
+/// A batch of encrypted matrices that lie as `tau^exponent` of them: in every `d x d` tile, column `j` is shifted up by
+/// `exponent * j` rows, cyclically. `tau` is the permutation of Jiang, Kim, Lauter and Song (CCS 2018) that turns diagonals
+/// into rows: `tau(M)[i][j] = M[i + j mod d][j]`, and `tau^d` is none.
+///
+/// Nothing that expects a matrix row by row takes one, unless its exponent is 0 ([`SkewedMatrix::into_plain`]).
+#[derive(Clone, Debug)]
+pub struct SkewedMatrix<V> {
+    /// Its tiles as they lie.
+    matrix: EncryptedMatrix<V>,
+    /// Below the dimension of a tile.
+    exponent: usize,
+}
+
+impl<V> From<EncryptedMatrix<V>> for SkewedMatrix<V> {
+    /// A matrix as it is: exponent 0.
+    fn from(matrix: EncryptedMatrix<V>) -> Self {
+        SkewedMatrix { matrix, exponent: 0 }
+    }
+}
+
+impl<V> SkewedMatrix<V> {
+    /// How often `tau` was applied, modulo the dimension of a tile.
+    pub fn exponent(&self) -> usize {
+        self.exponent
+    }
+
+    /// Rows and columns.
+    pub fn shape(&self) -> (usize, usize) {
+        self.matrix.shape()
+    }
+
+    /// The matrix, row by row.
+    ///
+    /// # Errors
+    /// If the exponent is not 0.
+    pub fn into_plain(self) -> Result<EncryptedMatrix<V>, MatrixError> {
+        match self.exponent {
+            0 => Ok(self.matrix),
+            exponent => Err(MatrixError::Layout {
+                operation: "read a skewed matrix row by row",
+                found: format!("exponent {exponent}"),
+                needed: "exponent 0: let the last product end there".into(),
+            }),
+        }
+    }
+
+    /// The same matrix with every tile changed. What works entry by entry, as a sum or a square, does not mind the skew.
+    ///
+    /// # Errors
+    /// The first that `change` gives.
+    pub fn try_map<W, E>(&self, change: impl FnMut(&V) -> Result<W, E>) -> Result<SkewedMatrix<W>, E> {
+        Ok(SkewedMatrix { matrix: self.matrix.try_map(change)?, exponent: self.exponent })
+    }
+
+    /// The common level and scale of its tiles.
+    ///
+    /// # Errors
+    /// If tiles differ in scale.
+    pub fn form<A: Arithmetic<Vector = V>>(&self, arithmetic: &A) -> Result<(usize, f64), MatrixError> {
+        self.matrix.form(arithmetic)
+    }
+}
+
+impl SkewedMatrix<Vec<Complex64>> {
+    /// The slots of every tile of a batch of matrices of one shape, skewed.
+    ///
+    /// # Errors
+    /// If there are no matrices, or more than the layout holds, their shapes differ, or a shape is empty.
+    pub fn encode(layout: Layout, matrices: &[Array2<f64>], exponent: usize) -> Result<Self, MatrixError> {
+        let exponent = exponent % layout.dim();
+        let skew = |slots: &Vec<Complex64>| Ok::<_, MatrixError>(skewed(layout, slots, exponent));
+        Ok(SkewedMatrix { matrix: encode_tiles(layout, matrices)?.try_map(skew)?, exponent })
+    }
+
+    /// The matrices whose tiles have these slots.
+    pub fn decode(&self) -> Vec<Array2<f64>> {
+        let layout = self.matrix.layout();
+        // The exponents add up to none.
+        let back = |slots: &Vec<Complex64>| skewed(layout, slots, layout.dim() - self.exponent);
+        let tiles = self.matrix.tiles().iter().map(back).collect();
+        decode_tiles(&self.matrix.result(self.matrix.shape(), tiles, true))
+    }
+}
+
+/// The slots of a tile with column `j` shifted up by `exponent * j` rows more; zero outside the tile.
+fn skewed(layout: Layout, slots: &[Complex64], exponent: usize) -> Vec<Complex64> {
+    let (d, parallel) = (layout.dim(), layout.parallel());
+    let mut skewed = vec![Complex64::default(); layout.slots()];
+    for cell in 0..d * d {
+        let (row, column) = (cell / d, cell % d);
+        let (to, from) = (layout.slot(0, row, column), layout.slot(0, (row + exponent * column) % d, column));
+        if let Some(values) = slots.get(from..from + parallel) {
+            skewed[to..to + parallel].copy_from_slice(values);
+        }
+    }
+    skewed
+}
+
+impl SkewedMatrix<SeededCiphertext> {
+    /// Encrypts a batch of matrices of one shape at `level`, at the parameters' scale, skewed: `tau^exponent` costs the
+    /// client nothing.
+    ///
+    /// # Errors
+    /// As for [`SkewedMatrix::encode`], or if the values do not fit their scale.
+    pub fn encrypt(
+        encoder: &Encoder,
+        secret: &SecretKey,
+        layout: Layout,
+        matrices: &[Array2<f64>],
+        exponent: usize,
+        level: usize,
+        rng: &mut SecretRng,
+    ) -> Result<Self, MatrixError> {
+        let scale = encoder.parameters().scale();
+        SkewedMatrix::encode(layout, matrices, exponent)?.try_map(|slots| {
+            let plaintext = encoder.encode(slots, level, scale)?;
+            Ok(encoder.encrypt(&plaintext, secret, rng)?)
+        })
+    }
+
+    /// Expands the seeds.
+    pub fn expand(&self, parameters: &CkksParameters) -> SkewedMatrix<Ciphertext> {
+        SkewedMatrix { matrix: self.matrix.expand(parameters), exponent: self.exponent }
+    }
+}
+
+impl SkewedMatrix<Ciphertext> {
+    /// Decrypts the matrices of the batch, whatever the exponent.
+    ///
+    /// # Errors
+    /// If secret and ciphertexts belong to different parameters.
+    pub fn decrypt(&self, encoder: &Encoder, secret: &SecretKey) -> Result<Vec<Array2<f64>>, MatrixError> {
+        Ok(self.try_map(|tile| encoder.decrypt(tile, secret))?.decode())
+    }
+}
+
+/// Plaintext weights made ready for products `weights @ x` that take `tau^from(x)` to `tau^to(weights @ x)`, for any two
+/// exponents. One level, `2 sqrt(d)` to `d - 1` rotations by whole rows with one block, no mask: both permutations are in the weights.
+///
+/// Let `C = W B` in a tile, rows and columns modulo `d`. Entry `(r, j)` of a matrix is entry `(r - e j, j)` of its
+/// `tau^e`, so with `psi^k` for the shift up by `k` rows and the substitution `m = i + k + from j`, under which `k` runs
+/// through all rows as `m` does,
+///
+/// ```text
+/// tau^to(C)[i][j] = C[i + to j][j] = sum_m W[i + to j][m] B[m][j]
+///                 = sum_m W[i + to j][m] tau^from(B)[m - from j][j]
+///                 = sum_k W[i + to j][i + k + from j] psi^k(tau^from(B))[i][j].
+/// ```
+///
+/// The factors `P_k[i][j] = W[i + to j][i + k + from j]` are in the clear: one product with a plaintext per `k`, one
+/// rescale for their sum. A tile over several others is a sum of such products, and what is padded has weight 0.
+///
+/// * `from = l + 1`, `to = l`: `P_k = tau^l(phi^k(sigma(W)))`, Theorem 4.2 of *Scaling up Privacy-Preserving ML: A CKKS
+///   Implementation of Llama-2-7B* (section 4.3). A client who encrypts `tau^L(x)` gets `L` products at a level each.
+/// * `from = to`: the exponent stays, so chains are not bounded by it. `0, 0` is [`LinearMap::times_left`], at the same cost.
+/// * The identity matrix as weights: `tau` to any power, as a permutation.
+pub struct SkewedProduct {
+    map: LinearMap,
+    layout: Layout,
+    skews: Skews,
+}
+
+impl SkewedProduct {
+    /// Makes weights ready for matrices of this shape, level (or above) and scale, whose exponent is `from`. The result has
+    /// exponent `to`, the parameters' scale, and is one level below. Exponents are taken modulo the dimension of a tile.
+    ///
+    /// # Errors
+    /// If shapes do not fit, a weight is not finite, or there is no level left.
+    pub fn new(
+        parameters: &CkksParameters,
+        layout: Layout,
+        input: Input,
+        weights: &Array2<f64>,
+        from: usize,
+        to: usize,
+    ) -> Result<Self, MatrixError> {
+        let skews = Skews { from: from % layout.dim(), to: to % layout.dim() };
+        let map = LinearMap::times_left_skewed(parameters, layout, input, weights, skews)?;
+        Ok(SkewedProduct { map, layout, skews })
+    }
+
+    /// The keys it needs: few, since all rotations are by multiples of a row.
+    pub fn key_plan(&self) -> KeyPlan {
+        self.map.key_plan()
+    }
+
+    /// `weights @ x` for every matrix of the batch.
+    ///
+    /// # Errors
+    /// If `x` has another exponent, shape or layout than prepared for, its level is too low, its scale another, or keys are
+    /// missing: all of them are named before anything is done.
+    pub fn apply<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        x: &SkewedMatrix<A::Vector>,
+    ) -> Result<SkewedMatrix<A::Vector>, MatrixError> {
+        // In tiles of another dimension exponents mean something else: the map refuses those.
+        if x.matrix.layout() == self.layout && x.exponent != self.skews.from {
+            return Err(MatrixError::Layout {
+                operation: OPERATION,
+                found: format!("exponent {}", x.exponent),
+                needed: format!(
+                    "exponent {}, for which it was made ready; make one ready for the other",
+                    self.skews.from
+                ),
+            });
+        }
+        Ok(SkewedMatrix { matrix: self.map.apply(arithmetic, &x.matrix)?, exponent: self.skews.to })
+    }
+}

@@ -1,0 +1,110 @@
+//! What a service may demand of a client: more is of use to nobody, and whoever asks for it is not to be trusted.
+//!
+//! A client makes keys and queries at another's word, and pays for them with its memory and time. A key of a bootstrap
+//! also lets a service do more with a query than its application needs.
+
+use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, Parameters};
+
+/// Largest key bundle.
+const MOST_KEY_BYTES: u64 = 4 << 30;
+
+/// Largest query: the one-hot baseline of a table of 1024 columns fits.
+const MOST_QUERY_BYTES: u64 = 512 << 20;
+
+/// A demand that is too large, or for nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: found {found}, needed {needed}; do not trust this service")]
+pub struct Excess {
+    /// What is demanded: a query, or keys.
+    pub what: &'static str,
+    /// How much of it, or which.
+    pub found: String,
+    /// What would have done.
+    pub needed: String,
+}
+
+impl Excess {
+    pub(crate) fn new(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        Excess { what, found: found.to_string(), needed: needed.to_string() }
+    }
+}
+
+/// Refuses the keys of a bootstrap unless queries are bootstrapped.
+///
+/// # Errors
+/// If a key has no use.
+pub fn check_key_kinds(plan: &KeyPlan, bootstraps: bool) -> Result<(), Excess> {
+    let useful = |kind: &KeyKind| match kind {
+        KeyKind::Relinearisation | KeyKind::Galois { .. } => true,
+        KeyKind::QueryEncapsulation | KeyKind::Decapsulation => bootstraps,
+        KeyKind::Encapsulation => false,
+    };
+    match plan.iter().map(|(kind, _)| kind).find(|kind| !useful(kind)) {
+        Some(kind) => Err(Excess::new("key plan", kind, "keys that its queries take")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a bundle of more than 4 GiB.
+///
+/// # Errors
+/// If the keys of the plan are.
+pub fn check_key_bytes(parameters: &Parameters, plan: &KeyPlan) -> Result<(), Excess> {
+    check_bytes("key plan", KeyBundle::byte_len(parameters, plan), MOST_KEY_BYTES)
+}
+
+/// Refuses a query of more than 512 MiB.
+///
+/// # Errors
+/// If one of that many bytes is.
+pub fn check_query_bytes(bytes: u64) -> Result<(), Excess> {
+    check_bytes("query", bytes, MOST_QUERY_BYTES)
+}
+
+fn check_bytes(what: &'static str, bytes: u64, most: u64) -> Result<(), Excess> {
+    if bytes <= most { Ok(()) } else { Err(Excess::new(what, format!("{bytes} bytes"), format!("at most {most}"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use unspoken_ckks::Preset;
+
+    use super::*;
+
+    #[test]
+    fn kinds_of_keys() {
+        let check = |kind, bootstraps| {
+            let mut plan = KeyPlan::new();
+            plan.require(kind, 1);
+            check_key_kinds(&plan, bootstraps)
+        };
+        for kind in [KeyKind::Relinearisation, KeyKind::Galois { element: 5 }] {
+            assert!(check(kind, false).is_ok() && check(kind, true).is_ok());
+        }
+        for kind in [KeyKind::QueryEncapsulation, KeyKind::Decapsulation] {
+            assert!(check(kind, false).is_err() && check(kind, true).is_ok());
+        }
+        assert!(check(KeyKind::Encapsulation, true).is_err());
+        let error = check(KeyKind::Encapsulation, false).unwrap_err().to_string();
+        let told = "key plan: found encapsulation key, needed keys that its queries take; do not trust this service";
+        assert_eq!(error, told);
+    }
+
+    #[test]
+    fn bytes_of_keys_and_queries() {
+        let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
+        let (rlwe, chain) = (parameters.rlwe(), parameters.chain(parameters.max_level()));
+        let mut plan = KeyPlan::new();
+        assert!(check_key_bytes(rlwe, &plan).is_ok());
+        let one = {
+            plan.require(KeyKind::Relinearisation, chain);
+            KeyBundle::byte_len(rlwe, &plan)
+        };
+        let count = MOST_KEY_BYTES / one;
+        (1..count).for_each(|i| plan.require(KeyKind::Galois { element: 2 * i + 1 }, chain));
+        assert!(check_key_bytes(rlwe, &plan).is_ok());
+        (count..count + 2).for_each(|i| plan.require(KeyKind::Galois { element: 2 * i + 1 }, chain));
+        assert!(check_key_bytes(rlwe, &plan).unwrap_err().found.ends_with("bytes"));
+        assert!(check_query_bytes(MOST_QUERY_BYTES).is_ok() && check_query_bytes(MOST_QUERY_BYTES + 1).is_err());
+    }
+}

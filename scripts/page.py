@@ -1,0 +1,22 @@
+"""Cells and lines of Markdown tables."""
+
+from __future__ import annotations
+
+
+def number(value: float | None) -> str:
+    """A number with four significant digits, or a dash."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def cells(row: dict) -> str:
+    """Ours, the baseline, what it is, and the ratio."""
+    ours, baseline, ratio = (number(row[field]) for field in ("ours", "baseline", "ratio"))
+    return f"{ours} | {baseline} | {row['baseline_name']} | {ratio} |"
+
+
+def line(*values: object) -> str:
+    """One line of a table; numbers as `number` has them."""
+    shown = (number(value) if isinstance(value, float) or value is None else str(value) for value in values)
+    return f"| {' | '.join(shown)} |"
