@@ -15,7 +15,7 @@ pub use bootstrap::{CircuitBootstrapKey, ConversionKey, SeededConversionKey};
 pub use error::GswError;
 pub use lwe::{LweCiphertext, LweSecret, SwitchedLwe};
 pub use lwe_switch::LweSwitchKey;
-pub use noise::{Noise, log2_failure};
+pub use noise::{Noise, digit_square, log2_failure, log2_failure_of_shared};
 pub use parameters::{BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral, SmallRing, SmallRingLiteral};
 pub use rgsw::{Rgsw, RlweCiphertext};
 pub use ring_key::{RingSecret, SeededRows};

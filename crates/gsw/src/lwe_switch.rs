@@ -4,7 +4,7 @@ use unspoken_ring::{SecretRng, Seed};
 
 use crate::error::{GswError, shape};
 use crate::lwe::{LweCiphertext, LweSecret};
-use crate::noise::Noise;
+use crate::noise::{Noise, digit_square};
 use crate::parameters::{GadgetLiteral, LweLiteral};
 
 /// Encryptions of the bits of one LWE secret under another, one for each signed digit of a word.
@@ -62,7 +62,7 @@ impl LweSwitchKey {
     /// What a switch from `source` dimensions adds.
     pub fn noise(source: usize, literal: LweLiteral, gadget: GadgetLiteral) -> Noise {
         let row = (literal.sigma().log2() - 32.0).exp2().powi(2);
-        let digits = f64::from(2 * gadget.log2_base).exp2() / 12.0;
+        let digits = digit_square(gadget.log2_base);
         let unit = f64::from(log2_weight(gadget, 0)) - 32.0;
         let rounding = (2.0 * unit).exp2() / 12.0 * source as f64 / 2.0;
         Noise(row * digits * (source * gadget.levels) as f64 + rounding)

@@ -42,7 +42,7 @@ impl Noise {
     /// the whole key, for two it is a bit.
     pub fn product(ring: &SmallRing, gadget: DigitGadget, components: usize, row: Noise) -> Noise {
         let rows = (components * gadget.levels() * ring.degree()) as f64;
-        row.times(rows * digit_variance(gadget)).plus(Self::rounding(ring, gadget))
+        row.times(rows * digit_square(gadget.log2_base())).plus(Self::rounding(ring, gadget))
     }
 
     /// What the digits of a ciphertext round away.
@@ -57,7 +57,7 @@ impl Noise {
     /// A step multiplies the product by `X^a - 1`, which doubles its variance; the rounding counts only where the bit is 1.
     pub fn rotation(ring: &SmallRing, gadget: DigitGadget, dimension: usize) -> Noise {
         let rows = (2 * gadget.levels() * ring.degree()) as f64;
-        let step = Self::fresh(ring).times(rows * digit_variance(gadget));
+        let step = Self::fresh(ring).times(rows * digit_square(gadget.log2_base()));
         let rounding = Self::rounding(ring, gadget);
         step.times(2.0 * dimension as f64).plus(rounding.times(dimension as f64))
     }
@@ -82,20 +82,56 @@ impl Noise {
     pub fn bootstrapped_product(parameters: &BootstrapParameters) -> Noise {
         let (ring, gadget) = (parameters.ring(), parameters.output());
         let (body, by_secret) = Self::bootstrap(parameters);
-        let rows = (gadget.levels() * ring.degree()) as f64 * digit_variance(gadget);
+        let rows = (gadget.levels() * ring.degree()) as f64 * digit_square(gadget.log2_base());
         body.plus(by_secret).times(rows).plus(Self::rounding(ring, gadget))
     }
 }
 
-/// The variance of a signed digit.
-fn digit_variance(gadget: DigitGadget) -> f64 {
-    f64::from(2 * gadget.log2_base()).exp2() / 12.0
+/// The mean square of a signed digit of `log2_base` bits, uniform in `-B/2 .. B/2` or in its mirror image.
+pub fn digit_square(log2_base: u32) -> f64 {
+    (f64::from(2 * log2_base).exp2() + 2.0) / 12.0
 }
 
 /// `log2` of a bound on the probability that one of `count` Gaussian noises exceeds `bound`, a fraction of the modulus.
 pub fn log2_failure(noise: Noise, bound: f64, count: f64) -> f64 {
-    let t = bound / noise.0.sqrt() / std::f64::consts::SQRT_2;
-    // erfc(t) <= exp(-t^2) / (t sqrt(pi))
-    let log2_tail = -t * t * std::f64::consts::LOG2_E - (t * std::f64::consts::PI.sqrt()).log2();
-    (log2_tail + count.log2()).min(0.0)
+    (log2_tail(bound / noise.0.sqrt()) + count.log2()).min(0.0)
+}
+
+/// As [`log2_failure`], where a part of the noise has a random factor that all `count` share: their common variance is
+/// `fixed` plus `shared` times the mean of `freedom` squared normal variables. Products with one RGSW ciphertext are like that, because the errors of its rows
+/// are few numbers times the secret.
+pub fn log2_failure_of_shared(fixed: Noise, shared: Noise, bound: f64, count: f64, freedom: usize) -> f64 {
+    let (k, step) = (freedom as f64, 1.02f64);
+    // The chance that the factor is about u, times the chance that a noise of that size exceeds the bound: over a fine
+    // geometric grid, each interval with its largest density and its upper end.
+    let half = k / 2.0;
+    let log2_density = |u: f64| {
+        // k u is chi-squared: u^(k/2 - 1) exp(-k u / 2) (k/2)^(k/2) / gamma(k/2).
+        let ln = (half - 1.0) * u.ln() - half * u + half * half.ln() - ln_gamma(half);
+        ln * std::f64::consts::LOG2_E
+    };
+    let grid = std::iter::successors(Some(0.05), |u| Some(u * step)).take_while(|u| *u < 200.0);
+    let terms = grid.map(|u| {
+        let density = log2_density(u).max(log2_density(u * step));
+        (density + (u * (step - 1.0)).log2() + log2_tail(bound / (fixed.0 + shared.0 * u * step).sqrt())).exp2()
+    });
+    (terms.sum::<f64>().log2() + count.log2()).min(0.0)
+}
+
+/// `log2` of a bound on the probability that a normal variable exceeds so many deviations:
+/// `erfc(t) <= exp(-t^2) / (t sqrt(pi))`.
+fn log2_tail(deviations: f64) -> f64 {
+    let t = deviations / std::f64::consts::SQRT_2;
+    -t * t * std::f64::consts::LOG2_E - (t * std::f64::consts::PI.sqrt()).log2()
+}
+
+/// The logarithm of gamma at a multiple of one half.
+fn ln_gamma(x: f64) -> f64 {
+    let (mut sum, mut at) = (0.0, x);
+    while at > 1.0 {
+        at -= 1.0;
+        sum += at.ln();
+    }
+    // gamma(1) = 1, gamma(1/2) = sqrt(pi).
+    if at == 0.5 { sum + std::f64::consts::PI.ln() / 2.0 } else { sum }
 }

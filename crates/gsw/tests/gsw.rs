@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unspoken_gsw::{
     BootstrapLiteral, BootstrapParameters, CircuitBootstrapKey, GadgetLiteral, GswError, LweCiphertext, LweLiteral,
     LweSecret, LweSwitchKey, Noise, RingSecret, RlweCiphertext, SeededBlindRotationKey, SeededConversionKey,
-    SeededTraceKey, SmallRing, SmallRingLiteral, log2_failure,
+    SeededTraceKey, SmallRing, SmallRingLiteral, log2_failure, log2_failure_of_shared,
 };
 use unspoken_ring::{Poly, SecretRng, modular::primes_descending};
 
@@ -199,4 +199,10 @@ fn failures_are_bounded() {
     // Seven and a half deviations: erfc(7.5 / sqrt 2) is 6.4e-14.
     let rare = log2_failure(Noise(1.0), 7.5, 1.0);
     assert!((rare - 6.4e-14f64.log2()).abs() < 0.1, "{rare}");
+    // A common factor makes large noises likelier, less so the more it is averaged. With two degrees of freedom the noise
+    // is Laplacian: exp(-sqrt(2) t).
+    let shared = [2, 7, 50, 5000].map(|freedom| log2_failure_of_shared(Noise(0.0), Noise(1.0), 12.0, 1.0, freedom));
+    let laplacian = -(2f64.sqrt() * 12.0) * std::f64::consts::LOG2_E;
+    assert!((0.0..0.5).contains(&(shared[0] - laplacian)), "{shared:?} {laplacian}");
+    assert!(shared.is_sorted_by(|a, b| a > b) && shared[3] > log2_failure(Noise(1.0), 12.0, 1.0), "{shared:?}");
 }

@@ -16,7 +16,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let started = Instant::now();
     let database = Database::new(&parameters, records.clone())?;
     let shape = database.shape();
-    println!("{} pieces encoded in {:.2} s, {} MB", shape.pieces, started.elapsed().as_secs_f64(), database.bytes() >> 20);
+    println!(
+        "{} pieces encoded in {:.2} s, {} MB",
+        shape.pieces,
+        started.elapsed().as_secs_f64(),
+        database.bytes() >> 20
+    );
     println!("{shape:?}");
     println!("log2 of failure (bits, compact, packed): {:.1?}", parameters.log2_failures(shape));
     println!("log2 deviation of a response: {:.2}", parameters.response_noise(shape).log2_deviation());
@@ -33,14 +38,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let made = started.elapsed().as_secs_f64();
         let keys = keys.expand()?;
         println!("{mode}: keys made in {made:.2} s, ready after {:.2} s", started.elapsed().as_secs_f64());
-        for index in [0, shape.pieces / 3, shape.pieces - 1] {
+        for index in [0, 1, shape.pieces / 7, shape.pieces / 3, shape.pieces / 2, shape.pieces - 2, shape.pieces - 1] {
             let query = secret.query(mode, shape, index, &mut rng)?;
             let started = Instant::now();
             let (response, phases) = answer(&database, &keys, &query)?;
             let seconds = started.elapsed().as_secs_f64();
             let start = index as usize * parameters.piece_bytes();
             assert!(secret.extract(&response)? == records[start..start + parameters.piece_bytes()]);
-            println!("{mode}: {seconds:.3} s {phases:?}");
+            let ratio = (secret.measured_noise(&response)?.0 / parameters.response_noise(shape).0).sqrt();
+            println!("{mode}: {seconds:.3} s, noise {ratio:.2} times the predicted, {phases:?}");
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unspoken_gsw::{
     BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral, LweSwitchKey, Noise, SmallRing, SmallRingLiteral,
-    log2_failure,
+    digit_square, log2_failure, log2_failure_of_shared,
 };
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Backend, Basis, DigitGadget, ERROR_SIGMA, Ring, RingKind, RingLiteral};
@@ -188,14 +188,20 @@ impl PirParameters {
 
     /// Noise of the phase that a response opens to, over the modulus, for a table of a shape.
     pub fn response_noise(&self, shape: DatabaseShape) -> Noise {
+        self.selection_noise(shape).plus(self.switch_noise())
+    }
+
+    /// What choosing an entry and a place in it adds.
+    fn selection_noise(&self, shape: DatabaseShape) -> Noise {
         let product = Noise::bootstrapped_product(self.bootstrap());
         let degree = self.ring().degree() as f64;
         let plaintext = f64::from(1 << self.0.literal.plaintext_bits);
-        // A selector is the last of `row_bits` products. Its coefficients multiply those of the rows' entries.
-        let selector = product.times(f64::from(shape.row_bits));
+        // What a product adds goes to both of its children, with opposite signs, and from there to one child each: a
+        // selector has two products' noise in the mean. Its coefficients multiply those of the rows' entries.
+        let selector = product.times(2.0);
         let rows = selector.times(shape.rows as f64 * degree * plaintext * plaintext / 12.0);
         let selections = product.times(f64::from(shape.column_bits + shape.piece_bits));
-        rows.plus(selections).plus(self.switch_noise())
+        rows.plus(selections)
     }
 
     /// What switching to the ring of responses and rounding add.
@@ -203,7 +209,7 @@ impl PirParameters {
         let ResponseLiteral { degree, prime, gadget, body_bits } = self.0.literal.response;
         let log2_modulus = f64::from(prime).log2();
         let row = (response_sigma().log2() - log2_modulus).exp2().powi(2);
-        let digits = f64::from(2 * gadget.log2_base).exp2() / 12.0;
+        let digits = digit_square(gadget.log2_base);
         let key = Noise(row * digits * (self.pieces() * gadget.levels * degree) as f64);
         let body = Noise((-2.0 * f64::from(body_bits)).exp2() / 12.0);
         key.plus(Noise::switching(self.ring().degree(), log2_modulus)).plus(body)
@@ -251,10 +257,13 @@ impl PirParameters {
     pub fn log2_failures(&self, shape: DatabaseShape) -> [f64; 3] {
         let bits = shape.index_bits();
         let blocks = self.bootstrap().output().levels().next_power_of_two() as f64;
-        let response = log2_failure(
-            self.response_noise(shape),
+        // Half of the rows' noise comes from the products with the last row bit, whose rows' errors are a number each.
+        let response = log2_failure_of_shared(
+            self.switch_noise(),
+            self.selection_noise(shape),
             0.5 / f64::from(1 << self.0.literal.plaintext_bits),
             self.response().degree() as f64,
+            self.bootstrap().output().levels(),
         );
         let bit = |compact| log2_failure(self.bit_noise(compact), 0.25 / blocks, f64::from(bits));
         // A sign that is read wrong spoils the rest of a compact query.

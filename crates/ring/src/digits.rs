@@ -3,7 +3,7 @@
 //! A coefficient `x` modulo `Q`, taken between `-Q/2` and `Q/2`, is close to `sum_i d_i 2^(drop + i log2_base)` with
 //! `levels` digits between `-2^(log2_base - 1)` and `2^(log2_base - 1)`; the lowest `drop` bits are rounded away
 //! (Chillotti, Gama, Georgieva and Izabachene, "TFHE", Journal of Cryptology 2020, section 3.2). Unlike the hybrid gadget
-//! it needs no special primes.
+//! it needs no special primes. Digits of `-x` are those of `x` negated, so their mean is zero.
 
 use std::sync::Arc;
 
@@ -258,11 +258,11 @@ impl Ring {
         let mut scratch = self.pool().take(3 * n);
         let (factor, products) = scratch.split_at_mut(n);
         let (first, second) = products.split_at_mut(n);
-        for prime in 0..needed.chain {
+        for (prime, powers) in powers.iter().enumerate().take(needed.chain) {
             let modulus = self.modulus(prime);
             for &(exponent, key) in terms.iter().filter(|(exponent, _)| exponent % (2 * n as u32) != 0) {
                 self.digit_product_limb(prime, digits, key, [&mut *first, &mut *second]);
-                self.kernels().rotation_difference(modulus, &powers[prime], exponent, factor);
+                self.kernels().rotation_difference(modulus, powers, exponent, factor);
                 let [acc0, acc1] = &mut *acc;
                 self.kernels().mul_add_assign(modulus, acc0.limb_mut(prime), first, factor);
                 self.kernels().mul_add_assign(modulus, acc1.limb_mut(prime), second, factor);

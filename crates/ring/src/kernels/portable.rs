@@ -311,20 +311,24 @@ pub(crate) fn signed_digits(residues: &[&[u32]], table: &DigitTable, moduli: &[M
     let mask = (1i64 << table.log2_base) - 1;
     let half = 1i64 << (table.log2_base - 1);
     for start in (0..n).step_by(DIGIT_BLOCK) {
-        let mut shifted = [0i64; DIGIT_BLOCK];
+        let (mut magnitudes, mut signs) = ([0i64; DIGIT_BLOCK], [0i64; DIGIT_BLOCK]);
         let block = start..n.min(start + DIGIT_BLOCK);
-        let shifted = &mut shifted[..block.len()];
+        let (magnitudes, signs) = (&mut magnitudes[..block.len()], &mut signs[..block.len()]);
         match (&table.second, residues) {
             (Some(second), [first, other, ..]) => {
                 let pairs = first[block.clone()].iter().zip(&other[block.clone()]);
-                for (shifted, (&x1, &x2)) in shifted.iter_mut().zip(pairs) {
+                for ((magnitude, sign), (&x1, &x2)) in magnitudes.iter_mut().zip(signs.iter_mut()).zip(pairs) {
                     let quotient = second.modulus.mul_shoup(x2 + second.lift - x1, second.inverse);
-                    *shifted = centred(u64::from(x1) + u64::from(second.first) * u64::from(quotient), table);
+                    let x = u64::from(x1) + u64::from(second.first) * u64::from(quotient);
+                    (*magnitude, *sign) = sign_and_magnitude(x, table);
                 }
             }
             _ => {
-                let values = residues[0][block.clone()].iter();
-                shifted.iter_mut().zip(values).for_each(|(shifted, &x)| *shifted = centred(u64::from(x), table));
+                for ((magnitude, sign), &x) in
+                    magnitudes.iter_mut().zip(signs.iter_mut()).zip(&residues[0][block.clone()])
+                {
+                    (*magnitude, *sign) = sign_and_magnitude(u64::from(x), table);
+                }
             }
         }
         for (i, output) in outputs.iter_mut().enumerate() {
@@ -332,17 +336,22 @@ pub(crate) fn signed_digits(residues: &[&[u32]], table: &DigitTable, moduli: &[M
             let shift = table.drop + table.log2_base * level as u32;
             // The highest digit takes what is left.
             let mask = if level + 1 == levels { i64::MAX } else { mask };
-            for (out, &shifted) in output[block.clone()].iter_mut().zip(shifted.iter()) {
-                let digit = ((shifted >> shift & mask) - half) as i32;
+            for ((out, &magnitude), &sign) in output[block.clone()].iter_mut().zip(magnitudes.iter()).zip(signs.iter())
+            {
+                let digit = ((((magnitude >> shift) & mask) - half) ^ sign).wrapping_sub(sign) as i32;
                 *out = (digit + (digit >> 31 & modulus.q.cast_signed())).cast_unsigned();
             }
         }
     }
 }
 
-/// The representative of `x` between `-Q/2` and `Q/2`, plus the table's offset.
+/// The absolute value of the representative of `x` between `-Q/2` and `Q/2`, plus the table's offset; and its sign, all
+/// bits or none. The digits of `-x` are those of `x` negated, so that their mean is zero: digits of one sign more often
+/// than of the other would add up under a binary secret.
 #[inline(always)]
-fn centred(x: u64, table: &DigitTable) -> i64 {
+fn sign_and_magnitude(x: u64, table: &DigitTable) -> (i64, i64) {
     let surplus = if x > table.half { table.product } else { 0 };
-    x.cast_signed() - surplus.cast_signed() + table.offset
+    let centred = x.cast_signed() - surplus.cast_signed();
+    let sign = centred >> 63;
+    ((centred ^ sign) - sign + table.offset, sign)
 }
