@@ -131,7 +131,9 @@ def test_several_threads_share_a_client(service, state, model):
 
 
 CONTROL_C = """
-import sys, unspoken
+import signal, sys, unspoken
+# A shell's background jobs inherit that Control-C is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 url, model, state, stage, application = sys.argv[1:]
 def show(progress):
     if progress.stage == stage:
