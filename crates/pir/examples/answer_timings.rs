@@ -1,4 +1,4 @@
-//! What an answer takes, by phase: `timings MEGABYTES [compact|bits|packed ...]`. One thread with `RAYON_NUM_THREADS=1`.
+//! What an answer takes, by phase: `answer_timings MEGABYTES [compact|bits|packed ...]`. One thread with `RAYON_NUM_THREADS=1`.
 
 use std::time::Instant;
 
