@@ -27,8 +27,9 @@ pub enum Empty {
 
 /// Encrypts vectors for one key, the fastest way there is at the moment. May be shared among threads.
 ///
-/// Every encryption on the spot draws from a generator keyed anew by the operating system: a copy of the process (a fork, a
-/// restored snapshot) never draws what this one drew.
+/// Every encryption on the spot draws from a generator keyed anew by the operating system: a forked copy of
+/// the process never draws what this one drew. A restored snapshot of a whole machine does not either if its system notices
+/// that it was restored and keys its own generator anew; if it does not, no program can help.
 pub struct Encryptor {
     encoder: Encoder,
     key: ClientKey,

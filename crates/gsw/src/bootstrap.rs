@@ -48,6 +48,12 @@ impl SeededConversionKey {
         let (trace, square) = (self.trace.expand(ring)?, self.square.expand(ring)?);
         Ok(ConversionKey { parameters: self.parameters.clone(), trace, square })
     }
+
+    /// Bytes of the seeds and the bodies, packed.
+    pub fn bytes(&self) -> usize {
+        let ring = self.parameters.ring();
+        self.trace.bytes(ring) + self.square.bytes(ring)
+    }
 }
 
 /// What makes RGSW ciphertexts of encrypted gadget weights, ready for use.
@@ -109,11 +115,6 @@ impl CircuitBootstrapKey {
     pub fn new(rotation: BlindRotationKey, conversion: Arc<ConversionKey>) -> Result<Self, GswError> {
         let table = table(&conversion.parameters)?;
         Ok(CircuitBootstrapKey { rotation, conversion, table })
-    }
-
-    /// The conversion key.
-    pub fn conversion(&self) -> &ConversionKey {
-        &self.conversion
     }
 
     /// Bytes it takes in memory, but for the conversion key.

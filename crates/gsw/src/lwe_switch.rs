@@ -59,6 +59,11 @@ impl LweSwitchKey {
         Ok(result)
     }
 
+    /// Bytes of the seed and the bodies.
+    pub fn bytes(&self) -> usize {
+        size_of::<Seed>() + self.bodies.len() * size_of::<u32>()
+    }
+
     /// What a switch from `source` dimensions adds.
     pub fn noise(source: usize, literal: LweLiteral, gadget: GadgetLiteral) -> Noise {
         let row = (literal.sigma().log2() - 32.0).exp2().powi(2);

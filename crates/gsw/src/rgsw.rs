@@ -134,9 +134,4 @@ impl Rgsw {
         chosen.add_assign(ring, zero)?;
         Ok(chosen)
     }
-
-    /// Bytes it takes in memory.
-    pub fn bytes(&self) -> usize {
-        self.0.bytes()
-    }
 }

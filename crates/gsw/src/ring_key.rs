@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use unspoken_ring::{DigitGadget, DigitKey, Domain, Poly, SecretRng, Seed};
+use unspoken_ring::{DigitGadget, DigitKey, Poly, SecretRng, Seed};
 
 use crate::error::{GswError, shape};
 use crate::lwe::LweSecret;
@@ -131,31 +131,8 @@ impl SeededRows {
         Ok(ring.digit_key(self.gadget, &rows)?)
     }
 
-    /// Bytes of [`SeededRows::write`].
-    pub fn bytes(ring: &SmallRing, rows: usize) -> usize {
-        size_of::<Seed>() + rows * ring.residue_bytes(ring.basis())
-    }
-
-    /// Appends the seed and the bodies.
-    pub fn write(&self, ring: &SmallRing, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&self.seed.0);
-        self.bodies.iter().for_each(|body| ring.write_residues(body, bytes));
-    }
-
-    /// Reads what [`SeededRows::write`] wrote, for so many components.
-    ///
-    /// # Errors
-    /// If there are more or fewer bytes than that, or a residue is not below its prime.
-    pub fn read(ring: &SmallRing, gadget: DigitGadget, components: usize, bytes: &[u8]) -> Result<Self, GswError> {
-        let rows = components * gadget.levels();
-        shape("read a gadget encryption", bytes.len(), Self::bytes(ring, rows))?;
-        let (seed, rest) = bytes.split_first_chunk().ok_or(GswError::Shape {
-            operation: "read a gadget encryption",
-            found: bytes.len(),
-            needed: size_of::<Seed>(),
-        })?;
-        let chunks = rest.chunks_exact(ring.residue_bytes(ring.basis()).max(1));
-        let bodies = chunks.map(|chunk| ring.read_residues(chunk, ring.basis(), Domain::Evaluation));
-        Ok(SeededRows { seed: Seed(*seed), gadget, bodies: bodies.collect::<Result<_, _>>()? })
+    /// Bytes of the seed and the bodies, packed.
+    pub fn bytes(&self, ring: &SmallRing) -> usize {
+        size_of::<Seed>() + self.bodies.len() * ring.residue_bytes(ring.basis())
     }
 }

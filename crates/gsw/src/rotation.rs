@@ -48,9 +48,9 @@ impl SeededBlindRotationKey {
         Ok(BlindRotationKey { ring: ring.clone(), bits })
     }
 
-    /// Bytes on the wire.
-    pub fn bytes(ring: &SmallRing, gadget: DigitGadget, dimension: usize) -> usize {
-        dimension * SeededRows::bytes(ring, 2 * gadget.levels())
+    /// Bytes of the seeds and the bodies, packed.
+    pub fn bytes(&self, ring: &SmallRing) -> usize {
+        self.bits.iter().map(|rows| rows.bytes(ring)).sum()
     }
 }
 

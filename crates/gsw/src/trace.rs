@@ -42,6 +42,11 @@ impl SeededTraceKey {
         let shifts = (0..ring.degree().trailing_zeros()).map(shift).collect::<Result<_, _>>()?;
         Ok(TraceKey { ring: ring.clone(), steps, shifts })
     }
+
+    /// Bytes of the seeds and the bodies, packed.
+    pub fn bytes(&self, ring: &SmallRing) -> usize {
+        self.steps.iter().map(|rows| rows.bytes(ring)).sum()
+    }
 }
 
 /// Keys of the automorphisms `X -> X^(N/2^i + 1)`, ready for use.

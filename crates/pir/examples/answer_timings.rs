@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let started = Instant::now();
         let keys = secret.keys(mode, &mut rng)?;
         let made = started.elapsed().as_secs_f64();
+        println!("{mode}: {} bytes of keys", keys.bytes());
         let keys = keys.expand()?;
         println!("{mode}: keys made in {made:.2} s, ready after {:.2} s", started.elapsed().as_secs_f64());
         for index in [0, 1, shape.pieces / 7, shape.pieces / 3, shape.pieces / 2, shape.pieces - 2, shape.pieces - 1] {
@@ -46,7 +47,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let start = index as usize * parameters.piece_bytes();
             assert!(secret.extract(&response)? == records[start..start + parameters.piece_bytes()]);
             let ratio = (secret.measured_noise(&response)?.0 / parameters.response_noise(shape).0).sqrt();
-            println!("{mode}: {seconds:.3} s, noise {ratio:.2} times the predicted, {phases:?}");
+            println!(
+                "{mode}: {seconds:.3} s, {} bytes, noise {ratio:.2} times the predicted, {phases:?}",
+                response.bytes(&parameters)
+            );
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unspoken_gsw::{
     BlindRotationKey, CircuitBootstrapKey, ConversionKey, LweSwitchKey, SeededBlindRotationKey, SeededConversionKey,
 };
-use unspoken_ring::DigitKey;
+use unspoken_ring::{DigitKey, Seed};
 
 use crate::error::PirError;
 use crate::parameters::PirParameters;
@@ -46,6 +46,16 @@ pub struct SeededKeys {
 }
 
 impl SeededKeys {
+    /// Bytes of all seeds and bodies, packed.
+    pub fn bytes(&self) -> usize {
+        let (ring, small) = (self.parameters.ring(), self.parameters.response());
+        let rotation = self.rotation.as_ref().map_or(0, |key| key.bytes(ring));
+        let compact = self.compact.as_ref().map_or(0, |(key, switch)| key.bytes(ring) + switch.bytes());
+        let row = small.residue_bytes(self.parameters.response_basis()) + size_of::<Seed>();
+        let response: usize = self.response.iter().map(|key| key.components() * key.gadget().levels() * row).sum();
+        self.conversion.bytes() + rotation + compact + response
+    }
+
     /// Ready for use. On all threads.
     ///
     /// # Errors

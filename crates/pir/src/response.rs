@@ -5,6 +5,7 @@ use unspoken_ring::Poly;
 
 use crate::error::PirError;
 use crate::keys::PreparedKeys;
+use crate::parameters::PirParameters;
 
 /// An encrypted piece in the ring of responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,10 +17,11 @@ pub struct Response {
 }
 
 impl Response {
-    /// Bytes on the wire: the residues and the fractions, packed.
-    pub fn bytes(&self, prime: u32, body_bits: u32) -> usize {
-        (self.mask.len() * (prime.ilog2() as usize + 1)).div_ceil(8)
-            + (self.body.len() * body_bits as usize).div_ceil(8)
+    /// Bytes of the residues and the fractions, packed.
+    pub fn bytes(&self, parameters: &PirParameters) -> usize {
+        let literal = &parameters.literal().response;
+        let packed = |count: usize, bits: u32| (count * bits as usize).div_ceil(8);
+        packed(self.mask.len(), literal.prime.ilog2() + 1) + packed(self.body.len(), literal.body_bits)
     }
 
     pub(crate) fn body(&self) -> &[u32] {

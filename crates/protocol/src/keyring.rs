@@ -21,7 +21,7 @@ pub struct Keyring {
     secret: Arc<SecretKey>,
 }
 
-/// Keyed anew for every use: a copy of the process (a fork, a restored snapshot) never draws what this one drew.
+/// Keyed anew by the system for every use: a forked copy of the process never draws what this one drew.
 fn fresh_randomness() -> Result<SecretRng, ProtocolError> {
     Ok(SecretRng::from_os().map_err(RlweError::from)?)
 }
