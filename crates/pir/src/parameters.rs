@@ -112,7 +112,7 @@ impl Preset {
                 degree: 512,
                 prime: 16_760_833,
                 gadget: GadgetLiteral { log2_base: 1, levels: 24 },
-                body_bits: 8,
+                body_bits: 7,
             },
             plaintext_bits: 4,
             row_bits: 6,
