@@ -43,11 +43,6 @@ impl Geometry {
         HEADER_BYTES + self.layout.cells() * self.cell_bytes as u64
     }
 
-    /// Entries of a plane.
-    pub fn entries(&self) -> usize {
-        self.table.rows * self.table.columns
-    }
-
     /// The entry that a cell's pieces are in.
     pub fn entry_of(&self, cell: u64) -> usize {
         cell as usize / self.parameters.pieces()

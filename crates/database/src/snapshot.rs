@@ -66,7 +66,7 @@ impl Snapshot {
         let parameters = &geometry.parameters;
         let (row, column) = geometry.place_of(entry);
         let base = |cell| self.base.cells.get(cell);
-        let now = |cell| cells.get(&cell).map_or_else(|| base(cell), |cell| cell);
+        let now = |cell| cells.get(&cell).map(AsRef::as_ref).unwrap_or_else(|| base(cell));
         let plane = |plane: usize| {
             let old = geometry.pieces(plane, geometry.cells_of(entry).map(base));
             let new = geometry.pieces(plane, geometry.cells_of(entry).map(now));
@@ -138,7 +138,7 @@ impl Snapshot {
 
     /// A cell, as its owner sees it; empty if there is no such cell.
     pub fn cell(&self, number: u64) -> &[u8] {
-        self.cells.get(&number).map_or_else(|| self.base.cells.get(number), |cell| cell)
+        self.cells.get(&number).map(AsRef::as_ref).unwrap_or_else(|| self.base.cells.get(number))
     }
 
     /// The record of a key, as its owner sees it.

@@ -66,6 +66,9 @@ fn check(cancel: &AtomicBool) -> Result<(), DatabaseError> {
     }
 }
 
+/// Appends the content of a cell. It may be shorter by zeros.
+pub(crate) type CellWriter<'a> = dyn FnMut(u64, &mut Vec<u8>) -> Result<(), DatabaseError> + 'a;
+
 /// What is to be written.
 pub(crate) struct Plan<'a> {
     pub disk: &'a Disk,
@@ -77,13 +80,9 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Writes all files of the generation, durably, and returns the manifest that would make them count. `cell` appends the
-    /// content of a cell; it is asked for all of them in order. After an error nothing is left.
-    pub fn write(
-        &self,
-        cell: &mut dyn FnMut(u64, &mut Vec<u8>) -> Result<(), DatabaseError>,
-        monitor: &mut Monitor<'_>,
-    ) -> Result<Manifest, DatabaseError> {
+    /// Writes all files of the generation, durably, and returns the manifest that would make them count. `cell` is asked
+    /// for all cells in order. After an error nothing is left.
+    pub fn write(&self, cell: &mut CellWriter<'_>, monitor: &mut Monitor<'_>) -> Result<Manifest, DatabaseError> {
         let files = Files::new(self.dir, self.generation);
         let written = self.write_files(&files, cell, monitor);
         if written.is_err() {
@@ -95,7 +94,7 @@ impl Plan<'_> {
     fn write_files(
         &self,
         files: &Files,
-        cell: &mut dyn FnMut(u64, &mut Vec<u8>) -> Result<(), DatabaseError>,
+        cell: &mut CellWriter<'_>,
         monitor: &mut Monitor<'_>,
     ) -> Result<Manifest, DatabaseError> {
         for path in files.all() {
@@ -126,7 +125,7 @@ impl Plan<'_> {
     fn write_cells(
         &self,
         path: &Path,
-        cell: &mut dyn FnMut(u64, &mut Vec<u8>) -> Result<(), DatabaseError>,
+        cell: &mut CellWriter<'_>,
         monitor: &mut Monitor<'_>,
     ) -> Result<DiskFile, DatabaseError> {
         let (file, count) = (self.disk.create(path)?, self.geometry.layout.cells());

@@ -227,7 +227,7 @@ impl Writer {
         let plan = Plan { disk, dir, geometry, generation, version, records };
         let (base, committed) = (&self.base, &self.committed);
         let mut cell = |number: u64, to: &mut Vec<u8>| {
-            to.extend_from_slice(committed.get(&number).map_or_else(|| base.get(number), |cell| cell));
+            to.extend_from_slice(committed.get(&number).map(Vec::as_slice).unwrap_or_else(|| base.get(number)));
             Ok(())
         };
         let manifest = plan.write(&mut cell, &mut Monitor { progress: &mut progress, cancel })?;
