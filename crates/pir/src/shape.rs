@@ -48,6 +48,17 @@ impl DatabaseShape {
         self.row_bits + self.column_bits + self.piece_bits
     }
 
+    /// Whether there is such a piece.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn check_index(&self, index: u64) -> Result<(), PirError> {
+        match index < self.pieces {
+            true => Ok(()),
+            false => Err(range("ask for a record", index, format!("an index below {}", self.pieces))),
+        }
+    }
+
     /// Row, column and place of a piece.
     pub fn position(&self, index: u64) -> (usize, usize, usize) {
         let place = index & ((1 << self.piece_bits) - 1);
@@ -55,7 +66,8 @@ impl DatabaseShape {
         ((index >> (self.piece_bits + self.column_bits)) as usize, column as usize, place as usize)
     }
 
-    pub(crate) fn table(&self, parameters: &PirParameters) -> TableShape {
+    /// The shape of the table of one plane.
+    pub fn table(&self, parameters: &PirParameters) -> TableShape {
         TableShape { rows: self.rows, columns: 1 << self.column_bits, chain: parameters.ring().chain().len() }
     }
 }
