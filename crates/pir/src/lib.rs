@@ -11,14 +11,16 @@ mod query;
 mod response;
 mod server;
 mod shape;
+mod tables;
 
 pub use client::PirSecret;
 pub use database::{Database, EntryChange, TableView, encode_entry};
 pub use error::PirError;
-pub use keys::{Mode, PreparedKeys, SeededKeys};
+pub use keys::{KEY_FORMAT, KeyFront, Mode, PreparedKeys, SeededKeys};
 pub use layout::{Layout, LayoutError, Length};
 pub use parameters::{PirLiteral, PirParameters, Preset, ResponseLiteral};
 pub use query::Query;
 pub use response::Response;
 pub use server::{Phases, answer};
 pub use shape::DatabaseShape;
+pub use tables::{Tables, Versions};

@@ -8,6 +8,7 @@ use unspoken_gsw::{
 };
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Backend, Basis, DigitGadget, ERROR_SIGMA, Ring, RingKind, RingLiteral};
+use unspoken_rlwe::INSECURE_PREFIX;
 
 use crate::error::PirError;
 use crate::shape::DatabaseShape;
@@ -35,8 +36,6 @@ pub struct PirLiteral {
     pub bootstrap: BootstrapLiteral,
     /// The LWE secret of compact queries: its words are the coefficients of a secret of the same ring.
     pub compact: LweLiteral,
-    /// Gadget of the blind rotations that take bits off a compact query.
-    pub compact_rotation: GadgetLiteral,
     /// Gadget of the switch from compact queries to the secret of the bootstrap.
     pub compact_switch: GadgetLiteral,
     /// The ring of responses.
@@ -54,8 +53,8 @@ pub struct PirParameters(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     literal: PirLiteral,
+    fingerprint: [u8; 16],
     bootstrap: BootstrapParameters,
-    compact_rotation: DigitGadget,
     response: Ring,
     response_gadget: DigitGadget,
 }
@@ -70,15 +69,30 @@ pub enum Preset {
 }
 
 impl Preset {
+    /// The one with a name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn find(name: &str) -> Result<Self, PirError> {
+        let known = [Preset::N11, Preset::InsecureN11];
+        let found = known.into_iter().find(|preset| preset.name() == name);
+        found.ok_or_else(|| PirError::format("parameter set", name, format!("'{}'", Preset::N11.name())))
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Preset::N11 => "n11_pir256",
+            Preset::InsecureN11 => "insecure_n11_pir256",
+        }
+    }
+
     /// Builds it.
     ///
     /// # Errors
     /// If a check fails, which tests rule out.
     pub fn build(self) -> Result<PirParameters, PirError> {
-        let (name, degree) = match self {
-            Preset::N11 => ("n11_pir256", 2048),
-            Preset::InsecureN11 => ("insecure_n11_pir256", 2048),
-        };
+        let (name, degree) = (self.name(), 2048);
         let small = self == Preset::InsecureN11;
         PirParameters::new(PirLiteral {
             bootstrap: BootstrapLiteral {
@@ -93,13 +107,12 @@ impl Preset {
                 output: GadgetLiteral { log2_base: 4, levels: 7 },
             },
             compact: LweLiteral { dimension: degree, error_terms: 1 },
-            compact_rotation: GadgetLiteral { log2_base: 12, levels: 3 },
             compact_switch: GadgetLiteral { log2_base: 1, levels: 14 },
             response: ResponseLiteral {
                 degree: 512,
                 prime: 16_760_833,
                 gadget: GadgetLiteral { log2_base: 1, levels: 24 },
-                body_bits: 8,
+                body_bits: 7,
             },
             plaintext_bits: 4,
             row_bits: 6,
@@ -133,8 +146,23 @@ impl PirParameters {
             return Err(PirError::Parameters { name, what: "log2 q/sigma of responses", found: ratio, needed: most });
         }
         let response_gadget = response.digit_gadget(1, gadget.log2_base, gadget.levels)?;
-        let compact_rotation = ring.gadget(literal.compact_rotation)?;
-        Ok(PirParameters(Arc::new(Inner { literal, bootstrap, compact_rotation, response, response_gadget })))
+        let fingerprint = fingerprint(&literal);
+        Ok(PirParameters(Arc::new(Inner { literal, fingerprint, bootstrap, response, response_gadget })))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.ring().name()
+    }
+
+    /// Whether it may have less than 128 bits; nothing outside tests and benchmarks accepts such a set.
+    pub fn is_insecure(&self) -> bool {
+        self.name().starts_with(INSECURE_PREFIX)
+    }
+
+    /// A hash of all numbers that client and server must share.
+    pub fn fingerprint(&self) -> [u8; 16] {
+        self.0.fingerprint
     }
 
     /// The numbers it was made of.
@@ -159,10 +187,6 @@ impl PirParameters {
 
     pub(crate) fn response_gadget(&self) -> DigitGadget {
         self.0.response_gadget
-    }
-
-    pub(crate) fn compact_rotation(&self) -> DigitGadget {
-        self.0.compact_rotation
     }
 
     pub(crate) fn response_basis(&self) -> Basis {
@@ -235,7 +259,7 @@ impl PirParameters {
 
     /// What taking one bit off a compact query adds, as a fraction of 2^32.
     fn compact_rotation_noise(&self) -> Noise {
-        let rotation = Noise::rotation(self.ring(), self.0.compact_rotation, self.ring().degree());
+        let rotation = Noise::rotation(self.ring(), self.bootstrap().rotation(), self.bootstrap().lwe().dimension);
         rotation.plus(Noise::switching(self.ring().degree(), 32.0))
     }
 
@@ -256,7 +280,7 @@ impl PirParameters {
     /// packed.
     pub fn log2_failures(&self, shape: DatabaseShape) -> [f64; 3] {
         let bits = shape.index_bits();
-        let blocks = self.bootstrap().output().levels().next_power_of_two() as f64;
+        let blocks = self.bootstrap().blocks() as f64;
         // Half of the rows' noise comes from the products with the last row bit, whose rows' errors are a number each.
         let response = log2_failure_of_shared(
             self.switch_noise(),
@@ -266,15 +290,33 @@ impl PirParameters {
             self.bootstrap().output().levels(),
         );
         let bit = |compact| log2_failure(self.bit_noise(compact), 0.25 / blocks, f64::from(bits));
-        // A sign that is read wrong spoils the rest of a compact query.
-        let sign = |noise: Noise| {
-            let rounding = Noise::switching(self.ring().degree(), (self.ring().degree() as f64).log2() + 1.0);
-            log2_failure(noise.plus(rounding), 0.25, f64::from(bits))
-        };
         let sum = |terms: &[f64]| terms.iter().map(|term| term.exp2()).sum::<f64>().log2();
         let compact = Some(bits);
-        [sum(&[response, bit(None)]), sum(&[response, bit(compact), sign(self.bit_noise(compact))]), response]
+        [sum(&[response, bit(None)]), sum(&[response, bit(compact)]), response]
     }
+}
+
+/// BLAKE3 of all numbers, in the order of their fields.
+fn fingerprint(literal: &PirLiteral) -> [u8; 16] {
+    let PirLiteral { bootstrap, compact, compact_switch, response, plaintext_bits, row_bits } = literal;
+    let BootstrapLiteral { ring, lwe, rotation, trace, output } = bootstrap;
+    let mut numbers = vec![ring.degree as u64, ring.primes.len() as u64];
+    numbers.extend(ring.primes.iter().map(|&q| u64::from(q)));
+    for LweLiteral { dimension, error_terms } in [lwe, compact] {
+        numbers.extend([*dimension as u64, u64::from(*error_terms)]);
+    }
+    for GadgetLiteral { log2_base, levels } in [rotation, trace, output, compact_switch, &response.gadget] {
+        numbers.extend([u64::from(*log2_base), *levels as u64]);
+    }
+    numbers.extend([response.degree as u64, response.prime.into(), response.body_bits.into()]);
+    numbers.extend([*plaintext_bits, *row_bits].map(u64::from));
+    let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 parameters of private retrieval");
+    numbers.iter().for_each(|number| {
+        hasher.update(&number.to_le_bytes());
+    });
+    let mut fingerprint = [0; 16];
+    hasher.finalize_xof().fill(&mut fingerprint);
+    fingerprint
 }
 
 /// Deviation of errors and secrets in the ring of responses.
