@@ -21,6 +21,6 @@ pub use layout::{Layout, LayoutError, Length};
 pub use parameters::{PirLiteral, PirParameters, Preset, ResponseLiteral};
 pub use query::Query;
 pub use response::Response;
-pub use server::{Phases, answer};
+pub use server::{Phases, answer, answer_memory_bytes};
 pub use shape::DatabaseShape;
 pub use tables::{Tables, Versions};
