@@ -8,6 +8,7 @@ mod keys;
 mod parameters;
 mod query;
 mod response;
+mod secured;
 mod server;
 mod shape;
 
@@ -18,5 +19,6 @@ pub use keys::{Mode, PreparedKeys, SeededKeys};
 pub use parameters::{PirLiteral, PirParameters, Preset, ResponseLiteral};
 pub use query::Query;
 pub use response::Response;
+pub use secured::SecuredObject;
 pub use server::{Phases, answer};
-pub use shape::DatabaseShape;
+pub use shape::{DatabaseShape, MAX_INDEX_BITS};

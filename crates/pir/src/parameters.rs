@@ -70,6 +70,9 @@ pub enum Preset {
 }
 
 impl Preset {
+    /// All of them.
+    pub const ALL: [Preset; 2] = [Preset::N11, Preset::InsecureN11];
+
     /// Builds it.
     ///
     /// # Errors
@@ -111,7 +114,7 @@ impl Preset {
 pub(crate) const RESPONSE_WEIGHTS: [i32; 10] = [1, 2, 4, 8, 16, 32, 64, 29, 4, 2];
 
 /// The pair that was checked with the estimator: degree, `log2` of the modulus over the deviation of errors, bits.
-const RESPONSE_CHECKED: (usize, f64, f64) = (512, 16.0122, 149.7);
+pub(crate) const RESPONSE_CHECKED: (usize, f64, f64) = (512, 16.0122, 149.7);
 
 impl PirParameters {
     /// Checks the literal.

@@ -3,6 +3,7 @@
 use serde_json::json;
 use unspoken_ckks::{PRESETS, Preset};
 use unspoken_exact::Scheme;
+use unspoken_pir::{DatabaseShape, MAX_INDEX_BITS, PirParameters};
 use unspoken_rlwe::{INSECURE_PREFIX, Parameters, SecuredObject};
 
 /// List the parameter sets and their security
@@ -51,7 +52,58 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             preset.purpose
         );
     }
+    print_retrieval(arguments)
+}
+
+/// Index bits of a million pieces, for people.
+const USUAL_INDEX_BITS: u32 = 20;
+
+/// Parameter sets of private retrieval: every object, and how often a query fails.
+fn print_retrieval(arguments: &Arguments) -> anyhow::Result<()> {
+    for preset in unspoken_pir::Preset::ALL {
+        let parameters = preset.build()?;
+        let name = parameters.ring().name();
+        if !arguments.all && name.starts_with(INSECURE_PREFIX) {
+            continue;
+        }
+        let log2_failure = worst_log2_failure(&parameters, MAX_INDEX_BITS)?;
+        if arguments.json {
+            let object = |o: &unspoken_pir::SecuredObject| {
+                json!({
+                    "what": o.what, "n": o.dimension, "log2_q": round(o.log2_modulus), "secret": o.secret,
+                    "sigma": o.sigma, "security_bits": round(o.security_bits),
+                })
+            };
+            let objects: Vec<_> = parameters.secured_objects().iter().map(object).collect();
+            println!("{}", json!({ "name": name, "objects": objects, "log2_failure": round(log2_failure) }));
+            continue;
+        }
+        println!("\n{:36} {:>6} {:>7} {:>9} {:>9}  secret", "retrieval, object", "n", "log2 q", "sigma", "security");
+        println!("{name}");
+        for object in parameters.secured_objects() {
+            let security =
+                format!("{}{:.0}", if object.security_bits >= 128.0 { ">=" } else { "about " }, object.security_bits);
+            println!(
+                "  {:34} {:>6} {:>7.1} {:>9.1} {security:>9}  {}",
+                object.what, object.dimension, object.log2_modulus, object.sigma, object.secret
+            );
+        }
+        let usual = worst_log2_failure(&parameters, USUAL_INDEX_BITS)?;
+        println!(
+            "  a query fails at most once in 2^{:.0} among 2^{USUAL_INDEX_BITS} pieces of {} bytes, in 2^{:.0} among \
+             2^{MAX_INDEX_BITS}",
+            -usual,
+            parameters.piece_bytes(),
+            -log2_failure
+        );
+    }
     Ok(())
+}
+
+/// `log2` of the probability that a query to so many pieces fails, in the mode in which it is largest.
+fn worst_log2_failure(parameters: &PirParameters, index_bits: u32) -> anyhow::Result<f64> {
+    let shape = DatabaseShape::new(parameters, 1 << index_bits)?;
+    Ok(parameters.log2_failures(shape).into_iter().fold(f64::NEG_INFINITY, f64::max))
 }
 
 fn print_line(preset: &Preset) -> anyhow::Result<()> {
