@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let conversion = SeededConversionKey::generate(&parameters, &secret, &mut rng)?;
     println!("keys made in {:.2} s", started.elapsed().as_secs_f64());
     let started = Instant::now();
-    let key = CircuitBootstrapKey::new(rotation.expand(parameters.ring())?, Arc::new(conversion.expand()?))?;
+    let key = CircuitBootstrapKey::new(rotation.expand(parameters.ring())?, Arc::new(conversion.expand()?));
     println!("keys expanded in {:.2} s, {} MB", started.elapsed().as_secs_f64(), key.bytes() >> 20);
     let seed = rng.seed();
     for i in 0..5u64 {

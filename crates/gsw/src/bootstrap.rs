@@ -104,17 +104,18 @@ impl ConversionKey {
 pub struct CircuitBootstrapKey {
     rotation: BlindRotationKey,
     conversion: Arc<ConversionKey>,
-    table: Poly,
 }
+
+/// A bit after the blind rotation of its bootstrap. Its coefficients come in blocks, and the first one of block `k` is minus
+/// half the weight of level `k` of the output gadget, or plus half of it where the bit is one; the last block has a number
+/// of the caller's in the weight's place.
+#[derive(Debug)]
+pub struct RotatedBit(RlweCiphertext);
 
 impl CircuitBootstrapKey {
     /// Of a rotation key from the LWE secret to the ring, and the conversion key of the ring.
-    ///
-    /// # Errors
-    /// If the ring refuses, which a checked ring does not.
-    pub fn new(rotation: BlindRotationKey, conversion: Arc<ConversionKey>) -> Result<Self, GswError> {
-        let table = table(&conversion.parameters)?;
-        Ok(CircuitBootstrapKey { rotation, conversion, table })
+    pub fn new(rotation: BlindRotationKey, conversion: Arc<ConversionKey>) -> Self {
+        CircuitBootstrapKey { rotation, conversion }
     }
 
     /// Bytes it takes in memory, but for the conversion key.
@@ -124,18 +125,47 @@ impl CircuitBootstrapKey {
 
     /// The RGSW ciphertext of the bit whose LWE ciphertext has the phase `2^31 bit` plus noise (Pirouette, Algorithm 15).
     ///
-    /// The noise of the phase, rounding modulo `2N` included, must stay below `2^30 / levels` for the levels of the output
-    /// gadget, rounded up to a power of two.
+    /// # Errors
+    /// As for [`CircuitBootstrapKey::rotate`].
+    pub fn bootstrap(&self, ciphertext: &LweCiphertext) -> Result<Rgsw, GswError> {
+        self.convert(&self.rotate(ciphertext, 0)?)
+    }
+
+    /// The blind rotation of a bootstrap, with a number for its last block, modulo the ring's modulus
+    /// ([`CircuitBootstrapKey::signed`] reads it): one rotation makes the RGSW ciphertext of a bit and takes the bit off an
+    /// index.
+    ///
+    /// The noise of the phase, rounding modulo `2N` included, must stay below `2^31` over twice the number of blocks: the
+    /// levels of the output gadget and one, rounded up to a power of two.
     ///
     /// # Errors
     /// If the ciphertext has another dimension.
-    pub fn bootstrap(&self, ciphertext: &LweCiphertext) -> Result<Rgsw, GswError> {
-        let (ring, output) = (self.conversion.parameters.ring(), self.conversion.parameters.output());
-        let blocks = output.levels().next_power_of_two();
+    pub fn rotate(&self, ciphertext: &LweCiphertext, number: i64) -> Result<RotatedBit, GswError> {
+        let parameters = &self.conversion.parameters;
+        let ring = parameters.ring();
         let mut switched = ciphertext.switched(log2_order(ring));
-        switched.add_constant((ring.degree() / (2 * blocks)) as u32);
-        let rotated = self.rotation.rotate(&self.table, &switched)?;
-        let mut levels = self.conversion.trace.coefficients(&rotated, blocks)?;
+        switched.add_constant((parameters.block() / 2) as u32);
+        Ok(RotatedBit(self.rotation.rotate(&table(parameters, number)?, &switched)?))
+    }
+
+    /// The number of [`CircuitBootstrapKey::rotate`], or minus the number where the bit is zero, as an LWE ciphertext modulo
+    /// 2^32 under the coefficients of the ring's secret.
+    ///
+    /// # Errors
+    /// If the bit is of another ring.
+    pub fn signed(&self, bit: &RotatedBit) -> Result<LweCiphertext, GswError> {
+        let ring = self.conversion.parameters.ring();
+        bit.0.coefficient(ring, ring.degree() - self.conversion.parameters.block())
+    }
+
+    /// The RGSW ciphertext of a rotated bit.
+    ///
+    /// # Errors
+    /// If it is of another ring.
+    pub fn convert(&self, bit: &RotatedBit) -> Result<Rgsw, GswError> {
+        let parameters = &self.conversion.parameters;
+        let (ring, output) = (parameters.ring(), parameters.output());
+        let mut levels = self.conversion.trace.coefficients(&bit.0, parameters.blocks())?;
         levels.truncate(output.levels());
         for (level, ciphertext) in levels.iter_mut().enumerate() {
             // The table holds minus or plus half the weight.
@@ -145,11 +175,14 @@ impl CircuitBootstrapKey {
     }
 }
 
-/// Block `k` of the coefficients holds minus half the weight of output level `k`.
-fn table(parameters: &BootstrapParameters) -> Result<Poly, GswError> {
+/// Block `k` of the coefficients holds minus half the weight of output level `k`, the last one minus a number.
+fn table(parameters: &BootstrapParameters, number: i64) -> Result<Poly, GswError> {
     let (ring, output) = (parameters.ring(), parameters.output());
-    let block = ring.degree() / output.levels().next_power_of_two();
-    let half = |level: usize| if level < output.levels() { -(1i64 << (output.log2_weight(level) - 1)) } else { 0 };
-    let coefficients: Vec<i64> = (0..ring.degree()).map(|i| half(i / block)).collect();
+    let value = |block: usize| match block {
+        level if level < output.levels() => -(1i64 << (output.log2_weight(level) - 1)),
+        last if last + 1 == parameters.blocks() => -number,
+        _ => 0,
+    };
+    let coefficients: Vec<i64> = (0..ring.degree()).map(|i| value(i / parameters.block())).collect();
     Ok(ring.from_i64(&coefficients, ring.basis())?)
 }

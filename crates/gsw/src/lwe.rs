@@ -96,13 +96,6 @@ impl LweCiphertext {
         Ok(())
     }
 
-    /// `self += factor * other`, for ciphertexts of one dimension.
-    pub(crate) fn add_multiple(&mut self, other: &LweCiphertext, factor: u32) {
-        let words = self.mask.iter_mut().zip(&other.mask);
-        words.for_each(|(a, &b)| *a = a.wrapping_add(b.wrapping_mul(factor)));
-        self.body = self.body.wrapping_add(other.body.wrapping_mul(factor));
-    }
-
     /// `2^bits self`.
     pub fn shifted(&self, bits: u32) -> Self {
         LweCiphertext { mask: self.mask.iter().map(|a| a << bits).collect(), body: self.body << bits }

@@ -1,5 +1,8 @@
 //! Switching LWE ciphertexts to a secret of fewer dimensions.
 
+use std::fmt;
+
+use rayon::prelude::*;
 use unspoken_ring::{SecretRng, Seed};
 
 use crate::error::{GswError, shape};
@@ -7,9 +10,9 @@ use crate::lwe::{LweCiphertext, LweSecret};
 use crate::noise::{Noise, digit_square};
 use crate::parameters::{GadgetLiteral, LweLiteral};
 
-/// Encryptions of the bits of one LWE secret under another, one for each signed digit of a word.
+/// Encryptions of the bits of one LWE secret under another, one for each signed digit of a word, as stored and sent.
 #[derive(Debug)]
-pub struct LweSwitchKey {
+pub struct SeededLweSwitchKey {
     seed: Seed,
     gadget: GadgetLiteral,
     target: usize,
@@ -17,7 +20,7 @@ pub struct LweSwitchKey {
     bodies: Vec<u32>,
 }
 
-impl LweSwitchKey {
+impl SeededLweSwitchKey {
     /// The key from `source` to `target`.
     pub fn generate(
         source: &LweSecret,
@@ -33,35 +36,64 @@ impl LweSwitchKey {
                 bodies.push(target.encrypt(message, (&seed, bodies.len() as u64), literal, rng));
             }
         }
-        LweSwitchKey { seed, gadget, target: target.dimension(), bodies }
+        SeededLweSwitchKey { seed, gadget, target: target.dimension(), bodies }
     }
 
+    /// Ready for switches: all masks expanded. On all threads.
+    pub fn expand(&self) -> LweSwitchKey {
+        let mut rows = vec![0; self.bodies.len() * (self.target + 1)];
+        let row = |(number, (row, &body)): (usize, (&mut [u32], &u32))| {
+            let expanded = LweCiphertext::expand(body, (&self.seed, number as u64), self.target);
+            if let Some((last, mask)) = row.split_last_mut() {
+                mask.copy_from_slice(&expanded.mask);
+                *last = expanded.body;
+            }
+        };
+        rows.par_chunks_mut(self.target + 1).zip(&self.bodies).enumerate().for_each(row);
+        LweSwitchKey { gadget: self.gadget, target: self.target, rows }
+    }
+
+    /// Bytes of the seed and the bodies.
+    pub fn bytes(&self) -> usize {
+        size_of::<Seed>() + self.bodies.len() * size_of::<u32>()
+    }
+}
+
+/// Encryptions of the bits of one LWE secret under another, ready for use.
+pub struct LweSwitchKey {
+    gadget: GadgetLiteral,
+    target: usize,
+    /// `[coefficient][level][word of the mask, and the body]`.
+    rows: Vec<u32>,
+}
+
+impl LweSwitchKey {
     /// The same message under the target.
     ///
     /// # Errors
     /// If the ciphertext has another dimension than the source.
     pub fn switch(&self, ciphertext: &LweCiphertext) -> Result<LweCiphertext, GswError> {
         let GadgetLiteral { log2_base, levels } = self.gadget;
-        shape("switch an LWE ciphertext", ciphertext.mask.len(), self.bodies.len() / levels)?;
-        let mut result = LweCiphertext { mask: vec![0; self.target], body: ciphertext.body };
+        let width = self.target + 1;
+        shape("switch an LWE ciphertext", ciphertext.mask.len(), self.rows.len() / width / levels)?;
         let rounding = if log2_weight(self.gadget, 0) == 0 { 0 } else { 1u32 << (log2_weight(self.gadget, 0) - 1) };
         let half = 1u32 << (log2_base - 1);
         let offset = (0..levels).fold(rounding, |sum, level| sum.wrapping_add(half << log2_weight(self.gadget, level)));
-        for (i, word) in ciphertext.mask.iter().enumerate() {
+        let mut sums = vec![0u32; width];
+        for (word, rows) in ciphertext.mask.iter().zip(self.rows.chunks_exact(levels * width)) {
             let shifted = word.wrapping_add(offset);
-            for level in 0..levels {
+            for (level, row) in rows.chunks_exact(width).enumerate() {
                 let digit = (shifted >> log2_weight(self.gadget, level) & ((1 << log2_base) - 1)).wrapping_sub(half);
-                let number = i * levels + level;
-                let row = LweCiphertext::expand(self.bodies[number], (&self.seed, number as u64), self.target);
-                result.add_multiple(&row, digit);
+                sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum = sum.wrapping_add(x.wrapping_mul(digit)));
             }
         }
-        Ok(result)
+        let body = sums.pop().unwrap_or_default().wrapping_add(ciphertext.body);
+        Ok(LweCiphertext { mask: sums, body })
     }
 
-    /// Bytes of the seed and the bodies.
+    /// Bytes it takes in memory.
     pub fn bytes(&self) -> usize {
-        size_of::<Seed>() + self.bodies.len() * size_of::<u32>()
+        self.rows.len() * size_of::<u32>()
     }
 
     /// What a switch from `source` dimensions adds.
@@ -71,6 +103,12 @@ impl LweSwitchKey {
         let unit = f64::from(log2_weight(gadget, 0)) - 32.0;
         let rounding = (2.0 * unit).exp2() / 12.0 * source as f64 / 2.0;
         Noise(row * digits * (source * gadget.levels) as f64 + rounding)
+    }
+}
+
+impl fmt::Debug for LweSwitchKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LweSwitchKey").field("target", &self.target).finish_non_exhaustive()
     }
 }
 

@@ -174,6 +174,16 @@ impl BootstrapParameters {
     pub fn output(&self) -> DigitGadget {
         self.0.output
     }
+
+    /// Blocks of the coefficients of a rotated bit: one for each level of the output gadget and at least one more.
+    pub fn blocks(&self) -> usize {
+        (self.output().levels() + 1).next_power_of_two()
+    }
+
+    /// Coefficients of a block.
+    pub(crate) fn block(&self) -> usize {
+        self.ring().degree() / self.blocks()
+    }
 }
 
 fn check(name: &'static str, what: &'static str, dimension: usize, log2_ratio: f64) -> Result<(), GswError> {

@@ -79,17 +79,24 @@ impl RlweCiphertext {
         Ok(())
     }
 
-    /// The constant coefficient of the message, as an LWE ciphertext modulo 2^32 under the secret's coefficients (Pirouette,
-    /// Algorithm 12).
+    /// A coefficient of the message, as an LWE ciphertext modulo 2^32 under the secret's coefficients (Pirouette, Algorithm
+    /// 12).
     ///
     /// # Errors
-    /// If it is of another ring.
-    pub fn constant(&self, ring: &SmallRing) -> Result<LweCiphertext, GswError> {
+    /// If it is of another ring, or there is no such coefficient.
+    pub fn coefficient(&self, ring: &SmallRing, place: usize) -> Result<LweCiphertext, GswError> {
+        if place >= ring.degree() {
+            return Err(GswError::Shape {
+                operation: "take out a coefficient",
+                found: place,
+                needed: ring.degree() - 1,
+            });
+        }
         let [c0, c1] = &self.coefficients(ring)?;
         let (c0, c1) = (ring.fractions(c0)?, ring.fractions(c1)?);
-        let (first, rest) = c1.split_first().map_or((0, &[][..]), |(first, rest)| (*first, rest));
-        let mask = std::iter::once(first).chain(rest.iter().rev().map(|x| x.wrapping_neg())).collect();
-        Ok(LweCiphertext { mask, body: c0.first().copied().unwrap_or_default() })
+        let (low, high) = c1.split_at(place + 1);
+        let mask = low.iter().rev().copied().chain(high.iter().rev().map(|x| x.wrapping_neg())).collect();
+        Ok(LweCiphertext { mask, body: c0.get(place).copied().unwrap_or_default() })
     }
 
     /// Both components in the coefficient domain.

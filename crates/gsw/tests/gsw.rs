@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unspoken_gsw::{
     BootstrapLiteral, BootstrapParameters, CircuitBootstrapKey, GadgetLiteral, GswError, LweCiphertext, LweLiteral,
     LweSecret, LweSwitchKey, Noise, RingSecret, RlweCiphertext, SeededBlindRotationKey, SeededConversionKey,
-    SeededTraceKey, SmallRing, SmallRingLiteral, log2_failure, log2_failure_of_shared,
+    SeededLweSwitchKey, SeededTraceKey, SmallRing, SmallRingLiteral, log2_failure, log2_failure_of_shared,
 };
 use unspoken_ring::{Poly, SecretRng, modular::primes_descending};
 
@@ -142,7 +142,7 @@ fn bootstrapped_bits_select_with_the_predicted_noise() {
     let rotation = SeededBlindRotationKey::generate(&fixture.lwe, secret, parameters.rotation(), rng).unwrap();
     let conversion = SeededConversionKey::generate(&parameters, secret, rng).unwrap().expand().unwrap();
     let rotation = rotation.expand(&fixture.ring).unwrap();
-    let key = CircuitBootstrapKey::new(rotation, Arc::new(conversion)).unwrap();
+    let key = CircuitBootstrapKey::new(rotation, Arc::new(conversion));
     let ring = fixture.ring.clone();
     let messages = [fixture.poly(|i| i as i64 % 7, 46), fixture.poly(|i| -(i as i64 % 5), 46)];
     let [zero, one] = messages.each_ref().map(|message| fixture.secret.encrypt(message, &mut fixture.rng).unwrap());
@@ -161,17 +161,46 @@ fn bootstrapped_bits_select_with_the_predicted_noise() {
 }
 
 #[test]
-fn constants_become_lwe_ciphertexts_and_switch() {
+fn a_bootstraps_rotation_also_gives_a_number_with_the_bits_sign() {
+    let mut fixture = Fixture::new(8);
+    let parameters = fixture.parameters.clone();
+    let long = LweSecret::generate(LweLiteral { dimension: DEGREE, error_terms: 1 }, &mut fixture.rng);
+    let secret = RingSecret::from_lwe(&fixture.ring, &long).unwrap();
+    let rng = &mut fixture.rng;
+    let rotation = SeededBlindRotationKey::generate(&fixture.lwe, &secret, parameters.rotation(), rng).unwrap();
+    let conversion = SeededConversionKey::generate(&parameters, &secret, rng).unwrap().expand().unwrap();
+    let key = CircuitBootstrapKey::new(rotation.expand(&fixture.ring).unwrap(), Arc::new(conversion));
+    let ciphertexts = [0u32, 1].map(|bit| fixture.encrypt(bit << 31));
+    let half = |log2: u32| (fixture.ring.log2_modulus() + f64::from(log2) - 32.0).exp2().round() as i64;
+    let mut errors = Vec::new();
+    for log2_half in 10..31 {
+        for (bit, ciphertext) in ciphertexts.iter().enumerate() {
+            let signed = key.signed(&key.rotate(ciphertext, half(log2_half)).unwrap()).unwrap();
+            let expected = if bit == 0 { (1u32 << log2_half).wrapping_neg() } else { 1 << log2_half };
+            let error = long.phase(&signed).unwrap().wrapping_sub(expected).cast_signed();
+            errors.push(f64::from(error) / 32f64.exp2());
+        }
+    }
+    let predicted =
+        Noise::rotation(&fixture.ring, parameters.rotation(), 40).plus(Noise::switching(fixture.ring.degree(), 32.0));
+    assert_predicted("signed number", variance(errors.into_iter()), predicted);
+}
+
+#[test]
+fn coefficients_become_lwe_ciphertexts_and_switch() {
     let mut fixture = Fixture::new(5);
     let long = LweSecret::generate(LweLiteral { dimension: DEGREE, error_terms: 1 }, &mut fixture.rng);
     let secret = RingSecret::from_lwe(&fixture.ring, &long).unwrap();
     let gadget = GadgetLiteral { log2_base: 3, levels: 6 };
     let literal = fixture.parameters.lwe();
-    let key = LweSwitchKey::generate(&long, (&fixture.lwe, literal), gadget, &mut fixture.rng);
+    let key = SeededLweSwitchKey::generate(&long, (&fixture.lwe, literal), gadget, &mut fixture.rng).expand();
     let mut errors = Vec::new();
     for i in 0..60i64 {
-        let message = fixture.poly(|k| if k == 0 { i } else { 3 }, 46);
-        let constant = secret.encrypt(&message, &mut fixture.rng).unwrap().constant(&fixture.ring).unwrap();
+        let place = i as usize * 31 % DEGREE;
+        let message = fixture.poly(|k| if k == place { i } else { 3 }, 46);
+        let whole = secret.encrypt(&message, &mut fixture.rng).unwrap();
+        assert!(whole.coefficient(&fixture.ring, DEGREE).is_err());
+        let constant = whole.coefficient(&fixture.ring, place).unwrap();
         let expected = (i as f64 * (46.0 + 32.0 - fixture.ring.log2_modulus()).exp2()).round() as i64 as u32;
         let error = long.phase(&constant).unwrap().wrapping_sub(expected).cast_signed();
         assert!(error.abs() < 64, "{error}");

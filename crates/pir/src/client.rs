@@ -1,6 +1,6 @@
 //! The asking side: secrets, keys, queries, and what responses say.
 
-use unspoken_gsw::{LweSecret, LweSwitchKey, Noise, RingSecret, SeededBlindRotationKey, SeededConversionKey};
+use unspoken_gsw::{LweSecret, Noise, RingSecret, SeededBlindRotationKey, SeededConversionKey, SeededLweSwitchKey};
 use unspoken_ring::{DigitKey, Domain, Poly, SecretRng};
 use zeroize::Zeroizing;
 
@@ -51,15 +51,10 @@ impl PirSecret {
             Mode::Packed => None,
             _ => Some(SeededBlindRotationKey::generate(&self.lwe, &self.ring, bootstrap.rotation(), rng)?),
         };
-        let compact = match mode {
-            Mode::Compact => {
-                let target = (&self.lwe, literal.bootstrap.lwe);
-                let gadget = parameters.compact_rotation();
-                let rotation = SeededBlindRotationKey::generate(&self.words, &self.ring, gadget, rng)?;
-                Some((rotation, LweSwitchKey::generate(&self.words, target, literal.compact_switch, rng)))
-            }
-            _ => None,
-        };
+        let compact = (mode == Mode::Compact).then(|| {
+            let target = (&self.lwe, literal.bootstrap.lwe);
+            SeededLweSwitchKey::generate(&self.words, target, literal.compact_switch, rng)
+        });
         Ok(SeededKeys {
             parameters: parameters.clone(),
             conversion: SeededConversionKey::generate(bootstrap, &self.ring, rng)?,

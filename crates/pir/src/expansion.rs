@@ -1,7 +1,9 @@
 //! From a query to RGSW ciphertexts of the bits of its index.
 
+use std::sync::OnceLock;
+
 use rayon::prelude::*;
-use unspoken_gsw::{CircuitBootstrapKey, LweCiphertext, Rgsw, RlweCiphertext};
+use unspoken_gsw::{CircuitBootstrapKey, GswError, LweCiphertext, Rgsw, RlweCiphertext};
 use unspoken_ring::Domain;
 
 use crate::error::{PirError, range};
@@ -26,10 +28,8 @@ pub(crate) fn bits(keys: &PreparedKeys, shape: DatabaseShape, query: &Query) -> 
             bootstrapped(key, &ciphertexts)
         }
         Query::Compact { seed, body } => {
-            let key = keys.bootstrap.as_ref().ok_or_else(wrong)?;
             let dimension = keys.parameters.literal().compact.dimension;
-            let whole = LweCiphertext::expand(*body, (seed, 0), dimension);
-            bootstrapped(key, &decomposed(keys, whole, bits)?)
+            decomposed(keys, LweCiphertext::expand(*body, (seed, 0), dimension), bits)
         }
     }
 }
@@ -39,32 +39,35 @@ fn bootstrapped(key: &CircuitBootstrapKey, ciphertexts: &[LweCiphertext]) -> Res
 }
 
 /// Takes the bits off an index, the lowest first: what is left of the index, shifted so that the bit is the highest, is
-/// switched to the bootstrap's secret; a blind rotation of a constant makes of it an encryption of the bit in its place,
-/// which is subtracted (Pirouette, Algorithm 3, with digits of one bit).
-fn decomposed(keys: &PreparedKeys, mut rest: LweCiphertext, bits: u32) -> Result<Vec<LweCiphertext>, PirError> {
+/// switched to the bootstrap's secret. The blind rotation that the bit's RGSW ciphertext is made of also gives an encryption
+/// of the bit in its place, which is subtracted (Pirouette, Algorithm 3, with digits of one bit and one rotation for both).
+fn decomposed(keys: &PreparedKeys, mut rest: LweCiphertext, bits: u32) -> Result<Vec<Rgsw>, PirError> {
     let ring = keys.parameters.ring();
     let wrong = || PirError::Mode { found: keys.mode(), needed: crate::Mode::Compact };
-    let (rotation, switch) = keys.compact.as_ref().ok_or_else(wrong)?;
-    let log2_order = ring.degree().trailing_zeros() + 1;
-    let mut found = Vec::with_capacity(bits as usize);
-    for bit in 0..bits {
-        let shifted = rest.shifted(bits - 1 - bit);
-        found.push(switch.switch(&shifted)?);
-        if bit + 1 == bits {
-            break;
+    let (key, switch) = keys.bootstrap.as_ref().zip(keys.compact.as_ref()).ok_or_else(wrong)?;
+    let converted: Vec<OnceLock<Result<Rgsw, GswError>>> = (0..bits).map(|_| OnceLock::new()).collect();
+    // Rotations wait for each other; what is left to do for each bit, other threads do meanwhile.
+    rayon::in_place_scope(|scope| {
+        for (bit, converted) in converted.iter().enumerate() {
+            let above = bits - 1 - bit as u32;
+            let shifted = switch.switch(&rest.shifted(above))?;
+            // The bit in its place is 2^(31 - above): the rotation gives minus or plus half of it.
+            let log2_half = 30 - above;
+            let half = (ring.log2_modulus() + f64::from(log2_half) - 32.0).exp2().round() as i64;
+            let rotated = key.rotate(&shifted, half)?;
+            if above > 0 {
+                let mut sign = key.signed(&rotated)?;
+                sign.body = sign.body.wrapping_add(1 << log2_half);
+                rest.sub_assign(&sign)?;
+            }
+            scope.spawn(move |_| {
+                let _ = converted.set(key.convert(&rotated));
+            });
         }
-        // The phase is 0 or 2^31 and noise: a quarter more, and the sign of the table tells.
-        let mut exponents = shifted.switched(log2_order);
-        exponents.add_constant(ring.degree() as u32 / 2);
-        // The bit in its place is 2^(32 - bits + bit): the table holds minus half of it.
-        let log2_half = 32 - bits + bit - 1;
-        let half = ring.log2_modulus() + f64::from(log2_half) - 32.0;
-        let table = ring.from_i64(&vec![-(half.exp2().round() as i64); ring.degree()], ring.basis())?;
-        let mut sign = rotation.rotate(&table, &exponents)?.constant(ring)?;
-        sign.body = sign.body.wrapping_add(1 << log2_half);
-        rest.sub_assign(&sign)?;
-    }
-    Ok(found)
+        Ok::<_, PirError>(())
+    })?;
+    let taken = converted.into_iter().filter_map(OnceLock::into_inner);
+    Ok(taken.collect::<Result<_, _>>()?)
 }
 
 /// The gadget weights of all bits are coefficients of one ciphertext.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use unspoken_gsw::{
-    BlindRotationKey, CircuitBootstrapKey, ConversionKey, LweSwitchKey, SeededBlindRotationKey, SeededConversionKey,
+    CircuitBootstrapKey, ConversionKey, LweSwitchKey, SeededBlindRotationKey, SeededConversionKey, SeededLweSwitchKey,
 };
 use unspoken_ring::{DigitKey, Seed};
 
@@ -40,7 +40,7 @@ pub struct SeededKeys {
     /// For bits.
     pub(crate) rotation: Option<SeededBlindRotationKey>,
     /// For compact queries.
-    pub(crate) compact: Option<(SeededBlindRotationKey, LweSwitchKey)>,
+    pub(crate) compact: Option<SeededLweSwitchKey>,
     /// From the computation's ring to that of responses, by piece of its secret.
     pub(crate) response: Vec<DigitKey>,
 }
@@ -50,7 +50,7 @@ impl SeededKeys {
     pub fn bytes(&self) -> usize {
         let (ring, small) = (self.parameters.ring(), self.parameters.response());
         let rotation = self.rotation.as_ref().map_or(0, |key| key.bytes(ring));
-        let compact = self.compact.as_ref().map_or(0, |(key, switch)| key.bytes(ring) + switch.bytes());
+        let compact = self.compact.as_ref().map_or(0, SeededLweSwitchKey::bytes);
         let row = small.residue_bytes(self.parameters.response_basis()) + size_of::<Seed>();
         let response: usize = self.response.iter().map(|key| key.components() * key.gadget().levels() * row).sum();
         self.conversion.bytes() + rotation + compact + response
@@ -64,13 +64,10 @@ impl SeededKeys {
         let ring = self.parameters.ring();
         let conversion = Arc::new(self.conversion.expand()?);
         let bootstrap = match &self.rotation {
-            Some(rotation) => Some(CircuitBootstrapKey::new(rotation.expand(ring)?, Arc::clone(&conversion))?),
+            Some(rotation) => Some(CircuitBootstrapKey::new(rotation.expand(ring)?, Arc::clone(&conversion))),
             None => None,
         };
-        let compact = match self.compact {
-            Some((rotation, switch)) => Some((rotation.expand(ring)?, switch)),
-            None => None,
-        };
+        let compact = self.compact.as_ref().map(SeededLweSwitchKey::expand);
         Ok(PreparedKeys { parameters: self.parameters, conversion, bootstrap, compact, response: self.response })
     }
 }
@@ -81,7 +78,7 @@ pub struct PreparedKeys {
     pub(crate) parameters: PirParameters,
     pub(crate) conversion: Arc<ConversionKey>,
     pub(crate) bootstrap: Option<CircuitBootstrapKey>,
-    pub(crate) compact: Option<(BlindRotationKey, LweSwitchKey)>,
+    pub(crate) compact: Option<LweSwitchKey>,
     pub(crate) response: Vec<DigitKey>,
 }
 

@@ -35,8 +35,6 @@ pub struct PirLiteral {
     pub bootstrap: BootstrapLiteral,
     /// The LWE secret of compact queries: its words are the coefficients of a secret of the same ring.
     pub compact: LweLiteral,
-    /// Gadget of the blind rotations that take bits off a compact query.
-    pub compact_rotation: GadgetLiteral,
     /// Gadget of the switch from compact queries to the secret of the bootstrap.
     pub compact_switch: GadgetLiteral,
     /// The ring of responses.
@@ -55,7 +53,6 @@ pub struct PirParameters(Arc<Inner>);
 struct Inner {
     literal: PirLiteral,
     bootstrap: BootstrapParameters,
-    compact_rotation: DigitGadget,
     response: Ring,
     response_gadget: DigitGadget,
 }
@@ -96,7 +93,6 @@ impl Preset {
                 output: GadgetLiteral { log2_base: 4, levels: 7 },
             },
             compact: LweLiteral { dimension: degree, error_terms: 1 },
-            compact_rotation: GadgetLiteral { log2_base: 12, levels: 3 },
             compact_switch: GadgetLiteral { log2_base: 1, levels: 14 },
             response: ResponseLiteral {
                 degree: 512,
@@ -136,8 +132,7 @@ impl PirParameters {
             return Err(PirError::Parameters { name, what: "log2 q/sigma of responses", found: ratio, needed: most });
         }
         let response_gadget = response.digit_gadget(1, gadget.log2_base, gadget.levels)?;
-        let compact_rotation = ring.gadget(literal.compact_rotation)?;
-        Ok(PirParameters(Arc::new(Inner { literal, bootstrap, compact_rotation, response, response_gadget })))
+        Ok(PirParameters(Arc::new(Inner { literal, bootstrap, response, response_gadget })))
     }
 
     /// The numbers it was made of.
@@ -162,10 +157,6 @@ impl PirParameters {
 
     pub(crate) fn response_gadget(&self) -> DigitGadget {
         self.0.response_gadget
-    }
-
-    pub(crate) fn compact_rotation(&self) -> DigitGadget {
-        self.0.compact_rotation
     }
 
     pub(crate) fn response_basis(&self) -> Basis {
@@ -238,7 +229,7 @@ impl PirParameters {
 
     /// What taking one bit off a compact query adds, as a fraction of 2^32.
     fn compact_rotation_noise(&self) -> Noise {
-        let rotation = Noise::rotation(self.ring(), self.0.compact_rotation, self.ring().degree());
+        let rotation = Noise::rotation(self.ring(), self.bootstrap().rotation(), self.bootstrap().lwe().dimension);
         rotation.plus(Noise::switching(self.ring().degree(), 32.0))
     }
 
@@ -259,7 +250,7 @@ impl PirParameters {
     /// packed.
     pub fn log2_failures(&self, shape: DatabaseShape) -> [f64; 3] {
         let bits = shape.index_bits();
-        let blocks = self.bootstrap().output().levels().next_power_of_two() as f64;
+        let blocks = self.bootstrap().blocks() as f64;
         // Half of the rows' noise comes from the products with the last row bit, whose rows' errors are a number each.
         let response = log2_failure_of_shared(
             self.switch_noise(),
@@ -269,14 +260,9 @@ impl PirParameters {
             self.bootstrap().output().levels(),
         );
         let bit = |compact| log2_failure(self.bit_noise(compact), 0.25 / blocks, f64::from(bits));
-        // A sign that is read wrong spoils the rest of a compact query.
-        let sign = |noise: Noise| {
-            let rounding = Noise::switching(self.ring().degree(), (self.ring().degree() as f64).log2() + 1.0);
-            log2_failure(noise.plus(rounding), 0.25, f64::from(bits))
-        };
         let sum = |terms: &[f64]| terms.iter().map(|term| term.exp2()).sum::<f64>().log2();
         let compact = Some(bits);
-        [sum(&[response, bit(None)]), sum(&[response, bit(compact), sign(self.bit_noise(compact))]), response]
+        [sum(&[response, bit(None)]), sum(&[response, bit(compact)]), response]
     }
 }
 
