@@ -15,9 +15,9 @@ use crate::trace::{SeededTraceKey, TraceKey};
 /// What makes RGSW ciphertexts of encrypted gadget weights, as stored and sent: automorphism keys and a squaring key.
 #[derive(Debug)]
 pub struct SeededConversionKey {
-    parameters: BootstrapParameters,
-    trace: SeededTraceKey,
-    square: SeededRows,
+    pub(crate) parameters: BootstrapParameters,
+    pub(crate) trace: SeededTraceKey,
+    pub(crate) square: SeededRows,
 }
 
 impl SeededConversionKey {
@@ -48,20 +48,14 @@ impl SeededConversionKey {
         let (trace, square) = (self.trace.expand(ring)?, self.square.expand(ring)?);
         Ok(ConversionKey { parameters: self.parameters.clone(), trace, square })
     }
-
-    /// Bytes of the seeds and the bodies, packed.
-    pub fn bytes(&self) -> usize {
-        let ring = self.parameters.ring();
-        self.trace.bytes(ring) + self.square.bytes(ring)
-    }
 }
 
 /// What makes RGSW ciphertexts of encrypted gadget weights, ready for use.
 #[derive(Debug)]
 pub struct ConversionKey {
-    parameters: BootstrapParameters,
-    trace: TraceKey,
-    square: DigitKey,
+    pub(crate) parameters: BootstrapParameters,
+    pub(crate) trace: TraceKey,
+    pub(crate) square: DigitKey,
 }
 
 impl ConversionKey {

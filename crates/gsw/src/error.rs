@@ -9,6 +9,9 @@ pub enum GswError {
     /// An operation of the ring failed.
     #[error(transparent)]
     Ring(#[from] RingError),
+    /// Reading or writing failed.
+    #[error("read or write keys: {0}")]
+    Io(#[from] std::io::Error),
     /// The parameters are too weak for their name.
     #[error(
         "parameters '{name}': {what} of dimension {dimension} has {found:.1} bits of security, needed {needed:.0}; take a \

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod bootstrap;
+mod codec;
 mod error;
 mod lwe;
 mod lwe_switch;

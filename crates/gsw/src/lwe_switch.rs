@@ -13,11 +13,11 @@ use crate::parameters::{GadgetLiteral, LweLiteral};
 /// Encryptions of the bits of one LWE secret under another, one for each signed digit of a word, as stored and sent.
 #[derive(Debug)]
 pub struct SeededLweSwitchKey {
-    seed: Seed,
-    gadget: GadgetLiteral,
-    target: usize,
+    pub(crate) seed: Seed,
+    pub(crate) gadget: GadgetLiteral,
+    pub(crate) target: usize,
     /// `[coefficient][level]`, the lowest level first.
-    bodies: Vec<u32>,
+    pub(crate) bodies: Vec<u32>,
 }
 
 impl SeededLweSwitchKey {
@@ -51,11 +51,6 @@ impl SeededLweSwitchKey {
         };
         rows.par_chunks_mut(self.target + 1).zip(&self.bodies).enumerate().for_each(row);
         LweSwitchKey { gadget: self.gadget, target: self.target, rows }
-    }
-
-    /// Bytes of the seed and the bodies.
-    pub fn bytes(&self) -> usize {
-        size_of::<Seed>() + self.bodies.len() * size_of::<u32>()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use unspoken_ring::{DigitGadget, DigitKey, Poly, SecretRng, Seed};
+use unspoken_ring::{Basis, DigitGadget, DigitKey, Poly, Ring, SecretRng, Seed};
 
 use crate::error::{GswError, shape};
 use crate::lwe::LweSecret;
@@ -114,25 +114,26 @@ impl fmt::Debug for RingSecret {
 /// A gadget encryption whose uniform halves are a seed.
 #[derive(Debug)]
 pub struct SeededRows {
-    seed: Seed,
-    gadget: DigitGadget,
-    bodies: Vec<Poly>,
+    pub(crate) seed: Seed,
+    pub(crate) gadget: DigitGadget,
+    pub(crate) bodies: Vec<Poly>,
 }
 
 impl SeededRows {
+    /// Of the first components of rows; the second component of row `i` is what `seed` expands to in stream `i`.
+    pub fn new(seed: Seed, gadget: DigitGadget, bodies: Vec<Poly>) -> Self {
+        SeededRows { seed, gadget, bodies }
+    }
+
     /// Ready for products.
     ///
     /// # Errors
     /// If it belongs to another ring.
-    pub fn expand(&self, ring: &SmallRing) -> Result<DigitKey, GswError> {
+    pub fn expand(&self, ring: &Ring) -> Result<DigitKey, GswError> {
+        let basis = Basis::chain(ring.chain().len());
         let uniform: Vec<Poly> =
-            (0..self.bodies.len()).map(|row| ring.uniform(&self.seed, row as u32, ring.basis())).collect();
+            (0..self.bodies.len()).map(|row| ring.uniform(&self.seed, row as u32, basis)).collect();
         let rows: Vec<[&Poly; 2]> = self.bodies.iter().zip(&uniform).map(|(body, uniform)| [body, uniform]).collect();
         Ok(ring.digit_key(self.gadget, &rows)?)
-    }
-
-    /// Bytes of the seed and the bodies, packed.
-    pub fn bytes(&self, ring: &SmallRing) -> usize {
-        size_of::<Seed>() + self.bodies.len() * ring.residue_bytes(ring.basis())
     }
 }

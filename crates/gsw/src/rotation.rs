@@ -12,7 +12,7 @@ use crate::ring_key::{RingSecret, SeededRows};
 /// RGSW encryptions of the bits of an LWE secret, as stored and sent.
 #[derive(Debug)]
 pub struct SeededBlindRotationKey {
-    bits: Vec<SeededRows>,
+    pub(crate) bits: Vec<SeededRows>,
 }
 
 impl SeededBlindRotationKey {
@@ -47,18 +47,13 @@ impl SeededBlindRotationKey {
         let bits = self.bits.par_iter().map(|rows| rows.expand(ring)).collect::<Result<_, _>>()?;
         Ok(BlindRotationKey { ring: ring.clone(), bits })
     }
-
-    /// Bytes of the seeds and the bodies, packed.
-    pub fn bytes(&self, ring: &SmallRing) -> usize {
-        self.bits.iter().map(|rows| rows.bytes(ring)).sum()
-    }
 }
 
 /// RGSW encryptions of the bits of an LWE secret, ready for rotations.
 #[derive(Debug)]
 pub struct BlindRotationKey {
-    ring: SmallRing,
-    bits: Vec<DigitKey>,
+    pub(crate) ring: SmallRing,
+    pub(crate) bits: Vec<DigitKey>,
 }
 
 impl BlindRotationKey {

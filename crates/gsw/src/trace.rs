@@ -10,7 +10,7 @@ use crate::ring_key::{RingSecret, SeededRows};
 /// Keys of the automorphisms `X -> X^(N/2^i + 1)`, as stored and sent.
 #[derive(Debug)]
 pub struct SeededTraceKey {
-    steps: Vec<SeededRows>,
+    pub(crate) steps: Vec<SeededRows>,
 }
 
 impl SeededTraceKey {
@@ -32,20 +32,7 @@ impl SeededTraceKey {
     /// # Errors
     /// If it belongs to another ring.
     pub fn expand(&self, ring: &SmallRing) -> Result<TraceKey, GswError> {
-        let steps = self.steps.iter().map(|rows| rows.expand(ring)).collect::<Result<_, _>>()?;
-        // X^-2^i, which brings the odd ones of the remaining coefficients to the places of the even ones.
-        let shift = |step: u32| {
-            let mut power = vec![0i32; ring.degree()];
-            power[ring.degree() - (1 << step)] = -1;
-            ring.evaluate_i32(&power, ring.basis())
-        };
-        let shifts = (0..ring.degree().trailing_zeros()).map(shift).collect::<Result<_, _>>()?;
-        Ok(TraceKey { ring: ring.clone(), steps, shifts })
-    }
-
-    /// Bytes of the seeds and the bodies, packed.
-    pub fn bytes(&self, ring: &SmallRing) -> usize {
-        self.steps.iter().map(|rows| rows.bytes(ring)).sum()
+        TraceKey::new(ring, self.steps.iter().map(|rows| rows.expand(ring)).collect::<Result<_, _>>()?)
     }
 }
 
@@ -58,6 +45,17 @@ pub struct TraceKey {
 }
 
 impl TraceKey {
+    pub(crate) fn new(ring: &SmallRing, steps: Vec<DigitKey>) -> Result<Self, GswError> {
+        // X^-2^i, which brings the odd ones of the remaining coefficients to the places of the even ones.
+        let shift = |step: u32| {
+            let mut power = vec![0i32; ring.degree()];
+            power[ring.degree() - (1 << step)] = -1;
+            ring.evaluate_i32(&power, ring.basis())
+        };
+        let shifts = (0..ring.degree().trailing_zeros()).map(shift).collect::<Result<_, _>>()?;
+        Ok(TraceKey { ring: ring.clone(), steps, shifts })
+    }
+
     /// Encryptions of the coefficients `k N / count` of the message as constants, for `k` below `count`, a power of two:
     /// `log2 N - log2 count + count - 1` automorphisms (Pirouette, Algorithm 14, with the steps that all of them share taken
     /// once).

@@ -1,8 +1,9 @@
 //! What an answer takes, by phase: `answer_timings MEGABYTES [compact|bits|packed ...]`. One thread with `RAYON_NUM_THREADS=1`.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use unspoken_pir::{Database, Mode, PirSecret, Preset, answer};
+use unspoken_pir::{Database, Mode, PirSecret, Preset, SeededKeys, answer};
 use unspoken_ring::SecretRng;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,20 +37,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let started = Instant::now();
         let keys = secret.keys(mode, &mut rng)?;
         let made = started.elapsed().as_secs_f64();
-        println!("{mode}: {} bytes of keys", keys.bytes());
+        println!("{mode}: {} bytes of keys", SeededKeys::byte_len(&parameters, mode));
         let keys = keys.expand()?;
         println!("{mode}: keys made in {made:.2} s, ready after {:.2} s", started.elapsed().as_secs_f64());
         for index in [0, 1, shape.pieces / 7, shape.pieces / 3, shape.pieces / 2, shape.pieces - 2, shape.pieces - 1] {
             let query = secret.query(mode, shape, index, &mut rng)?;
             let started = Instant::now();
-            let (response, phases) = answer(&database, &keys, &query)?;
+            let (responses, phases) = answer(&keys, shape, &[database.view()], &query, &AtomicBool::new(false))?;
+            let response = &responses[0];
             let seconds = started.elapsed().as_secs_f64();
             let start = index as usize * parameters.piece_bytes();
-            assert!(secret.extract(&response)? == records[start..start + parameters.piece_bytes()]);
-            let ratio = (secret.measured_noise(&response)?.0 / parameters.response_noise(shape).0).sqrt();
+            assert!(secret.extract(response)? == records[start..start + parameters.piece_bytes()]);
+            let ratio = (secret.measured_noise(response)?.0 / parameters.response_noise(shape).0).sqrt();
             println!(
                 "{mode}: {seconds:.3} s, {} bytes, noise {ratio:.2} times the predicted, {phases:?}",
-                response.bytes(&parameters)
+                response.to_bytes(&parameters).len()
             );
         }
     }

@@ -1,11 +1,13 @@
 //! The asking side: secrets, keys, queries, and what responses say.
 
-use unspoken_gsw::{LweSecret, Noise, RingSecret, SeededBlindRotationKey, SeededConversionKey, SeededLweSwitchKey};
-use unspoken_ring::{DigitKey, Domain, Poly, SecretRng};
+use unspoken_gsw::{
+    LweSecret, Noise, RingSecret, SeededBlindRotationKey, SeededConversionKey, SeededLweSwitchKey, SeededRows,
+};
+use unspoken_ring::{Poly, SecretRng, Seed};
 use zeroize::Zeroizing;
 
 use crate::database::bytes_of;
-use crate::error::{PirError, range};
+use crate::error::PirError;
 use crate::keys::{Mode, SeededKeys};
 use crate::parameters::{PirParameters, RESPONSE_WEIGHTS};
 use crate::query::Query;
@@ -22,9 +24,19 @@ pub struct PirSecret {
     /// Of queries with a word for each bit.
     lwe: LweSecret,
     response: Poly,
+    /// Of the masks of session queries: not secret, and always the same.
+    session: Seed,
 }
 
 impl PirSecret {
+    /// The secrets that 32 random bytes determine: all that a client has to store. Whoever has them reads every query.
+    ///
+    /// # Errors
+    /// If a ring refuses, which checked parameters rule out.
+    pub fn derive(parameters: &PirParameters, key: &Zeroizing<[u8; 32]>) -> Result<Self, PirError> {
+        Self::generate(parameters, &mut SecretRng::derived(key))
+    }
+
     /// Fresh secrets.
     ///
     /// # Errors
@@ -37,7 +49,7 @@ impl PirSecret {
         let coefficients = wide_gaussian(parameters.response().degree(), rng);
         let mut response = parameters.response().evaluate_i32(&coefficients, parameters.response_basis())?;
         response.mark_secret();
-        Ok(PirSecret { parameters: parameters.clone(), words, ring, lwe, response })
+        Ok(PirSecret { parameters: parameters.clone(), words, ring, lwe, response, session: rng.seed() })
     }
 
     /// Evaluation keys for queries of a mode.
@@ -51,12 +63,14 @@ impl PirSecret {
             Mode::Packed => None,
             _ => Some(SeededBlindRotationKey::generate(&self.lwe, &self.ring, bootstrap.rotation(), rng)?),
         };
-        let compact = (mode == Mode::Compact).then(|| {
+        let compact = matches!(mode, Mode::Compact | Mode::Session).then(|| {
             let target = (&self.lwe, literal.bootstrap.lwe);
             SeededLweSwitchKey::generate(&self.words, target, literal.compact_switch, rng)
         });
         Ok(SeededKeys {
             parameters: parameters.clone(),
+            mode,
+            session: self.session,
             conversion: SeededConversionKey::generate(bootstrap, &self.ring, rng)?,
             rotation,
             compact,
@@ -64,20 +78,39 @@ impl PirSecret {
         })
     }
 
-    /// A query for a piece. Every query has fresh randomness.
+    /// A query with a number of its own instead of a seed.
+    ///
+    /// No number may ever serve twice under one secret, whatever becomes of the query: the difference of two such queries is
+    /// that of their indices. The caller sees to it that the next number is stored before this query leaves.
     ///
     /// # Errors
     /// If there is no such piece.
+    pub fn session_query(
+        &self,
+        counter: u32,
+        shape: DatabaseShape,
+        index: u64,
+        rng: &mut SecretRng,
+    ) -> Result<Query, PirError> {
+        shape.check_index(index)?;
+        let literal = self.parameters.literal().compact;
+        let body = self.words.encrypt(compact_message(shape, index), (&self.session, counter.into()), literal, rng);
+        Ok(Query::Session { counter, body })
+    }
+
+    /// A query for a piece. Every query has fresh randomness.
+    ///
+    /// # Errors
+    /// If there is no such piece, or for session queries, which need a number: [`PirSecret::session_query`].
     pub fn query(&self, mode: Mode, shape: DatabaseShape, index: u64, rng: &mut SecretRng) -> Result<Query, PirError> {
-        if index >= shape.pieces {
-            return Err(range("ask for a record", index, format!("an index below {}", shape.pieces)));
-        }
+        shape.check_index(index)?;
         let (literal, seed) = (self.parameters.literal(), rng.seed());
         let bits = shape.index_bits();
         let bit = |i: u32| (index >> i & 1) as u32;
         Ok(match mode {
+            Mode::Session => return Err(PirError::format("kind of queries", "session", "a number for the query")),
             Mode::Compact => {
-                let message = (index as u32) << (u32::BITS - bits);
+                let message = compact_message(shape, index);
                 Query::Compact { seed, body: self.words.encrypt(message, (&seed, 0), literal.compact, rng) }
             }
             Mode::Bits => {
@@ -139,7 +172,7 @@ impl PirSecret {
     }
 
     /// For each piece `s_k` of the secret `s(X) = sum_k X^k s_k(X^pieces)` a gadget encryption in the ring of responses.
-    fn response_keys(&self, rng: &mut SecretRng) -> Result<Vec<DigitKey>, PirError> {
+    fn response_keys(&self, rng: &mut SecretRng) -> Result<Vec<SeededRows>, PirError> {
         let (ring, basis) = (self.parameters.response(), self.parameters.response_basis());
         let gadget = self.parameters.response_gadget();
         let pieces = self.parameters.pieces();
@@ -147,22 +180,26 @@ impl PirSecret {
             let words: Zeroizing<Vec<i32>> = Zeroizing::new(self.words.words().skip(piece).step_by(pieces).collect());
             let mut message = ring.evaluate_i32(&words, basis)?;
             message.mark_secret();
-            let mut rows: Vec<[Poly; 2]> = Vec::with_capacity(gadget.levels());
+            let (seed, mut bodies) = (rng.seed(), Vec::with_capacity(gadget.levels()));
             for level in 0..gadget.levels() {
-                let (seed, error) = (rng.seed(), wide_gaussian(ring.degree(), rng));
-                let mut body = ring.small_minus_uniform_product(&error, (&seed, 0), &self.response, basis)?;
+                let error = wide_gaussian(ring.degree(), rng);
+                let stream = (&seed, level as u32);
+                let mut body = ring.small_minus_uniform_product(&error, stream, &self.response, basis)?;
                 let mut weighted = message.clone();
                 weighted.mark_secret();
                 ring.scale_assign(&mut weighted, 1 << gadget.log2_weight(level))?;
                 ring.add_assign(&mut body, &weighted)?;
-                rows.push([body, ring.uniform(&seed, 0, basis)]);
+                bodies.push(body);
             }
-            let rows: Vec<[&Poly; 2]> = rows.iter().map(|[a, b]| [a, b]).collect();
-            debug_assert!(rows.iter().flatten().all(|poly| poly.domain() == Domain::Evaluation));
-            Ok(ring.digit_key(gadget, &rows)?)
+            Ok(SeededRows::new(seed, gadget, bodies))
         };
         (0..pieces).map(key).collect()
     }
+}
+
+/// The index in the highest bits.
+fn compact_message(shape: DatabaseShape, index: u64) -> u32 {
+    (index as u32) << (u32::BITS - shape.index_bits())
 }
 
 /// Errors and secrets of the ring of responses: sums of weighted discrete Gaussians.

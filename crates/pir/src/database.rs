@@ -1,5 +1,7 @@
 //! A table of records, encoded and transformed.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 use unspoken_ring::Poly;
 
@@ -65,6 +67,11 @@ impl Database {
         &self.words
     }
 
+    /// What answers are computed from.
+    pub fn view(&self) -> TableView<'_> {
+        TableView { words: &self.words, changes: &[] }
+    }
+
     /// Overwrites a piece: one entry is encoded again, nothing else changes.
     ///
     /// # Errors
@@ -84,21 +91,55 @@ impl Database {
         Ok(self.parameters.ring().write_table_entry(table, &mut self.words, (row, column), Some(&poly))?)
     }
 
-    /// The pieces of an entry: piece `k` in the coefficients that are `k` modulo the number of pieces, centred around zero.
     fn encode(&self, entry: usize) -> Result<Poly, PirError> {
-        let (ring, pieces, length) = (self.parameters.ring(), self.parameters.pieces(), self.parameters.piece_bytes());
-        let bits = self.parameters.literal().plaintext_bits;
-        let mut coefficients = vec![0i32; ring.degree()];
-        for place in 0..pieces {
-            let start = (entry * pieces + place) * length;
-            let Some(piece) = self.records.get(start..start + length) else { break };
-            for (i, unit) in units(piece, bits).enumerate() {
-                let half = 1 << (bits - 1);
-                coefficients[i * pieces + place] = (unit ^ half) - half;
-            }
-        }
-        Ok(ring.evaluate_i32(&coefficients, ring.basis())?)
+        let bytes = self.parameters.pieces() * self.parameters.piece_bytes();
+        let start = (entry * bytes).min(self.records.len());
+        let end = (start + bytes).min(self.records.len());
+        encode_entry(&self.parameters, &self.records[start..end])
     }
+}
+
+/// What is to be summed over for one plane: the words of a table as they were written, and what its entries have changed
+/// by since.
+#[derive(Clone, Copy, Debug)]
+pub struct TableView<'a> {
+    /// The words, in the order of [`unspoken_ring::TableShape`].
+    pub words: &'a [u32],
+    /// At most one change for each entry.
+    pub changes: &'a [Arc<EntryChange>],
+}
+
+/// What an entry of a table has changed by since the table was written: `new - old`, in the evaluation domain.
+#[derive(Debug)]
+pub struct EntryChange {
+    /// Its row.
+    pub row: usize,
+    /// Its column.
+    pub column: usize,
+    /// What to add to it.
+    pub difference: Poly,
+}
+
+/// An entry of a table: consecutive pieces, as many as [`PirParameters::pieces`]. Piece `k` is in the coefficients that are
+/// `k` modulo the number of pieces, centred around zero. Bytes that are missing at the end count as zeros.
+///
+/// # Errors
+/// If there are too many bytes.
+pub fn encode_entry(parameters: &PirParameters, pieces: &[u8]) -> Result<Poly, PirError> {
+    let (ring, count, length) = (parameters.ring(), parameters.pieces(), parameters.piece_bytes());
+    if pieces.len() > count * length {
+        let needed = format!("at most {} bytes", count * length);
+        return Err(range("encode an entry of a table", pieces.len() as u64, needed));
+    }
+    let bits = parameters.literal().plaintext_bits;
+    let half = 1 << (bits - 1);
+    let mut coefficients = vec![0; ring.degree()];
+    for (place, piece) in pieces.chunks(length).enumerate() {
+        for (i, unit) in units(piece, bits).enumerate() {
+            coefficients[i * count + place] = (unit ^ half) - half;
+        }
+    }
+    Ok(ring.evaluate_i32(&coefficients, ring.basis())?)
 }
 
 /// Bytes as numbers of `bits` bits, a divisor of 8, the lowest first.

@@ -25,6 +25,19 @@ pub enum PirError {
         /// What was needed.
         needed: String,
     },
+    /// Bytes or a name make no sense.
+    #[error("read {what}: found {found}, needed {needed}")]
+    Format {
+        /// What was read.
+        what: &'static str,
+        /// What was found.
+        found: String,
+        /// What was needed.
+        needed: String,
+    },
+    /// The work was stopped.
+    #[error("stopped")]
+    Interrupted,
     /// The keys do not serve the query's mode.
     #[error("the keys are for {found} queries, this query is {needed}; upload keys for {needed} queries")]
     Mode {
@@ -45,6 +58,12 @@ pub enum PirError {
         /// What was needed.
         needed: f64,
     },
+}
+
+impl PirError {
+    pub(crate) fn format(what: &'static str, found: impl ToString, needed: impl Into<String>) -> Self {
+        PirError::Format { what, found: found.to_string(), needed: needed.into() }
+    }
 }
 
 pub(crate) fn range(operation: &'static str, found: u64, needed: impl Into<String>) -> PirError {

@@ -1,6 +1,7 @@
 //! From a query to RGSW ciphertexts of the bits of its index.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 use unspoken_gsw::{CircuitBootstrapKey, GswError, LweCiphertext, Rgsw, RlweCiphertext};
@@ -12,9 +13,15 @@ use crate::query::Query;
 use crate::shape::DatabaseShape;
 
 /// The bits of the index, the lowest first.
-pub(crate) fn bits(keys: &PreparedKeys, shape: DatabaseShape, query: &Query) -> Result<Vec<Rgsw>, PirError> {
-    let wrong = || PirError::Mode { found: keys.mode(), needed: query.mode() };
+pub(crate) fn bits(
+    keys: &PreparedKeys,
+    shape: DatabaseShape,
+    query: &Query,
+    cancel: &AtomicBool,
+) -> Result<Vec<Rgsw>, PirError> {
     let bits = shape.index_bits();
+    let wrong = || PirError::Mode { found: keys.mode(), needed: query.mode() };
+    let dimension = keys.parameters.literal().compact.dimension;
     match query {
         Query::Packed { .. } => packed(keys, bits, query),
         Query::Bits { seed, bodies } => {
@@ -25,23 +32,43 @@ pub(crate) fn bits(keys: &PreparedKeys, shape: DatabaseShape, query: &Query) -> 
             let dimension = keys.parameters.literal().bootstrap.lwe.dimension;
             let expand = |(i, &body): (usize, &u32)| LweCiphertext::expand(body, (seed, i as u64), dimension);
             let ciphertexts: Vec<LweCiphertext> = bodies.iter().enumerate().map(expand).collect();
-            bootstrapped(key, &ciphertexts)
+            bootstrapped(key, &ciphertexts, cancel)
         }
         Query::Compact { seed, body } => {
-            let dimension = keys.parameters.literal().compact.dimension;
-            decomposed(keys, LweCiphertext::expand(*body, (seed, 0), dimension), bits)
+            decomposed(keys, LweCiphertext::expand(*body, (seed, 0), dimension), bits, cancel)
+        }
+        Query::Session { counter, body } => {
+            let stream = (&keys.session, u64::from(*counter));
+            decomposed(keys, LweCiphertext::expand(*body, stream, dimension), bits, cancel)
         }
     }
 }
 
-fn bootstrapped(key: &CircuitBootstrapKey, ciphertexts: &[LweCiphertext]) -> Result<Vec<Rgsw>, PirError> {
-    Ok(ciphertexts.par_iter().map(|ciphertext| key.bootstrap(ciphertext)).collect::<Result<_, _>>()?)
+fn bootstrapped(
+    key: &CircuitBootstrapKey,
+    ciphertexts: &[LweCiphertext],
+    cancel: &AtomicBool,
+) -> Result<Vec<Rgsw>, PirError> {
+    let bootstrap = |ciphertext: &LweCiphertext| {
+        check(cancel)?;
+        Ok(key.bootstrap(ciphertext)?)
+    };
+    ciphertexts.par_iter().map(bootstrap).collect()
+}
+
+fn check(cancel: &AtomicBool) -> Result<(), PirError> {
+    if cancel.load(Ordering::Relaxed) { Err(PirError::Interrupted) } else { Ok(()) }
 }
 
 /// Takes the bits off an index, the lowest first: what is left of the index, shifted so that the bit is the highest, is
 /// switched to the bootstrap's secret. The blind rotation that the bit's RGSW ciphertext is made of also gives an encryption
 /// of the bit in its place, which is subtracted (Pirouette, Algorithm 3, with digits of one bit and one rotation for both).
-fn decomposed(keys: &PreparedKeys, mut rest: LweCiphertext, bits: u32) -> Result<Vec<Rgsw>, PirError> {
+fn decomposed(
+    keys: &PreparedKeys,
+    mut rest: LweCiphertext,
+    bits: u32,
+    cancel: &AtomicBool,
+) -> Result<Vec<Rgsw>, PirError> {
     let ring = keys.parameters.ring();
     let wrong = || PirError::Mode { found: keys.mode(), needed: crate::Mode::Compact };
     let (key, switch) = keys.bootstrap.as_ref().zip(keys.compact.as_ref()).ok_or_else(wrong)?;
@@ -49,6 +76,7 @@ fn decomposed(keys: &PreparedKeys, mut rest: LweCiphertext, bits: u32) -> Result
     // Rotations wait for each other; what is left to do for each bit, other threads do meanwhile.
     rayon::in_place_scope(|scope| {
         for (bit, converted) in converted.iter().enumerate() {
+            check(cancel)?;
             let above = bits - 1 - bit as u32;
             let shifted = switch.switch(&rest.shifted(above))?;
             // The bit in its place is 2^(31 - above): the rotation gives minus or plus half of it.

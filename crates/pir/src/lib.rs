@@ -13,9 +13,9 @@ mod server;
 mod shape;
 
 pub use client::PirSecret;
-pub use database::Database;
+pub use database::{Database, EntryChange, TableView, encode_entry};
 pub use error::PirError;
-pub use keys::{Mode, PreparedKeys, SeededKeys};
+pub use keys::{KEY_FORMAT, KeyFront, Mode, PreparedKeys, SeededKeys};
 pub use parameters::{PirLiteral, PirParameters, Preset, ResponseLiteral};
 pub use query::Query;
 pub use response::Response;

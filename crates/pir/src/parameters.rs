@@ -8,6 +8,7 @@ use unspoken_gsw::{
 };
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Backend, Basis, DigitGadget, ERROR_SIGMA, Ring, RingKind, RingLiteral};
+use unspoken_rlwe::INSECURE_PREFIX;
 
 use crate::error::PirError;
 use crate::shape::DatabaseShape;
@@ -52,6 +53,7 @@ pub struct PirParameters(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     literal: PirLiteral,
+    fingerprint: [u8; 16],
     bootstrap: BootstrapParameters,
     response: Ring,
     response_gadget: DigitGadget,
@@ -70,15 +72,29 @@ impl Preset {
     /// All of them.
     pub const ALL: [Preset; 2] = [Preset::N11, Preset::InsecureN11];
 
+    /// The one with a name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn find(name: &str) -> Result<Self, PirError> {
+        let found = Preset::ALL.into_iter().find(|preset| preset.name() == name);
+        found.ok_or_else(|| PirError::format("parameter set", name, format!("'{}'", Preset::N11.name())))
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Preset::N11 => "n11_pir256",
+            Preset::InsecureN11 => "insecure_n11_pir256",
+        }
+    }
+
     /// Builds it.
     ///
     /// # Errors
     /// If a check fails, which tests rule out.
     pub fn build(self) -> Result<PirParameters, PirError> {
-        let (name, degree) = match self {
-            Preset::N11 => ("n11_pir256", 2048),
-            Preset::InsecureN11 => ("insecure_n11_pir256", 2048),
-        };
+        let (name, degree) = (self.name(), 2048);
         let small = self == Preset::InsecureN11;
         PirParameters::new(PirLiteral {
             bootstrap: BootstrapLiteral {
@@ -98,7 +114,7 @@ impl Preset {
                 degree: 512,
                 prime: 16_760_833,
                 gadget: GadgetLiteral { log2_base: 1, levels: 24 },
-                body_bits: 8,
+                body_bits: 7,
             },
             plaintext_bits: 4,
             row_bits: 6,
@@ -132,7 +148,23 @@ impl PirParameters {
             return Err(PirError::Parameters { name, what: "log2 q/sigma of responses", found: ratio, needed: most });
         }
         let response_gadget = response.digit_gadget(1, gadget.log2_base, gadget.levels)?;
-        Ok(PirParameters(Arc::new(Inner { literal, bootstrap, response, response_gadget })))
+        let fingerprint = fingerprint(&literal);
+        Ok(PirParameters(Arc::new(Inner { literal, fingerprint, bootstrap, response, response_gadget })))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.ring().name()
+    }
+
+    /// Whether it may have less than 128 bits; nothing outside tests and benchmarks accepts such a set.
+    pub fn is_insecure(&self) -> bool {
+        self.name().starts_with(INSECURE_PREFIX)
+    }
+
+    /// A hash of all numbers that client and server must share.
+    pub fn fingerprint(&self) -> [u8; 16] {
+        self.0.fingerprint
     }
 
     /// The numbers it was made of.
@@ -264,6 +296,29 @@ impl PirParameters {
         let compact = Some(bits);
         [sum(&[response, bit(None)]), sum(&[response, bit(compact)]), response]
     }
+}
+
+/// BLAKE3 of all numbers, in the order of their fields.
+fn fingerprint(literal: &PirLiteral) -> [u8; 16] {
+    let PirLiteral { bootstrap, compact, compact_switch, response, plaintext_bits, row_bits } = literal;
+    let BootstrapLiteral { ring, lwe, rotation, trace, output } = bootstrap;
+    let mut numbers = vec![ring.degree as u64, ring.primes.len() as u64];
+    numbers.extend(ring.primes.iter().map(|&q| u64::from(q)));
+    for LweLiteral { dimension, error_terms } in [lwe, compact] {
+        numbers.extend([*dimension as u64, u64::from(*error_terms)]);
+    }
+    for GadgetLiteral { log2_base, levels } in [rotation, trace, output, compact_switch, &response.gadget] {
+        numbers.extend([u64::from(*log2_base), *levels as u64]);
+    }
+    numbers.extend([response.degree as u64, response.prime.into(), response.body_bits.into()]);
+    numbers.extend([*plaintext_bits, *row_bits].map(u64::from));
+    let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 parameters of private retrieval");
+    numbers.iter().for_each(|number| {
+        hasher.update(&number.to_le_bytes());
+    });
+    let mut fingerprint = [0; 16];
+    hasher.finalize_xof().fill(&mut fingerprint);
+    fingerprint
 }
 
 /// Deviation of errors and secrets in the ring of responses.

@@ -1,16 +1,26 @@
 //! Queries as they are sent.
 
-use unspoken_ring::{Poly, Seed};
+use unspoken_ring::{Domain, Poly, Seed};
 
+use crate::error::PirError;
 use crate::keys::Mode;
+use crate::parameters::PirParameters;
+use crate::shape::DatabaseShape;
 
 /// A query: seeds, and what they do not determine. It does not show the index.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Query {
     /// 36 bytes: the index in one LWE ciphertext.
     Compact {
         /// Of the mask.
         seed: Seed,
+        /// The body.
+        body: u32,
+    },
+    /// The index in one LWE ciphertext whose mask is that of a number under the seed sent with the keys.
+    Session {
+        /// The number. A second query with it would give away the difference of the two indices.
+        counter: u32,
         /// The body.
         body: u32,
     },
@@ -31,12 +41,78 @@ pub enum Query {
 }
 
 impl Query {
-    /// Its mode.
+    /// Its kind.
     pub fn mode(&self) -> Mode {
         match self {
             Query::Compact { .. } => Mode::Compact,
+            Query::Session { .. } => Mode::Session,
             Query::Bits { .. } => Mode::Bits,
             Query::Packed { .. } => Mode::Packed,
+        }
+    }
+
+    /// Bytes of a query of a kind to a database of a shape: seeds and bodies, nothing else.
+    pub fn byte_len(parameters: &PirParameters, mode: Mode, shape: DatabaseShape) -> usize {
+        let word = size_of::<u32>();
+        match mode {
+            Mode::Compact => size_of::<Seed>() + word,
+            Mode::Session => 2 * word,
+            Mode::Bits => size_of::<Seed>() + shape.index_bits() as usize * word,
+            Mode::Packed => size_of::<Seed>() + parameters.ring().residue_bytes(parameters.ring().basis()),
+        }
+    }
+
+    /// As [`Query::byte_len`] bytes.
+    pub fn to_bytes(&self, parameters: &PirParameters) -> Vec<u8> {
+        match self {
+            Query::Compact { seed, body } => [&seed.0[..], &body.to_le_bytes()].concat(),
+            Query::Session { counter, body } => [counter.to_le_bytes(), body.to_le_bytes()].concat(),
+            Query::Bits { seed, bodies } => {
+                seed.0.into_iter().chain(bodies.iter().flat_map(|body| body.to_le_bytes())).collect()
+            }
+            Query::Packed { seed, body } => {
+                let mut bytes = seed.0.to_vec();
+                parameters.ring().write_residues(body, &mut bytes);
+                bytes
+            }
+        }
+    }
+
+    /// Reads a query from untrusted bytes.
+    ///
+    /// # Errors
+    /// If it has another length, or a residue is not below its prime.
+    pub fn from_bytes(
+        parameters: &PirParameters,
+        mode: Mode,
+        shape: DatabaseShape,
+        bytes: &[u8],
+    ) -> Result<Self, PirError> {
+        let needed = Self::byte_len(parameters, mode, shape);
+        let wrong = || {
+            let needed = format!("{needed} bytes for a {mode} query");
+            PirError::format("query", format!("{} bytes", bytes.len()), needed)
+        };
+        if bytes.len() != needed {
+            return Err(wrong());
+        }
+        let words = |bytes: &[u8]| -> Vec<u32> { bytes.as_chunks().0.iter().map(|&w| u32::from_le_bytes(w)).collect() };
+        if mode == Mode::Session {
+            let [counter, body] = words(bytes)[..] else { return Err(wrong()) };
+            return Ok(Query::Session { counter, body });
+        }
+        let (seed, rest) = bytes.split_first_chunk().ok_or_else(wrong)?;
+        let seed = Seed(*seed);
+        match mode {
+            Mode::Compact | Mode::Session => {
+                let [body] = words(rest)[..] else { return Err(wrong()) };
+                Ok(Query::Compact { seed, body })
+            }
+            Mode::Bits => Ok(Query::Bits { seed, bodies: words(rest) }),
+            Mode::Packed => {
+                let ring = parameters.ring();
+                Ok(Query::Packed { seed, body: ring.read_residues(rest, ring.basis(), Domain::Evaluation)? })
+            }
         }
     }
 }

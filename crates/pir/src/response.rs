@@ -17,11 +17,35 @@ pub struct Response {
 }
 
 impl Response {
-    /// Bytes of the residues and the fractions, packed.
-    pub fn bytes(&self, parameters: &PirParameters) -> usize {
+    /// Bytes of a response.
+    pub fn byte_len(parameters: &PirParameters) -> usize {
+        mask_bytes(parameters) + body_bytes(parameters)
+    }
+
+    /// The residues, then the fractions, each in as many bits as it has.
+    pub fn to_bytes(&self, parameters: &PirParameters) -> Vec<u8> {
         let literal = &parameters.literal().response;
-        let packed = |count: usize, bits: u32| (count * bits as usize).div_ceil(8);
-        packed(self.mask.len(), literal.prime.ilog2() + 1) + packed(self.body.len(), literal.body_bits)
+        let mut bytes = packed(&self.mask, literal.prime.ilog2() + 1);
+        bytes.extend(packed(&self.body, literal.body_bits));
+        bytes
+    }
+
+    /// Reads a response from untrusted bytes.
+    ///
+    /// # Errors
+    /// If there are more or fewer bytes, or a residue is not below its prime.
+    pub fn from_bytes(parameters: &PirParameters, bytes: &[u8]) -> Result<Self, PirError> {
+        let needed = Self::byte_len(parameters);
+        if bytes.len() != needed {
+            return Err(PirError::format("response", format!("{} bytes", bytes.len()), format!("{needed} bytes")));
+        }
+        let literal = &parameters.literal().response;
+        let (mask, body) = bytes.split_at(mask_bytes(parameters));
+        let mask = unpacked(mask, literal.prime.ilog2() + 1);
+        if let Some(found) = mask.iter().find(|&&residue| residue >= literal.prime) {
+            return Err(PirError::format("response", found, format!("residues below {}", literal.prime)));
+        }
+        Ok(Response { mask, body: unpacked(body, literal.body_bits) })
     }
 
     pub(crate) fn body(&self) -> &[u32] {
@@ -70,4 +94,46 @@ impl Response {
         let body = small.fractions(&body)?.iter().map(|x| round(x) as u32 & ((1 << literal.body_bits) - 1)).collect();
         Ok(Response { mask: small.residues(&mask)?.to_vec(), body })
     }
+}
+
+fn mask_bytes(parameters: &PirParameters) -> usize {
+    let literal = &parameters.literal().response;
+    literal.degree * (literal.prime.ilog2() as usize + 1) / 8
+}
+
+fn body_bytes(parameters: &PirParameters) -> usize {
+    let literal = &parameters.literal().response;
+    literal.degree * literal.body_bits as usize / 8
+}
+
+/// Numbers of `bits` bits, the lowest bit first. Their count is a multiple of 8.
+fn packed(numbers: &[u32], bits: u32) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(numbers.len() * bits as usize / 8);
+    let (mut pending, mut filled) = (0u64, 0);
+    for &number in numbers {
+        pending |= u64::from(number) << filled;
+        filled += bits;
+        while filled >= 8 {
+            bytes.push(pending as u8);
+            pending >>= 8;
+            filled -= 8;
+        }
+    }
+    bytes
+}
+
+/// The inverse of [`packed`].
+fn unpacked(bytes: &[u8], bits: u32) -> Vec<u32> {
+    let mut numbers = Vec::with_capacity(bytes.len() * 8 / bits as usize);
+    let (mut pending, mut filled) = (0u64, 0);
+    for &byte in bytes {
+        pending |= u64::from(byte) << filled;
+        filled += 8;
+        while filled >= bits {
+            numbers.push((pending & ((1 << bits) - 1)) as u32);
+            pending >>= bits;
+            filled -= bits;
+        }
+    }
+    numbers
 }

@@ -1,13 +1,15 @@
 //! The answering side.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 use unspoken_gsw::{Rgsw, RlweCiphertext};
 use unspoken_ring::Poly;
 
-use crate::database::Database;
-use crate::error::PirError;
+use crate::database::{EntryChange, TableView};
+use crate::error::{PirError, range};
 use crate::expansion;
 use crate::keys::PreparedKeys;
 use crate::parameters::PirParameters;
@@ -22,51 +24,58 @@ pub struct Phases {
     pub expansion: Duration,
     /// From the row bits to an encrypted unit vector.
     pub selectors: Duration,
-    /// The sum over all rows.
+    /// The sums over all rows, of all planes.
     pub rows: Duration,
-    /// Columns and places.
+    /// Columns and places, of all planes.
     pub selection: Duration,
-    /// To the ring of responses.
+    /// To the ring of responses, of all planes.
     pub compression: Duration,
 }
 
-/// The response to a query (Pirouette, Algorithm 22). Neither time nor memory depend on the index.
+/// The responses to a query, one for each plane: tables of one shape that hold the parts of records longer than a piece
+/// (Pirouette, Algorithm 22). What depends on the query alone is done once. Neither time nor memory depend on the index.
 ///
 /// # Errors
-/// If the keys do not serve the query's mode, or anything is of other parameters.
-pub fn answer(database: &Database, keys: &PreparedKeys, query: &Query) -> Result<(Response, Phases), PirError> {
-    let (parameters, shape) = (database.parameters(), database.shape());
-    let ring = parameters.ring();
+/// If the keys do not serve the query's mode, anything is of other parameters, or when `cancel` is set.
+pub fn answer(
+    keys: &PreparedKeys,
+    shape: DatabaseShape,
+    planes: &[TableView],
+    query: &Query,
+    cancel: &AtomicBool,
+) -> Result<(Vec<Response>, Phases), PirError> {
     let mut phases = Phases::default();
-    let mut started = Instant::now();
-    let mut lap = |phase: &mut Duration| {
-        *phase = started.elapsed();
-        started = Instant::now();
-    };
-    let bits = expansion::bits(keys, shape, query)?;
-    lap(&mut phases.expansion);
+    let mut watch = Stopwatch { started: Instant::now(), cancel };
+    let bits = expansion::bits(keys, shape, query, cancel)?;
+    watch.lap(&mut phases.expansion)?;
     let (places, rest) = bits.split_at(shape.piece_bits as usize);
     let (columns, rows) = rest.split_at(shape.column_bits as usize);
-    let selectors = selectors(parameters, shape, rows)?;
-    lap(&mut phases.selectors);
-    let factors: Vec<[&Poly; 2]> = selectors.iter().map(RlweCiphertext::components).collect();
-    let sums = ring.table_sums(shape.table(parameters), database.words(), &factors)?;
-    let mut entries: Vec<RlweCiphertext> = sums.into_iter().map(RlweCiphertext::from_components).collect();
-    lap(&mut phases.rows);
-    for bit in columns.iter().rev() {
-        let (zeros, ones) = entries.split_at(entries.len() / 2);
-        let pairs = zeros.par_iter().zip(ones);
-        entries = pairs.map(|(zero, one)| bit.select(ring, zero, one)).collect::<Result<_, _>>()?;
+    let selectors = selectors(&keys.parameters, shape, rows)?;
+    watch.lap(&mut phases.selectors)?;
+    let mut responses = Vec::with_capacity(planes.len());
+    for plane in planes {
+        let entries = row_sums(&keys.parameters, shape, plane, &selectors)?;
+        watch.lap(&mut phases.rows)?;
+        let chosen = chosen(&keys.parameters, entries, columns, places)?;
+        watch.lap(&mut phases.selection)?;
+        responses.push(Response::compress(keys, &chosen)?);
+        watch.lap(&mut phases.compression)?;
     }
-    let mut chosen = entries.swap_remove(0);
-    for (place, bit) in places.iter().enumerate() {
-        let turned = chosen.rotated(ring, (2 * ring.degree() - (1 << place)) as u32)?;
-        chosen = bit.select(ring, &chosen, &turned)?;
+    Ok((responses, phases))
+}
+
+/// Tells the time of phases, and stops between them.
+struct Stopwatch<'a> {
+    started: Instant,
+    cancel: &'a AtomicBool,
+}
+
+impl Stopwatch<'_> {
+    fn lap(&mut self, phase: &mut Duration) -> Result<(), PirError> {
+        *phase += self.started.elapsed();
+        self.started = Instant::now();
+        if self.cancel.load(Ordering::Relaxed) { Err(PirError::Interrupted) } else { Ok(()) }
     }
-    lap(&mut phases.selection);
-    let response = Response::compress(keys, &chosen)?;
-    lap(&mut phases.compression);
-    Ok((response, phases))
 }
 
 /// For each stored row an encryption of `delta` if it is the one, and of zero if not: a tree in which a parent's right child
@@ -89,4 +98,45 @@ fn selectors(parameters: &PirParameters, shape: DatabaseShape, bits: &[Rgsw]) ->
         nodes = pairs.into_iter().flatten().take(shape.rows.div_ceil(span)).collect();
     }
     Ok(nodes)
+}
+
+/// The sums over rows of selectors times entries: an encryption of the chosen row's entry for each column.
+fn row_sums(
+    parameters: &PirParameters,
+    shape: DatabaseShape,
+    plane: &TableView,
+    selectors: &[RlweCiphertext],
+) -> Result<Vec<RlweCiphertext>, PirError> {
+    let ring = parameters.ring();
+    let factors: Vec<[&Poly; 2]> = selectors.iter().map(RlweCiphertext::components).collect();
+    let mut sums = ring.table_sums(shape.table(parameters), plane.words, &factors)?;
+    for change in plane.changes {
+        let EntryChange { row, column, difference } = Arc::as_ref(change);
+        let (Some(sum), Some(factor)) = (sums.get_mut(*column), factors.get(*row)) else {
+            return Err(range("add a change of an entry", *row as u64, format!("a row below {}", shape.rows)));
+        };
+        sum.iter_mut().zip(factor).try_for_each(|(sum, factor)| ring.mul_add_assign(sum, factor, difference))?;
+    }
+    Ok(sums.into_iter().map(RlweCiphertext::from_components).collect())
+}
+
+/// The entry of the chosen column, turned so that the chosen piece is at place 0.
+fn chosen(
+    parameters: &PirParameters,
+    mut entries: Vec<RlweCiphertext>,
+    columns: &[Rgsw],
+    places: &[Rgsw],
+) -> Result<RlweCiphertext, PirError> {
+    let ring = parameters.ring();
+    for bit in columns.iter().rev() {
+        let (zeros, ones) = entries.split_at(entries.len() / 2);
+        let pairs = zeros.par_iter().zip(ones);
+        entries = pairs.map(|(zero, one)| bit.select(ring, zero, one)).collect::<Result<_, _>>()?;
+    }
+    let mut chosen = entries.swap_remove(0);
+    for (place, bit) in places.iter().enumerate() {
+        let turned = chosen.rotated(ring, (2 * ring.degree() - (1 << place)) as u32)?;
+        chosen = bit.select(ring, &chosen, &turned)?;
+    }
+    Ok(chosen)
 }

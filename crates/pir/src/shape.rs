@@ -48,6 +48,17 @@ impl DatabaseShape {
         self.row_bits + self.column_bits + self.piece_bits
     }
 
+    /// Whether there is such a piece.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn check_index(&self, index: u64) -> Result<(), PirError> {
+        match index < self.pieces {
+            true => Ok(()),
+            false => Err(range("ask for a record", index, format!("an index below {}", self.pieces))),
+        }
+    }
+
     /// Row, column and place of a piece.
     pub fn position(&self, index: u64) -> (usize, usize, usize) {
         let place = index & ((1 << self.piece_bits) - 1);

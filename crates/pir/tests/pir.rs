@@ -1,10 +1,31 @@
 //! Every mode, every index of a small table, at insecure parameters; each mode once at the real ones.
 
-use unspoken_pir::{Database, Mode, PirError, PirParameters, PirSecret, Preset, answer};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use unspoken_pir::{
+    Database, DatabaseShape, EntryChange, KeyFront, Mode, PirError, PirParameters, PirSecret, PreparedKeys, Preset,
+    Query, Response, SeededKeys, TableView, answer, encode_entry,
+};
 use unspoken_ring::SecretRng;
+use zeroize::Zeroizing;
 
 fn records(parameters: &PirParameters, pieces: usize) -> Vec<u8> {
     (0..pieces * parameters.piece_bytes()).map(|i| (i * 131 + i / 251 * 17 + i / 7919) as u8).collect()
+}
+
+fn ask(database: &Database, keys: &PreparedKeys, query: &Query) -> Result<Response, PirError> {
+    let (mut responses, _) = answer(keys, database.shape(), &[database.view()], query, &AtomicBool::new(false))?;
+    Ok(responses.remove(0))
+}
+
+/// The keys as the server has them.
+fn sent(parameters: &PirParameters, keys: &SeededKeys) -> PreparedKeys {
+    let mut bytes = Vec::new();
+    keys.write(&mut bytes).unwrap();
+    let mode = KeyFront::read(parameters, &bytes).unwrap().mode();
+    assert_eq!(bytes.len() as u64, SeededKeys::byte_len(parameters, mode));
+    PreparedKeys::read(parameters, &mut bytes.as_slice()).unwrap()
 }
 
 fn round_trip(preset: Preset, mode: Mode, pieces: usize, indices: &[u64]) {
@@ -13,13 +34,21 @@ fn round_trip(preset: Preset, mode: Mode, pieces: usize, indices: &[u64]) {
     let database = Database::new(&parameters, all.clone()).unwrap();
     let mut rng = SecretRng::insecure_from_seed(9);
     let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
-    let keys = secret.keys(mode, &mut rng).unwrap().expand().unwrap();
+    let keys = sent(&parameters, &secret.keys(mode, &mut rng).unwrap());
     let piece = parameters.piece_bytes();
     let mut squares = 0.0;
     for &index in indices {
-        let query = secret.query(mode, database.shape(), index, &mut rng).unwrap();
-        let (response, _) = answer(&database, &keys, &query).unwrap();
-        assert_eq!(response.bytes(&parameters), 2048);
+        let query = match mode {
+            Mode::Session => secret.session_query(index as u32, database.shape(), index, &mut rng).unwrap(),
+            _ => secret.query(mode, database.shape(), index, &mut rng).unwrap(),
+        };
+        let bytes = query.to_bytes(&parameters);
+        assert_eq!(bytes.len(), Query::byte_len(&parameters, mode, database.shape()));
+        let query = Query::from_bytes(&parameters, mode, database.shape(), &bytes).unwrap();
+        let response = ask(&database, &keys, &query).unwrap();
+        let bytes = response.to_bytes(&parameters);
+        assert_eq!(bytes.len(), Response::byte_len(&parameters));
+        assert_eq!(Response::from_bytes(&parameters, &bytes).unwrap(), response);
         squares += secret.measured_noise(&response).unwrap().0;
         let found = secret.extract(&response).unwrap();
         assert!(found == all[index as usize * piece..][..piece], "{mode} {index}");
@@ -45,8 +74,99 @@ fn compact_queries_find_records() {
 }
 
 #[test]
+fn session_queries_find_records() {
+    round_trip(Preset::InsecureN11, Mode::Session, 500, &[0, 1, 77, 499]);
+    let parameters = Preset::InsecureN11.build().unwrap();
+    let mut rng = SecretRng::insecure_from_seed(9);
+    let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
+    let shape = DatabaseShape::new(&parameters, 500).unwrap();
+    // Another number, another mask; and no query without a number.
+    let body = |counter, rng: &mut SecretRng| match secret.session_query(counter, shape, 3, rng).unwrap() {
+        Query::Session { body, .. } => body,
+        _ => 0,
+    };
+    assert!(body(7, &mut rng).abs_diff(body(8, &mut rng)) > 1 << 16);
+    assert!(matches!(secret.query(Mode::Session, shape, 3, &mut rng), Err(PirError::Format { .. })));
+}
+
+#[test]
+fn a_key_of_32_bytes_is_the_whole_secret() {
+    let parameters = Preset::InsecureN11.build().unwrap();
+    let database = Database::new(&parameters, records(&parameters, 40)).unwrap();
+    let derive = || PirSecret::derive(&parameters, &Zeroizing::new([7; 32])).unwrap();
+    let mut rng = SecretRng::insecure_from_seed(2);
+    let keys = derive().keys(Mode::Bits, &mut rng).unwrap().expand().unwrap();
+    let query = derive().query(Mode::Bits, database.shape(), 39, &mut rng).unwrap();
+    let found = derive().extract(&ask(&database, &keys, &query).unwrap()).unwrap();
+    assert!(found == records(&parameters, 40)[39 * 256..]);
+}
+
+#[test]
+fn planes_and_changes_are_answered_from_one_query() {
+    let parameters = Preset::InsecureN11.build().unwrap();
+    let (piece, old) = (parameters.piece_bytes(), records(&parameters, 500));
+    let mut new = old.clone();
+    new[77 * piece..78 * piece].fill(0xA5);
+    let database = Database::new(&parameters, old.clone()).unwrap();
+    let (row, column, _) = database.shape().position(77);
+    let entry = |bytes: &[u8]| encode_entry(&parameters, &bytes[76 * piece..80 * piece]).unwrap();
+    let difference = parameters.ring().sub(&entry(&new), &entry(&old)).unwrap();
+    let changes = [Arc::new(EntryChange { row, column, difference })];
+    let planes = [database.view(), TableView { changes: &changes, ..database.view() }];
+    let mut rng = SecretRng::insecure_from_seed(9);
+    let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
+    let keys = secret.keys(Mode::Packed, &mut rng).unwrap().expand().unwrap();
+    for index in [76, 77, 499] {
+        let query = secret.query(Mode::Packed, database.shape(), index, &mut rng).unwrap();
+        let (responses, _) = answer(&keys, database.shape(), &planes, &query, &AtomicBool::new(false)).unwrap();
+        let found: Vec<Vec<u8>> = responses.iter().map(|response| secret.extract(response).unwrap()).collect();
+        let cell = index as usize * piece..(index as usize + 1) * piece;
+        assert!(found == [&old[cell.clone()], &new[cell]], "{index}");
+        let stopped = answer(&keys, database.shape(), &planes, &query, &AtomicBool::new(true));
+        assert!(matches!(stopped, Err(PirError::Interrupted)));
+    }
+    let wrong = [Arc::new(EntryChange { row: 64, column, difference: entry(&new) })];
+    let planes = [TableView { changes: &wrong, ..database.view() }];
+    let query = secret.query(Mode::Packed, database.shape(), 0, &mut rng).unwrap();
+    let refused = answer(&keys, database.shape(), &planes, &query, &AtomicBool::new(false));
+    assert!(matches!(refused, Err(PirError::Range { found: 64, .. })));
+}
+
+#[test]
+fn keys_queries_and_responses_of_other_forms_are_named() {
+    let parameters = Preset::InsecureN11.build().unwrap();
+    let mut rng = SecretRng::insecure_from_seed(9);
+    let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
+    let mut bytes = Vec::new();
+    secret.keys(Mode::Packed, &mut rng).unwrap().write(&mut bytes).unwrap();
+    let message = |bytes: &[u8]| KeyFront::read(&parameters, bytes).unwrap_err().to_string();
+    assert!(message(&bytes[..63]).contains("63 bytes"));
+    for (at, part) in [(0, "keys of private retrieval"), (8, "format"), (12, "other parameters"), (28, "kind")] {
+        let mut wrong = bytes.clone();
+        wrong[at] ^= 0x40;
+        assert!(message(&wrong).contains(part), "{}", message(&wrong));
+    }
+    // A residue above its prime, and an end too soon.
+    let mut wrong = bytes.clone();
+    wrong[KeyFront::BYTES + 32..][..64].fill(0xFF);
+    assert!(PreparedKeys::read(&parameters, &mut wrong.as_slice()).is_err());
+    assert!(PreparedKeys::read(&parameters, &mut &bytes[..bytes.len() - 1]).is_err());
+    let shape = DatabaseShape::new(&parameters, 500).unwrap();
+    for mode in Mode::ALL {
+        let length = Query::byte_len(&parameters, mode, shape);
+        for wrong in [0, length - 1, length + 1] {
+            let error = Query::from_bytes(&parameters, mode, shape, &vec![0; wrong]).unwrap_err().to_string();
+            assert!(error.contains(&format!("{length} bytes")), "{error}");
+        }
+    }
+    assert!(Query::from_bytes(&parameters, Mode::Packed, shape, &vec![0xFF; 13344]).is_err());
+    assert!(Response::from_bytes(&parameters, &vec![0xFF; Response::byte_len(&parameters)]).is_err());
+    assert!(Response::from_bytes(&parameters, &[0; 9]).is_err());
+}
+
+#[test]
 fn every_mode_works_at_secure_parameters() {
-    for mode in [Mode::Packed, Mode::Bits, Mode::Compact] {
+    for mode in Mode::ALL {
         round_trip(Preset::N11, mode, 4000, &[0, 2731]);
     }
 }
@@ -74,7 +194,7 @@ fn keys_of_another_mode_are_named() {
     let keys = secret.keys(Mode::Packed, &mut rng).unwrap().expand().unwrap();
     for mode in [Mode::Bits, Mode::Compact] {
         let query = secret.query(mode, database.shape(), 3, &mut rng).unwrap();
-        let refused = answer(&database, &keys, &query);
+        let refused = ask(&database, &keys, &query);
         assert!(matches!(refused, Err(PirError::Mode { found: Mode::Packed, needed }) if needed == mode));
     }
 }
