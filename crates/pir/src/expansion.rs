@@ -56,7 +56,8 @@ fn bootstrapped(
     ciphertexts.par_iter().map(bootstrap).collect()
 }
 
-fn check(cancel: &AtomicBool) -> Result<(), PirError> {
+/// Whether to go on.
+pub(crate) fn check(cancel: &AtomicBool) -> Result<(), PirError> {
     if cancel.load(Ordering::Relaxed) { Err(PirError::Interrupted) } else { Ok(()) }
 }
 

@@ -46,6 +46,7 @@ pub fn answer(
     cancel: &AtomicBool,
 ) -> Result<(Vec<Response>, Phases), PirError> {
     planes.iter().try_for_each(|plane| check_changes(shape, plane))?;
+    expansion::check(cancel)?;
     let mut phases = Phases::default();
     let mut watch = Stopwatch::new(cancel);
     let bits = expansion::bits(keys, shape, query, cancel)?;
