@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_digits::{Description, Image, ImageAsker, PIXELS, PROTOCOL_VERSION};
-use unspoken_protocol::{ClientHalf, ServerHalf};
+use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;

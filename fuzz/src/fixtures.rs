@@ -11,7 +11,7 @@ use unspoken_embedding::{CompressOptions, CompressedTable, EmbeddingTable, Token
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_lookup::query::Form;
-use unspoken_protocol::{ClientHalf, ProtocolError, ServerHalf};
+use unspoken_protocol::{CkksClientHalf, ClientHalf, KeyLoader, ProtocolError};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EncapsulationLiteral, EvaluationKeys, SecretKey};
 

@@ -2,7 +2,7 @@
 
 use unspoken_encrypt::{Needs, Plan};
 use unspoken_fasttext as fasttext;
-use unspoken_protocol::{ClientHalf, Described, Keyring};
+use unspoken_protocol::{CkksClientHalf, CkksDescribed, ClientHalf, Keyring, ProtocolError};
 
 use crate::description::Description;
 use crate::error::ClassifyError;
@@ -55,15 +55,17 @@ impl ClientHalf for Asker {
     fn description(&self) -> &Description {
         &self.description
     }
+}
 
+impl CkksClientHalf for Asker {
     fn keyring(&self) -> &Keyring {
         &self.keyring
     }
 
-    fn prepare(&mut self, needs: Needs) -> Result<Plan, ClassifyError> {
+    fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {
         let query = &self.description.query;
         let burst = needs.burst.saturating_mul(query.slot_vectors());
-        Ok(self.keyring.prepare(query.frame().level, Needs { burst, ..needs })?)
+        self.keyring.prepare(query.frame().level, Needs { burst, ..needs })
     }
 }
 

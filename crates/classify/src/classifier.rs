@@ -7,7 +7,7 @@ use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator};
 use unspoken_fasttext::ScoreTables;
 use unspoken_lookup::query::{Form, Query, QueryReader};
 use unspoken_lookup::{Lookup, OutputForm, Plan, Table, Task, best_plan};
-use unspoken_protocol::{Described, ProtocolError, ServerHalf, Terms, output_bytes, write_output};
+use unspoken_protocol::{CkksDescribed, CkksServerHalf, ProtocolError, ServerHalf, Terms, output_bytes, write_output};
 use unspoken_ring::Basis;
 use unspoken_rlwe::{EvaluationKeys, KeyKind, KeyPlan, galois};
 
@@ -150,12 +150,14 @@ impl Classifier {
     }
 }
 
-impl ServerHalf for Classifier {
-    type Error = ClassifyError;
-
+impl CkksServerHalf for Classifier {
     fn terms(&self) -> &Terms {
         self.description.terms()
     }
+}
+
+impl ServerHalf for Classifier {
+    type Error = ClassifyError;
 
     fn describe(&self) -> Vec<u8> {
         self.description.to_bytes()

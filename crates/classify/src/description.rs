@@ -3,7 +3,7 @@
 use prost::Message;
 use unspoken_ckks::CkksParameters;
 use unspoken_lookup::query::{Form, Frame, Query};
-use unspoken_protocol::{Described, Terms};
+use unspoken_protocol::{CkksDescribed, Described, Terms};
 
 use crate::error::ClassifyError;
 use crate::proto;
@@ -113,6 +113,12 @@ impl Described for Description {
         Ok(description)
     }
 
+    fn fingerprint(&self) -> [u8; 16] {
+        self.terms.fingerprint()
+    }
+}
+
+impl CkksDescribed for Description {
     fn terms(&self) -> &Terms {
         &self.terms
     }

@@ -8,7 +8,7 @@ use unspoken_encrypt::Needs;
 use unspoken_fasttext::{Model, TrainOptions, fit};
 use unspoken_lookup::Plan;
 use unspoken_lookup::query::Form;
-use unspoken_protocol::{ClientHalf, Failure, ProtocolError, ServerHalf};
+use unspoken_protocol::{CkksClientHalf, ClientHalf, Failure, KeyLoader, ProtocolError, ServerHalf};
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
 const GOOD: [&str; 4] = ["lunch at noon", "see you at home", "call mother tonight", "the train is late"];

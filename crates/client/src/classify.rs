@@ -42,11 +42,11 @@ impl<S: AsRef<str>> Asks<S> for Asker {
         self.description().batch()
     }
 
-    fn query(&self, questions: &[S]) -> Result<Vec<u8>, Self::Error> {
-        self.query(questions)
+    fn query(&mut self, questions: &[S]) -> Result<Vec<u8>, Self::Error> {
+        Asker::query(self, questions)
     }
 
-    fn read(&self, answer: &[u8], count: usize) -> Result<Vec<Classified>, Self::Error> {
-        self.read(answer, count)
+    fn read(&self, answer: &[u8], questions: &[S]) -> Result<Vec<Classified>, Self::Error> {
+        Asker::read(self, answer, questions.len())
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use unspoken_encrypt::{Needs, Plan};
-use unspoken_protocol::ClientHalf;
+use unspoken_protocol::{CkksClientHalf, ClientHalf};
 
 use crate::{
     session::{ClientError, Session, Step, Usage, Watch},
@@ -31,10 +31,10 @@ pub(crate) trait Asks<Q>: ClientHalf {
     fn batch(&self) -> usize;
 
     /// A query of a batch.
-    fn query(&self, questions: &[Q]) -> Result<Vec<u8>, Self::Error>;
+    fn query(&mut self, questions: &[Q]) -> Result<Vec<u8>, Self::Error>;
 
-    /// What the answer to so many questions says.
-    fn read(&self, answer: &[u8], count: usize) -> Result<Vec<Self::Answer>, Self::Error>;
+    /// What the answer to these questions says, in their order.
+    fn read(&self, answer: &[u8], questions: &[Q]) -> Result<Vec<Self::Answer>, Self::Error>;
 }
 
 impl<H: ClientHalf> Client<H>
@@ -87,20 +87,6 @@ where
         Ok(Self { transport, application: application.into(), half, key, usage })
     }
 
-    /// From now on keeps encryptions of zero ready in memory, so that encrypting a query takes encoding and an addition
-    /// alone. That is milliseconds; whether they matter beside the service's time, `crates/encrypt/README.md` says. A thread
-    /// makes them, on one core. `needs.burst` counts the queries
-    /// that must go out at once, `needs.memory_bytes` bounds the memory; a second call replaces the first. What was decided:
-    /// nothing is kept for compact queries, or where memory does not suffice for one vector.
-    ///
-    /// Not for a process whose memory may be restored from a snapshot: both copies would have the same entries.
-    ///
-    /// # Errors
-    /// [`ClientError`], if the system has no randomness or no thread.
-    pub fn prepare(&mut self, needs: Needs) -> Result<Plan, ClientError> {
-        Ok(self.half.prepare(needs)?)
-    }
-
     /// What the server said of itself.
     pub fn description(&self) -> &H::Description {
         self.half.description()
@@ -139,7 +125,7 @@ where
             let answer = self.transport.ask(&self.application, &self.key, query, watch.cancel)?;
             let answered = start.elapsed();
             self.usage.answer_bytes += answer.len() as u64;
-            results.extend(self.half.read(&answer, batch.len())?);
+            results.extend(self.half.read(&answer, batch)?);
             let read = start.elapsed();
             self.usage.messages += batch.len();
             self.usage.server_seconds += (answered - encrypted).as_secs_f64();
@@ -147,5 +133,21 @@ where
             (watch.progress)(Step::Asking { work, done: results.len(), total });
         }
         Ok(results)
+    }
+}
+
+impl<H: CkksClientHalf> Client<H> {
+    /// From now on keeps encryptions of zero ready in memory, so that encrypting a query takes encoding and an addition
+    /// alone. That is milliseconds; whether they matter beside the service's time, `crates/encrypt/README.md` says. A thread
+    /// makes them, on one core. `needs.burst` counts the queries
+    /// that must go out at once, `needs.memory_bytes` bounds the memory; a second call replaces the first. What was decided:
+    /// nothing is kept for compact queries, or where memory does not suffice for one vector.
+    ///
+    /// Not for a process whose memory may be restored from a snapshot: both copies would have the same entries.
+    ///
+    /// # Errors
+    /// [`ClientError`], if the system has no randomness or no thread.
+    pub fn prepare(&mut self, needs: Needs) -> Result<Plan, ClientError> {
+        Ok(self.half.prepare(needs)?)
     }
 }

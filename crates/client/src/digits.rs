@@ -35,11 +35,11 @@ impl Asks<Image> for ImageAsker {
         self.description().batch()
     }
 
-    fn query(&self, questions: &[Image]) -> Result<Vec<u8>, Self::Error> {
-        self.query(questions)
+    fn query(&mut self, questions: &[Image]) -> Result<Vec<u8>, Self::Error> {
+        ImageAsker::query(self, questions)
     }
 
-    fn read(&self, answer: &[u8], count: usize) -> Result<Vec<Recognised>, Self::Error> {
-        self.read(answer, count)
+    fn read(&self, answer: &[u8], questions: &[Image]) -> Result<Vec<Recognised>, Self::Error> {
+        ImageAsker::read(self, answer, questions.len())
     }
 }

@@ -41,11 +41,11 @@ impl Asks<usize> for TokenAsker {
         self.description().batch()
     }
 
-    fn query(&self, questions: &[usize]) -> Result<Vec<u8>, Self::Error> {
-        self.query(questions)
+    fn query(&mut self, questions: &[usize]) -> Result<Vec<u8>, Self::Error> {
+        TokenAsker::query(self, questions)
     }
 
-    fn read(&self, answer: &[u8], count: usize) -> Result<Vec<Vec<f64>>, Self::Error> {
-        self.read(answer, count)
+    fn read(&self, answer: &[u8], questions: &[usize]) -> Result<Vec<Vec<f64>>, Self::Error> {
+        TokenAsker::read(self, answer, questions.len())
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use unspoken_classify::ClassifyError;
 use unspoken_digits::DigitsError;
 use unspoken_embed::EmbedError;
-use unspoken_protocol::{ClientHalf, Described, Failure, Keyring, ProtocolError};
+use unspoken_protocol::{ClientHalf, Described, Failure, ProtocolError};
 use unspoken_wire::{ProblemCode, v1::KeyState};
 
 use crate::{
@@ -131,7 +131,7 @@ where
     ) -> Result<Self, ClientError> {
         let offer = transport.describe(application, watch.cancel)?;
         let description = H::Description::read(&offer.description, accept_insecure).map_err(H::Error::from)?;
-        let fingerprint = description.terms().parameters().rlwe().fingerprint();
+        let name = H::secret_name(&description, &model);
         let at = |source| ClientError::State { path: state.path().display().to_string(), source };
         let start = Instant::now();
         // Two processes that make keys here at once would mix theirs.
@@ -139,24 +139,25 @@ where
             std::io::ErrorKind::Interrupted => transport::Error::Cancelled.into(),
             _ => at(error),
         })?;
-        let entry = state.entry(&fingerprint.0);
+        let entry = state.entry(&name);
         let stored = entry.secret().map_err(at)?;
         let half = H::open(description, model, stored.as_ref().map(|secret| secret.as_slice()))?;
-        let secret = half.keyring().secret_bytes()?;
+        let secret = half.secret_bytes().map_err(H::KeyError::into)?;
+        let made_for = half.keys_are_for(&offer.description);
         if stored.is_none() {
             entry.store_secret(&secret).map_err(at)?;
         }
         let mut usage = Usage::default();
-        let known = entry.uploaded().map_err(at)?.filter(|uploaded| uploaded.fits(&secret, &offer.description));
+        let known = entry.uploaded().map_err(at)?.filter(|uploaded| uploaded.fits(&secret, &made_for));
         let key = match find_uploaded(transport, known, watch.cancel)? {
             Some(key) => key,
             None => {
-                let bundle = entry.bundle(&secret, &offer.description);
-                write_bundle(half.keyring(), &bundle, watch)?;
+                let bundle = entry.bundle(&secret, &made_for);
+                write_bundle(&half, &bundle, watch)?;
                 let key = upload_bundle(transport, application, offer.limits.key_format, &bundle, watch)?;
-                let uploaded = Uploaded::new(key.as_str(), &secret, &offer.description);
+                let uploaded = Uploaded::new(key.as_str(), &secret, &made_for);
                 entry.store_uploaded(&uploaded).map_err(at)?;
-                usage.key_bytes = half.keyring().key_bytes();
+                usage.key_bytes = half.key_bytes();
                 key
             }
         };
@@ -167,7 +168,10 @@ where
 }
 
 /// Writes the bundle to a private file, unless an earlier attempt left it whole.
-fn write_bundle(keyring: &Keyring, path: &Path, watch: &mut Watch) -> Result<(), ClientError> {
+fn write_bundle<H: ClientHalf>(half: &H, path: &Path, watch: &mut Watch) -> Result<(), ClientError>
+where
+    ClientError: From<H::Error>,
+{
     let at = |source| ClientError::State { path: path.display().to_string(), source };
     if path.exists() {
         return Ok(());
@@ -175,7 +179,7 @@ fn write_bundle(keyring: &Keyring, path: &Path, watch: &mut Watch) -> Result<(),
     let unfinished = path.with_extension("part");
     let mut file = BufWriter::new(private_file(&unfinished).map_err(at)?);
     let report = |done, total| (watch.progress)(Step::MakingKeys { done, total });
-    keyring.write_keys(&mut file, report, watch.cancel.flag())?;
+    half.write_keys(&mut file, report, watch.cancel.flag()).map_err(H::KeyError::into)?;
     file.flush().map_err(at)?;
     std::fs::rename(&unfinished, path).map_err(at)
 }

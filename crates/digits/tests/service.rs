@@ -9,7 +9,9 @@ use common::{PRESET, images, network, worst};
 use unspoken_ckks::Preset;
 use unspoken_digits::{Description, DigitsError, ImageAsker, Recogniser, Shape};
 use unspoken_encrypt::Needs;
-use unspoken_protocol::{ClientHalf, Described, Failure, Fault, ProtocolError, ServerHalf};
+use unspoken_protocol::{
+    CkksClientHalf, CkksDescribed, CkksServerHalf, ClientHalf, Failure, Fault, KeyLoader, ProtocolError, ServerHalf,
+};
 
 static GO: AtomicBool = AtomicBool::new(false);
 

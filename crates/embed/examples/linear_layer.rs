@@ -11,7 +11,7 @@ use unspoken_ckks::{Arithmetic, Complex64, Evaluator, PreparedMatrix, Preset};
 use unspoken_embed::{Description, Embedder, EmbedderOptions, TokenAsker};
 use unspoken_embedding::{CompressOptions, EmbeddingTable, TokenList, compress};
 use unspoken_lookup::OutputForm;
-use unspoken_protocol::{ClientHalf, ServerHalf};
+use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 
 const CLASSES: usize = 3;
 const WIDTH: usize = 8;

@@ -4,7 +4,7 @@ use unspoken_ckks::Complex64;
 use unspoken_embedding::TokenCodes;
 use unspoken_encrypt::{Needs, Plan};
 use unspoken_lookup::{OutputForm, padded_columns};
-use unspoken_protocol::{ClientHalf, Described, Keyring};
+use unspoken_protocol::{CkksClientHalf, CkksDescribed, ClientHalf, Keyring, ProtocolError};
 
 use crate::description::Description;
 use crate::error::EmbedError;
@@ -46,15 +46,17 @@ impl ClientHalf for TokenAsker {
     fn description(&self) -> &Description {
         &self.description
     }
+}
 
+impl CkksClientHalf for TokenAsker {
     fn keyring(&self) -> &Keyring {
         &self.keyring
     }
 
-    fn prepare(&mut self, needs: Needs) -> Result<Plan, EmbedError> {
+    fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {
         let query = &self.description.query;
         let burst = needs.burst.saturating_mul(query.slot_vectors());
-        Ok(self.keyring.prepare(query.frame().level, Needs { burst, ..needs })?)
+        self.keyring.prepare(query.frame().level, Needs { burst, ..needs })
     }
 }
 

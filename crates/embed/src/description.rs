@@ -4,7 +4,7 @@ use prost::Message;
 use unspoken_ckks::CkksParameters;
 use unspoken_lookup::OutputForm;
 use unspoken_lookup::query::{Form, Frame, Query};
-use unspoken_protocol::{Described, Terms};
+use unspoken_protocol::{CkksDescribed, Described, Terms};
 
 use crate::error::EmbedError;
 use crate::proto;
@@ -115,6 +115,12 @@ impl Described for Description {
         Ok(description)
     }
 
+    fn fingerprint(&self) -> [u8; 16] {
+        self.terms.fingerprint()
+    }
+}
+
+impl CkksDescribed for Description {
     fn terms(&self) -> &Terms {
         &self.terms
     }

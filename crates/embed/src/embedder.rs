@@ -8,7 +8,7 @@ use unspoken_lookup::query::{Form, Query, QueryReader};
 use unspoken_lookup::{
     Lookup, LookupError, OutputForm, Plan, QueryForm, Table, Task, best_plan, estimate, estimates, padded_columns,
 };
-use unspoken_protocol::{Described, ProtocolError, ServerHalf, Terms, output_bytes, write_output};
+use unspoken_protocol::{CkksDescribed, CkksServerHalf, ProtocolError, ServerHalf, Terms, output_bytes, write_output};
 use unspoken_ring::{Basis, RingKind};
 use unspoken_rlwe::EvaluationKeys;
 
@@ -179,12 +179,14 @@ impl Embedder {
     }
 }
 
-impl ServerHalf for Embedder {
-    type Error = EmbedError;
-
+impl CkksServerHalf for Embedder {
     fn terms(&self) -> &Terms {
         self.description.terms()
     }
+}
+
+impl ServerHalf for Embedder {
+    type Error = EmbedError;
 
     fn describe(&self) -> Vec<u8> {
         self.description.to_bytes()

@@ -10,7 +10,7 @@ use unspoken_embedding::{
 use unspoken_encrypt::Needs;
 use unspoken_lookup::query::Form;
 use unspoken_lookup::{OutputForm, Plan};
-use unspoken_protocol::{ClientHalf, Failure, ProtocolError, ServerHalf};
+use unspoken_protocol::{CkksClientHalf, ClientHalf, Failure, KeyLoader, ProtocolError, ServerHalf};
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
 const TOKENS: usize = 120;

@@ -35,6 +35,12 @@ pub enum PirError {
         /// What was needed.
         needed: String,
     },
+    /// Keys are for other parameters.
+    #[error("the keys are for other parameters than '{needed}'; make new keys")]
+    OtherParameters {
+        /// The parameters needed.
+        needed: &'static str,
+    },
     /// The work was stopped.
     #[error("stopped")]
     Interrupted,
@@ -61,6 +67,14 @@ pub enum PirError {
 }
 
 impl PirError {
+    /// What kept bytes from being read, if that was it.
+    pub fn read_failure(&self) -> Option<std::io::ErrorKind> {
+        match self {
+            PirError::Gsw(GswError::Io(error)) => Some(error.kind()),
+            _ => None,
+        }
+    }
+
     pub(crate) fn format(what: &'static str, found: impl ToString, needed: impl Into<String>) -> Self {
         PirError::Format { what, found: found.to_string(), needed: needed.into() }
     }

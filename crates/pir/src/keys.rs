@@ -172,8 +172,7 @@ impl KeyFront {
             return Err(PirError::format(WHAT, found, needed));
         }
         if *fingerprint != parameters.fingerprint() {
-            let needed = format!("keys for '{}'; make new ones for it", parameters.name());
-            return Err(PirError::format(WHAT, "keys for other parameters", needed));
+            return Err(PirError::OtherParameters { needed: parameters.name() });
         }
         let unknown = || PirError::format(WHAT, format!("kind {mode:?}"), "keys of a kind that this release knows");
         let found = Mode::ALL.into_iter().find(|known| [known.code(), 0, 0, 0] == *mode).ok_or_else(unknown)?;

@@ -66,7 +66,8 @@ impl DatabaseShape {
         ((index >> (self.piece_bits + self.column_bits)) as usize, column as usize, place as usize)
     }
 
-    pub(crate) fn table(&self, parameters: &PirParameters) -> TableShape {
+    /// The shape of the table of one plane.
+    pub fn table(&self, parameters: &PirParameters) -> TableShape {
         TableShape { rows: self.rows, columns: 1 << self.column_bits, chain: parameters.ring().chain().len() }
     }
 }

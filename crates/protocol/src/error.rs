@@ -1,5 +1,7 @@
 //! What can go wrong between two halves, and whose fault that is.
 
+use std::io;
+
 use unspoken_ckks::CkksError;
 use unspoken_encrypt::EncryptError;
 use unspoken_rlwe::RlweError;
@@ -53,6 +55,8 @@ pub enum Fault {
     Malformed,
     /// The other side's: bytes made for other parameters, another model or other keys.
     DoesNotFit,
+    /// The system's: bytes could not be read or written.
+    Unreadable(io::ErrorKind),
     /// Our own.
     Internal,
 }
@@ -73,6 +77,7 @@ impl Failure for RlweError {
         match self {
             RlweError::Interrupted => Fault::Interrupted,
             RlweError::MissingKeys { .. } => Fault::DoesNotFit,
+            RlweError::Io(error) => Fault::Unreadable(error.kind()),
             RlweError::Decode { .. } | RlweError::Ring(_) => Fault::Malformed,
             _ => Fault::Internal,
         }

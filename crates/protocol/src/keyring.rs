@@ -1,7 +1,6 @@
 //! A client's secret key, and all that is done with it.
 
 use std::io::Write;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -9,6 +8,7 @@ use unspoken_ckks::{Complex64, Encoder};
 use unspoken_encrypt::{ClientKey, Encryptor, Needs, Plan};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{KeyBundle, RlweError, SecretKey};
+use zeroize::Zeroizing;
 
 use crate::error::ProtocolError;
 use crate::terms::Terms;
@@ -78,7 +78,7 @@ impl Keyring {
     ///
     /// # Errors
     /// Only if the key's parameters refuse, which their own check rules out.
-    pub fn secret_bytes(&self) -> Result<impl Deref<Target = Vec<u8>> + use<>, ProtocolError> {
+    pub fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, ProtocolError> {
         Ok(self.secret.to_bytes()?)
     }
 

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod ckks;
 pub mod demands;
 mod error;
 mod halves;
@@ -8,8 +9,9 @@ mod ledger;
 mod terms;
 mod transfer;
 
+pub use ckks::{CkksClientHalf, CkksDescribed, CkksServerHalf};
 pub use error::{Failure, Fault, ProtocolError};
-pub use halves::{ClientHalf, Described, ServerHalf};
+pub use halves::{ClientHalf, Described, KeyLoader, KeyMaker, ServerHalf};
 pub use keyring::Keyring;
 pub use ledger::Ledger;
 pub use terms::Terms;

@@ -84,6 +84,11 @@ impl Terms {
         &self.parameters
     }
 
+    /// Names the numbers of the parameters.
+    pub fn fingerprint(&self) -> [u8; 16] {
+        self.parameters.rlwe().fingerprint().0
+    }
+
     /// The keys the server needs.
     pub fn key_plan(&self) -> &KeyPlan {
         &self.key_plan

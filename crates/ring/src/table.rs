@@ -23,8 +23,9 @@ pub struct TableShape {
 }
 
 impl TableShape {
-    /// Words of one prime and one block of residues.
-    fn unit(&self) -> usize {
+    /// Words of one prime and one block of residues. A table is a sequence of such units; columns that follow each other are
+    /// one run of words in each of them.
+    pub fn unit(&self) -> usize {
         self.rows * self.columns * TABLE_BLOCK
     }
 

@@ -1,9 +1,11 @@
 //! The server's half of a private application, as something the service can be asked.
 
-use std::{io::Read, sync::atomic::AtomicBool};
+use std::{
+    io::{self, Read},
+    sync::atomic::AtomicBool,
+};
 
-use unspoken_protocol::{Failure, Fault, ProtocolError, ServerHalf};
-use unspoken_rlwe::{EvaluationKeys, FORMAT_VERSION, KeyBundle, RlweError};
+use unspoken_protocol::{Failure, Fault, ServerHalf};
 
 use crate::application::{Application, ApplicationError, ApplicationLimits};
 
@@ -21,7 +23,7 @@ impl<H: ServerHalf> PrivateApplication<H> {
 }
 
 impl<H: ServerHalf> Application for PrivateApplication<H> {
-    type Keys = EvaluationKeys;
+    type Keys = H::Keys;
 
     fn name(&self) -> &str {
         &self.name
@@ -32,11 +34,10 @@ impl<H: ServerHalf> Application for PrivateApplication<H> {
     }
 
     fn limits(&self) -> ApplicationLimits {
-        let terms = self.half.terms();
         ApplicationLimits {
-            key_format: FORMAT_VERSION.into(),
-            header_bytes: KeyBundle::plan_bytes(terms.key_plan()),
-            max_key_bytes: KeyBundle::byte_len(terms.parameters().rlwe(), terms.key_plan()),
+            key_format: self.half.key_format(),
+            header_bytes: self.half.key_front_bytes(),
+            max_key_bytes: self.half.max_key_bytes(),
             max_query_bytes: self.half.query_bytes(),
             max_answer_bytes: self.half.answer_bytes(),
         }
@@ -46,12 +47,9 @@ impl<H: ServerHalf> Application for PrivateApplication<H> {
         self.half.loaded_key_bytes(header).map_err(|error| refusal(&error))
     }
 
-    fn load_keys(&self, bundle: &mut dyn Read) -> Result<EvaluationKeys, ApplicationError> {
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<H::Keys, ApplicationError> {
         let mut bundle = bundle;
-        self.half.load_keys(&mut bundle).map_err(|error| match error {
-            ProtocolError::Rlwe(RlweError::Io(error)) => ApplicationError::Read(error),
-            other => refusal(&other),
-        })
+        self.half.load_keys(&mut bundle).map_err(|error| refusal(&error))
     }
 
     fn prepared_bytes(&self) -> u64 {
@@ -62,7 +60,7 @@ impl<H: ServerHalf> Application for PrivateApplication<H> {
         self.half.working_bytes()
     }
 
-    fn answer(&self, keys: &EvaluationKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
+    fn answer(&self, keys: &H::Keys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
         // Inside the pool, so that parallel work does not cross threads at every step.
         rayon::scope(|_| self.half.answer(keys, query, cancel)).map_err(|error| refusal(&error))
     }
@@ -74,6 +72,7 @@ fn refusal(error: &impl Failure) -> ApplicationError {
         Fault::Interrupted => ApplicationError::Cancelled,
         Fault::Malformed => ApplicationError::Malformed(error.to_string()),
         Fault::DoesNotFit => ApplicationError::DoesNotFit(error.to_string()),
+        Fault::Unreadable(kind) => ApplicationError::Read(io::Error::new(kind, error.to_string())),
         Fault::Internal => ApplicationError::Internal(error.to_string()),
     }
 }

@@ -8,7 +8,7 @@ use unspoken_ckks::Preset;
 use unspoken_classify::{Asker, Classifier, Description, StageSeconds};
 use unspoken_lookup::Plan;
 use unspoken_lookup::query::Form;
-use unspoken_protocol::{ClientHalf, ServerHalf};
+use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader};
 use unspoken_rlwe::EvaluationKeys;
 
 use super::data::Sample;

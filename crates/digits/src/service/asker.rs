@@ -1,7 +1,7 @@
 //! The client's half: images in, encrypted pixels out; encrypted scores in, digits out.
 
 use unspoken_encrypt::{Needs, Plan};
-use unspoken_protocol::{ClientHalf, Described, Keyring, ProtocolError};
+use unspoken_protocol::{CkksClientHalf, CkksDescribed, ClientHalf, Keyring, ProtocolError};
 
 use super::description::Description;
 use crate::error::DigitsError;
@@ -37,14 +37,16 @@ impl ClientHalf for ImageAsker {
     fn description(&self) -> &Description {
         &self.description
     }
+}
 
+impl CkksClientHalf for ImageAsker {
     fn keyring(&self) -> &Keyring {
         &self.keyring
     }
 
-    fn prepare(&mut self, needs: Needs) -> Result<Plan, DigitsError> {
+    fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {
         let burst = needs.burst.saturating_mul(self.description.layout().vectors());
-        Ok(self.keyring.prepare(self.description.query_level(), Needs { burst, ..needs })?)
+        self.keyring.prepare(self.description.query_level(), Needs { burst, ..needs })
     }
 }
 

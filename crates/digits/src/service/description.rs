@@ -2,7 +2,7 @@
 
 use prost::Message;
 use unspoken_ckks::{CkksParameters, SeededCiphertext};
-use unspoken_protocol::{Described, ProtocolError, Terms};
+use unspoken_protocol::{CkksDescribed, Described, ProtocolError, Terms};
 
 use super::proto;
 use crate::error::DigitsError;
@@ -118,6 +118,12 @@ impl Described for Description {
         Ok(description)
     }
 
+    fn fingerprint(&self) -> [u8; 16] {
+        self.terms.fingerprint()
+    }
+}
+
+impl CkksDescribed for Description {
     fn terms(&self) -> &Terms {
         &self.terms
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::{CkksParameters, Encoder, Evaluator};
-use unspoken_protocol::{Described, Ledger, ServerHalf, Terms, output_bytes, write_output};
+use unspoken_protocol::{CkksDescribed, CkksServerHalf, Ledger, ServerHalf, Terms, output_bytes, write_output};
 use unspoken_ring::Basis;
 use unspoken_rlwe::EvaluationKeys;
 
@@ -43,12 +43,14 @@ impl Recogniser {
     }
 }
 
-impl ServerHalf for Recogniser {
-    type Error = DigitsError;
-
+impl CkksServerHalf for Recogniser {
     fn terms(&self) -> &Terms {
         self.description.terms()
     }
+}
+
+impl ServerHalf for Recogniser {
+    type Error = DigitsError;
 
     fn describe(&self) -> Vec<u8> {
         self.description.to_bytes()

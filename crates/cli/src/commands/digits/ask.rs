@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use unspoken_client::DigitsClient;
 use unspoken_digits::{Image, Network, Recognised};
-use unspoken_protocol::Described;
+use unspoken_protocol::CkksDescribed;
 
 use super::read;
 use crate::commands::connection::{Target, print_usage};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use unspoken_digits::{Network, Recogniser};
-use unspoken_protocol::ServerHalf;
+use unspoken_protocol::{CkksServerHalf, ServerHalf};
 use unspoken_rlwe::KeyBundle;
 
 use super::read;

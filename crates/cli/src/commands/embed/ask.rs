@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use unspoken_client::EmbedClient;
 use unspoken_embedding::{Segmenter, Subtables, TokenCodes};
-use unspoken_protocol::Described;
+use unspoken_protocol::CkksDescribed;
 
 use crate::commands::connection::{Target, print_usage};
 use crate::{interrupt, progress::Bars};

@@ -1,0 +1,52 @@
+//! What can go wrong between records and cells.
+
+use crate::error::PirError;
+
+/// Errors of layouts. Each says the operation, what was found, what was needed and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// The parameters have no table for the layout.
+    #[error(transparent)]
+    Pir(#[from] PirError),
+    /// A number of the layout is outside its limits.
+    #[error("check a layout: {what}: found {found}, needed {needed}")]
+    Limit {
+        /// Which number.
+        what: &'static str,
+        /// What was found.
+        found: u64,
+        /// What was needed.
+        needed: String,
+    },
+    /// There is no such index.
+    #[error("the index {found} is out of range: the database has room for {records} records; ask below that")]
+    Index {
+        /// The index.
+        found: u64,
+        /// Records there is room for.
+        records: u64,
+    },
+    /// An index was used where keys are needed, or the other way round.
+    #[error("{operation}: the database is read by {found}; ask by {found}")]
+    Kind {
+        /// The operation.
+        operation: &'static str,
+        /// How it is read: "index" or "key".
+        found: &'static str,
+    },
+    /// A record does not fit.
+    #[error("a record of {found} bytes does not fit: {needed}; rebuild the database for such records")]
+    Length {
+        /// Its bytes.
+        found: usize,
+        /// What there is room for.
+        needed: String,
+    },
+    /// A cell is not what the layout says.
+    #[error("a cell is not one of this layout: {what}; it answers another query, or the database is damaged")]
+    Cell {
+        /// What is wrong.
+        what: &'static str,
+    },
+}

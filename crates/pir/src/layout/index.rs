@@ -1,0 +1,77 @@
+//! Records that are asked for by index.
+
+use super::{Layout, LayoutError, Length};
+
+/// Bytes in front of a record of variable length: its length and one, or zero where there is no record.
+pub(super) const LENGTH_BYTES: usize = 4;
+
+impl Layout {
+    /// The cell of an index: itself.
+    ///
+    /// # Errors
+    /// If it is out of range, or the database is read by key.
+    pub fn check_index(&self, index: u64) -> Result<(), LayoutError> {
+        match *self {
+            Layout::Index { records, .. } if index < records => Ok(()),
+            Layout::Index { records, .. } => Err(LayoutError::Index { found: index, records }),
+            Layout::Keys { .. } => Err(LayoutError::Kind { operation: "ask by index", found: "key" }),
+        }
+    }
+
+    /// The cell of a record, or of none.
+    ///
+    /// # Errors
+    /// If the record does not fit, there is none where all have a fixed length, or the database is read by key.
+    pub fn cell(&self, record: Option<&[u8]>) -> Result<Vec<u8>, LayoutError> {
+        let length = self.index_length("write a record at an index")?;
+        match (length, record) {
+            (Length::Fixed(bytes), Some(record)) if record.len() == bytes as usize => Ok(record.to_vec()),
+            (Length::Fixed(bytes), record) => {
+                let needed = format!("all records have {bytes} bytes");
+                Err(LayoutError::Length { found: record.map_or(0, <[u8]>::len), needed })
+            }
+            (Length::Variable { max }, Some(record)) if record.len() > max as usize => {
+                Err(LayoutError::Length { found: record.len(), needed: format!("at most {max} bytes") })
+            }
+            (Length::Variable { .. }, record) => {
+                let mut cell = vec![0; self.cell_bytes()];
+                if let (Some(record), Some((head, body))) = (record, cell.split_at_mut_checked(LENGTH_BYTES)) {
+                    head.copy_from_slice(&(record.len() as u32 + 1).to_le_bytes());
+                    body.iter_mut().zip(record).for_each(|(to, from)| *to = *from);
+                }
+                Ok(cell)
+            }
+        }
+    }
+
+    /// The record in a cell, if there is one. The cell may be longer by zeros.
+    ///
+    /// # Errors
+    /// If the cell is not of this layout, or the database is read by key.
+    pub fn record(&self, cell: &[u8]) -> Result<Option<Vec<u8>>, LayoutError> {
+        let length = self.index_length("read the record of an index")?;
+        let content = self.content(cell)?;
+        let Length::Variable { .. } = length else { return Ok(Some(content.to_vec())) };
+        let Some((head, body)) = content.split_first_chunk::<LENGTH_BYTES>() else {
+            return Err(LayoutError::Cell { what: "it is too short" });
+        };
+        let Some(length) = u32::from_le_bytes(*head).checked_sub(1) else {
+            return match body.iter().all(|&byte| byte == 0) {
+                true => Ok(None),
+                false => Err(LayoutError::Cell { what: "it has bytes of a record and no length" }),
+            };
+        };
+        match body.split_at_checked(length as usize) {
+            Some((record, rest)) if rest.iter().all(|&byte| byte == 0) => Ok(Some(record.to_vec())),
+            Some(_) => Err(LayoutError::Cell { what: "what follows the record is not zero" }),
+            None => Err(LayoutError::Cell { what: "its record is longer than itself" }),
+        }
+    }
+
+    fn index_length(&self, operation: &'static str) -> Result<Length, LayoutError> {
+        match *self {
+            Layout::Index { length, .. } => Ok(length),
+            Layout::Keys { .. } => Err(LayoutError::Kind { operation, found: "key" }),
+        }
+    }
+}

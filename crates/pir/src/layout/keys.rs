@@ -1,0 +1,90 @@
+//! From keys to buckets, and from buckets to records.
+
+use super::{Bucket, Layout, LayoutError};
+
+/// What stands for a key: 8 bytes of a hash. Two keys of a database have the same with probability `2^-64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub [u8; 8]);
+
+/// What a hash under the layout's seed is for.
+#[derive(Clone, Copy)]
+enum Purpose {
+    Tag = 1,
+    Buckets = 2,
+}
+
+impl Layout {
+    /// The tag of a key.
+    ///
+    /// # Errors
+    /// If the database is read by index.
+    pub fn tag(&self, key: &[u8]) -> Result<Tag, LayoutError> {
+        let mut tag = [0; 8];
+        self.hash(Purpose::Tag, key)?.fill(&mut tag);
+        Ok(Tag(tag))
+    }
+
+    /// The buckets that a record with this tag may be in: as many as the layout says, all different.
+    ///
+    /// # Errors
+    /// If the database is read by index.
+    pub fn buckets_of(&self, tag: Tag) -> Result<Vec<u64>, LayoutError> {
+        let Layout::Keys { buckets, candidates, .. } = *self else { return Err(by_index()) };
+        let mut stream = self.hash(Purpose::Buckets, &tag.0)?;
+        let mut chosen: Vec<u64> = Vec::with_capacity(candidates as usize);
+        for taken in 0..u64::from(candidates) {
+            let mut word = [0; 8];
+            stream.fill(&mut word);
+            let left = buckets.saturating_sub(taken);
+            // One of those that are left: past every smaller one that is taken.
+            let mut bucket = ((u128::from(u64::from_le_bytes(word)) * u128::from(left)) >> 64) as u64;
+            let mut sorted = chosen.clone();
+            sorted.sort_unstable();
+            for taken in sorted {
+                bucket += u64::from(bucket >= taken);
+            }
+            chosen.push(bucket);
+        }
+        Ok(chosen)
+    }
+
+    /// The buckets that the record of a key may be in.
+    ///
+    /// # Errors
+    /// If the database is read by index.
+    pub fn candidates(&self, key: &[u8]) -> Result<Vec<u64>, LayoutError> {
+        self.buckets_of(self.tag(key)?)
+    }
+
+    /// The record of a key, from the cells of its [`Layout::candidates`]. Each may be longer by zeros.
+    ///
+    /// # Errors
+    /// If there are more or fewer cells than candidates, one is not of this layout, or the database is read by index.
+    pub fn find(&self, key: &[u8], cells: &[Vec<u8>]) -> Result<Option<Vec<u8>>, LayoutError> {
+        let Layout::Keys { candidates, .. } = *self else { return Err(by_index()) };
+        if cells.len() != candidates as usize {
+            return Err(LayoutError::Cell { what: "there is not one for each candidate of the key" });
+        }
+        let tag = self.tag(key)?;
+        let mut found = None;
+        for cell in cells {
+            let Some(value) = Bucket::read(self.content(cell)?)?.remove(tag) else { continue };
+            if found.replace(value).is_some() {
+                return Err(LayoutError::Cell { what: "two buckets have a record of the key" });
+            }
+        }
+        Ok(found)
+    }
+
+    fn hash(&self, purpose: Purpose, message: &[u8]) -> Result<blake3::OutputReader, LayoutError> {
+        let Layout::Keys { seed, .. } = *self else { return Err(by_index()) };
+        let mut key = [0; blake3::KEY_LEN];
+        key[..16].copy_from_slice(&seed);
+        key[16] = purpose as u8;
+        Ok(blake3::Hasher::new_keyed(&key).update(message).finalize_xof())
+    }
+}
+
+fn by_index() -> LayoutError {
+    LayoutError::Kind { operation: "ask by key", found: "index" }
+}

@@ -1,0 +1,114 @@
+//! How many buckets, and how large.
+
+use super::{BUCKET_OVERHEAD, Bucket, Layout, LayoutError, Length, MAX_PLANES};
+use crate::parameters::PirParameters;
+use crate::shape::DatabaseShape;
+
+/// Average entries that a bucket has room for, at least.
+const ENTRIES: usize = 4;
+
+/// A load that may be exceeded by so much if the table then needs one bit of the index less.
+const STRETCH: f64 = 1.06;
+
+/// What buckets should be like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KeysPlan {
+    /// Buckets that a record may be in: 1 to 3. A query asks for all of them.
+    pub candidates: u32,
+    /// The part of the buckets' bytes that entries may use.
+    pub load: f64,
+    /// Keys there should be room for, if more than there are: as long as those in the mean.
+    pub keys: u64,
+    /// What makes tags and buckets out of keys.
+    pub seed: [u8; 16],
+}
+
+impl KeysPlan {
+    /// With the load that placing records reaches with so many candidates, and no room for more keys.
+    pub fn new(candidates: u32, seed: [u8; 16]) -> Self {
+        let load = match candidates {
+            0 | 1 => 0.5,
+            2 => 0.85,
+            _ => 0.9,
+        };
+        KeysPlan { candidates, load, keys: 0, seed }
+    }
+}
+
+impl Layout {
+    /// Buckets for values of these lengths: each holds the longest entry and four average ones, in whole pieces; there are
+    /// as few as the load allows, and then as many as the table's last row has room for.
+    ///
+    /// # Errors
+    /// If the plan is outside its limits, or the values do not fit into any layout.
+    pub fn for_keys(
+        parameters: &PirParameters,
+        value_lengths: impl IntoIterator<Item = usize>,
+        plan: &KeysPlan,
+    ) -> Result<Layout, LayoutError> {
+        let (mut count, mut total, mut longest) = (0u64, 0u64, Bucket::entry_bytes(0));
+        for length in value_lengths {
+            let bytes = Bucket::entry_bytes(length);
+            (count, total, longest) = (count + 1, total + bytes as u64, longest.max(bytes));
+        }
+        if !(plan.load > 0.0 && plan.load <= 1.0) {
+            let (what, found) = ("per cent of the buckets to use", (plan.load * 100.0) as u64);
+            return Err(LayoutError::Limit { what, found, needed: "1 to 100".into() });
+        }
+        let average = if count == 0 { longest as f64 } else { total as f64 / count as f64 };
+        let total = average * count.max(plan.keys) as f64;
+        let piece = parameters.piece_bytes();
+        let least = BUCKET_OVERHEAD + longest.max((average * ENTRIES as f64).ceil() as usize);
+        let most = MAX_PLANES * piece - BUCKET_OVERHEAD;
+        let mut refused = LayoutError::Length { found: least, needed: format!("buckets have at most {most} bytes") };
+        // Larger buckets where there would be more than an index tells apart, or than queries find reliably.
+        for planes in least.div_ceil(piece)..=MAX_PLANES {
+            let needed = (total / (plan.load * (planes * piece - BUCKET_OVERHEAD) as f64)).ceil() as u64;
+            let layout = |buckets| {
+                let (bucket_bytes, candidates, seed) = ((planes * piece) as u32, plan.candidates, plan.seed);
+                let layout = Layout::Keys { buckets, bucket_bytes, candidates, seed };
+                layout.check(parameters).map(|()| layout)
+            };
+            match rounded(parameters, needed.max(plan.candidates.into()), plan.load).and_then(layout) {
+                Ok(layout) => return Ok(layout),
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+
+    /// Cells for records of these lengths: all of one length, or of a variable one. There is room for `capacity` records if
+    /// that is more.
+    ///
+    /// # Errors
+    /// If there are too many, or one is too long.
+    pub fn for_index(
+        parameters: &PirParameters,
+        lengths: impl IntoIterator<Item = usize>,
+        capacity: u64,
+    ) -> Result<Layout, LayoutError> {
+        let (mut count, mut shortest, mut longest) = (0u64, usize::MAX, 0);
+        for length in lengths {
+            (count, shortest, longest) = (count + 1, shortest.min(length), longest.max(length));
+        }
+        let most = MAX_PLANES * parameters.piece_bytes();
+        let Some(max) = u32::try_from(longest).ok().filter(|_| longest <= most) else {
+            return Err(LayoutError::Length { found: longest, needed: format!("at most {most} bytes") });
+        };
+        let length = if shortest == longest { Length::Fixed(max) } else { Length::Variable { max } };
+        let layout = Layout::Index { records: count.max(capacity), length };
+        layout.check(parameters)?;
+        Ok(layout)
+    }
+}
+
+/// As many buckets as the rows for `needed` ones have room for; or a power of two that is a little less.
+fn rounded(parameters: &PirParameters, needed: u64, load: f64) -> Result<u64, LayoutError> {
+    let below = 1u64 << needed.ilog2();
+    let stretched = load * needed as f64 / below as f64;
+    if needed > below && below >= 16 && needed as f64 <= STRETCH * below as f64 && stretched <= 0.95 {
+        return Ok(below);
+    }
+    let shape = DatabaseShape::new(parameters, needed)?;
+    Ok((shape.rows as u64) << (shape.column_bits + shape.piece_bits))
+}

@@ -1,0 +1,173 @@
+use super::*;
+use crate::parameters::Preset;
+
+fn keys_layout(buckets: u64, candidates: u32) -> Layout {
+    Layout::Keys { buckets, bucket_bytes: 256, candidates, seed: [7; 16] }
+}
+
+#[test]
+fn records_of_all_lengths_come_back() {
+    let variable = Layout::Index { records: 10, length: Length::Variable { max: 300 } };
+    for length in [0, 1, 255, 256, 299, 300] {
+        let record: Vec<u8> = (0..length).map(|i| i as u8 | 1).collect();
+        let mut cell = variable.cell(Some(&record)).unwrap();
+        assert_eq!(cell.len(), variable.cell_bytes());
+        cell.resize(512, 0);
+        assert_eq!(variable.record(&cell).unwrap(), Some(record));
+    }
+    assert_eq!(variable.record(&variable.cell(None).unwrap()).unwrap(), None);
+    assert!(matches!(variable.cell(Some(&[0; 301])), Err(LayoutError::Length { found: 301, .. })));
+    let fixed = Layout::Index { records: 10, length: Length::Fixed(256) };
+    assert_eq!(fixed.planes(&Preset::InsecureN11.build().unwrap()), 1);
+    assert_eq!(fixed.record(&fixed.cell(Some(&[5; 256])).unwrap()).unwrap(), Some(vec![5; 256]));
+    assert!(fixed.cell(Some(&[5; 255])).is_err() && fixed.cell(None).is_err());
+    let empty = Layout::Index { records: 10, length: Length::Fixed(0) };
+    assert_eq!(empty.planes(&Preset::InsecureN11.build().unwrap()), 1);
+    assert_eq!(empty.record(&[0; 256]).unwrap(), Some(vec![]));
+}
+
+#[test]
+fn cells_of_no_layout_are_refused() {
+    let layout = Layout::Index { records: 10, length: Length::Variable { max: 8 } };
+    let good = layout.cell(Some(&[1, 2, 3])).unwrap();
+    for (at, byte) in [(0, 14), (3, 1), (8, 1), (0, 0)] {
+        let mut bad = good.clone();
+        bad[at] = byte;
+        assert!(matches!(layout.record(&bad), Err(LayoutError::Cell { .. })), "{at}");
+    }
+    assert!(layout.record(&good[1..]).is_err());
+    assert!(layout.record(&[good.clone(), vec![1]].concat()).is_err());
+    assert!(layout.find(b"key", &[good.clone()]).is_err() && layout.candidates(b"key").is_err());
+    assert!(keys_layout(5, 1).record(&good).is_err() && keys_layout(5, 1).check_index(0).is_err());
+    assert!(layout.check_index(9).is_ok());
+    assert!(matches!(layout.check_index(10), Err(LayoutError::Index { found: 10, records: 10 })));
+}
+
+#[test]
+fn candidates_are_distinct_and_spread() {
+    for (buckets, candidates) in [(1, 1), (2, 2), (3, 3), (5, 3), (1000, 2)] {
+        let layout = keys_layout(buckets, candidates);
+        let mut counts = vec![0u32; buckets as usize];
+        for i in 0..3000u32 {
+            let mut chosen = layout.candidates(&i.to_le_bytes()).unwrap();
+            assert_eq!(chosen, layout.buckets_of(layout.tag(&i.to_le_bytes()).unwrap()).unwrap());
+            chosen.iter().for_each(|&bucket| counts[bucket as usize] += 1);
+            chosen.sort_unstable();
+            chosen.dedup();
+            assert_eq!(chosen.len(), candidates as usize);
+        }
+        let mean = 3000.0 * f64::from(candidates) / buckets as f64;
+        assert!(counts.iter().all(|&count| (f64::from(count) - mean).abs() <= 6.0 * mean.sqrt()), "{buckets}");
+    }
+    let other = Layout::Keys { buckets: 1000, bucket_bytes: 256, candidates: 2, seed: [8; 16] };
+    assert_ne!(other.tag(b"key").unwrap(), keys_layout(1000, 2).tag(b"key").unwrap());
+}
+
+#[test]
+fn buckets_come_back_and_find_their_keys() {
+    let layout = keys_layout(50, 2);
+    let mut bucket = Bucket::default();
+    for (key, length) in [("a", 0), ("b", 1), ("c", 127), ("d", 40)] {
+        assert!(bucket.insert(layout.tag(key.as_bytes()).unwrap(), vec![9; length]).is_none());
+    }
+    assert_eq!(bucket.insert(layout.tag(b"d").unwrap(), vec![1; 60]), Some(vec![9; 40]));
+    let mut bytes = bucket.to_bytes(256).unwrap();
+    assert_eq!(bytes.len(), 256);
+    assert_eq!(Bucket::read(&bytes).unwrap(), bucket);
+    bytes.resize(512, 0);
+    let empty = Bucket::default().to_bytes(256).unwrap();
+    let find = |key: &[u8]| layout.find(key, &[bytes.clone(), empty.clone()]).unwrap();
+    assert_eq!(find(b"a"), Some(vec![]));
+    assert_eq!(find(b"d"), Some(vec![1; 60]));
+    assert_eq!(find(b"e"), None);
+    assert!(layout.find(b"a", &[bytes.clone()]).is_err());
+    assert!(layout.find(b"a", &[bytes.clone(), bytes.clone()]).is_err());
+    assert!(bucket.to_bytes(bucket.bytes()).is_ok() && bucket.to_bytes(bucket.bytes() - 1).is_err());
+    assert_eq!(bucket.remove(layout.tag(b"c").unwrap()), Some(vec![9; 127]));
+    assert_eq!(bucket.remove(layout.tag(b"c").unwrap()), None);
+}
+
+#[test]
+fn every_bucket_has_one_form() {
+    let entry = |tag: u8| [vec![tag; 8], vec![2, 5, 5]].concat();
+    let bucket = |parts: &[&[u8]]| {
+        let mut bytes = parts.concat();
+        bytes.resize(64, 0);
+        Bucket::read(&bytes)
+    };
+    assert_eq!(bucket(&[&[2, 0], &entry(1), &entry(2)]).unwrap().entries().len(), 2);
+    // Order, repetition, a count that is too small or too large, a length that is too long for itself or for the bucket.
+    assert!(bucket(&[&[2, 0], &entry(2), &entry(1)]).is_err());
+    assert!(bucket(&[&[2, 0], &entry(1), &entry(1)]).is_err());
+    assert!(bucket(&[&[1, 0], &entry(1), &entry(2)]).is_err());
+    assert!(bucket(&[&[9, 0], &entry(1), &entry(2)]).is_err());
+    assert!(bucket(&[&[1, 0], &[1; 8], &[0x82, 0, 5, 5]]).is_err());
+    assert!(bucket(&[&[1, 0], &[1; 8], &[64, 5, 5]]).is_err());
+    assert!(bucket(&[&[1, 0], &[1; 8], &[0xff, 0xff, 0xff, 0xff, 1]]).is_err());
+    assert!(Bucket::read(&[0]).is_err());
+    for length in [0, 127, 128, 16383, 16384, 1 << 20] {
+        let mut bucket = Bucket::default();
+        bucket.insert(Tag([1; 8]), vec![3; length]);
+        let bytes = bucket.to_bytes(bucket.bytes()).unwrap();
+        assert_eq!(Bucket::read(&bytes).unwrap(), bucket);
+    }
+}
+
+#[test]
+fn layouts_from_outside_are_checked() {
+    let parameters = Preset::InsecureN11.build().unwrap();
+    let (fixed, variable) = (Length::Fixed, |max| Length::Variable { max });
+    let index = |records, length| Layout::Index { records, length };
+    let keys = |buckets, bucket_bytes, candidates| Layout::Keys { buckets, bucket_bytes, candidates, seed: [0; 16] };
+    for good in [index(1, fixed(0)), index(1 << 20, fixed(256)), index(3, variable((1 << 20) - 4)), keys(2, 11, 2)] {
+        good.check(&parameters).unwrap();
+    }
+    for bad in [
+        index(0, fixed(1)),
+        index((1 << 24) + 1, fixed(1)),
+        index(u64::MAX, fixed(u32::MAX)),
+        index(1, variable(u32::MAX)),
+        index(1, variable((1 << 20) - 3)),
+        index(1 << 24, variable(1 << 18)),
+        keys(1, 256, 2),
+        keys(9, 256, 0),
+        keys(9, 256, 4),
+        keys(9, 10, 1),
+        keys(u64::MAX, u32::MAX, 1),
+    ] {
+        assert!(bad.check(&parameters).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn plans_have_room_and_fill_rows() {
+    let parameters = Preset::InsecureN11.build().unwrap();
+    for (count, length, candidates) in [(0, 0, 1), (1, 3, 2), (1000, 20, 1), (97_584, 75, 2), (20_000, 300, 3)] {
+        let plan = KeysPlan::new(candidates, [1; 16]);
+        let layout = Layout::for_keys(&parameters, (0..count).map(|i| length + i % 2), &plan).unwrap();
+        let Layout::Keys { buckets, bucket_bytes, .. } = layout else { panic!("{layout:?}") };
+        let bytes: usize = (0..count).map(|i| Bucket::entry_bytes(length + i % 2)).sum();
+        let load = bytes as f64 / (buckets as f64 * f64::from(bucket_bytes - 2));
+        assert!(load <= plan.load * STRETCH_FOR_TESTS, "{layout:?} {load}");
+        assert!(bucket_bytes as usize >= 2 + Bucket::entry_bytes(length) && bucket_bytes % 256 == 0);
+        assert!(count < 1000 || load > plan.load * 0.9, "{layout:?} {load}");
+        let shape = layout.shape(&parameters).unwrap();
+        assert_eq!(buckets % (1 << (shape.column_bits + shape.piece_bits)), 0);
+    }
+    let mut plan = KeysPlan::new(2, [1; 16]);
+    plan.keys = 1 << 30;
+    let large = Layout::for_keys(&parameters, [10, 11], &plan).unwrap();
+    assert!(large.cells() <= 1 << 24 && large.cell_bytes() > 256, "{large:?}");
+    large.check(&parameters).unwrap();
+    assert!(Layout::for_keys(&parameters, [1 << 20], &KeysPlan::new(2, [1; 16])).is_err());
+    assert!(Layout::for_keys(&parameters, [1], &KeysPlan { load: f64::NAN, ..plan }).is_err());
+    assert!(Layout::for_keys(&parameters, [1], &KeysPlan::new(9, [1; 16])).is_err());
+    let by_index = Layout::for_index(&parameters, [5, 5], 9).unwrap();
+    assert_eq!(by_index, Layout::Index { records: 9, length: Length::Fixed(5) });
+    let by_index = Layout::for_index(&parameters, [5, 0], 0).unwrap();
+    assert_eq!(by_index, Layout::Index { records: 2, length: Length::Variable { max: 5 } });
+    assert!(Layout::for_index(&parameters, [(1 << 20) + 1], 0).is_err());
+    assert!(Layout::for_index(&parameters, [], 0).is_err());
+}
+
+const STRETCH_FOR_TESTS: f64 = 1.07;

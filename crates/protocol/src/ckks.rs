@@ -1,0 +1,94 @@
+//! Applications of encrypted vectors: the part of their halves that is the same for all.
+
+use std::io::{Read, Write};
+use std::sync::atomic::AtomicBool;
+
+use unspoken_encrypt::{Needs, Plan};
+use unspoken_rlwe::{EvaluationKeys, FORMAT_VERSION, KeyBundle};
+use zeroize::Zeroizing;
+
+use crate::error::ProtocolError;
+use crate::halves::{Described, KeyLoader, KeyMaker};
+use crate::keyring::Keyring;
+use crate::terms::Terms;
+
+/// The server's half of an application whose keys are those of its terms. Loading them is the same for all.
+pub trait CkksServerHalf: Send + Sync + 'static {
+    /// What all applications of encrypted vectors tell their clients.
+    fn terms(&self) -> &Terms;
+}
+
+impl<H: CkksServerHalf> KeyLoader for H {
+    type Keys = EvaluationKeys;
+    type KeyError = ProtocolError;
+
+    fn key_format(&self) -> u32 {
+        FORMAT_VERSION.into()
+    }
+
+    /// The plan.
+    fn key_front_bytes(&self) -> usize {
+        KeyBundle::plan_bytes(self.terms().key_plan())
+    }
+
+    fn max_key_bytes(&self) -> u64 {
+        KeyBundle::byte_len(self.terms().parameters().rlwe(), self.terms().key_plan())
+    }
+
+    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ProtocolError> {
+        let parameters = self.terms().parameters();
+        let plan = KeyBundle::read_plan(parameters.rlwe(), &mut &front[..])?;
+        if plan != *self.terms().key_plan() {
+            let needed = "exactly the keys of the description; read it again and make new keys";
+            return Err(ProtocolError::mismatch("key bundle", format!("{} keys of another plan", plan.len()), needed));
+        }
+        Ok(plan.memory_bytes(parameters.ring()))
+    }
+
+    fn load_keys(&self, bundle: &mut impl Read) -> Result<EvaluationKeys, ProtocolError> {
+        let keys = KeyBundle::read(self.terms().parameters().rlwe(), bundle)?;
+        keys.check("the application", self.terms().key_plan())?;
+        Ok(keys)
+    }
+}
+
+/// A description that begins with terms.
+pub trait CkksDescribed: Described {
+    /// The terms.
+    fn terms(&self) -> &Terms;
+}
+
+/// The client's half of an application whose secret key is a keyring's.
+pub trait CkksClientHalf {
+    /// The secret key.
+    fn keyring(&self) -> &Keyring;
+
+    /// From now on keeps encryptions of zero ready, so that a query takes encoding and one addition per vector; a thread
+    /// makes them. `needs.burst` counts queries here. What was decided: nothing is kept where queries are no vectors of
+    /// slots, or memory does not suffice for one.
+    ///
+    /// # Errors
+    /// If the operating system has no randomness or no thread.
+    fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError>;
+}
+
+impl<H: CkksClientHalf> KeyMaker for H {
+    type KeyError = ProtocolError;
+
+    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, ProtocolError> {
+        self.keyring().secret_bytes()
+    }
+
+    fn key_bytes(&self) -> u64 {
+        self.keyring().key_bytes()
+    }
+
+    fn write_keys(
+        &self,
+        out: &mut impl Write,
+        progress: impl FnMut(usize, usize),
+        cancel: &AtomicBool,
+    ) -> Result<(), ProtocolError> {
+        self.keyring().write_keys(out, progress, cancel)
+    }
+}

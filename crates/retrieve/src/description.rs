@@ -1,0 +1,184 @@
+//! What client and service of a database agree on.
+
+use prost::Message;
+use unspoken_pir::{DatabaseShape, Layout, Length, Mode, PirParameters, Preset, Query, Response};
+use unspoken_protocol::Described;
+
+use crate::error::RetrieveError;
+use crate::proto::{self, description};
+
+/// Version of the protocol.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// Most queries of one request, as far as its answer stays below [`MOST_ANSWER_BYTES`].
+const MOST_QUERIES: u32 = 16;
+
+/// Bytes of an answer above which a request has fewer queries.
+const MOST_ANSWER_BYTES: usize = 64 << 20;
+
+/// Longest preset name.
+const MAX_NAME_BYTES: usize = 64;
+
+/// What a client must know to ask: made by the service, checked by the client.
+#[derive(Clone, Debug)]
+pub struct Description {
+    parameters: PirParameters,
+    layout: Layout,
+    shape: DatabaseShape,
+    most_queries: u32,
+}
+
+impl Description {
+    /// Of a database.
+    ///
+    /// # Errors
+    /// If the parameters have no tables for the layout.
+    pub fn new(parameters: &PirParameters, layout: Layout) -> Result<Self, RetrieveError> {
+        layout.check(parameters)?;
+        let answer = layout.planes(parameters) * Response::byte_len(parameters);
+        let fitting = (MOST_ANSWER_BYTES / answer).min(MOST_QUERIES as usize) as u32;
+        Self::checked(parameters.clone(), layout, fitting.max(candidates(layout)))
+    }
+
+    fn checked(parameters: PirParameters, layout: Layout, most_queries: u32) -> Result<Self, RetrieveError> {
+        layout.check(&parameters)?;
+        let shape = layout.shape(&parameters)?;
+        if !(candidates(layout)..=MOST_QUERIES).contains(&most_queries) {
+            let needed = format!("{} to {MOST_QUERIES}", candidates(layout));
+            return Err(RetrieveError::mismatch("description: queries of a request", most_queries, needed));
+        }
+        Ok(Description { parameters, layout, shape, most_queries })
+    }
+
+    /// As bytes for the wire.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        proto::Description {
+            version: PROTOCOL_VERSION,
+            preset: self.parameters.name().into(),
+            fingerprint: self.parameters.fingerprint().to_vec(),
+            layout: Some(layout_message(self.layout)),
+            most_queries: self.most_queries,
+        }
+        .encode_to_vec()
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &PirParameters {
+        &self.parameters
+    }
+
+    /// How records lie in cells.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The shape of the tables.
+    pub fn shape(&self) -> DatabaseShape {
+        self.shape
+    }
+
+    /// Most queries of one request.
+    pub fn most_queries(&self) -> usize {
+        self.most_queries as usize
+    }
+
+    /// Most questions of one request: a question by key takes a query for each bucket its record may be in.
+    pub fn most_questions(&self) -> usize {
+        (self.most_queries / candidates(self.layout)) as usize
+    }
+
+    /// Bytes of a query of a kind.
+    pub fn query_bytes(&self, mode: Mode) -> usize {
+        Query::byte_len(&self.parameters, mode, self.shape)
+    }
+
+    /// Bytes of the answer to a request of so many queries.
+    pub fn answer_bytes(&self, queries: usize) -> usize {
+        crate::message::HEADER_BYTES + queries * self.responses() * Response::byte_len(&self.parameters)
+    }
+
+    /// Responses to each query.
+    pub(crate) fn responses(&self) -> usize {
+        self.layout.planes(&self.parameters)
+    }
+
+    /// Tells layouts apart, so that what was computed for one is not read as another's.
+    pub(crate) fn layout_id(&self) -> [u8; 8] {
+        let message = proto::Description { layout: Some(layout_message(self.layout)), ..Default::default() };
+        let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 layout of a retrieval database");
+        hasher.update(&self.parameters.fingerprint()).update(&message.encode_to_vec());
+        let mut id = [0; 8];
+        hasher.finalize_xof().fill(&mut id);
+        id
+    }
+}
+
+impl Described for Description {
+    type Error = RetrieveError;
+
+    fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, RetrieveError> {
+        let message = proto::Description::decode(bytes)
+            .map_err(|error| RetrieveError::mismatch("description", error, "a protobuf message"))?;
+        if message.version != PROTOCOL_VERSION {
+            let needed = format!("version {PROTOCOL_VERSION}; update the older side");
+            return Err(RetrieveError::mismatch("protocol", format!("version {}", message.version), needed));
+        }
+        if message.preset.len() > MAX_NAME_BYTES {
+            let found = format!("a name of {} bytes", message.preset.len());
+            return Err(RetrieveError::mismatch("preset", found, format!("at most {MAX_NAME_BYTES}")));
+        }
+        let parameters = Preset::find(&message.preset)?.build()?;
+        if parameters.is_insecure() && !accept_insecure {
+            return Err(RetrieveError::mismatch("preset", &message.preset, "a secure one"));
+        }
+        if message.fingerprint != parameters.fingerprint() {
+            let (found, needed) = ("other numbers under the same name", "the same release on both sides");
+            return Err(RetrieveError::mismatch("preset", found, needed));
+        }
+        Self::checked(parameters, read_layout(message.layout)?, message.most_queries)
+    }
+
+    fn fingerprint(&self) -> [u8; 16] {
+        self.parameters.fingerprint()
+    }
+}
+
+/// Queries that one question takes.
+pub(crate) fn candidates(layout: Layout) -> u32 {
+    match layout {
+        Layout::Index { .. } => 1,
+        Layout::Keys { candidates, .. } => candidates,
+    }
+}
+
+fn layout_message(layout: Layout) -> description::Layout {
+    match layout {
+        Layout::Index { records, length } => {
+            let (bytes, variable) = match length {
+                Length::Fixed(bytes) => (bytes, false),
+                Length::Variable { max } => (max, true),
+            };
+            description::Layout::ByIndex(proto::ByIndex { records, bytes, variable })
+        }
+        Layout::Keys { buckets, bucket_bytes, candidates, seed } => {
+            description::Layout::ByKey(proto::ByKey { buckets, bucket_bytes, candidates, seed: seed.to_vec() })
+        }
+    }
+}
+
+/// The layout, not checked yet.
+fn read_layout(message: Option<description::Layout>) -> Result<Layout, RetrieveError> {
+    match message {
+        Some(description::Layout::ByIndex(proto::ByIndex { records, bytes, variable })) => {
+            let length = if variable { Length::Variable { max: bytes } } else { Length::Fixed(bytes) };
+            Ok(Layout::Index { records, length })
+        }
+        Some(description::Layout::ByKey(proto::ByKey { buckets, bucket_bytes, candidates, seed })) => {
+            let found = seed.len();
+            let wrong = |_| RetrieveError::mismatch("layout: seed", format!("{found} bytes"), "16 bytes");
+            let seed = seed.try_into().map_err(wrong)?;
+            Ok(Layout::Keys { buckets, bucket_bytes, candidates, seed })
+        }
+        None => Err(RetrieveError::mismatch("layout", "none", "one by index or by key; update the older side")),
+    }
+}

@@ -1,0 +1,102 @@
+//! Requests and answers as bytes.
+
+use unspoken_pir::{Mode, Query, Response};
+
+use crate::description::Description;
+use crate::error::RetrieveError;
+
+/// Bytes before the responses of an answer: the version, and the id of the layout.
+pub(crate) const HEADER_BYTES: usize = 16;
+
+/// The first number of session queries, and the body of each.
+const WORD: usize = size_of::<u32>();
+
+/// Most bytes of a request, whatever its kind.
+pub(crate) fn most_request_bytes(description: &Description) -> usize {
+    let longest = Mode::ALL.into_iter().map(|mode| description.query_bytes(mode)).max().unwrap_or_default();
+    longest * description.most_queries()
+}
+
+/// Queries one after the other. Those of a session have numbers that follow each other.
+pub(crate) fn write_request(description: &Description, queries: &[Query]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for query in queries {
+        let query_bytes = query.to_bytes(description.parameters());
+        let repeated = if query.mode() == Mode::Session && !bytes.is_empty() { WORD } else { 0 };
+        bytes.extend(query_bytes.into_iter().skip(repeated));
+    }
+    bytes
+}
+
+/// Reads a request from untrusted bytes.
+///
+/// # Errors
+/// If it is no whole number of queries of that kind, none or too many, or one is malformed.
+pub(crate) fn read_request(description: &Description, mode: Mode, bytes: &[u8]) -> Result<Vec<Query>, RetrieveError> {
+    let length = description.query_bytes(mode);
+    let first = if mode == Mode::Session { WORD } else { 0 };
+    let each = length - first;
+    let count = bytes.len().saturating_sub(first) / each;
+    if bytes.len() != first + count * each || !(1..=description.most_queries()).contains(&count) {
+        let needed = format!("1 to {} {mode} queries of {length} bytes each", description.most_queries());
+        return Err(RetrieveError::mismatch("request", format!("{} bytes", bytes.len()), needed));
+    }
+    let parameters = description.parameters();
+    let (front, queries) = bytes.split_at(first);
+    let read = |(number, query): (usize, &[u8])| {
+        let counted = front.first_chunk().map(|&front| u32::from_le_bytes(front).checked_add(number as u32));
+        let front = match counted {
+            None => vec![],
+            Some(Some(counter)) => counter.to_le_bytes().to_vec(),
+            Some(None) => {
+                let needed = "numbers below 2^32; make new keys with a new secret";
+                return Err(RetrieveError::mismatch("number of a session query", "one too large", needed));
+            }
+        };
+        Ok(Query::from_bytes(parameters, mode, description.shape(), &[&front, query].concat())?)
+    };
+    queries.chunks_exact(each).enumerate().map(read).collect()
+}
+
+/// The answer computed from a version: the responses to all queries, one query after the other.
+pub(crate) fn write_answer<'a>(
+    description: &Description,
+    version: u64,
+    responses: impl Iterator<Item = &'a Response>,
+) -> Vec<u8> {
+    let mut bytes = version.to_le_bytes().to_vec();
+    bytes.extend(description.layout_id());
+    responses.for_each(|response| bytes.extend(response.to_bytes(description.parameters())));
+    bytes
+}
+
+/// Reads the answer to a request of so many queries from untrusted bytes: the version, and the responses to each query.
+///
+/// # Errors
+/// If it has another length, was computed for another layout, or a response is malformed.
+pub(crate) fn read_answer(
+    description: &Description,
+    queries: usize,
+    bytes: &[u8],
+) -> Result<(u64, Vec<Vec<Response>>), RetrieveError> {
+    let needed = description.answer_bytes(queries);
+    let wrong = || {
+        let needed = format!("{needed} bytes for {queries} queries");
+        RetrieveError::mismatch("answer", format!("{} bytes", bytes.len()), needed)
+    };
+    let (version, rest) = bytes.split_first_chunk().ok_or_else(wrong)?;
+    let (id, rest) = rest.split_first_chunk().ok_or_else(wrong)?;
+    if *id != description.layout_id() {
+        let needed = "one computed for the description's; connect again";
+        return Err(RetrieveError::mismatch("answer", "one computed for another layout of the records", needed));
+    }
+    if bytes.len() != needed {
+        return Err(wrong());
+    }
+    let parameters = description.parameters();
+    let response = |bytes: &[u8]| Ok(Response::from_bytes(parameters, bytes)?);
+    let length = Response::byte_len(parameters);
+    let responses = |bytes: &[u8]| bytes.chunks_exact(length).map(response).collect::<Result<Vec<_>, _>>();
+    let all = rest.chunks_exact(description.responses() * length).map(responses);
+    Ok((u64::from_le_bytes(*version), all.collect::<Result<_, RetrieveError>>()?))
+}
