@@ -52,6 +52,14 @@ impl PirSecret {
         Ok(PirSecret { parameters: parameters.clone(), words, ring, lwe, response, session: rng.seed() })
     }
 
+    pub(crate) fn parameters(&self) -> &PirParameters {
+        &self.parameters
+    }
+
+    pub(crate) fn ring(&self) -> &RingSecret {
+        &self.ring
+    }
+
     /// Evaluation keys for queries of a mode.
     ///
     /// # Errors

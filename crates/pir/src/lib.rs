@@ -2,6 +2,7 @@
 
 mod client;
 mod database;
+mod encrypted;
 mod error;
 mod expansion;
 mod keys;
@@ -16,6 +17,7 @@ mod tables;
 
 pub use client::PirSecret;
 pub use database::{Database, EntryChange, TableView, encode_entry};
+pub use encrypted::{EncryptedDatabase, EncryptedEntry};
 pub use error::PirError;
 pub use keys::{KEY_FORMAT, KeyFront, Mode, PreparedKeys, SeededKeys};
 pub use layout::{Layout, LayoutError, Length};
@@ -23,6 +25,6 @@ pub use parameters::{PirLiteral, PirParameters, Preset, ResponseLiteral};
 pub use query::Query;
 pub use response::Response;
 pub use secured::SecuredObject;
-pub use server::{Phases, answer};
+pub use server::{Phases, answer, answer_memory_bytes};
 pub use shape::{DatabaseShape, MAX_INDEX_BITS};
 pub use tables::{Tables, Versions};

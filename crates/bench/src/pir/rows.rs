@@ -14,6 +14,9 @@ const ROW_SUMS: Metric = Metric::less("row_sums", "s");
 /// Columns whose sums are compared: coefficients of all of a large table would take a GB.
 const COMPARED: usize = 64;
 
+/// Columns that are summed at one time, as in an answer.
+const AT_ONCE: usize = 512;
+
 /// One thread; all backends read the same words and must find the same sums (those of the first columns are compared).
 pub(super) fn run(session: &mut Session<'_>, size: Size, table: &Table) -> Result<(), BenchError> {
     session.note(format!("{}: sums over rows", size.name));
@@ -83,7 +86,13 @@ impl<'a> Side<'a> {
 
     fn sums(&self) -> Result<Vec<[Poly; 2]>, RingError> {
         let pairs: Vec<[&Poly; 2]> = self.factors.iter().map(|[a, b]| [a, b]).collect();
-        self.ring.table_sums(self.table.places(), self.table.words(), &pairs)
+        let (places, words) = (self.table.places(), self.table.words());
+        let mut sums = Vec::with_capacity(places.columns);
+        for start in (0..places.columns).step_by(AT_ONCE) {
+            let columns = start..places.columns.min(start + AT_ONCE);
+            sums.extend(self.ring.table_sums(places, words, columns, &pairs)?);
+        }
+        Ok(sums)
     }
 
     /// All coefficients of some of the sums.
