@@ -2,25 +2,31 @@
 
 mod client;
 mod database;
+mod encrypted;
 mod error;
 mod expansion;
 mod keys;
 pub mod layout;
+#[cfg(test)]
+mod noise_tests;
 mod parameters;
 mod query;
 mod response;
+mod secured;
 mod server;
 mod shape;
 mod tables;
 
 pub use client::PirSecret;
 pub use database::{Database, EntryChange, TableView, encode_entry};
+pub use encrypted::{EncryptedDatabase, EncryptedEntry};
 pub use error::PirError;
 pub use keys::{KEY_FORMAT, KeyFront, Mode, PreparedKeys, SeededKeys};
 pub use layout::{Layout, LayoutError, Length};
 pub use parameters::{PirLiteral, PirParameters, Preset, ResponseLiteral};
 pub use query::Query;
 pub use response::Response;
-pub use server::{Phases, answer};
-pub use shape::DatabaseShape;
+pub use secured::SecuredObject;
+pub use server::{Phases, answer, answer_memory_bytes};
+pub use shape::{DatabaseShape, MAX_INDEX_BITS};
 pub use tables::{Tables, Versions};

@@ -1,6 +1,6 @@
 //! Parameter sets: the ring of the computation, the keys of the three kinds of queries, the ring of responses.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use unspoken_gsw::{
     BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral, LweSwitchKey, Noise, SmallRing, SmallRingLiteral,
@@ -69,13 +69,15 @@ pub enum Preset {
 }
 
 impl Preset {
+    /// All of them.
+    pub const ALL: [Preset; 2] = [Preset::N11, Preset::InsecureN11];
+
     /// The one with a name.
     ///
     /// # Errors
     /// If there is none.
     pub fn find(name: &str) -> Result<Self, PirError> {
-        let known = [Preset::N11, Preset::InsecureN11];
-        let found = known.into_iter().find(|preset| preset.name() == name);
+        let found = Preset::ALL.into_iter().find(|preset| preset.name() == name);
         found.ok_or_else(|| PirError::format("parameter set", name, format!("'{}'", Preset::N11.name())))
     }
 
@@ -87,11 +89,22 @@ impl Preset {
         }
     }
 
-    /// Builds it.
+    /// Its parameters, built when they are first asked for: what is made with them in one place fits what is made with them
+    /// in another.
     ///
     /// # Errors
     /// If a check fails, which tests rule out.
     pub fn build(self) -> Result<PirParameters, PirError> {
+        static BUILT: [OnceLock<PirParameters>; 2] = [const { OnceLock::new() }; 2];
+        let built = &BUILT[usize::from(self == Preset::InsecureN11)];
+        if let Some(parameters) = built.get() {
+            return Ok(parameters.clone());
+        }
+        let parameters = self.parameters()?;
+        Ok(built.get_or_init(|| parameters).clone())
+    }
+
+    fn parameters(self) -> Result<PirParameters, PirError> {
         let (name, degree) = (self.name(), 2048);
         let small = self == Preset::InsecureN11;
         PirParameters::new(PirLiteral {
@@ -124,7 +137,7 @@ impl Preset {
 pub(crate) const RESPONSE_WEIGHTS: [i32; 10] = [1, 2, 4, 8, 16, 32, 64, 29, 4, 2];
 
 /// The pair that was checked with the estimator: degree, `log2` of the modulus over the deviation of errors, bits.
-const RESPONSE_CHECKED: (usize, f64, f64) = (512, 16.0122, 149.7);
+pub(crate) const RESPONSE_CHECKED: (usize, f64, f64) = (512, 16.0122, 149.7);
 
 impl PirParameters {
     /// Checks the literal.
@@ -215,17 +228,22 @@ impl PirParameters {
         self.selection_noise(shape).plus(self.switch_noise())
     }
 
-    /// What choosing an entry and a place in it adds.
-    fn selection_noise(&self, shape: DatabaseShape) -> Noise {
-        let product = Noise::bootstrapped_product(self.bootstrap());
-        let degree = self.ring().degree() as f64;
+    /// Noise of a selector of a row. What a product adds goes to both of its children, with opposite signs, and from there
+    /// to one child each: a selector has two products' noise in the mean.
+    pub(crate) fn selector_noise(&self) -> Noise {
+        Noise::bootstrapped_product(self.bootstrap()).times(2.0)
+    }
+
+    /// Noise of a sum over rows: the coefficients of selectors multiply those of the rows' entries.
+    pub(crate) fn rows_noise(&self, shape: DatabaseShape) -> Noise {
         let plaintext = f64::from(1 << self.0.literal.plaintext_bits);
-        // What a product adds goes to both of its children, with opposite signs, and from there to one child each: a
-        // selector has two products' noise in the mean. Its coefficients multiply those of the rows' entries.
-        let selector = product.times(2.0);
-        let rows = selector.times(shape.rows as f64 * degree * plaintext * plaintext / 12.0);
-        let selections = product.times(f64::from(shape.column_bits + shape.piece_bits));
-        rows.plus(selections)
+        self.selector_noise().times((shape.rows * self.ring().degree()) as f64 * plaintext * plaintext / 12.0)
+    }
+
+    /// What choosing an entry and a place in it adds.
+    pub(crate) fn selection_noise(&self, shape: DatabaseShape) -> Noise {
+        let product = Noise::bootstrapped_product(self.bootstrap());
+        self.rows_noise(shape).plus(product.times(f64::from(shape.column_bits + shape.piece_bits)))
     }
 
     /// What switching to the ring of responses and rounding add.
