@@ -311,8 +311,9 @@ impl Target {
             return Ok(self.dir.clone());
         }
         let name = self.dir.file_name().unwrap_or_default().to_string_lossy();
-        let hidden = self.dir.with_file_name(format!(".{name}.building-{}", std::process::id()));
-        _ = fs::remove_dir_all(&hidden);
+        let mut number = [0; 8];
+        getrandom::fill(&mut number).map_err(|error| DatabaseError::Source(error.to_string().into()))?;
+        let hidden = self.dir.with_file_name(format!(".{name}.building-{:016x}", u64::from_le_bytes(number)));
         disk.create_dir(&hidden)?;
         Ok(hidden)
     }
