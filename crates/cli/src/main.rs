@@ -33,7 +33,6 @@ enum Command {
     /// Train a network on handwritten digits, and have images recognised privately
     #[command(subcommand)]
     Digits(commands::digits::Command),
-    /// Build databases for private retrieval, change them, and look after them
     #[command(subcommand)]
     Pir(commands::pir::Command),
     /// Look after keys at a service, and make access tokens
@@ -65,10 +64,23 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The chain of reasons, on one line, without a backtrace: it is for the person at the keyboard.
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", reasons(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The reasons of an error, each said once: many messages contain the one they have from below.
+fn reasons(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for reason in error.chain().map(ToString::to_string).filter(|reason| !reason.is_empty()) {
+        if text.is_empty() {
+            text = reason;
+        } else if !text.contains(&reason) {
+            text = format!("{text}: {reason}");
+        }
+    }
+    text
 }
 
 fn run(command: Command) -> anyhow::Result<()> {

@@ -6,7 +6,6 @@ use std::time::Instant;
 use unspoken_database::{Builder, Built, Duplicates, Phase, Progress};
 use unspoken_pir::{Layout, Preset};
 
-use super::explain;
 use super::records::{RecordOptions, convert};
 use crate::{interrupt, progress::Bars};
 
@@ -73,7 +72,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         bars.database(&Progress { total, ..progress });
     };
     let start = Instant::now();
-    let built = builder.build(&arguments.database, source.map(convert), &mut show, cancel.flag()).map_err(explain)?;
+    let built = builder.build(&arguments.database, source.map(convert), &mut show, cancel.flag())?;
     bars.finish();
     summarise(&built, start.elapsed().as_secs_f64())?;
     println!("serve it    unspoken serve --database {}", arguments.database.display());
@@ -82,16 +81,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn summarise(built: &Built, seconds: f64) -> anyhow::Result<()> {
     let (layout, planes) = (built.layout, built.layout.planes(&Preset::N11.build()?));
-    println!("built       {} records in {seconds:.1} s, version {}", built.records, built.version);
+    println!("built       version {} in {seconds:.1} s", built.version);
+    println!("records     {}", built.records);
     if built.dropped > 0 {
-        println!("left out    {} records whose key another one has", built.dropped);
+        println!("left out    {}, whose key another one has", built.dropped);
     }
     let by = match layout {
         Layout::Index { .. } => "index".to_owned(),
         Layout::Keys { candidates, .. } => format!("key, in {candidates} of the cells"),
     };
     println!("read by     {by}");
-    println!("cells       {} of {} bytes, {planes} planes", layout.cells(), layout.cell_bytes());
+    println!("cells       {} of {} bytes", layout.cells(), layout.cell_bytes());
+    println!("planes      {planes}, responses to a query");
     println!("data        {} bytes", built.value_bytes);
     println!("table       {} bytes{}", built.table_bytes, per_byte(built.table_bytes, built.value_bytes));
     println!("on disk     {} bytes with the cells", built.table_bytes + built.cells_bytes);

@@ -10,8 +10,8 @@ const MOST_JOURNAL: u64 = 10;
 
 /// Overwrite the record at an index
 ///
-/// For databases that are read by index. An index behind the last record may be written as long as there is room: those
-/// between stay empty.
+/// For databases that are read by index. An index behind the last record may be written as long as there is room: between
+/// are no records, or zeros where all have one length.
 #[derive(clap::Args)]
 pub struct SetArguments {
     /// Directory of the database
@@ -53,7 +53,7 @@ pub fn delete(arguments: &DeleteArguments) -> anyhow::Result<()> {
             anyhow::ensure!(writer.delete(key.as_bytes())?, "no such key: {key:?}; nothing was changed");
         }
     }
-    commit(&mut writer, &format!("deleted     {} records", arguments.keys.len()))
+    commit(&mut writer, &format!("deleted     {}", arguments.keys.len()))
 }
 
 /// Commits, and says what has happened.

@@ -42,8 +42,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         println!("buckets     {} of {} bytes, {candidates} for a key", layout.cells(), layout.cell_bytes());
     }
     println!("load        {:.1} %", 100.0 * snapshot.load()?);
-    println!("tables      {} planes, {} bytes", layout.planes(parameters), snapshot.table_bytes());
-    println!("changed     {} entries since they were written", snapshot.changed_entries());
+    println!("planes      {}, responses to a query", layout.planes(parameters));
+    println!("tables      {} bytes", snapshot.table_bytes());
+    println!("changed     {} of their entries since they were written", snapshot.changed_entries());
     println!("version     {}, generation {} of the files", snapshot.version(), snapshot.generation());
     println!("parameters  {}", parameters.name());
     for (name, bytes) in &files {

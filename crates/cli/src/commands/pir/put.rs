@@ -40,7 +40,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         (None, Some(key), Some(value)) => {
             let mut writer = Writer::open(&arguments.database)?;
             let there = writer.put(key.as_bytes(), value.as_bytes())?;
-            commit(&mut writer, if there { "changed     1 record" } else { "added       1 record" })
+            commit(&mut writer, if there { "changed     1" } else { "added       1" })
         }
         _ => anyhow::bail!("give a key and a record, or --from a file"),
     }
@@ -76,5 +76,5 @@ fn put_all(arguments: &Arguments, from: &Path) -> anyhow::Result<()> {
         }
     }
     bars.finish();
-    commit(&mut writer, &format!("added       {added} records, changed {changed}"))
+    commit(&mut writer, &format!("added       {added}\nchanged     {changed}"))
 }
