@@ -10,6 +10,7 @@ pub mod embed;
 pub mod keys;
 pub mod params;
 pub mod permute;
+pub mod pir;
 pub mod plan;
 pub mod serve;
 pub mod train;
