@@ -60,6 +60,12 @@ impl PirSecret {
         &self.ring
     }
 
+    /// The message and the noise of a bit that is to be bootstrapped.
+    #[cfg(test)]
+    pub(crate) fn bit_phase(&self, ciphertext: &unspoken_gsw::LweCiphertext) -> Result<u32, PirError> {
+        Ok(self.lwe.phase(ciphertext)?)
+    }
+
     /// Evaluation keys for queries of a mode.
     ///
     /// # Errors

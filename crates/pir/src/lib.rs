@@ -7,6 +7,8 @@ mod error;
 mod expansion;
 mod keys;
 pub mod layout;
+#[cfg(test)]
+mod noise_tests;
 mod parameters;
 mod query;
 mod response;

@@ -46,6 +46,7 @@ pub fn answer(
     cancel: &AtomicBool,
 ) -> Result<(Vec<Response>, Phases), PirError> {
     planes.iter().try_for_each(|plane| check_changes(shape, plane))?;
+    expansion::check(cancel)?;
     let mut phases = Phases::default();
     let mut watch = Stopwatch::new(cancel);
     let bits = expansion::bits(keys, shape, query, cancel)?;
@@ -113,7 +114,11 @@ impl<'a> Stopwatch<'a> {
 
 /// For each stored row an encryption of `delta` if it is the one, and of zero if not: a tree in which a parent's right child
 /// is its product with a bit, and the left child what is left of the parent (Pirouette, Equation 3).
-fn selectors(parameters: &PirParameters, shape: DatabaseShape, bits: &[Rgsw]) -> Result<Vec<RlweCiphertext>, PirError> {
+pub(crate) fn selectors(
+    parameters: &PirParameters,
+    shape: DatabaseShape,
+    bits: &[Rgsw],
+) -> Result<Vec<RlweCiphertext>, PirError> {
     let ring = parameters.ring();
     let mut delta = ring.zero(ring.basis(), unspoken_ring::Domain::Evaluation);
     ring.add_constant_assign(&mut delta, parameters.delta())?;
@@ -145,7 +150,7 @@ fn check_changes(shape: DatabaseShape, plane: &TableView) -> Result<(), PirError
 }
 
 /// The sums over rows of selectors times entries: for each of some columns an encryption of the chosen row's entry.
-fn row_sums(
+pub(crate) fn row_sums(
     parameters: &PirParameters,
     shape: DatabaseShape,
     plane: &TableView,

@@ -9,7 +9,7 @@ use unspoken_database::{Builder, Built, DatabaseError, Progress, Record, Snapsho
 use unspoken_pir::{Preset, Tables, encode_entry};
 use unspoken_ring::{Basis, Domain, Poly};
 
-pub const GO_ON: AtomicBool = AtomicBool::new(false);
+pub static GO_ON: AtomicBool = AtomicBool::new(false);
 
 pub fn keyed(key: String, value: Vec<u8>) -> Result<Record, Infallible> {
     Ok(Record { key: Some(key.into_bytes()), value })
@@ -49,7 +49,7 @@ pub fn check_tables(snapshot: &Snapshot) {
         for row in 0..table.rows {
             // A sum whose factors are one at a row and zero elsewhere is the row.
             let factors: Vec<[&Poly; 2]> = (0..table.rows).map(|i| [if i == row { &one } else { &zero }; 2]).collect();
-            let sums = ring.table_sums(table, view.words, &factors).unwrap();
+            let sums = ring.table_sums(table, view.words, 0..table.columns, &factors).unwrap();
             for (column, [sum, _]) in sums.into_iter().enumerate() {
                 let mut found = sum;
                 for change in view.changes.iter().filter(|change| (change.row, change.column) == (row, column)) {
