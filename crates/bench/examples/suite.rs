@@ -12,7 +12,7 @@ use unspoken_bench::{Clock, Machine, Options, Row, Suite, run};
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    let suite: Suite = arguments.first().ok_or("name a suite: engine, lookup, matrix or encrypt")?.parse()?;
+    let suite: Suite = arguments.first().ok_or("name a suite: engine, lookup, matrix, encrypt or pir")?.parse()?;
     let clock = if has("--cpu-time") { Clock::Cpu } else { Clock::Wall };
     let only = arguments.windows(2).filter(|pair| pair[0] == "--only").map(|pair| pair[1].clone()).collect();
     let table = arguments.windows(2).find(|pair| pair[0] == "--table").map(|pair| pair[1].clone().into());

@@ -13,6 +13,7 @@ use unspoken_fasttext::{DataError, ModelError, TrainError};
 use unspoken_lookup::LookupError;
 use unspoken_matrix::MatrixError;
 use unspoken_permute::PermuteError;
+use unspoken_pir::PirError;
 use unspoken_protocol::ProtocolError;
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
@@ -22,7 +23,7 @@ use unspoken_rlwe::RlweError;
 #[non_exhaustive]
 pub enum BenchError {
     /// No suite of that name.
-    #[error("no suite '{found}'; there are engine, lookup, matrix and encrypt")]
+    #[error("no suite '{found}'; there are engine, lookup, matrix, encrypt and pir")]
     Suite {
         /// The name given.
         found: String,
@@ -98,6 +99,9 @@ pub enum BenchError {
     /// A permutation failed.
     #[error(transparent)]
     Permute(#[from] PermuteError),
+    /// Private retrieval failed.
+    #[error(transparent)]
+    Retrieval(#[from] PirError),
     /// Classification failed.
     #[error(transparent)]
     Classify(#[from] ClassifyError),

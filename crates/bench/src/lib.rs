@@ -8,6 +8,7 @@ mod lookup;
 mod machine;
 mod matrix;
 mod peer;
+mod pir;
 mod row;
 mod session;
 
@@ -31,19 +32,22 @@ pub enum Suite {
     Matrix,
     /// Client encryption: the published ways, ours, and SEAL's.
     Encrypt,
+    /// Private retrieval: answers by mode and size, phase by phase.
+    Pir,
 }
 
 impl Suite {
     /// All suites.
-    pub const ALL: [Suite; 4] = [Suite::Engine, Suite::Lookup, Suite::Matrix, Suite::Encrypt];
+    pub const ALL: [Suite; 5] = [Suite::Engine, Suite::Lookup, Suite::Matrix, Suite::Encrypt, Suite::Pir];
 
-    /// `engine`, `lookup`, `matrix` or `encrypt`.
+    /// `engine`, `lookup`, `matrix`, `encrypt` or `pir`.
     pub fn name(self) -> &'static str {
         match self {
             Suite::Engine => "engine",
             Suite::Lookup => "lookup",
             Suite::Matrix => "matrix",
             Suite::Encrypt => "encrypt",
+            Suite::Pir => "pir",
         }
     }
 
@@ -54,6 +58,7 @@ impl Suite {
             Suite::Lookup => &[],
             Suite::Matrix => &matrix::PARTS,
             Suite::Encrypt => &encrypt::PARTS,
+            Suite::Pir => &pir::PARTS,
         }
     }
 }
@@ -118,5 +123,6 @@ pub fn run(
         Suite::Lookup => lookup::run(&mut session),
         Suite::Matrix => matrix::run(&mut session),
         Suite::Encrypt => encrypt::run(&mut session),
+        Suite::Pir => pir::run(&mut session),
     }
 }

@@ -2,6 +2,7 @@
 //! so the pipe is not part of any time. Here OpenFHE's evaluator; SEAL and OpenFHE's bootstrapping below.
 
 mod bootstrap;
+mod respire;
 mod seal;
 
 use std::io::{BufRead, BufReader, Write};
@@ -15,6 +16,7 @@ use crate::clock::{Clock, scaled};
 use crate::error::BenchError;
 
 pub(crate) use bootstrap::{BootstrapRequest, PeerBootstrap};
+pub(crate) use respire::Respire;
 pub(crate) use seal::{Seal, SealCall, SealRequest, SealSetup};
 
 const SCRIPT: &str = "openfhe_peer.py";

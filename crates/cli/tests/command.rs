@@ -37,6 +37,20 @@ fn params_say_what_the_contract_asks() {
     }
 }
 
+#[test]
+fn params_of_retrieval_say_how_often_a_query_fails() {
+    let lines = text(&unspoken(&["params", "--json"]));
+    let rows = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let retrieval: Vec<Value> = rows.filter(|row| row["name"].as_str().unwrap().contains("pir")).collect();
+    assert_eq!(retrieval.len(), 1, "{retrieval:?}");
+    assert!(retrieval[0]["log2_failure"].as_f64().unwrap() <= -40.0, "{retrieval:?}");
+    let objects = retrieval[0]["objects"].as_array().unwrap();
+    let shapes: Vec<_> = objects.iter().map(|object| (object["n"].as_u64(), object["log2_q"].as_f64())).collect();
+    assert!(shapes.contains(&(Some(2048), Some(52.0))) && shapes.contains(&(Some(768), Some(32.0))), "{shapes:?}");
+    let table = text(&unspoken(&["params"]));
+    assert!(table.contains("of 2^20, a query fails at most once in 2^") && !table.contains("insecure_"), "{table}");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_reader_that_stops_early_is_no_error() {

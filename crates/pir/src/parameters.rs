@@ -69,13 +69,15 @@ pub enum Preset {
 }
 
 impl Preset {
+    /// All of them.
+    pub const ALL: [Preset; 2] = [Preset::N11, Preset::InsecureN11];
+
     /// The one with a name.
     ///
     /// # Errors
     /// If there is none.
     pub fn find(name: &str) -> Result<Self, PirError> {
-        let known = [Preset::N11, Preset::InsecureN11];
-        let found = known.into_iter().find(|preset| preset.name() == name);
+        let found = Preset::ALL.into_iter().find(|preset| preset.name() == name);
         found.ok_or_else(|| PirError::format("parameter set", name, format!("'{}'", Preset::N11.name())))
     }
 
@@ -124,7 +126,7 @@ impl Preset {
 pub(crate) const RESPONSE_WEIGHTS: [i32; 10] = [1, 2, 4, 8, 16, 32, 64, 29, 4, 2];
 
 /// The pair that was checked with the estimator: degree, `log2` of the modulus over the deviation of errors, bits.
-const RESPONSE_CHECKED: (usize, f64, f64) = (512, 16.0122, 149.7);
+pub(crate) const RESPONSE_CHECKED: (usize, f64, f64) = (512, 16.0122, 149.7);
 
 impl PirParameters {
     /// Checks the literal.

@@ -1,11 +1,12 @@
 //! The answering side.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
-use unspoken_gsw::{Rgsw, RlweCiphertext};
+use unspoken_gsw::{Rgsw, RlweCiphertext, SmallRing};
 use unspoken_ring::Poly;
 
 use crate::database::{EntryChange, TableView};
@@ -44,24 +45,52 @@ pub fn answer(
     query: &Query,
     cancel: &AtomicBool,
 ) -> Result<(Vec<Response>, Phases), PirError> {
+    planes.iter().try_for_each(|plane| check_changes(shape, plane))?;
     let mut phases = Phases::default();
     let mut watch = Stopwatch { started: Instant::now(), cancel };
     let bits = expansion::bits(keys, shape, query, cancel)?;
     watch.lap(&mut phases.expansion)?;
     let (places, rest) = bits.split_at(shape.piece_bits as usize);
     let (columns, rows) = rest.split_at(shape.column_bits as usize);
-    let selectors = selectors(&keys.parameters, shape, rows)?;
+    let (inner, outer) = columns.split_at(columns.len().min(INNER_BITS as usize));
+    let (ring, selectors) = (keys.parameters.ring(), selectors(&keys.parameters, shape, rows)?);
     watch.lap(&mut phases.selectors)?;
     let mut responses = Vec::with_capacity(planes.len());
     for plane in planes {
-        let entries = row_sums(&keys.parameters, shape, plane, &selectors)?;
-        watch.lap(&mut phases.rows)?;
-        let chosen = chosen(&keys.parameters, entries, columns, places)?;
+        let mut entries = Vec::new();
+        for columns in column_ranges(shape) {
+            let sums = row_sums(&keys.parameters, shape, plane, columns, &selectors)?;
+            watch.lap(&mut phases.rows)?;
+            entries.push(selected(ring, sums, inner)?);
+            watch.lap(&mut phases.selection)?;
+        }
+        let chosen = turned(ring, selected(ring, entries, outer)?, places)?;
         watch.lap(&mut phases.selection)?;
         responses.push(Response::compress(keys, &chosen)?);
         watch.lap(&mut phases.compression)?;
     }
     Ok((responses, phases))
+}
+
+/// Bytes of memory an answer takes while it is computed.
+pub fn answer_memory_bytes(parameters: &PirParameters, shape: DatabaseShape) -> u64 {
+    let ring = parameters.ring();
+    let pair = 2 * ring.poly_bytes(ring.basis());
+    let columns = 1usize << shape.column_bits.min(INNER_BITS);
+    let outer = 1usize << shape.column_bits.saturating_sub(INNER_BITS);
+    let rgsw = 2 * parameters.bootstrap().output().levels() * pair;
+    // Sums come in the order of the table first, then as polynomials.
+    ((2 * columns + outer + 2 * shape.rows) * pair + shape.index_bits() as usize * rgsw) as u64
+}
+
+/// Bits of the columns that are summed at one time: what they take stays in the cache until one is selected.
+const INNER_BITS: u32 = 9;
+
+/// The columns, in ranges that the lowest bits of their numbers run through.
+fn column_ranges(shape: DatabaseShape) -> impl Iterator<Item = Range<usize>> {
+    let columns = 1usize << shape.column_bits;
+    let step = columns.min(1 << INNER_BITS);
+    (0..columns).step_by(step).map(move |start| start..start + step)
 }
 
 /// Tells the time of phases, and stops between them.
@@ -100,43 +129,51 @@ fn selectors(parameters: &PirParameters, shape: DatabaseShape, bits: &[Rgsw]) ->
     Ok(nodes)
 }
 
-/// The sums over rows of selectors times entries: an encryption of the chosen row's entry for each column.
+fn check_changes(shape: DatabaseShape, plane: &TableView) -> Result<(), PirError> {
+    let outside = |change: &&Arc<EntryChange>| change.row >= shape.rows || change.column >> shape.column_bits != 0;
+    match plane.changes.iter().find(outside) {
+        Some(change) => {
+            let needed = format!("a row below {} and a column of the table", shape.rows);
+            Err(range("add a change of an entry", change.row as u64, needed))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The sums over rows of selectors times entries: for each of some columns an encryption of the chosen row's entry.
 fn row_sums(
     parameters: &PirParameters,
     shape: DatabaseShape,
     plane: &TableView,
+    columns: Range<usize>,
     selectors: &[RlweCiphertext],
 ) -> Result<Vec<RlweCiphertext>, PirError> {
     let ring = parameters.ring();
     let factors: Vec<[&Poly; 2]> = selectors.iter().map(RlweCiphertext::components).collect();
-    let mut sums = ring.table_sums(shape.table(parameters), plane.words, &factors)?;
-    for change in plane.changes {
+    let mut sums = ring.table_sums(shape.table(parameters), plane.words, columns.clone(), &factors)?;
+    for change in plane.changes.iter().filter(|change| columns.contains(&change.column)) {
         let EntryChange { row, column, difference } = Arc::as_ref(change);
-        let (Some(sum), Some(factor)) = (sums.get_mut(*column), factors.get(*row)) else {
-            return Err(range("add a change of an entry", *row as u64, format!("a row below {}", shape.rows)));
-        };
+        let (sum, factor) = (&mut sums[column - columns.start], &factors[*row]);
         sum.iter_mut().zip(factor).try_for_each(|(sum, factor)| ring.mul_add_assign(sum, factor, difference))?;
     }
     Ok(sums.into_iter().map(RlweCiphertext::from_components).collect())
 }
 
-/// The entry of the chosen column, turned so that the chosen piece is at place 0.
-fn chosen(
-    parameters: &PirParameters,
-    mut entries: Vec<RlweCiphertext>,
-    columns: &[Rgsw],
-    places: &[Rgsw],
-) -> Result<RlweCiphertext, PirError> {
-    let ring = parameters.ring();
-    for bit in columns.iter().rev() {
+/// The one of the entries whose number the bits say, the lowest first.
+fn selected(ring: &SmallRing, mut entries: Vec<RlweCiphertext>, bits: &[Rgsw]) -> Result<RlweCiphertext, PirError> {
+    for bit in bits.iter().rev() {
         let (zeros, ones) = entries.split_at(entries.len() / 2);
         let pairs = zeros.par_iter().zip(ones);
         entries = pairs.map(|(zero, one)| bit.select(ring, zero, one)).collect::<Result<_, _>>()?;
     }
-    let mut chosen = entries.swap_remove(0);
+    Ok(entries.swap_remove(0))
+}
+
+/// The entry, turned so that the chosen piece is at place 0.
+fn turned(ring: &SmallRing, mut entry: RlweCiphertext, places: &[Rgsw]) -> Result<RlweCiphertext, PirError> {
     for (place, bit) in places.iter().enumerate() {
-        let turned = chosen.rotated(ring, (2 * ring.degree() - (1 << place)) as u32)?;
-        chosen = bit.select(ring, &chosen, &turned)?;
+        let turned = entry.rotated(ring, (2 * ring.degree() - (1 << place)) as u32)?;
+        entry = bit.select(ring, &entry, &turned)?;
     }
-    Ok(chosen)
+    Ok(entry)
 }

@@ -56,7 +56,9 @@ impl Choice {
     /// For session queries.
     pub fn new(mode: Mode) -> Result<Self, RetrieveError> {
         match mode {
-            Mode::Session => Err(RetrieveError::mismatch("kind of queries", "session", "one without numbers, or numbers")),
+            Mode::Session => {
+                Err(RetrieveError::mismatch("kind of queries", "session", "one without numbers, or numbers"))
+            }
             mode => Ok(Choice { mode, counter: None }),
         }
     }
@@ -98,7 +100,10 @@ impl RecordAsker {
         let first = match &mut self.choice.counter {
             Some(counter) => {
                 let taken = counter.take(cells.len() as u32);
-                Some(taken.map_err(|source| RetrieveError::Io { what: "store the numbers of session queries", source })?)
+                Some(
+                    taken
+                        .map_err(|source| RetrieveError::Io { what: "store the numbers of session queries", source })?,
+                )
             }
             None => None,
         };

@@ -4,6 +4,8 @@
 //! for each prime and each [`TABLE_BLOCK`] of residues, for each column, for each row that block of that entry. So a sum
 //! reads the table once from the first word to the last, while what it multiplies with stays in the cache.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::error::RingError;
@@ -79,20 +81,25 @@ impl Ring {
         Ok(())
     }
 
-    /// For each column the pair of sums `sum_row factor_row,c * entry(row, column)`, in the evaluation domain. On all
-    /// threads. Words above a prime give wrong sums, and nothing worse.
+    /// For each of some columns the pair of sums `sum_row factor_row,c * entry(row, column)`, in the evaluation domain. On
+    /// all threads. Words above a prime give wrong sums, and nothing worse.
     ///
     /// # Errors
-    /// If the words are not a table of this shape, there is not one pair of factors for each row, or one is in the
-    /// coefficient domain or over other primes.
+    /// If the words are not a table of this shape, there are no such columns, there is not one pair of factors for each row,
+    /// or one is in the coefficient domain or over other primes.
     pub fn table_sums(
         &self,
         shape: TableShape,
         words: &[u32],
+        columns: Range<usize>,
         factors: &[[&Poly; 2]],
     ) -> Result<Vec<[Poly; 2]>, RingError> {
         const OPERATION: &str = "sum over a table";
         self.check_table(shape, words)?;
+        if columns.start > columns.end || columns.end > shape.columns {
+            let (what, found) = ("the last column of a sum", columns.end);
+            return Err(RingError::Length { what, found, needed: "one that the shape has" });
+        }
         if factors.len() != shape.rows {
             let (what, found) = ("the factors of a table", factors.len());
             return Err(RingError::Length { what, found, needed: "one pair for each row" });
@@ -110,9 +117,10 @@ impl Ring {
             for poly in factors.iter().flatten() {
                 packed.extend_from_slice(&poly.limb(prime)[at..at + TABLE_BLOCK]);
             }
-            let mut sums = vec![0; 2 * shape.columns * TABLE_BLOCK];
-            let columns = unit.chunks_exact(shape.rows * TABLE_BLOCK).zip(sums.chunks_exact_mut(2 * TABLE_BLOCK));
-            for (entries, sums) in columns {
+            let mut sums = vec![0; 2 * columns.len() * TABLE_BLOCK];
+            let column = shape.rows * TABLE_BLOCK;
+            let chosen = &unit[columns.start * column..columns.end * column];
+            for (entries, sums) in chosen.chunks_exact(column).zip(sums.chunks_exact_mut(2 * TABLE_BLOCK)) {
                 self.kernels().table_sum(self.modulus(prime), entries, &packed, sums);
             }
             sums
@@ -129,7 +137,7 @@ impl Ring {
             }
             pair
         };
-        Ok((0..shape.columns).into_par_iter().map(gather).collect())
+        Ok((0..columns.len()).into_par_iter().map(gather).collect())
     }
 
     fn check_table(&self, shape: TableShape, words: &[u32]) -> Result<(), RingError> {
@@ -178,7 +186,8 @@ mod tests {
                 .map(|pair| [pair[0].clone(), pair[1].clone()])
                 .collect();
             let views: Vec<[&Poly; 2]> = factors.iter().map(|[a, b]| [a, b]).collect();
-            let sums = ring.table_sums(shape, &words, &views).unwrap();
+            let mut sums = ring.table_sums(shape, &words, 0..2, &views).unwrap();
+            sums.extend(ring.table_sums(shape, &words, 2..3, &views).unwrap());
             assert_eq!(sums.len(), 3);
             for (column, sum) in sums.iter().enumerate() {
                 for component in 0..2 {
@@ -202,6 +211,11 @@ mod tests {
         assert!(ring.write_table_entry(shape, &mut words[1..], (0, 0), Some(&poly)).is_err());
         let wide = ring.zero(Basis::chain(2), Domain::Evaluation);
         assert!(matches!(ring.write_table_entry(shape, &mut words, (0, 0), Some(&wide)), Err(RingError::Basis { .. })));
-        assert!(matches!(ring.table_sums(shape, &words, &[[&poly, &poly]]), Err(RingError::Length { .. })));
+        for (columns, rows) in [(0..1, 1), (0..2, 2), (1..2, 2)] {
+            let factors = vec![[&poly, &poly]; rows];
+            assert!(matches!(ring.table_sums(shape, &words, columns, &factors), Err(RingError::Length { .. })));
+        }
+        let factors = vec![[&poly, &poly]; 2];
+        assert!(ring.table_sums(shape, &words, 1..1, &factors).unwrap().is_empty());
     }
 }

@@ -10,14 +10,14 @@ use unspoken_bench::{Options, Row, Suite};
 /// of the pairwise ratios, above 1 where ours is better.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What to measure: engine, lookup, matrix or encrypt
+    /// What to measure: engine, lookup, matrix, encrypt or pir
     suite: String,
     /// End within a minute: small rings, few repetitions
     #[arg(long)]
     quick: bool,
     /// Measure this part of the suite and no other; may be given several times. Of engine: operations, keys, threads,
     /// transforms, matrix, bootstrap; of matrix: table3, table4, table6, table7, table8, plain; of encrypt: modes, schemes,
-    /// tables
+    /// tables; of pir: answers, rows
     #[arg(long, value_name = "PART")]
     only: Vec<String>,
     /// One JSON object per row

@@ -3,6 +3,7 @@
 use serde_json::json;
 use unspoken_ckks::{PRESETS, Preset};
 use unspoken_exact::Scheme;
+use unspoken_pir::{DatabaseShape, MAX_INDEX_BITS, PirParameters};
 use unspoken_rlwe::{INSECURE_PREFIX, Parameters, SecuredObject};
 
 /// List the parameter sets and their security
@@ -51,7 +52,75 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             preset.purpose
         );
     }
+    print_retrieval(arguments)
+}
+
+/// Index bits of a million pieces, for people.
+const USUAL_INDEX_BITS: u32 = 20;
+
+/// Parameter sets of private retrieval: every object, and how often a query fails.
+fn print_retrieval(arguments: &Arguments) -> anyhow::Result<()> {
+    for preset in unspoken_pir::Preset::ALL {
+        let parameters = preset.build()?;
+        if !arguments.all && parameters.ring().name().starts_with(INSECURE_PREFIX) {
+            continue;
+        }
+        if arguments.json { print_retrieval_json(&parameters)? } else { print_retrieval_table(&parameters)? }
+    }
     Ok(())
+}
+
+fn print_retrieval_json(parameters: &PirParameters) -> anyhow::Result<()> {
+    let (_, log2_failure) = largest(parameters)?;
+    let object = |o: &unspoken_pir::SecuredObject| {
+        json!({
+            "what": o.what, "n": o.dimension, "log2_q": round(o.log2_modulus), "secret": o.secret,
+            "sigma": o.sigma, "security_bits": round(o.security_bits),
+        })
+    };
+    let objects: Vec<_> = parameters.secured_objects().iter().map(object).collect();
+    let name = parameters.ring().name();
+    println!("{}", json!({ "name": name, "objects": objects, "log2_failure": round(log2_failure) }));
+    Ok(())
+}
+
+fn print_retrieval_table(parameters: &PirParameters) -> anyhow::Result<()> {
+    println!("\n{:36} {:>6} {:>7} {:>9} {:>9}  secret", "retrieval, object", "n", "log2 q", "sigma", "security");
+    println!("{}", parameters.ring().name());
+    for object in parameters.secured_objects() {
+        let about = if object.security_bits >= 128.0 { ">=" } else { "about " };
+        println!(
+            "  {:34} {:>6} {:>7.1} {:>9.1} {:>9}  {}",
+            object.what,
+            object.dimension,
+            object.log2_modulus,
+            object.sigma,
+            format!("{about}{:.0}", object.security_bits),
+            object.secret
+        );
+    }
+    let (usual, (most, largest)) = (worst_log2_failure(parameters, USUAL_INDEX_BITS)?, largest(parameters)?);
+    let bytes = parameters.piece_bytes();
+    println!("  pieces of {bytes} bytes, the mode that fails most often:");
+    for (bits, log2_failure) in [(USUAL_INDEX_BITS, usual), (most, largest)] {
+        println!("    of 2^{bits}, a query fails at most once in 2^{:.0}", -log2_failure);
+    }
+    println!("    there can be no more in a table");
+    Ok(())
+}
+
+/// Index bits of the largest table that these parameters serve in every mode, and `log2` of how often a query to it fails.
+fn largest(parameters: &PirParameters) -> anyhow::Result<(u32, f64)> {
+    let mut sizes = (USUAL_INDEX_BITS..=MAX_INDEX_BITS).rev();
+    let most = sizes.find(|bits| DatabaseShape::new(parameters, 1 << bits).is_ok());
+    let most = most.unwrap_or(USUAL_INDEX_BITS);
+    Ok((most, worst_log2_failure(parameters, most)?))
+}
+
+/// `log2` of the probability that a query to so many pieces fails, in the mode in which it is largest.
+fn worst_log2_failure(parameters: &PirParameters, index_bits: u32) -> anyhow::Result<f64> {
+    let shape = DatabaseShape::new(parameters, 1 << index_bits)?;
+    Ok(parameters.log2_failures(shape).into_iter().fold(f64::NEG_INFINITY, f64::max))
 }
 
 fn print_line(preset: &Preset) -> anyhow::Result<()> {

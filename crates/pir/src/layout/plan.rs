@@ -4,8 +4,9 @@ use super::{BUCKET_OVERHEAD, Bucket, Layout, LayoutError, Length, MAX_PLANES};
 use crate::parameters::PirParameters;
 use crate::shape::DatabaseShape;
 
-/// Average entries that a bucket has room for, at least.
-const ENTRIES: usize = 4;
+/// Average entries that a bucket has room for, at least; and where an entry has no choice between buckets, so that few
+/// overflow.
+const ENTRIES: [usize; 2] = [4, 24];
 
 /// A load that may be exceeded by so much if the table then needs one bit of the index less.
 const STRETCH: f64 = 1.06;
@@ -36,7 +37,7 @@ impl KeysPlan {
 }
 
 impl Layout {
-    /// Buckets for values of these lengths: each holds the longest entry and four average ones, in whole pieces; there are
+    /// Buckets for values of these lengths: each holds the longest entry and some average ones, in whole pieces; there are
     /// as few as the load allows, and then as many as the table's last row has room for.
     ///
     /// # Errors
@@ -58,7 +59,8 @@ impl Layout {
         let average = if count == 0 { longest as f64 } else { total as f64 / count as f64 };
         let total = average * count.max(plan.keys) as f64;
         let piece = parameters.piece_bytes();
-        let least = BUCKET_OVERHEAD + longest.max((average * ENTRIES as f64).ceil() as usize);
+        let entries = ENTRIES[usize::from(plan.candidates == 1)];
+        let least = BUCKET_OVERHEAD + longest.max((average * entries as f64).ceil() as usize);
         let most = MAX_PLANES * piece - BUCKET_OVERHEAD;
         let mut refused = LayoutError::Length { found: least, needed: format!("buckets have at most {most} bytes") };
         // Larger buckets where there would be more than an index tells apart, or than queries find reliably.

@@ -1,0 +1,135 @@
+//! The retrieval suite: answers by mode and size, phase by phase, and what is projected from them.
+
+mod answers;
+mod asker;
+mod rows;
+mod table;
+
+use std::time::Duration;
+
+use unspoken_pir::{PirParameters, Preset};
+
+use crate::clock::Effort;
+use crate::error::BenchError;
+use crate::row::Metric;
+use crate::session::Session;
+
+use table::Table;
+
+const ANSWERS: &str = "answers";
+const ROWS: &str = "rows";
+
+pub(crate) const PARTS: [&str; 2] = [ANSWERS, ROWS];
+
+/// Phases of an answer, in their order.
+const PHASES: [Metric; 5] = [
+    Metric::less("expansion_time", "s"),
+    Metric::less("selectors_time", "s"),
+    Metric::less("rows_time", "s"),
+    Metric::less("selection_time", "s"),
+    Metric::less("compression_time", "s"),
+];
+
+/// A size of a table.
+#[derive(Clone, Copy)]
+struct Size {
+    name: &'static str,
+    bytes: u64,
+    /// Respire's program for it.
+    respire: &'static str,
+}
+
+/// What is measured.
+struct Case {
+    preset: Preset,
+    sizes: &'static [Size],
+    effort: Effort,
+}
+
+const FULL: Case = Case {
+    preset: Preset::N11,
+    sizes: &[
+        Size { name: "256 MB", bytes: 256 << 20, respire: "256m256" },
+        Size { name: "1 GB", bytes: 1 << 30, respire: "1g256" },
+    ],
+    effort: Effort { least: 5, most: 9, budget: Duration::from_secs(90) },
+};
+
+const QUICK: Case = Case {
+    preset: Preset::N11,
+    sizes: &[Size { name: "16 MB", bytes: 16 << 20, respire: "16m256" }],
+    effort: Effort { least: 1, most: 3, budget: Duration::from_secs(4) },
+};
+
+pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let case = if session.options.quick { QUICK } else { FULL };
+    run_case(session, &case)
+}
+
+fn run_case(session: &mut Session<'_>, case: &Case) -> Result<(), BenchError> {
+    let parameters = case.preset.build()?;
+    for &size in case.sizes {
+        run_size(session, case, size, &parameters)?;
+    }
+    session.peak_memory("the largest table and the keys of all modes");
+    Ok(())
+}
+
+fn run_size(session: &mut Session<'_>, case: &Case, size: Size, parameters: &PirParameters) -> Result<(), BenchError> {
+    session.note(format!("a table of {}", size.name));
+    let table = Table::build(parameters, size.bytes)?;
+    if session.wants(ROWS) {
+        rows::run(session, size, &table)?;
+    }
+    if session.wants(ANSWERS) {
+        let largest = case.sizes.last().is_some_and(|last| last.bytes == size.bytes);
+        answers::run(session, case.effort, size, table, largest)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, Row, Suite};
+
+    fn tiny_run() -> Vec<Row> {
+        let options = Options { quick: true, peers: false, ..Options::default() };
+        let mut rows = Vec::new();
+        let (mut sink, mut progress) = (|row| rows.push(row), |_: &str| ());
+        let mut session = Session::new(Suite::Pir, &options, &mut sink, &mut progress).unwrap();
+        let sizes = &[
+            Size { name: "128 KB", bytes: 128 << 10, respire: "none" },
+            Size { name: "1 MB", bytes: 1 << 20, respire: "none" },
+        ];
+        let effort = Effort { least: 2, most: 2, budget: Duration::ZERO };
+        run_case(&mut session, &Case { preset: Preset::InsecureN11, sizes, effort }).unwrap();
+        rows
+    }
+
+    #[test]
+    fn every_mode_is_measured_phase_by_phase() {
+        let rows = tiny_run();
+        let find = |metric: &str, case: &str| {
+            let row = rows.iter().find(|row| row.metric == metric && row.case == case);
+            row.unwrap_or_else(|| panic!("no {metric} of {case}"))
+        };
+        for mode in ["compact", "bits", "packed"] {
+            let case = format!("1 MB, {mode}");
+            let total = find("answer_time", &case).ours;
+            let phases: f64 = PHASES.iter().map(|phase| find(phase.name, &case).ours).sum();
+            assert!((0.5..1.5).contains(&(phases / total)), "{case}: phases {phases}, all {total}");
+            // Medians of two repetitions of many small products: between nothing and three times the prediction.
+            let noise = find("noise_over_prediction", &case).ours;
+            assert!(noise > 0.05 && noise < 3.0, "{case}: {noise}");
+            assert_eq!(find("response_bytes", &case).ours, find("response_bytes", "1 MB, packed").ours);
+            let projected = find("projected_time", &format!("8 GB, {mode}"));
+            assert!(projected.ours > total && projected.baseline.is_none());
+        }
+        assert_eq!(find("query_bytes", "1 MB, compact").ours, 36.0);
+        assert_eq!(find("query_bytes", "1 MB, session").ours, 8.0, "a number and a body");
+        assert!(find("key_bytes", "compact").ours > find("key_bytes", "packed").ours);
+        assert_eq!(find("memory_per_byte", "1 MB").ours, 16.0);
+        assert!(find("row_sums", "1 MB").ours > 0.0);
+    }
+}

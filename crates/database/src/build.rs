@@ -1,0 +1,336 @@
+//! Building databases.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use unspoken_pir::layout::{BUCKET_OVERHEAD, Bucket, KeysPlan, Tag};
+use unspoken_pir::{Layout, LayoutError, PirParameters, Preset};
+
+use crate::disk::Disk;
+use crate::error::{DatabaseError, io_error};
+use crate::geometry::Geometry;
+use crate::journal::most_versions;
+use crate::lock::Lock;
+use crate::manifest::{Manifest, sweep};
+use crate::place::{Buckets, Random, place};
+use crate::records::{Collected, Duplicates, Record, Strings};
+use crate::store::{Monitor, Phase, Plan, Progress};
+
+/// Layouts that are tried: each has a tenth more room than the one before.
+const ATTEMPTS: usize = 12;
+
+/// How a database is built.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    /// The parameters.
+    pub preset: Preset,
+    /// Buckets that a record with a key may be in: 1 to 3. A query asks for all of them.
+    pub candidates: u32,
+    /// What becomes of two records with the same key.
+    pub duplicates: Duplicates,
+    /// Records there should be room for, if more than there are.
+    pub capacity: u64,
+    /// Whether a database that is there already is replaced. It is served until the new one is whole.
+    pub replace: bool,
+    /// What makes tags and buckets out of keys; random if there is none.
+    pub seed: Option<[u8; 16]>,
+}
+
+/// What was built.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Built {
+    /// How records lie in cells.
+    pub layout: Layout,
+    /// Records in it.
+    pub records: u64,
+    /// Records that were left out because another one has the same key.
+    pub dropped: u64,
+    /// Bytes of all records that are in it, without keys.
+    pub value_bytes: u64,
+    /// Bytes of the cells.
+    pub cells_bytes: u64,
+    /// Bytes of the tables.
+    pub table_bytes: u64,
+    /// Its version.
+    pub version: u64,
+}
+
+/// Values with their buckets.
+struct Placed {
+    layout: Layout,
+    tags: Vec<Tag>,
+    /// Numbers of values.
+    values: Vec<usize>,
+    bytes: Vec<usize>,
+    /// Numbers of entries.
+    buckets: Vec<Vec<u32>>,
+    used: Vec<usize>,
+}
+
+impl Builder {
+    /// Two candidates for each key, no duplicates, no room for more records, nothing replaced.
+    pub fn new(preset: Preset) -> Self {
+        let duplicates = Duplicates::Refuse;
+        Builder { preset, candidates: 2, duplicates, capacity: 0, replace: false, seed: None }
+    }
+
+    /// Builds a database of all records in a directory. With keys they are read by key, without by their number. Values are
+    /// held in memory meanwhile; tables are not.
+    ///
+    /// A crash leaves what was there before, and files or a hidden directory beside it that are no database.
+    ///
+    /// # Errors
+    /// If a record cannot be read or does not fit, there are two with the same key, there is something at `dir`, or writing
+    /// fails; [`DatabaseError::Cancelled`] soon after `cancel` is set.
+    pub fn build<E>(
+        &self,
+        dir: impl AsRef<Path>,
+        records: impl IntoIterator<Item = Result<Record, E>>,
+        mut progress: impl FnMut(Progress),
+        cancel: &AtomicBool,
+    ) -> Result<Built, DatabaseError>
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.build_on(&Disk::default(), dir.as_ref(), records, &mut Monitor { progress: &mut progress, cancel })
+    }
+
+    pub(crate) fn build_on<E>(
+        &self,
+        disk: &Disk,
+        dir: &Path,
+        records: impl IntoIterator<Item = Result<Record, E>>,
+        monitor: &mut Monitor<'_>,
+    ) -> Result<Built, DatabaseError>
+    where
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let parameters = self.preset.build()?;
+        let target = Target::find(disk, dir, self.replace)?;
+        let collected = Collected::read(records, self.duplicates, monitor)?;
+        match &collected.keys {
+            _ if collected.values.len() == 0 => Err(DatabaseError::Empty),
+            None => {
+                let layout = Layout::for_index(&parameters, collected.values.lengths(), self.capacity)?;
+                let cell = |number: u64, to: &mut Vec<u8>| {
+                    // Behind the last record there are zeros: no record, or an empty one.
+                    if number < collected.values.len() as u64 {
+                        to.extend(layout.cell(Some(collected.values.get(number as usize)))?);
+                    }
+                    Ok(())
+                };
+                target.store(disk, (parameters, layout), &collected, cell, monitor)
+            }
+            Some(_) => {
+                let placed = self.place_all(&parameters, &collected, monitor)?;
+                let cell = |number: u64, to: &mut Vec<u8>| {
+                    to.extend(placed.bucket(number, &collected.values)?);
+                    Ok(())
+                };
+                target.store(disk, (parameters, placed.layout), &collected, cell, monitor)
+            }
+        }
+    }
+
+    /// Plans buckets and finds one for each record; with more room and another seed until that succeeds.
+    fn place_all(
+        &self,
+        parameters: &PirParameters,
+        collected: &Collected,
+        monitor: &mut Monitor<'_>,
+    ) -> Result<Placed, DatabaseError> {
+        let keys = collected.keys.iter().flatten().map(|(key, &value)| (key.as_slice(), value));
+        let keys: Vec<(&[u8], usize)> = keys.collect();
+        let mut plan = KeysPlan { keys: self.capacity, ..KeysPlan::new(self.candidates, [0; 16]) };
+        for attempt in 0..ATTEMPTS {
+            plan.seed = self.seed_of(attempt)?;
+            let lengths = keys.iter().map(|&(_, value)| collected.values.get(value).len());
+            let layout = Layout::for_keys(parameters, lengths, &plan)?;
+            if let Some(placed) = Placed::place(layout, &keys, &collected.values, &plan.seed, monitor)? {
+                return Ok(placed);
+            }
+            plan.load /= 1.1;
+        }
+        Err(DatabaseError::Full { what: "no arrangement in buckets was found" })
+    }
+
+    fn seed_of(&self, attempt: usize) -> Result<[u8; 16], DatabaseError> {
+        let mut seed = [0; 16];
+        match self.seed {
+            Some(first) if attempt == 0 => seed = first,
+            Some(first) => Random::new(&[&first[..], &[attempt as u8]].concat()).fill(&mut seed),
+            None => getrandom::fill(&mut seed).map_err(|error| DatabaseError::Source(error.to_string().into()))?,
+        }
+        Ok(seed)
+    }
+}
+
+impl Placed {
+    /// Finds a bucket for each record, the longest first; none if that does not succeed, or two keys have the same tag.
+    fn place(
+        layout: Layout,
+        keys: &[(&[u8], usize)],
+        values: &Strings,
+        seed: &[u8; 16],
+        monitor: &mut Monitor<'_>,
+    ) -> Result<Option<Self>, DatabaseError> {
+        let tagged = keys.iter().map(|&(key, value)| Ok((layout.tag(key)?, value)));
+        let mut tagged: Vec<(Tag, usize)> = tagged.collect::<Result<_, LayoutError>>()?;
+        tagged.sort_unstable();
+        if tagged.windows(2).any(|pair| matches!(pair, [(a, _), (b, _)] if a == b)) {
+            return Ok(None);
+        }
+        let length = |value: usize| Bucket::entry_bytes(values.get(value).len());
+        tagged.sort_by_key(|&(_, value)| std::cmp::Reverse(length(value)));
+        let (tags, values): (Vec<Tag>, Vec<usize>) = tagged.into_iter().unzip();
+        let bytes = values.iter().map(|&value| length(value)).collect();
+        let cells = layout.cells() as usize;
+        let (buckets, used) = (vec![Vec::new(); cells], vec![BUCKET_OVERHEAD; cells]);
+        let mut placed = Placed { layout, tags, values, bytes, buckets, used };
+        let mut random = Random::new(seed);
+        for entry in 0..placed.tags.len() {
+            if !place(&mut placed, entry as u32, &mut random)? {
+                return Ok(None);
+            }
+            if entry % (1 << 14) == 0 {
+                monitor.at(Phase::Place, entry as u64, Some(placed.tags.len() as u64))?;
+            }
+        }
+        Ok(Some(placed))
+    }
+
+    /// The bytes of a bucket.
+    fn bucket(&self, number: u64, values: &Strings) -> Result<Vec<u8>, DatabaseError> {
+        let mut bucket = Bucket::default();
+        for &entry in self.buckets.get(number as usize).into_iter().flatten() {
+            if let (Some(&tag), Some(&value)) = (self.tags.get(entry as usize), self.values.get(entry as usize)) {
+                bucket.insert(tag, values.get(value).to_vec());
+            }
+        }
+        Ok(bucket.to_bytes(self.layout.cell_bytes())?)
+    }
+}
+
+impl Buckets for Placed {
+    type Entry = u32;
+
+    fn bytes(&self, entry: &u32) -> usize {
+        self.bytes[*entry as usize]
+    }
+
+    fn candidates(&self, entry: &u32) -> Result<Vec<u64>, DatabaseError> {
+        Ok(self.layout.buckets_of(self.tags[*entry as usize])?)
+    }
+
+    fn room(&mut self, bucket: u64) -> Result<usize, DatabaseError> {
+        Ok(self.layout.cell_bytes().saturating_sub(self.used[bucket as usize]))
+    }
+
+    fn put(&mut self, bucket: u64, entry: u32) -> Result<(), DatabaseError> {
+        self.used[bucket as usize] += self.bytes[entry as usize];
+        self.buckets[bucket as usize].push(entry);
+        Ok(())
+    }
+
+    fn take(&mut self, bucket: u64, any: u64) -> Result<Option<u32>, DatabaseError> {
+        let entries = &mut self.buckets[bucket as usize];
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        let entry = entries.swap_remove((any % entries.len() as u64) as usize);
+        self.used[bucket as usize] -= self.bytes[entry as usize];
+        Ok(Some(entry))
+    }
+}
+
+/// Where a database goes: into a new directory under another name, or beside the files of the one that is there.
+struct Target {
+    dir: PathBuf,
+    /// Held where a database is replaced.
+    lock: Option<Lock>,
+    generation: u64,
+    version: u64,
+}
+
+impl Target {
+    fn find(disk: &Disk, dir: &Path, replace: bool) -> Result<Self, DatabaseError> {
+        let target = |lock, (generation, version)| Target { dir: dir.into(), lock, generation, version };
+        let empty = match fs::read_dir(dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
+            Err(error) => return Err(io_error("open the directory", dir)(error)),
+            Ok(mut entries) => entries.next().is_none(),
+        };
+        if empty {
+            return Ok(target(None, (0, 0)));
+        }
+        if !replace {
+            return Err(DatabaseError::Exists { dir: dir.into() });
+        }
+        let lock = Lock::take(dir)?;
+        let manifest = Manifest::read(dir)?;
+        sweep(disk, dir, manifest.generation)?;
+        // Versions go on, over what the journal holds: a client never sees one number for two contents.
+        let version = most_versions(dir, &manifest)?;
+        Ok(target(Some(lock), (manifest.generation, version)))
+    }
+
+    /// Writes all files and makes them the database.
+    fn store(
+        self,
+        disk: &Disk,
+        (parameters, layout): (PirParameters, Layout),
+        collected: &Collected,
+        mut cell: impl FnMut(u64, &mut Vec<u8>) -> Result<(), DatabaseError>,
+        monitor: &mut Monitor<'_>,
+    ) -> Result<Built, DatabaseError> {
+        let geometry = Geometry::new(parameters, layout)?;
+        let records = collected.keys.as_ref().map_or(collected.values.len(), |keys| keys.len()) as u64;
+        let (generation, version) = (self.generation + 1, self.version + 1);
+        let dir = self.enter(disk)?;
+        let plan = Plan { disk, dir: &dir, geometry: &geometry, generation, version, records };
+        let stored = plan.write(&mut cell, monitor).and_then(|manifest| {
+            manifest.publish(disk, &dir)?;
+            self.leave(disk, &dir, generation)
+        });
+        if let Err(error) = stored {
+            self.abandon(&dir);
+            return Err(error);
+        }
+        let value_bytes = match &collected.keys {
+            None => collected.values.lengths().sum::<usize>() as u64,
+            Some(keys) => keys.values().map(|&value| collected.values.get(value).len() as u64).sum(),
+        };
+        let (cells_bytes, table_bytes) = (geometry.cells_bytes(), geometry.table_bytes());
+        Ok(Built { layout, records, dropped: collected.dropped, value_bytes, cells_bytes, table_bytes, version })
+    }
+
+    /// The directory to write to.
+    fn enter(&self, disk: &Disk) -> Result<PathBuf, DatabaseError> {
+        if self.lock.is_some() {
+            return Ok(self.dir.clone());
+        }
+        let name = self.dir.file_name().unwrap_or_default().to_string_lossy();
+        let hidden = self.dir.with_file_name(format!(".{name}.building-{}", std::process::id()));
+        _ = fs::remove_dir_all(&hidden);
+        disk.create_dir(&hidden)?;
+        Ok(hidden)
+    }
+
+    /// Makes what was written to the directory the database.
+    fn leave(&self, disk: &Disk, written: &Path, generation: u64) -> Result<(), DatabaseError> {
+        if self.lock.is_some() {
+            return sweep(disk, &self.dir, generation);
+        }
+        disk.rename(written, &self.dir)?;
+        let parent = self.dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+        disk.sync_dir(parent.unwrap_or(Path::new(".")))
+    }
+
+    /// Removes what was written before an error.
+    fn abandon(&self, written: &Path) {
+        if self.lock.is_none() {
+            _ = fs::remove_dir_all(written);
+        }
+    }
+}

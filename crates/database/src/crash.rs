@@ -1,0 +1,31 @@
+//! What tests see of writing.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+/// A change of the file system.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Create(PathBuf),
+    CreateDir(PathBuf),
+    Write(PathBuf, u64, Vec<u8>),
+    SetLen(PathBuf, u64),
+    Sync(PathBuf),
+    SyncDir(PathBuf),
+    Rename(PathBuf, PathBuf),
+    Remove(PathBuf),
+}
+
+/// All changes, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Log(Mutex<Vec<Step>>);
+
+impl Log {
+    pub fn push(&self, step: Step) {
+        self.0.lock().unwrap().push(step);
+    }
+
+    pub fn steps(&self) -> Vec<Step> {
+        self.0.lock().unwrap().clone()
+    }
+}

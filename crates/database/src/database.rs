@@ -1,0 +1,117 @@
+//! Databases as they are read.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread;
+use std::time::Duration;
+
+use crate::error::DatabaseError;
+use crate::generation::Generation;
+use crate::journal::{Journal, Position};
+use crate::manifest::Manifest;
+use crate::snapshot::Snapshot;
+
+/// How often a frame that may have been read while it was written is read.
+const ATTEMPTS: usize = 4;
+
+/// How long it is waited before.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A database that is read. Other processes, or others of this process, may write it meanwhile ([`crate::Writer`]).
+#[derive(Debug)]
+pub struct Database {
+    dir: PathBuf,
+    current: RwLock<Arc<Snapshot>>,
+    follower: Mutex<Follower>,
+}
+
+/// How far the journal has been read.
+#[derive(Debug)]
+struct Follower {
+    manifest: Manifest,
+    journal: Journal,
+    position: Position,
+}
+
+impl Database {
+    /// Opens the newest version, and checks every byte of its files against their hashes. On all threads.
+    ///
+    /// # Errors
+    /// If there is no database, it was made by another version of this program or for other parameters, or a file is damaged:
+    /// the error names it and where.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self, DatabaseError> {
+        let dir = dir.as_ref().to_path_buf();
+        let (snapshot, follower) = newest(&dir)?;
+        Ok(Database { dir, current: RwLock::new(Arc::new(snapshot)), follower: Mutex::new(follower) })
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The newest version that [`Database::refresh`] has found. It stays as it is while it is held.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Finds what was committed since, and says whether there was anything. If there was not, it reads the manifest, a few
+    /// hundred bytes, and the length of the journal. After a compaction or a replacement it maps and checks the new files
+    /// before it uses them.
+    ///
+    /// # Errors
+    /// As [`Database::open`]. Then the version before is served on.
+    pub fn refresh(&self) -> Result<bool, DatabaseError> {
+        let mut follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
+        let snapshot = if Manifest::read(&self.dir)? != follower.manifest {
+            let (snapshot, newer) = newest(&self.dir)?;
+            *follower = newer;
+            snapshot
+        } else {
+            let (frames, position) = again(|| follower.journal.read(follower.position))?;
+            if frames.is_empty() {
+                return Ok(false);
+            }
+            follower.journal.sync()?;
+            let snapshot = self.snapshot().after(frames)?;
+            follower.position = position;
+            snapshot
+        };
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
+        Ok(true)
+    }
+}
+
+/// The newest version, whole: not one that was compacted away while it was opened.
+fn newest(dir: &Path) -> Result<(Snapshot, Follower), DatabaseError> {
+    let mut manifest = Manifest::read(dir)?;
+    loop {
+        let loaded = load(dir, &manifest);
+        let now = Manifest::read(dir)?;
+        if loaded.is_ok() || now == manifest {
+            return loaded;
+        }
+        manifest = now;
+    }
+}
+
+/// The newest version of the generation that a manifest names.
+fn load(dir: &Path, manifest: &Manifest) -> Result<(Snapshot, Follower), DatabaseError> {
+    let base = Arc::new(Generation::open(dir, manifest.clone())?);
+    let (journal, start) = Journal::open(dir, manifest, &base.geometry)?;
+    let (frames, position) = again(|| journal.read(start))?;
+    journal.sync()?;
+    let snapshot = Snapshot::new(base).after(frames)?;
+    Ok((snapshot, Follower { manifest: manifest.clone(), journal, position }))
+}
+
+/// Tries again what may have been read while it was written.
+fn again<T>(attempt: impl Fn() -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
+    for _ in 1..ATTEMPTS {
+        match attempt() {
+            Err(DatabaseError::Corrupted { .. }) => thread::sleep(PAUSE),
+            result => return result,
+        }
+    }
+    attempt()
+}

@@ -1,0 +1,114 @@
+//! What can go wrong with databases on disk.
+
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use unspoken_pir::{LayoutError, PirError};
+use unspoken_ring::RingError;
+
+/// Errors of this crate. Each says the operation, what was found, what was needed and what to do. None but
+/// [`DatabaseError::Duplicate`], which a builder's owner sees, contains keys or records.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatabaseError {
+    /// Records do not fit the layout, or the layout is outside its limits.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// Encoding failed.
+    #[error(transparent)]
+    Pir(#[from] PirError),
+    /// An operation of a ring failed.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// The operating system refused.
+    #[error("{operation} {}: {source}", path.display())]
+    Io {
+        /// The operation.
+        operation: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is not as it was written.
+    #[error("corrupted: {file}, bytes {}..{}: {what}; restore it or rebuild the database", bytes.start, bytes.end)]
+    Corrupted {
+        /// Its name in the database's directory.
+        file: String,
+        /// Where.
+        bytes: Range<u64>,
+        /// What is wrong there.
+        what: &'static str,
+    },
+    /// There is no database.
+    #[error("no database in {}: there is no manifest.json; build one there first", dir.display())]
+    Missing {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// There is something already.
+    #[error("{} is there already; build somewhere else, or say that it is to be replaced", dir.display())]
+    Exists {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The database was made by another version of this program or for other parameters.
+    #[error("the database has {what} {found}, this program reads {needed}; rebuild it with this program")]
+    Format {
+        /// What differs.
+        what: &'static str,
+        /// What was found.
+        found: String,
+        /// What was needed.
+        needed: String,
+    },
+    /// Another process writes.
+    #[error("{} is being changed by another process; wait until that has ended", dir.display())]
+    Locked {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Two records have the same key.
+    #[error("record {record} has the key '{}' of an earlier one; remove one of them, or keep the first or the last", key.escape_ascii())]
+    Duplicate {
+        /// The key.
+        key: Vec<u8>,
+        /// The number of the later record, from zero.
+        record: u64,
+    },
+    /// Some records have keys, others have not.
+    #[error("record {record} has {found}, the ones before have {needed}; give all records a key or none")]
+    Mixed {
+        /// The number of the record, from zero.
+        record: u64,
+        /// "a key" or "no key".
+        found: &'static str,
+        /// "a key" or "no key".
+        needed: &'static str,
+    },
+    /// Reading the records failed.
+    #[error("read the records: {0}")]
+    Source(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// There are no records.
+    #[error("there are no records; a database has at least one")]
+    Empty,
+    /// No room for a record.
+    #[error("no room for another record: {what}; rebuild the database with a larger capacity")]
+    Full {
+        /// What is full.
+        what: &'static str,
+    },
+    /// Writing failed before, and what is on disk is not known.
+    #[error("an earlier commit failed; open the database for writing again, which finds out what is there")]
+    Broken,
+    /// The caller stopped it. What was there before is there still.
+    #[error("cancelled; nothing was changed")]
+    Cancelled,
+}
+
+/// For `map_err`: names the operation and the path.
+pub(crate) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DatabaseError {
+    let path = path.to_path_buf();
+    move |source| DatabaseError::Io { operation, path, source }
+}

@@ -1,0 +1,127 @@
+//! The files that a version is read from: mapped, and never changed.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use memmap2::Mmap;
+
+use crate::error::{DatabaseError, io_error};
+use crate::geometry::{Geometry, HEADER_BYTES};
+use crate::manifest::{Files, Manifest};
+use crate::sums::{HASH_BYTES, chunks, verify};
+
+#[cfg(target_endian = "big")]
+compile_error!("tables are little-endian words that are mapped as they are");
+
+/// The first bytes of the file with the words.
+pub(crate) const TABLE_MAGIC: [u8; 8] = *b"UNSPTBL1";
+
+/// The first bytes of the file with the cells.
+pub(crate) const CELLS_MAGIC: [u8; 8] = *b"UNSPCEL1";
+
+/// Cells of a generation, mapped.
+#[derive(Debug)]
+pub(crate) struct Cells {
+    map: Mmap,
+    cell_bytes: usize,
+    cells: u64,
+}
+
+/// Tables and cells of a generation.
+#[derive(Debug)]
+pub(crate) struct Generation {
+    pub manifest: Manifest,
+    pub geometry: Geometry,
+    pub cells: Cells,
+    table: Mmap,
+}
+
+impl Cells {
+    /// Maps a file whose length has been checked.
+    pub fn map(geometry: &Geometry, file: &File, path: &Path) -> Result<Self, DatabaseError> {
+        Ok(Cells { map: map(file, path)?, cell_bytes: geometry.cell_bytes, cells: geometry.layout.cells() })
+    }
+
+    /// A cell, empty if there is no such cell.
+    pub fn get(&self, cell: u64) -> &[u8] {
+        if cell >= self.cells {
+            return &[];
+        }
+        let start = HEADER_BYTES as usize + cell as usize * self.cell_bytes;
+        self.map.get(start..start + self.cell_bytes).unwrap_or_default()
+    }
+}
+
+impl Generation {
+    /// Opens the generation that a manifest names, and checks all of it. On all threads.
+    pub fn open(dir: &Path, manifest: Manifest) -> Result<Self, DatabaseError> {
+        let (geometry, cells, sums) = open_cells(dir, &manifest)?;
+        let path = Files::new(dir, manifest.generation).table;
+        let file = open(&path)?;
+        let bytes = geometry.table_bytes();
+        verify(&file, &path, bytes, sums.get(..chunks(bytes) * HASH_BYTES).unwrap_or_default())?;
+        let table = map(&file, &path)?;
+        Ok(Generation { manifest, geometry, cells, table })
+    }
+
+    /// The words of a plane.
+    pub fn words(&self, plane: usize) -> Result<&[u32], DatabaseError> {
+        let bytes = self.geometry.plane_words * size_of::<u32>();
+        let start = HEADER_BYTES as usize + plane * bytes;
+        let words = self.table.get(start..start + bytes).and_then(|bytes| bytemuck::try_cast_slice(bytes).ok());
+        words.ok_or(DatabaseError::Corrupted {
+            file: format!("table-{}.bin", self.manifest.generation),
+            bytes: start as u64..(start + bytes) as u64,
+            what: "there is no such plane",
+        })
+    }
+}
+
+/// The cells of the generation that a manifest names, checked; and the hashes of all files, the table's first.
+pub(crate) fn open_cells(dir: &Path, manifest: &Manifest) -> Result<(Geometry, Cells, Vec<u8>), DatabaseError> {
+    let geometry = Geometry::new(manifest.parameters()?, manifest.layout)?;
+    let files = Files::new(dir, manifest.generation);
+    let table_chunks = chunks(geometry.table_bytes());
+    let sums = read_sums(&files.sums, (table_chunks + chunks(geometry.cells_bytes())) * HASH_BYTES, manifest)?;
+    let (file, bytes) = (open(&files.cells)?, geometry.cells_bytes());
+    verify(&file, &files.cells, bytes, sums.get(table_chunks * HASH_BYTES..).unwrap_or_default())?;
+    let cells = Cells::map(&geometry, &file, &files.cells)?;
+    Ok((geometry, cells, sums))
+}
+
+fn read_sums(path: &Path, bytes: usize, manifest: &Manifest) -> Result<Vec<u8>, DatabaseError> {
+    let corrupted = |found: u64, what| DatabaseError::Corrupted {
+        file: format!("sums-{}.bin", manifest.generation),
+        bytes: 0..found,
+        what,
+    };
+    let found = open(path)?.metadata().map_err(io_error("open", path))?.len();
+    if found != bytes as u64 {
+        return Err(corrupted(found, "it has another length"));
+    }
+    let sums = std::fs::read(path).map_err(io_error("read", path))?;
+    match blake3::hash(&sums).to_hex().as_str() == manifest.sums {
+        true => Ok(sums),
+        false => Err(corrupted(found, "its hash is another")),
+    }
+}
+
+/// Opens a file for reading. One that is not there is a damage of the database.
+pub(crate) fn open(path: &Path) -> Result<File, DatabaseError> {
+    File::open(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => DatabaseError::Corrupted {
+            file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            bytes: 0..0,
+            what: "it is not there",
+        },
+        _ => io_error("open", path)(error),
+    })
+}
+
+fn map(file: &File, path: &Path) -> Result<Mmap, DatabaseError> {
+    // SAFETY: nobody changes these files once the manifest names them: they are written under a number that no manifest has
+    // named before, and then only removed, which leaves a map as it is. All bytes are valid words and valid bytes of cells,
+    // so even another program that overwrites them can change no more than answers; one that cuts them off ends this process.
+    unsafe { Mmap::map(file) }.map_err(io_error("map", path))
+}

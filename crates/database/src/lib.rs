@@ -1,0 +1,28 @@
+#![doc = include_str!("../README.md")]
+
+mod build;
+#[cfg(test)]
+mod crash;
+mod database;
+mod disk;
+mod error;
+mod generation;
+mod geometry;
+mod journal;
+mod lock;
+mod manifest;
+mod place;
+mod records;
+mod shelf;
+mod snapshot;
+mod store;
+mod sums;
+mod writer;
+
+pub use build::{Builder, Built};
+pub use database::Database;
+pub use error::DatabaseError;
+pub use records::{Duplicates, Record};
+pub use snapshot::Snapshot;
+pub use store::{Phase, Progress};
+pub use writer::Writer;

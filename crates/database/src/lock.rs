@@ -1,0 +1,26 @@
+//! One writer at a time.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+
+use crate::error::{DatabaseError, io_error};
+
+const NAME: &str = "writer.lock";
+
+/// Held as long as it lives. The operating system releases it when a process ends, however it ends.
+#[derive(Debug)]
+pub(crate) struct Lock(#[allow(dead_code, reason = "closing the file releases the lock")] File);
+
+impl Lock {
+    /// Takes the lock of a directory, without waiting.
+    pub fn take(dir: &Path) -> Result<Self, DatabaseError> {
+        let path = dir.join(NAME);
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let file = file.map_err(io_error("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock(file)),
+            Err(TryLockError::WouldBlock) => Err(DatabaseError::Locked { dir: dir.into() }),
+            Err(TryLockError::Error(error)) => Err(io_error("lock", &path)(error)),
+        }
+    }
+}

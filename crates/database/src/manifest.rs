@@ -1,0 +1,160 @@
+//! The manifest: the one file that is replaced, and says which others count.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use unspoken_pir::{Layout, PirParameters};
+
+use crate::disk::Disk;
+use crate::error::{DatabaseError, io_error};
+use crate::geometry::{Geometry, fingerprint, preset};
+
+/// The version of all files.
+const FORMAT: u32 = 1;
+
+/// A manifest has a few hundred bytes.
+const MOST_BYTES: u64 = 64 << 10;
+
+const NAME: &str = "manifest.json";
+
+/// What the manifest says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Manifest {
+    format: u32,
+    preset: String,
+    /// Of everything the words of the tables depend on.
+    parameters: String,
+    pub layout: Layout,
+    /// The number in the names of the files that count.
+    pub generation: u64,
+    /// The version that the cells and the tables are of; the journal goes on from there.
+    pub version: u64,
+    /// Records in that version.
+    pub records: u64,
+    /// BLAKE3 of the file with the hashes of the other files' chunks.
+    pub sums: String,
+}
+
+/// The file: the manifest and its own hash.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sealed {
+    manifest: Manifest,
+    blake3: String,
+}
+
+/// The files of a generation.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    pub table: PathBuf,
+    pub cells: PathBuf,
+    pub sums: PathBuf,
+    pub journal: PathBuf,
+}
+
+impl Files {
+    pub fn new(dir: &Path, generation: u64) -> Self {
+        let name = |kind: &str, extension: &str| dir.join(format!("{kind}-{generation}.{extension}"));
+        Files {
+            table: name("table", "bin"),
+            cells: name("cells", "bin"),
+            sums: name("sums", "bin"),
+            journal: name("journal", "log"),
+        }
+    }
+
+    pub fn all(&self) -> [&Path; 4] {
+        [&self.table, &self.cells, &self.sums, &self.journal]
+    }
+}
+
+impl Manifest {
+    pub fn new(geometry: &Geometry, generation: u64, (version, records): (u64, u64), sums: &[u8]) -> Self {
+        Manifest {
+            format: FORMAT,
+            preset: geometry.parameters.ring().name().into(),
+            parameters: fingerprint(&geometry.parameters),
+            layout: geometry.layout,
+            generation,
+            version,
+            records,
+            sums: blake3::hash(sums).to_string(),
+        }
+    }
+
+    /// Reads the manifest of a database, and checks that it is whole and of this version.
+    pub fn read(dir: &Path) -> Result<Self, DatabaseError> {
+        let path = dir.join(NAME);
+        let mut text = String::new();
+        match File::open(&path) {
+            Ok(file) => file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(io_error("read", &path))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(DatabaseError::Missing { dir: dir.into() });
+            }
+            Err(error) => return Err(io_error("open", &path)(error)),
+        };
+        let corrupted = |what| DatabaseError::Corrupted { file: NAME.into(), bytes: 0..text.len() as u64, what };
+        let format = serde_json::from_str::<serde_json::Value>(&text).ok();
+        let format = format.as_ref().and_then(|json| json.pointer("/manifest/format")?.as_u64());
+        if let Some(found) = format.filter(|&found| found != u64::from(FORMAT)) {
+            let (found, needed) = (found.to_string(), FORMAT.to_string());
+            return Err(DatabaseError::Format { what: "format", found, needed });
+        }
+        let sealed: Sealed = serde_json::from_str(&text).map_err(|_| corrupted("it is no manifest"))?;
+        if sealed.manifest.render()? != text {
+            return Err(corrupted("its hash is another"));
+        }
+        Ok(sealed.manifest)
+    }
+
+    /// Makes this the manifest: afterwards the database is what it says, durably. Before, it is what it was.
+    pub fn publish(&self, disk: &Disk, dir: &Path) -> Result<(), DatabaseError> {
+        let temporary = dir.join(format!("{NAME}.new"));
+        disk.remove(&temporary)?;
+        let file = disk.create(&temporary)?;
+        file.write_at(self.render()?.as_bytes(), 0)?;
+        file.sync()?;
+        disk.rename(&temporary, &dir.join(NAME))?;
+        disk.sync_dir(dir)
+    }
+
+    /// The parameters it names, which are those of this program.
+    pub fn parameters(&self) -> Result<PirParameters, DatabaseError> {
+        let parameters = preset(&self.preset)?;
+        let needed = fingerprint(&parameters);
+        if self.parameters != needed {
+            let (what, found) = ("parameters with the fingerprint", self.parameters.clone());
+            return Err(DatabaseError::Format { what, found, needed });
+        }
+        Ok(parameters)
+    }
+
+    fn render(&self) -> Result<String, DatabaseError> {
+        let failed = |error: serde_json::Error| DatabaseError::Source(error.into());
+        let blake3 = blake3::hash(&serde_json::to_vec(self).map_err(failed)?).to_string();
+        let sealed = Sealed { manifest: self.clone(), blake3 };
+        Ok(serde_json::to_string_pretty(&sealed).map_err(failed)? + "\n")
+    }
+}
+
+/// Removes what a crash has left: files of generations that do not count.
+pub(crate) fn sweep(disk: &Disk, dir: &Path, generation: u64) -> Result<(), DatabaseError> {
+    let kept = Files::new(dir, generation);
+    for entry in fs::read_dir(dir).map_err(io_error("list", dir))? {
+        let path = entry.map_err(io_error("list", dir))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let numbered = |kind: &str, extension: &str| {
+            let number = name.strip_prefix(kind).and_then(|name| name.strip_suffix(extension));
+            number.is_some_and(|number| number.parse::<u64>().is_ok())
+        };
+        let ours =
+            ["table-", "cells-", "sums-"].iter().any(|kind| numbered(kind, ".bin")) || numbered("journal-", ".log");
+        if (ours && !kept.all().contains(&path.as_path())) || name == "manifest.json.new" {
+            disk.remove(&path)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Finding a bucket for each record: the emptiest of its candidates, and where none has room, others move.
+
+use crate::error::DatabaseError;
+
+/// Moves for one record before it is given up.
+const MOVES: usize = 1000;
+
+/// Buckets with entries of different sizes.
+pub(crate) trait Buckets {
+    type Entry;
+
+    fn bytes(&self, entry: &Self::Entry) -> usize;
+    fn candidates(&self, entry: &Self::Entry) -> Result<Vec<u64>, DatabaseError>;
+    /// Bytes that are free.
+    fn room(&mut self, bucket: u64) -> Result<usize, DatabaseError>;
+    fn put(&mut self, bucket: u64, entry: Self::Entry) -> Result<(), DatabaseError>;
+    /// Takes an entry out, any one; none if the bucket is empty.
+    fn take(&mut self, bucket: u64, any: u64) -> Result<Option<Self::Entry>, DatabaseError>;
+}
+
+/// Where random walks go. Not secret, and the same for the same seed.
+#[derive(Debug)]
+pub(crate) struct Random(blake3::OutputReader);
+
+impl Random {
+    pub fn new(seed: &[u8]) -> Self {
+        Random(blake3::Hasher::new_derive_key("unspoken database: random walks").update(seed).finalize_xof())
+    }
+
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        self.0.fill(bytes);
+    }
+
+    pub fn next(&mut self) -> u64 {
+        let mut word = [0; 8];
+        self.fill(&mut word);
+        u64::from_le_bytes(word)
+    }
+}
+
+/// Puts an entry into one of its candidate buckets. If none has room, entries of one of them move to other candidates of
+/// theirs, and so on. Says whether that has ended well; if not, some entries are in no bucket.
+pub(crate) fn place<B: Buckets>(buckets: &mut B, entry: B::Entry, random: &mut Random) -> Result<bool, DatabaseError> {
+    let (mut homeless, mut moves) = (vec![entry], 0);
+    while let Some(entry) = homeless.pop() {
+        let (bytes, candidates) = (buckets.bytes(&entry), buckets.candidates(&entry)?);
+        let mut best: Option<(usize, u64)> = None;
+        for &bucket in &candidates {
+            let room = buckets.room(bucket)?;
+            if room >= bytes && best.is_none_or(|(most, _)| room > most) {
+                best = Some((room, bucket));
+            }
+        }
+        if let Some((_, bucket)) = best {
+            buckets.put(bucket, entry)?;
+            continue;
+        }
+        moves += 1;
+        let any = random.next() % candidates.len().max(1) as u64;
+        let Some(&bucket) = candidates.get(any as usize).filter(|_| moves <= MOVES) else { return Ok(false) };
+        while buckets.room(bucket)? < bytes {
+            match buckets.take(bucket, random.next())? {
+                Some(evicted) => homeless.push(evicted),
+                None => return Ok(false),
+            }
+        }
+        buckets.put(bucket, entry)?;
+    }
+    Ok(true)
+}

@@ -1,0 +1,174 @@
+//! One version of a database.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use unspoken_pir::layout::{BUCKET_OVERHEAD, Bucket};
+use unspoken_pir::{DatabaseShape, EntryChange, Layout, PirParameters, TableView};
+
+use crate::error::DatabaseError;
+use crate::generation::Generation;
+use crate::journal::Frame;
+
+/// One version of a database, whole, and unchanged while it is held: whatever is written, compacted or removed meanwhile.
+#[derive(Debug)]
+pub struct Snapshot {
+    base: Arc<Generation>,
+    version: u64,
+    records: u64,
+    /// Cells that have changed since the tables were written.
+    cells: HashMap<u64, Arc<[u8]>>,
+    /// For each entry that such cells are in, what each plane has changed by.
+    entries: BTreeMap<usize, Vec<Option<Arc<EntryChange>>>>,
+    /// The same by plane.
+    changes: Vec<Vec<Arc<EntryChange>>>,
+}
+
+impl Snapshot {
+    /// The version that a generation's files are of.
+    pub(crate) fn new(base: Arc<Generation>) -> Self {
+        let (version, records) = (base.manifest.version, base.manifest.records);
+        let changes = vec![Vec::new(); base.geometry.planes];
+        Snapshot { base, version, records, cells: HashMap::new(), entries: BTreeMap::new(), changes }
+    }
+
+    /// The version after some commits more. Only entries that they touch are encoded, on all threads.
+    pub(crate) fn after(&self, frames: Vec<Frame>) -> Result<Self, DatabaseError> {
+        let geometry = &self.base.geometry;
+        let (mut version, mut records, mut cells) = (self.version, self.records, self.cells.clone());
+        let mut touched = BTreeSet::new();
+        for frame in frames {
+            (version, records) = (frame.version, frame.records);
+            for (number, cell) in frame.cells {
+                touched.insert(geometry.entry_of(number));
+                cells.insert(number, cell.into());
+            }
+        }
+        let encode = |&entry: &usize| Ok((entry, self.entry_changes(entry, &cells)?));
+        let encoded: Vec<_> = touched.par_iter().map(encode).collect::<Result<_, DatabaseError>>()?;
+        let mut entries = self.entries.clone();
+        entries.extend(encoded);
+        let plane = |plane: usize| {
+            entries.values().filter_map(|changes: &Vec<Option<_>>| changes.get(plane)?.clone()).collect()
+        };
+        let changes = (0..geometry.planes).map(plane).collect();
+        Ok(Snapshot { base: Arc::clone(&self.base), version, records, cells, entries, changes })
+    }
+
+    /// What an entry has changed by in each plane since the tables were written.
+    fn entry_changes(
+        &self,
+        entry: usize,
+        cells: &HashMap<u64, Arc<[u8]>>,
+    ) -> Result<Vec<Option<Arc<EntryChange>>>, DatabaseError> {
+        let geometry = &self.base.geometry;
+        let parameters = &geometry.parameters;
+        let (row, column) = geometry.place_of(entry);
+        let base = |cell| self.base.cells.get(cell);
+        let now = |cell| cells.get(&cell).map(AsRef::as_ref).unwrap_or_else(|| base(cell));
+        let plane = |plane: usize| {
+            let old = geometry.pieces(plane, geometry.cells_of(entry).map(base));
+            let new = geometry.pieces(plane, geometry.cells_of(entry).map(now));
+            if old == new {
+                return Ok(None);
+            }
+            let ring = parameters.ring();
+            let mut difference = unspoken_pir::encode_entry(parameters, &new)?;
+            ring.sub_assign(&mut difference, &unspoken_pir::encode_entry(parameters, &old)?)?;
+            Ok(Some(Arc::new(EntryChange { row, column, difference })))
+        };
+        (0..geometry.planes).map(plane).collect()
+    }
+
+    /// Its number. It grows by one with each commit, and with each replacement of the whole database.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The number of its files. It grows by one when the database is compacted or replaced.
+    pub fn generation(&self) -> u64 {
+        self.base.manifest.generation
+    }
+
+    /// Records: of a database that is read by index, up to the last one that was written.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// What clients must know.
+    pub fn layout(&self) -> &Layout {
+        &self.base.geometry.layout
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &PirParameters {
+        &self.base.geometry.parameters
+    }
+
+    /// The shape of each plane.
+    pub fn shape(&self) -> DatabaseShape {
+        self.base.geometry.shape
+    }
+
+    /// The planes, in order: what answers are computed from.
+    ///
+    /// # Errors
+    /// If the mapped file has not got them, which opening it rules out.
+    pub fn tables(&self) -> Result<Vec<TableView<'_>>, DatabaseError> {
+        let planes = self.changes.iter().enumerate();
+        planes.map(|(plane, changes)| Ok(TableView { words: self.base.words(plane)?, changes })).collect()
+    }
+
+    /// Bytes of the mapped tables.
+    pub fn table_bytes(&self) -> u64 {
+        self.base.geometry.table_bytes()
+    }
+
+    /// Bytes of all cells: what the tables were made of.
+    pub fn cells_bytes(&self) -> u64 {
+        self.base.geometry.cells_bytes()
+    }
+
+    /// Entries that have changed since the tables were written, in all planes. Each takes as much memory as a ring element,
+    /// and a product with each row's selector in every answer, until the database is compacted.
+    pub fn changed_entries(&self) -> usize {
+        self.changes.iter().map(Vec::len).sum()
+    }
+
+    /// A cell, as its owner sees it; empty if there is no such cell.
+    pub fn cell(&self, number: u64) -> &[u8] {
+        self.cells.get(&number).map(AsRef::as_ref).unwrap_or_else(|| self.base.cells.get(number))
+    }
+
+    /// The record of a key, as its owner sees it.
+    ///
+    /// # Errors
+    /// If the database is read by index, or a cell is damaged.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
+        let candidates = self.layout().candidates(key)?;
+        let cells: Vec<Vec<u8>> = candidates.into_iter().map(|bucket| self.cell(bucket).to_vec()).collect();
+        Ok(self.layout().find(key, &cells)?)
+    }
+
+    /// The record at an index, as its owner sees it.
+    ///
+    /// # Errors
+    /// If there is no such index, the database is read by key, or the cell is damaged.
+    pub fn record(&self, index: u64) -> Result<Option<Vec<u8>>, DatabaseError> {
+        self.layout().check_index(index)?;
+        Ok(self.layout().record(self.cell(index))?)
+    }
+
+    /// The part of the buckets' bytes, or of the indices, that records use. It reads all cells.
+    ///
+    /// # Errors
+    /// If a cell is damaged.
+    pub fn load(&self) -> Result<f64, DatabaseError> {
+        let cells = self.layout().cells();
+        let Layout::Keys { bucket_bytes, .. } = *self.layout() else { return Ok(self.records as f64 / cells as f64) };
+        let used = |bucket| Ok((Bucket::read(self.cell(bucket))?.bytes() - BUCKET_OVERHEAD) as u64);
+        let used: u64 = (0..cells).into_par_iter().map(used).sum::<Result<u64, DatabaseError>>()?;
+        Ok(used as f64 / (cells * (u64::from(bucket_bytes) - BUCKET_OVERHEAD as u64)) as f64)
+    }
+}

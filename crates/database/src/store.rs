@@ -1,0 +1,198 @@
+//! Writing the files of a generation.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rayon::prelude::*;
+use unspoken_ring::TableShape;
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::DatabaseError;
+use crate::generation::{CELLS_MAGIC, Cells, TABLE_MAGIC};
+use crate::geometry::{Geometry, HEADER_BYTES};
+use crate::journal;
+use crate::manifest::{Files, Manifest};
+use crate::sums::hashes;
+
+/// Columns that are encoded together: their words are written in runs of so many times all rows.
+const COLUMNS: usize = 8;
+
+/// Bytes of cells that are written at once.
+const WRITE_BYTES: usize = 4 << 20;
+
+/// How far long work has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done.
+    pub phase: Phase,
+    /// How much of it is done.
+    pub done: u64,
+    /// How much there is, if that is known.
+    pub total: Option<u64>,
+}
+
+/// What long work consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Reading records; counted in records.
+    Read,
+    /// Finding a bucket for each record; counted in records.
+    Place,
+    /// Writing cells; counted in cells.
+    Write,
+    /// Encoding the tables; counted in entries.
+    Encode,
+}
+
+/// Says how far the work has come, and whether it is to be stopped.
+pub(crate) struct Monitor<'a> {
+    pub progress: &'a mut dyn FnMut(Progress),
+    pub cancel: &'a AtomicBool,
+}
+
+impl Monitor<'_> {
+    /// Reports, and stops if that was asked for.
+    pub fn at(&mut self, phase: Phase, done: u64, total: Option<u64>) -> Result<(), DatabaseError> {
+        (self.progress)(Progress { phase, done, total });
+        check(self.cancel)
+    }
+}
+
+fn check(cancel: &AtomicBool) -> Result<(), DatabaseError> {
+    match cancel.load(Ordering::Relaxed) {
+        true => Err(DatabaseError::Cancelled),
+        false => Ok(()),
+    }
+}
+
+/// Appends the content of a cell. It may be shorter by zeros.
+pub(crate) type CellWriter<'a> = dyn FnMut(u64, &mut Vec<u8>) -> Result<(), DatabaseError> + 'a;
+
+/// What is to be written.
+pub(crate) struct Plan<'a> {
+    pub disk: &'a Disk,
+    pub dir: &'a Path,
+    pub geometry: &'a Geometry,
+    pub generation: u64,
+    pub version: u64,
+    pub records: u64,
+}
+
+impl Plan<'_> {
+    /// Writes all files of the generation, durably, and returns the manifest that would make them count. `cell` is asked
+    /// for all cells in order. After an error nothing is left.
+    pub fn write(&self, cell: &mut CellWriter<'_>, monitor: &mut Monitor<'_>) -> Result<Manifest, DatabaseError> {
+        let files = Files::new(self.dir, self.generation);
+        let written = self.write_files(&files, cell, monitor);
+        if written.is_err() {
+            files.all().into_iter().for_each(|path| _ = self.disk.remove(path));
+        }
+        written
+    }
+
+    fn write_files(
+        &self,
+        files: &Files,
+        cell: &mut CellWriter<'_>,
+        monitor: &mut Monitor<'_>,
+    ) -> Result<Manifest, DatabaseError> {
+        for path in files.all() {
+            self.disk.remove(path)?;
+        }
+        let cells = self.write_cells(&files.cells, cell, monitor)?;
+        let table = self.disk.create(&files.table)?;
+        table.set_len(self.geometry.table_bytes())?;
+        table.write_at(&TABLE_MAGIC, 0)?;
+        let mapped = Cells::map(self.geometry, cells.file(), &files.cells)?;
+        self.write_table(&table, &mapped, monitor)?;
+        table.sync()?;
+        let mut sums = hashes(table.file(), &files.table, self.geometry.table_bytes())?;
+        sums.extend(hashes(cells.file(), &files.cells, self.geometry.cells_bytes())?);
+        let manifest = Manifest::new(self.geometry, self.generation, (self.version, self.records), &sums);
+        self.write_whole(&files.sums, &sums)?;
+        self.write_whole(&files.journal, &journal::header(&manifest, self.geometry))?;
+        self.disk.sync_dir(self.dir)?;
+        Ok(manifest)
+    }
+
+    fn write_whole(&self, path: &Path, bytes: &[u8]) -> Result<(), DatabaseError> {
+        let file = self.disk.create(path)?;
+        file.write_at(bytes, 0)?;
+        file.sync()
+    }
+
+    fn write_cells(
+        &self,
+        path: &Path,
+        cell: &mut CellWriter<'_>,
+        monitor: &mut Monitor<'_>,
+    ) -> Result<DiskFile, DatabaseError> {
+        let (file, count) = (self.disk.create(path)?, self.geometry.layout.cells());
+        file.set_len(self.geometry.cells_bytes())?;
+        file.write_at(&CELLS_MAGIC, 0)?;
+        let (mut buffer, mut at) = (Vec::with_capacity(WRITE_BYTES + self.geometry.cell_bytes), HEADER_BYTES);
+        for number in 0..count {
+            let start = buffer.len();
+            cell(number, &mut buffer)?;
+            debug_assert!(buffer.len() <= start + self.geometry.cell_bytes);
+            buffer.resize(start + self.geometry.cell_bytes, 0);
+            if buffer.len() >= WRITE_BYTES || number + 1 == count {
+                file.write_at(&buffer, at)?;
+                at += buffer.len() as u64;
+                buffer.clear();
+                monitor.at(Phase::Write, number + 1, Some(count))?;
+            }
+        }
+        file.sync()?;
+        Ok(file)
+    }
+
+    /// Encodes all planes: some columns of one on each thread.
+    fn write_table(&self, file: &DiskFile, cells: &Cells, monitor: &mut Monitor<'_>) -> Result<(), DatabaseError> {
+        let TableShape { rows, columns, .. } = self.geometry.table;
+        let total = (self.geometry.planes * rows * columns) as u64;
+        let starts =
+            (0..self.geometry.planes).flat_map(|plane| (0..columns).step_by(COLUMNS).map(move |at| (plane, at)));
+        let parts: Vec<(usize, Range<usize>)> =
+            starts.map(|(plane, at)| (plane, at..columns.min(at + COLUMNS))).collect();
+        let mut done = 0;
+        for parts in parts.chunks(4 * rayon::current_num_threads()) {
+            let write = |(plane, columns): &(usize, Range<usize>)| {
+                check(monitor.cancel)?;
+                self.write_columns(file, cells, *plane, columns.clone())
+            };
+            parts.par_iter().try_for_each(write)?;
+            done += parts.iter().map(|(_, columns)| (columns.len() * rows) as u64).sum::<u64>();
+            monitor.at(Phase::Encode, done, Some(total))?;
+        }
+        Ok(())
+    }
+
+    fn write_columns(
+        &self,
+        file: &DiskFile,
+        cells: &Cells,
+        plane: usize,
+        columns: Range<usize>,
+    ) -> Result<(), DatabaseError> {
+        let (geometry, ring) = (self.geometry, self.geometry.parameters.ring());
+        let part = TableShape { columns: columns.len(), ..geometry.table };
+        let mut words = vec![0u32; ring.table_words(part)];
+        for row in 0..part.rows {
+            for column in columns.clone() {
+                let numbers = geometry.cells_of(row * geometry.table.columns + column);
+                let pieces = geometry.pieces(plane, numbers.map(|cell| cells.get(cell)));
+                if let Some(poly) = geometry.encode(&pieces)? {
+                    ring.write_table_entry(part, &mut words, (row, column - columns.start), Some(&poly))?;
+                }
+            }
+        }
+        let (unit, column) = (geometry.table.unit(), geometry.table.unit() / geometry.table.columns);
+        for (number, run) in words.chunks_exact(part.unit()).enumerate() {
+            let word = plane * geometry.plane_words + number * unit + columns.start * column;
+            file.write_at(bytemuck::cast_slice(run), HEADER_BYTES + (word * size_of::<u32>()) as u64)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,250 @@
+//! Databases as they are changed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use unspoken_pir::layout::Bucket;
+use unspoken_pir::{Layout, LayoutError};
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::DatabaseError;
+use crate::generation::{Cells, open_cells};
+use crate::geometry::Geometry;
+use crate::journal::{Frame, Journal, Position, append};
+use crate::lock::Lock;
+use crate::manifest::{Files, Manifest, sweep};
+use crate::place::{Random, place};
+use crate::shelf::Shelf;
+use crate::store::{Monitor, Plan, Progress};
+
+/// The one who changes a database. There is one at a time; readers go on meanwhile.
+///
+/// Changes are seen by nobody before [`Writer::commit`], which makes one version of them all.
+#[derive(Debug)]
+pub struct Writer {
+    dir: PathBuf,
+    disk: Disk,
+    _lock: Lock,
+    manifest: Manifest,
+    geometry: Geometry,
+    base: Cells,
+    journal: DiskFile,
+    position: Position,
+    /// Cells that commits have changed since the tables were written.
+    committed: HashMap<u64, Vec<u8>>,
+    /// Cells that the next commit changes.
+    pending: BTreeMap<u64, Vec<u8>>,
+    /// Records after the last commit, and now.
+    records: [u64; 2],
+    random: Random,
+    broken: bool,
+}
+
+impl Writer {
+    /// Opens the newest version for changes. What a crash has left behind is removed.
+    ///
+    /// # Errors
+    /// If another process has opened it for changes, there is no database, or it is damaged. The tables are not read: only
+    /// cells and the journal are checked.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self, DatabaseError> {
+        Writer::open_on(Disk::default(), dir.as_ref())
+    }
+
+    pub(crate) fn open_on(disk: Disk, dir: &Path) -> Result<Self, DatabaseError> {
+        Manifest::read(dir)?;
+        let lock = Lock::take(dir)?;
+        let manifest = Manifest::read(dir)?;
+        sweep(&disk, dir, manifest.generation)?;
+        let (geometry, base, _) = open_cells(dir, &manifest)?;
+        let (reader, start) = Journal::open(dir, &manifest, &geometry)?;
+        let (frames, position) = reader.read(start)?;
+        let journal = disk.open(&Files::new(dir, manifest.generation).journal)?;
+        // What follows the last committed frame was never committed; and what was, must not be lost again.
+        journal.set_len(position.bytes())?;
+        journal.sync()?;
+        let records = frames.last().map_or(manifest.records, |frame| frame.records);
+        let committed = frames.into_iter().flat_map(|frame| frame.cells).collect();
+        let mut seed = [0; 16];
+        getrandom::fill(&mut seed).map_err(|error| DatabaseError::Source(error.to_string().into()))?;
+        Ok(Writer {
+            dir: dir.into(),
+            disk,
+            _lock: lock,
+            manifest,
+            geometry,
+            base,
+            journal,
+            position,
+            committed,
+            pending: BTreeMap::new(),
+            records: [records; 2],
+            random: Random::new(&seed),
+            broken: false,
+        })
+    }
+
+    /// What clients must know.
+    pub fn layout(&self) -> &Layout {
+        &self.geometry.layout
+    }
+
+    /// The version of the last commit.
+    pub fn version(&self) -> u64 {
+        self.position.version()
+    }
+
+    /// Records, with what is not committed yet: of a database that is read by index, up to the last one that was written.
+    pub fn records(&self) -> u64 {
+        self.records[1]
+    }
+
+    /// Bytes of the journal: what a compaction would save.
+    pub fn journal_bytes(&self) -> u64 {
+        self.position.bytes()
+    }
+
+    /// Adds the record of a key, or overwrites it, and says whether there was one. Where its buckets are full, others move.
+    ///
+    /// # Errors
+    /// If the value is longer than a bucket, there is no room, or the database is read by index. Then nothing changes.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<bool, DatabaseError> {
+        let layout = self.geometry.layout;
+        let tag = layout.tag(key)?;
+        let most = layout.cell_bytes() - unspoken_pir::layout::BUCKET_OVERHEAD;
+        let found = Bucket::entry_bytes(value.len());
+        if found > most {
+            let needed = format!("a bucket has {most} bytes for a record with its tag and length");
+            return Err(LayoutError::Length { found, needed }.into());
+        }
+        let (base, committed, pending) = (&self.base, &self.committed, &self.pending);
+        let mut shelf = Shelf::new(layout, |bucket| current(base, committed, pending, bucket));
+        let before = shelf.remove(tag)?;
+        if !place(&mut shelf, (tag, value.to_vec()), &mut self.random)? {
+            return Err(DatabaseError::Full { what: "the buckets of a key are full, and others cannot move" });
+        }
+        let changed = shelf.into_cells()?;
+        self.pending.extend(changed);
+        self.records[1] += u64::from(!before);
+        Ok(before)
+    }
+
+    /// Removes the record of a key, and says whether there was one.
+    ///
+    /// # Errors
+    /// If the database is read by index.
+    pub fn delete(&mut self, key: &[u8]) -> Result<bool, DatabaseError> {
+        let layout = self.geometry.layout;
+        let tag = layout.tag(key)?;
+        let (base, committed, pending) = (&self.base, &self.committed, &self.pending);
+        let mut shelf = Shelf::new(layout, |bucket| current(base, committed, pending, bucket));
+        let found = shelf.remove(tag)?;
+        let changed = shelf.into_cells()?;
+        self.pending.extend(changed);
+        self.records[1] -= u64::from(found).min(self.records[1]);
+        Ok(found)
+    }
+
+    /// Overwrites the record at an index.
+    ///
+    /// # Errors
+    /// If there is no such index, the record does not fit, or the database is read by key.
+    pub fn set(&mut self, index: u64, value: &[u8]) -> Result<(), DatabaseError> {
+        self.set_cell(index, Some(value))
+    }
+
+    /// Removes the record at an index. The others keep theirs.
+    ///
+    /// # Errors
+    /// As [`Writer::set`]; and if all records have a fixed length, so that there must be one.
+    pub fn clear(&mut self, index: u64) -> Result<(), DatabaseError> {
+        self.set_cell(index, None)
+    }
+
+    /// Adds a record behind the last one, and returns its index.
+    ///
+    /// # Errors
+    /// If there is no room, the record does not fit, or the database is read by key.
+    pub fn push(&mut self, value: &[u8]) -> Result<u64, DatabaseError> {
+        let index = self.records[1];
+        if matches!(self.geometry.layout, Layout::Index { records, .. } if index == records) {
+            return Err(DatabaseError::Full { what: "all indices are taken" });
+        }
+        self.set_cell(index, Some(value))?;
+        Ok(index)
+    }
+
+    fn set_cell(&mut self, index: u64, value: Option<&[u8]>) -> Result<(), DatabaseError> {
+        let layout = self.geometry.layout;
+        layout.check_index(index)?;
+        self.pending.insert(index, layout.cell(value)?);
+        self.records[1] = self.records[1].max(index + 1);
+        Ok(())
+    }
+
+    /// Forgets what was not committed.
+    pub fn discard(&mut self) {
+        self.pending.clear();
+        self.records[1] = self.records[0];
+    }
+
+    /// Makes a version of all changes, and returns its number: durably, and all or none of them, whatever crashes. Without
+    /// changes there is no new version.
+    ///
+    /// # Errors
+    /// If writing fails. Then the writer does nothing more; who opens the database again finds out which version is there.
+    pub fn commit(&mut self) -> Result<u64, DatabaseError> {
+        if self.broken {
+            return Err(DatabaseError::Broken);
+        }
+        let (base, committed) = (&self.base, &self.committed);
+        self.pending.retain(|&number, cell| current(base, committed, &BTreeMap::new(), number) != *cell);
+        if self.pending.is_empty() && self.records[0] == self.records[1] {
+            return Ok(self.version());
+        }
+        let cells = std::mem::take(&mut self.pending).into_iter().collect();
+        let frame = Frame { version: self.version() + 1, records: self.records[1], cells };
+        self.broken = true;
+        self.position = append(&self.journal, self.position, &frame)?;
+        self.broken = false;
+        self.records[0] = frame.records;
+        self.committed.extend(frame.cells);
+        Ok(frame.version)
+    }
+
+    /// Writes the tables anew with all that was committed, and begins an empty journal: answers get faster, the version and
+    /// what it contains stay the same. What was not committed stays pending.
+    ///
+    /// # Errors
+    /// If writing fails, or [`DatabaseError::Cancelled`] soon after `cancel` is set: then everything stays as it was.
+    pub fn compact(&mut self, mut progress: impl FnMut(Progress), cancel: &AtomicBool) -> Result<(), DatabaseError> {
+        if self.broken {
+            return Err(DatabaseError::Broken);
+        }
+        let generation = self.manifest.generation + 1;
+        let (version, records) = (self.version(), self.records[0]);
+        let (disk, dir, geometry) = (&self.disk, self.dir.as_path(), &self.geometry);
+        let plan = Plan { disk, dir, geometry, generation, version, records };
+        let (base, committed) = (&self.base, &self.committed);
+        let mut cell = |number: u64, to: &mut Vec<u8>| {
+            to.extend_from_slice(committed.get(&number).map(Vec::as_slice).unwrap_or_else(|| base.get(number)));
+            Ok(())
+        };
+        let manifest = plan.write(&mut cell, &mut Monitor { progress: &mut progress, cancel })?;
+        self.broken = true;
+        manifest.publish(&self.disk, &self.dir)?;
+        let (_, base, _) = open_cells(&self.dir, &manifest)?;
+        let (_, position) = Journal::open(&self.dir, &manifest, &self.geometry)?;
+        self.journal = self.disk.open(&Files::new(&self.dir, generation).journal)?;
+        (self.manifest, self.base, self.position) = (manifest, base, position);
+        self.committed.clear();
+        self.broken = false;
+        sweep(&self.disk, &self.dir, generation)
+    }
+}
+
+/// A cell with all changes.
+fn current(base: &Cells, committed: &HashMap<u64, Vec<u8>>, pending: &BTreeMap<u64, Vec<u8>>, number: u64) -> Vec<u8> {
+    let changed = pending.get(&number).or_else(|| committed.get(&number));
+    changed.map_or_else(|| base.get(number).to_vec(), Vec::clone)
+}
