@@ -1,6 +1,6 @@
 //! Parameter sets: the ring of the computation, the keys of the three kinds of queries, the ring of responses.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use unspoken_gsw::{
     BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral, LweSwitchKey, Noise, SmallRing, SmallRingLiteral,
@@ -89,11 +89,22 @@ impl Preset {
         }
     }
 
-    /// Builds it.
+    /// Its parameters, built when they are first asked for: what is made with them in one place fits what is made with them
+    /// in another.
     ///
     /// # Errors
     /// If a check fails, which tests rule out.
     pub fn build(self) -> Result<PirParameters, PirError> {
+        static BUILT: [OnceLock<PirParameters>; 2] = [const { OnceLock::new() }; 2];
+        let built = &BUILT[usize::from(self == Preset::InsecureN11)];
+        if let Some(parameters) = built.get() {
+            return Ok(parameters.clone());
+        }
+        let parameters = self.parameters()?;
+        Ok(built.get_or_init(|| parameters).clone())
+    }
+
+    fn parameters(self) -> Result<PirParameters, PirError> {
         let (name, degree) = (self.name(), 2048);
         let small = self == Preset::InsecureN11;
         PirParameters::new(PirLiteral {

@@ -32,3 +32,19 @@ pub trait Versions: Send + Sync + 'static {
     /// Bytes of memory that are not given back while it is served; mapped files do not count.
     fn resident_bytes(&self) -> u64;
 }
+
+impl<V: Versions> Versions for Arc<V> {
+    type Version = V::Version;
+
+    fn parameters(&self) -> &PirParameters {
+        V::parameters(self)
+    }
+
+    fn current(&self) -> Arc<V::Version> {
+        V::current(self)
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        V::resident_bytes(self)
+    }
+}

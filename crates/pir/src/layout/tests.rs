@@ -37,7 +37,7 @@ fn cells_of_no_layout_are_refused() {
     }
     assert!(layout.record(&good[1..]).is_err());
     assert!(layout.record(&[good.clone(), vec![1]].concat()).is_err());
-    assert!(layout.find(b"key", &[good.clone()]).is_err() && layout.candidates(b"key").is_err());
+    assert!(layout.find(b"key", std::slice::from_ref(&good)).is_err() && layout.candidates(b"key").is_err());
     assert!(keys_layout(5, 1).record(&good).is_err() && keys_layout(5, 1).check_index(0).is_err());
     assert!(layout.check_index(9).is_ok());
     assert!(matches!(layout.check_index(10), Err(LayoutError::Index { found: 10, records: 10 })));
