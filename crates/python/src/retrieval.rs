@@ -97,7 +97,9 @@ impl RetrievalConnection {
         let client = &mut self.client;
         let answers: Vec<Answer> = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let mut report = |step: Step| report(step.into());
-            client.get_many(&questions, &mut report, &mut |_| {}, cancel).map_err(|error: ClientError| Failure::from(error))
+            client
+                .get_many(&questions, &mut report, &mut |_| {}, cancel)
+                .map_err(|error: ClientError| Failure::from(error))
         })?;
         self.version = answers.last().map_or(self.version, |answer| Some(answer.version));
         Ok(answers.into_iter().map(|answer| answer.record.map(|record| PyBytes::new(py, &record))).collect())

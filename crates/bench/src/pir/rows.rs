@@ -71,7 +71,8 @@ impl<'a> Side<'a> {
 
     fn sums(&self) -> Result<Vec<[Poly; 2]>, RingError> {
         let pairs: Vec<[&Poly; 2]> = self.factors.iter().map(|[a, b]| [a, b]).collect();
-        self.ring.table_sums(self.table.places(), self.table.words(), &pairs)
+        let places = self.table.places();
+        self.ring.table_sums(places, self.table.words(), 0..places.columns, &pairs)
     }
 
     /// All coefficients of some of the sums.
