@@ -5,7 +5,7 @@ VENV := .venv
 BIN := target/release/unspoken
 
 .PHONY: demo test build data python-env lint audit peers fuzz benchmarks tables-lookup tables-matrix \
-	tables-encrypt figures clean
+	tables-encrypt tables-pir figures clean
 
 # Builds, downloads the SMS spam collection, trains, serves, asks privately, and prints what travelled.
 demo: build data
@@ -71,6 +71,10 @@ data/mnist:
 # Client encryption beside SEAL (`make peers`) and the paper's Tables 1 and 2; the other sections stay.
 tables-encrypt: build data/tables
 	$(PYTHON) scripts/benchmarks.py $(BIN) "encrypt: modes" "encrypt: schemes" "encrypt: tables"
+
+# Private retrieval beside the paper's Table 7, and beside Respire where `peers/README.md` says how; needs 18 GB of memory.
+tables-pir: build
+	$(PYTHON) scripts/benchmarks.py $(BIN) "pir: answers"
 
 data/tables:
 	$(PYTHON) scripts/fetch_data.py genes bitcoin covid

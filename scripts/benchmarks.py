@@ -16,6 +16,7 @@ from datetime import date
 from pathlib import Path
 
 import encrypt_tables
+import pir_tables
 from page import cells, number
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,10 +32,12 @@ SECTIONS = (
     ("encrypt: modes", "encrypt", ("modes",), False),
     ("encrypt: schemes", "encrypt", ("schemes",), False),
     ("encrypt: tables", "encrypt", ("tables",), False),
+    (pir_tables.ANSWERS, "pir", ("rows", "answers"), False),
 )
 
 NOTES = {
     **encrypt_tables.NOTES,
+    **pir_tables.NOTES,
     "bootstrap": """\
 All slots hold complex numbers, each part at most 1. Precision is `-log2` of the error over all slots. OpenFHE's rows
 were measured after ours and not in turn, because its keys and matrices take 12 to 17 GB; its key bytes are the number
@@ -131,9 +134,9 @@ def beside_paper(found: list[dict]) -> str:
 
 
 INTRODUCTION = """\
-Made by `make benchmarks`, or suite by suite (`make tables-lookup`, `make tables-matrix`, `make tables-encrypt`). Ours
-and baseline are medians of repetitions that alternated in one run; the ratio is the median of the pairwise ratios,
-above 1 where ours is better. One thread unless a row says otherwise.
+Made by `make benchmarks`, or suite by suite (`make tables-lookup`, `make tables-matrix`, `make tables-encrypt`,
+`make tables-pir`). Ours and baseline are medians of repetitions that alternated in one run; the ratio is the median of
+the pairwise ratios, above 1 where ours is better. One thread unless a row says otherwise.
 """
 
 # The lookup paper's Table 3: log p and rows d to milliseconds per token of IVE-PEL and of Kim et al., and their depths.
@@ -153,7 +156,14 @@ TABLE_3 = {
 TABLE_6 = {6: (9.0572, 23.7695), 8: (14.8345, 34.0663), 10: (28.1873, 79.7758)}
 
 # Metrics that have tables of their own.
-SPECIAL = ("lookup_per_token", "vecgen_per_token", "pcmm_per_token", "lookup_depth", "small_batch_")
+SPECIAL = (
+    "lookup_per_token",
+    "vecgen_per_token",
+    "pcmm_per_token",
+    "lookup_depth",
+    "small_batch_",
+    *pir_tables.SPECIAL,
+)
 
 PAPER = """\
 ### Table 5, as the paper has it
@@ -323,7 +333,7 @@ def section(binary: str, heading: str) -> str:
         parts += [table_three(found), table_six(found), PAPER.rstrip()]
     if suite == "matrix":
         parts.insert(-1, beside_paper(found))
-    for beside in encrypt_tables.TABLES.get(heading, ()):
+    for beside in {**encrypt_tables.TABLES, **pir_tables.TABLES}.get(heading, ()):
         parts.insert(len(parts) - 1, beside(found))
     return "\n\n".join(parts) + "\n"
 

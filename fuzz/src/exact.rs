@@ -16,8 +16,7 @@ static SMALL: LazyLock<ExactParameters> = LazyLock::new(|| {
     ExactParameters::new(literal).expect("a possible set")
 });
 
-static SECRET: LazyLock<SecretKey> =
-    LazyLock::new(|| SecretKey::generate(SMALL.rlwe(), &mut rng()).expect("a secret"));
+static SECRET: LazyLock<SecretKey> = LazyLock::new(|| SecretKey::generate(SMALL.rlwe(), &mut rng()).expect("a secret"));
 
 /// Scheme (u8), plaintext modulus (u32), bound on the noise (f64).
 const HEAD_BYTES: usize = 13;

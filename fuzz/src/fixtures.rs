@@ -100,7 +100,9 @@ pub fn asker() -> Asker {
 
 /// A client of a server that describes itself so.
 pub fn asker_of(description: Description) -> Result<Asker, unspoken_classify::ClassifyError> {
-    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng()).and_then(|key| key.to_bytes()).map_err(ProtocolError::from)?;
+    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng())
+        .and_then(|key| key.to_bytes())
+        .map_err(ProtocolError::from)?;
     Asker::open(description, MODEL.encoder().clone(), Some(&secret))
 }
 
@@ -140,7 +142,9 @@ pub static EMBEDDING_DESCRIPTION: LazyLock<unspoken_embed::Description> =
 
 /// A client of a server of embeddings that describes itself so; its secret is the same in every run.
 pub fn token_asker_of(description: unspoken_embed::Description) -> Result<TokenAsker, EmbedError> {
-    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng()).and_then(|key| key.to_bytes()).map_err(ProtocolError::from)?;
+    let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng())
+        .and_then(|key| key.to_bytes())
+        .map_err(ProtocolError::from)?;
     TokenAsker::open(description, TABLE.codes().clone(), Some(&secret))
 }
 

@@ -17,6 +17,7 @@ mod files;
 mod fixtures;
 mod messages;
 mod repair;
+pub mod retrieve;
 pub mod rlwe;
 pub mod wire;
 
@@ -33,7 +34,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 39] = [
+pub const TARGETS: [&Target; 45] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
@@ -73,6 +74,12 @@ pub const TARGETS: [&Target; 39] = [
     &arrays::ANSWER,
     &arrays::KEYS,
     &arrays::SECRET,
+    &retrieve::DESCRIBED,
+    &retrieve::REQUEST,
+    &retrieve::ANSWER,
+    &retrieve::KEYS,
+    &retrieve::BUCKET,
+    &retrieve::CIPHERTEXTS,
 ];
 
 /// One mutated input in this many stays as it is.

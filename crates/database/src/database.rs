@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
+use unspoken_pir::{PirParameters, Versions};
+
 use crate::error::DatabaseError;
 use crate::generation::Generation;
 use crate::journal::{Journal, Position};
@@ -21,6 +23,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Database {
     dir: PathBuf,
+    parameters: PirParameters,
     current: RwLock<Arc<Snapshot>>,
     follower: Mutex<Follower>,
 }
@@ -42,7 +45,8 @@ impl Database {
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, DatabaseError> {
         let dir = dir.as_ref().to_path_buf();
         let (snapshot, follower) = newest(&dir)?;
-        Ok(Database { dir, current: RwLock::new(Arc::new(snapshot)), follower: Mutex::new(follower) })
+        let (parameters, current) = (snapshot.parameters().clone(), RwLock::new(Arc::new(snapshot)));
+        Ok(Database { dir, parameters, current, follower: Mutex::new(follower) })
     }
 
     /// Its directory.
@@ -60,11 +64,15 @@ impl Database {
     /// before it uses them.
     ///
     /// # Errors
-    /// As [`Database::open`]. Then the version before is served on.
+    /// As [`Database::open`], or if the database was replaced by one that clients would have to read in another way. Then the
+    /// version before is served on.
     pub fn refresh(&self) -> Result<bool, DatabaseError> {
         let mut follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
-        let snapshot = if Manifest::read(&self.dir)? != follower.manifest {
+        let manifest = Manifest::read(&self.dir)?;
+        let snapshot = if manifest != follower.manifest {
+            self.check_successor(&follower, &manifest)?;
             let (snapshot, newer) = newest(&self.dir)?;
+            self.check_successor(&follower, &newer.manifest)?;
             *follower = newer;
             snapshot
         } else {
@@ -79,6 +87,30 @@ impl Database {
         };
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
         Ok(true)
+    }
+
+    /// Clients of this database must be able to read the one that comes next.
+    fn check_successor(&self, follower: &Follower, next: &Manifest) -> Result<(), DatabaseError> {
+        match next.is_read_like(&follower.manifest) {
+            true => Ok(()),
+            false => Err(DatabaseError::Replaced { dir: self.dir.clone() }),
+        }
+    }
+}
+
+impl Versions for Database {
+    type Version = Snapshot;
+
+    fn parameters(&self) -> &PirParameters {
+        &self.parameters
+    }
+
+    fn current(&self) -> Arc<Snapshot> {
+        self.snapshot()
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        self.snapshot().resident_bytes()
     }
 }
 

@@ -63,6 +63,12 @@ pub enum DatabaseError {
         /// What was needed.
         needed: String,
     },
+    /// The database that is open was replaced by one with another layout.
+    #[error("{} was replaced by a database with another layout; the old one is served until it is opened again", dir.display())]
+    Replaced {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// Another process writes.
     #[error("{} is being changed by another process; wait until that has ended", dir.display())]
     Locked {

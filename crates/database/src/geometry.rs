@@ -1,6 +1,6 @@
 //! The numbers that follow from parameters and a layout: what lies where in the files.
 
-use unspoken_pir::{DatabaseShape, Layout, PirParameters, Preset, encode_entry};
+use unspoken_pir::{DatabaseShape, Layout, PirParameters, encode_entry};
 use unspoken_ring::{Poly, TableShape};
 
 use crate::error::DatabaseError;
@@ -78,19 +78,6 @@ impl Geometry {
             false => Ok(Some(encode_entry(&self.parameters, pieces)?)),
         }
     }
-}
-
-/// The preset of a name.
-pub(crate) fn preset(name: &str) -> Result<PirParameters, DatabaseError> {
-    let mut needed = Vec::new();
-    for preset in [Preset::N11, Preset::InsecureN11] {
-        let parameters = preset.build()?;
-        if parameters.ring().name() == name {
-            return Ok(parameters);
-        }
-        needed.push(parameters.ring().name());
-    }
-    Err(DatabaseError::Format { what: "the preset", found: name.into(), needed: needed.join(" or ") })
 }
 
 /// A hash of everything that the words of a table depend on.

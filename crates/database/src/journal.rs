@@ -3,7 +3,7 @@
 //! A header, and a frame for each version. A frame is a header, cells with their numbers, zeros up to a multiple of 64 bytes,
 //! and a trailer. A commit first writes a frame whose trailer is zero and waits until that is durable; then the trailer, and
 //! waits again. So a frame without a trailer was never committed, whatever else is in it, and one with a trailer that does
-//! not match is damaged, wherever it is. No trailer crosses a sector.
+//! not match is damaged, wherever it is. No trailer crosses a sector, so that none is written in parts.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -117,17 +117,17 @@ impl Journal {
             return Ok(None);
         }
         let trailer = self.block(end - BLOCK as u64)?;
-        if trailer == [0; BLOCK] {
-            return match length == end {
-                true => Ok(None),
-                false => Err(self.corrupted(from.offset..end, "a frame was not committed, and others follow it")),
-            };
-        }
         let mut body = vec![0; body_bytes as usize];
         self.read_at(&mut body, from.offset + BLOCK as u64)?;
         let digest = digest(&[&header, &body]);
         if digest != trailer {
-            return Err(self.corrupted(from.offset..end, "the hash of a frame is another"));
+            return match (is_torn(&trailer, &digest), length == end) {
+                (true, true) => Ok(None),
+                (true, false) => {
+                    Err(self.corrupted(from.offset..end, "a frame was not committed, and others follow it"))
+                }
+                (false, _) => Err(self.corrupted(from.offset..end, "the hash of a frame is another")),
+            };
         }
         let cells = self.cells_of(&body, count as usize);
         let cells = cells.ok_or_else(|| self.corrupted(from.offset..end, "a frame has a cell that is not there"))?;
@@ -227,6 +227,12 @@ pub(crate) fn most_versions(dir: &Path, manifest: &Manifest) -> Result<u64, Data
         Err(error) => return Err(io_error("open", &path)(error)),
     };
     Ok(manifest.version + bytes / (2 * BLOCK as u64))
+}
+
+/// Whether a trailer was not written, or not to its end. No damage of a few bits looks like that.
+fn is_torn(trailer: &[u8; BLOCK], whole: &[u8; BLOCK]) -> bool {
+    let torn_at = |at: usize| trailer[..at] == whole[..at] && trailer[at..].iter().all(|&byte| byte == 0);
+    (0..BLOCK).step_by(8).any(torn_at)
 }
 
 /// Version, records and number of cells in the header of a frame.

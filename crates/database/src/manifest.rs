@@ -5,11 +5,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use unspoken_pir::{Layout, PirParameters};
+use unspoken_pir::{Layout, PirParameters, Preset};
 
 use crate::disk::Disk;
 use crate::error::{DatabaseError, io_error};
-use crate::geometry::{Geometry, fingerprint, preset};
+use crate::geometry::{Geometry, fingerprint};
 
 /// The version of all files.
 const FORMAT: u32 = 1;
@@ -88,24 +88,30 @@ impl Manifest {
     /// Reads the manifest of a database, and checks that it is whole and of this version.
     pub fn read(dir: &Path) -> Result<Self, DatabaseError> {
         let path = dir.join(NAME);
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         match File::open(&path) {
-            Ok(file) => file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(io_error("read", &path))?,
+            Ok(file) => file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io_error("read", &path))?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(DatabaseError::Missing { dir: dir.into() });
             }
             Err(error) => return Err(io_error("open", &path)(error)),
         };
-        let corrupted = |what| DatabaseError::Corrupted { file: NAME.into(), bytes: 0..text.len() as u64, what };
-        let format = serde_json::from_str::<serde_json::Value>(&text).ok();
-        let format = format.as_ref().and_then(|json| json.pointer("/manifest/format")?.as_u64());
-        if let Some(found) = format.filter(|&found| found != u64::from(FORMAT)) {
+        let corrupted = |what| DatabaseError::Corrupted { file: NAME.into(), bytes: 0..bytes.len() as u64, what };
+        let other = |found: u64| {
             let (found, needed) = (found.to_string(), FORMAT.to_string());
-            return Err(DatabaseError::Format { what: "format", found, needed });
-        }
-        let sealed: Sealed = serde_json::from_str(&text).map_err(|_| corrupted("it is no manifest"))?;
-        if sealed.manifest.render()? != text {
+            DatabaseError::Format { what: "format", found, needed }
+        };
+        let Ok(sealed) = serde_json::from_slice::<Sealed>(&bytes) else {
+            let json = serde_json::from_slice::<serde_json::Value>(&bytes).ok();
+            let format = json.as_ref().and_then(|json| json.pointer("/manifest/format")?.as_u64());
+            let newer = format.filter(|&found| found > FORMAT.into());
+            return Err(newer.map_or_else(|| corrupted("it is no manifest"), other));
+        };
+        if sealed.manifest.render()?.as_bytes() != bytes {
             return Err(corrupted("its hash is another"));
+        }
+        if sealed.manifest.format != FORMAT {
+            return Err(other(sealed.manifest.format.into()));
         }
         Ok(sealed.manifest)
     }
@@ -121,9 +127,14 @@ impl Manifest {
         disk.sync_dir(dir)
     }
 
+    /// Whether clients of one database can read the other.
+    pub fn is_read_like(&self, other: &Manifest) -> bool {
+        (&self.preset, &self.parameters, self.layout) == (&other.preset, &other.parameters, other.layout)
+    }
+
     /// The parameters it names, which are those of this program.
     pub fn parameters(&self) -> Result<PirParameters, DatabaseError> {
-        let parameters = preset(&self.preset)?;
+        let parameters = Preset::find(&self.preset)?.build()?;
         let needed = fingerprint(&parameters);
         if self.parameters != needed {
             let (what, found) = ("parameters with the fingerprint", self.parameters.clone());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use unspoken_pir::layout::{BUCKET_OVERHEAD, Bucket};
-use unspoken_pir::{DatabaseShape, EntryChange, Layout, PirParameters, TableView};
+use unspoken_pir::{DatabaseShape, EntryChange, Layout, PirParameters, TableView, Tables};
 
 use crate::error::DatabaseError;
 use crate::generation::Generation;
@@ -23,6 +23,22 @@ pub struct Snapshot {
     entries: BTreeMap<usize, Vec<Option<Arc<EntryChange>>>>,
     /// The same by plane.
     changes: Vec<Vec<Arc<EntryChange>>>,
+}
+
+impl Tables for Snapshot {
+    /// It grows by one with each commit, and by one or more when the whole database is replaced.
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn layout(&self) -> Layout {
+        self.base.geometry.layout
+    }
+
+    fn planes(&self) -> Vec<TableView<'_>> {
+        let planes = self.changes.iter().enumerate();
+        planes.map(|(plane, changes)| TableView { words: self.base.words(plane), changes }).collect()
+    }
 }
 
 impl Snapshot {
@@ -81,11 +97,6 @@ impl Snapshot {
         (0..geometry.planes).map(plane).collect()
     }
 
-    /// Its number. It grows by one with each commit, and with each replacement of the whole database.
-    pub fn version(&self) -> u64 {
-        self.version
-    }
-
     /// The number of its files. It grows by one when the database is compacted or replaced.
     pub fn generation(&self) -> u64 {
         self.base.manifest.generation
@@ -94,11 +105,6 @@ impl Snapshot {
     /// Records: of a database that is read by index, up to the last one that was written.
     pub fn records(&self) -> u64 {
         self.records
-    }
-
-    /// What clients must know.
-    pub fn layout(&self) -> &Layout {
-        &self.base.geometry.layout
     }
 
     /// The parameters.
@@ -111,15 +117,6 @@ impl Snapshot {
         self.base.geometry.shape
     }
 
-    /// The planes, in order: what answers are computed from.
-    ///
-    /// # Errors
-    /// If the mapped file has not got them, which opening it rules out.
-    pub fn tables(&self) -> Result<Vec<TableView<'_>>, DatabaseError> {
-        let planes = self.changes.iter().enumerate();
-        planes.map(|(plane, changes)| Ok(TableView { words: self.base.words(plane)?, changes })).collect()
-    }
-
     /// Bytes of the mapped tables.
     pub fn table_bytes(&self) -> u64 {
         self.base.geometry.table_bytes()
@@ -128,6 +125,13 @@ impl Snapshot {
     /// Bytes of all cells: what the tables were made of.
     pub fn cells_bytes(&self) -> u64 {
         self.base.geometry.cells_bytes()
+    }
+
+    /// Bytes of memory that changes since the tables were written take.
+    pub fn resident_bytes(&self) -> u64 {
+        let ring = self.base.geometry.parameters.ring();
+        let entry = ring.degree() * ring.chain().len() * size_of::<u32>();
+        (self.changed_entries() * entry + self.cells.len() * self.base.geometry.cell_bytes) as u64
     }
 
     /// Entries that have changed since the tables were written, in all planes. Each takes as much memory as a ring element,
@@ -146,9 +150,9 @@ impl Snapshot {
     /// # Errors
     /// If the database is read by index, or a cell is damaged.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
-        let candidates = self.layout().candidates(key)?;
+        let candidates = self.base.geometry.layout.candidates(key)?;
         let cells: Vec<Vec<u8>> = candidates.into_iter().map(|bucket| self.cell(bucket).to_vec()).collect();
-        Ok(self.layout().find(key, &cells)?)
+        Ok(self.base.geometry.layout.find(key, &cells)?)
     }
 
     /// The record at an index, as its owner sees it.
@@ -156,8 +160,8 @@ impl Snapshot {
     /// # Errors
     /// If there is no such index, the database is read by key, or the cell is damaged.
     pub fn record(&self, index: u64) -> Result<Option<Vec<u8>>, DatabaseError> {
-        self.layout().check_index(index)?;
-        Ok(self.layout().record(self.cell(index))?)
+        self.base.geometry.layout.check_index(index)?;
+        Ok(self.base.geometry.layout.record(self.cell(index))?)
     }
 
     /// The part of the buckets' bytes, or of the indices, that records use. It reads all cells.
@@ -165,8 +169,10 @@ impl Snapshot {
     /// # Errors
     /// If a cell is damaged.
     pub fn load(&self) -> Result<f64, DatabaseError> {
-        let cells = self.layout().cells();
-        let Layout::Keys { bucket_bytes, .. } = *self.layout() else { return Ok(self.records as f64 / cells as f64) };
+        let cells = self.base.geometry.layout.cells();
+        let Layout::Keys { bucket_bytes, .. } = self.base.geometry.layout else {
+            return Ok(self.records as f64 / cells as f64);
+        };
         let used = |bucket| Ok((Bucket::read(self.cell(bucket))?.bytes() - BUCKET_OVERHEAD) as u64);
         let used: u64 = (0..cells).into_par_iter().map(used).sum::<Result<u64, DatabaseError>>()?;
         Ok(used as f64 / (cells * (u64::from(bucket_bytes) - BUCKET_OVERHEAD as u64)) as f64)

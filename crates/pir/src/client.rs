@@ -52,6 +52,20 @@ impl PirSecret {
         Ok(PirSecret { parameters: parameters.clone(), words, ring, lwe, response, session: rng.seed() })
     }
 
+    pub(crate) fn parameters(&self) -> &PirParameters {
+        &self.parameters
+    }
+
+    pub(crate) fn ring(&self) -> &RingSecret {
+        &self.ring
+    }
+
+    /// The message and the noise of a bit that is to be bootstrapped.
+    #[cfg(test)]
+    pub(crate) fn bit_phase(&self, ciphertext: &unspoken_gsw::LweCiphertext) -> Result<u32, PirError> {
+        Ok(self.lwe.phase(ciphertext)?)
+    }
+
     /// Evaluation keys for queries of a mode.
     ///
     /// # Errors

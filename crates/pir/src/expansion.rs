@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
-use unspoken_gsw::{CircuitBootstrapKey, GswError, LweCiphertext, Rgsw, RlweCiphertext};
+use unspoken_gsw::{CircuitBootstrapKey, GswError, LweCiphertext, Rgsw, RlweCiphertext, RotatedBit};
 use unspoken_ring::Domain;
 
 use crate::error::{PirError, range};
@@ -56,7 +56,8 @@ fn bootstrapped(
     ciphertexts.par_iter().map(bootstrap).collect()
 }
 
-fn check(cancel: &AtomicBool) -> Result<(), PirError> {
+/// Whether to go on.
+pub(crate) fn check(cancel: &AtomicBool) -> Result<(), PirError> {
     if cancel.load(Ordering::Relaxed) { Err(PirError::Interrupted) } else { Ok(()) }
 }
 
@@ -69,7 +70,6 @@ fn decomposed(
     bits: u32,
     cancel: &AtomicBool,
 ) -> Result<Vec<Rgsw>, PirError> {
-    let ring = keys.parameters.ring();
     let wrong = || PirError::Mode { found: keys.mode(), needed: crate::Mode::Compact };
     let (key, switch) = keys.bootstrap.as_ref().zip(keys.compact.as_ref()).ok_or_else(wrong)?;
     let converted: Vec<OnceLock<Result<Rgsw, GswError>>> = (0..bits).map(|_| OnceLock::new()).collect();
@@ -78,15 +78,9 @@ fn decomposed(
         for (bit, converted) in converted.iter().enumerate() {
             check(cancel)?;
             let above = bits - 1 - bit as u32;
-            let shifted = switch.switch(&rest.shifted(above))?;
-            // The bit in its place is 2^(31 - above): the rotation gives minus or plus half of it.
-            let log2_half = 30 - above;
-            let half = (ring.log2_modulus() + f64::from(log2_half) - 32.0).exp2().round() as i64;
-            let rotated = key.rotate(&shifted, half)?;
+            let rotated = key.rotate(&switch.switch(&rest.shifted(above))?, half_place(keys, above))?;
             if above > 0 {
-                let mut sign = key.signed(&rotated)?;
-                sign.body = sign.body.wrapping_add(1 << log2_half);
-                rest.sub_assign(&sign)?;
+                take_off(key, &rotated, above, &mut rest)?;
             }
             scope.spawn(move |_| {
                 let _ = converted.set(key.convert(&rotated));
@@ -96,6 +90,24 @@ fn decomposed(
     })?;
     let taken = converted.into_iter().filter_map(OnceLock::into_inner);
     Ok(taken.collect::<Result<_, _>>()?)
+}
+
+/// A bit with so many bits above it is `2^(31 - above)` in its place. A rotation is given half of it, over the ring's modulus
+/// instead of 2^32.
+pub(crate) fn half_place(keys: &PreparedKeys, above: u32) -> i64 {
+    (keys.parameters.ring().log2_modulus() + f64::from(30 - above) - 32.0).exp2().round() as i64
+}
+
+/// Subtracts a bit in its place: the rotation gives minus or plus half of it.
+pub(crate) fn take_off(
+    key: &CircuitBootstrapKey,
+    rotated: &RotatedBit,
+    above: u32,
+    rest: &mut LweCiphertext,
+) -> Result<(), GswError> {
+    let mut sign = key.signed(rotated)?;
+    sign.body = sign.body.wrapping_add(1 << (30 - above));
+    rest.sub_assign(&sign)
 }
 
 /// The gadget weights of all bits are coefficients of one ciphertext.

@@ -2,10 +2,13 @@
 
 mod client;
 mod database;
+mod encrypted;
 mod error;
 mod expansion;
 mod keys;
 pub mod layout;
+#[cfg(test)]
+mod noise_tests;
 mod parameters;
 mod query;
 mod response;
@@ -16,6 +19,7 @@ mod tables;
 
 pub use client::PirSecret;
 pub use database::{Database, EntryChange, TableView, encode_entry};
+pub use encrypted::{EncryptedDatabase, EncryptedEntry};
 pub use error::PirError;
 pub use keys::{KEY_FORMAT, KeyFront, Mode, PreparedKeys, SeededKeys};
 pub use layout::{Layout, LayoutError, Length};

@@ -228,17 +228,22 @@ impl PirParameters {
         self.selection_noise(shape).plus(self.switch_noise())
     }
 
-    /// What choosing an entry and a place in it adds.
-    fn selection_noise(&self, shape: DatabaseShape) -> Noise {
-        let product = Noise::bootstrapped_product(self.bootstrap());
-        let degree = self.ring().degree() as f64;
+    /// Noise of a selector of a row. What a product adds goes to both of its children, with opposite signs, and from there
+    /// to one child each: a selector has two products' noise in the mean.
+    pub(crate) fn selector_noise(&self) -> Noise {
+        Noise::bootstrapped_product(self.bootstrap()).times(2.0)
+    }
+
+    /// Noise of a sum over rows: the coefficients of selectors multiply those of the rows' entries.
+    pub(crate) fn rows_noise(&self, shape: DatabaseShape) -> Noise {
         let plaintext = f64::from(1 << self.0.literal.plaintext_bits);
-        // What a product adds goes to both of its children, with opposite signs, and from there to one child each: a
-        // selector has two products' noise in the mean. Its coefficients multiply those of the rows' entries.
-        let selector = product.times(2.0);
-        let rows = selector.times(shape.rows as f64 * degree * plaintext * plaintext / 12.0);
-        let selections = product.times(f64::from(shape.column_bits + shape.piece_bits));
-        rows.plus(selections)
+        self.selector_noise().times((shape.rows * self.ring().degree()) as f64 * plaintext * plaintext / 12.0)
+    }
+
+    /// What choosing an entry and a place in it adds.
+    pub(crate) fn selection_noise(&self, shape: DatabaseShape) -> Noise {
+        let product = Noise::bootstrapped_product(self.bootstrap());
+        self.rows_noise(shape).plus(product.times(f64::from(shape.column_bits + shape.piece_bits)))
     }
 
     /// What switching to the ring of responses and rounding add.

@@ -46,8 +46,9 @@ pub fn answer(
     cancel: &AtomicBool,
 ) -> Result<(Vec<Response>, Phases), PirError> {
     planes.iter().try_for_each(|plane| check_changes(shape, plane))?;
+    expansion::check(cancel)?;
     let mut phases = Phases::default();
-    let mut watch = Stopwatch { started: Instant::now(), cancel };
+    let mut watch = Stopwatch::new(cancel);
     let bits = expansion::bits(keys, shape, query, cancel)?;
     watch.lap(&mut phases.expansion)?;
     let (places, rest) = bits.split_at(shape.piece_bits as usize);
@@ -94,13 +95,17 @@ fn column_ranges(shape: DatabaseShape) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Tells the time of phases, and stops between them.
-struct Stopwatch<'a> {
+pub(crate) struct Stopwatch<'a> {
     started: Instant,
     cancel: &'a AtomicBool,
 }
 
-impl Stopwatch<'_> {
-    fn lap(&mut self, phase: &mut Duration) -> Result<(), PirError> {
+impl<'a> Stopwatch<'a> {
+    pub(crate) fn new(cancel: &'a AtomicBool) -> Self {
+        Stopwatch { started: Instant::now(), cancel }
+    }
+
+    pub(crate) fn lap(&mut self, phase: &mut Duration) -> Result<(), PirError> {
         *phase += self.started.elapsed();
         self.started = Instant::now();
         if self.cancel.load(Ordering::Relaxed) { Err(PirError::Interrupted) } else { Ok(()) }
@@ -109,7 +114,11 @@ impl Stopwatch<'_> {
 
 /// For each stored row an encryption of `delta` if it is the one, and of zero if not: a tree in which a parent's right child
 /// is its product with a bit, and the left child what is left of the parent (Pirouette, Equation 3).
-fn selectors(parameters: &PirParameters, shape: DatabaseShape, bits: &[Rgsw]) -> Result<Vec<RlweCiphertext>, PirError> {
+pub(crate) fn selectors(
+    parameters: &PirParameters,
+    shape: DatabaseShape,
+    bits: &[Rgsw],
+) -> Result<Vec<RlweCiphertext>, PirError> {
     let ring = parameters.ring();
     let mut delta = ring.zero(ring.basis(), unspoken_ring::Domain::Evaluation);
     ring.add_constant_assign(&mut delta, parameters.delta())?;
@@ -141,7 +150,7 @@ fn check_changes(shape: DatabaseShape, plane: &TableView) -> Result<(), PirError
 }
 
 /// The sums over rows of selectors times entries: for each of some columns an encryption of the chosen row's entry.
-fn row_sums(
+pub(crate) fn row_sums(
     parameters: &PirParameters,
     shape: DatabaseShape,
     plane: &TableView,
@@ -160,7 +169,11 @@ fn row_sums(
 }
 
 /// The one of the entries whose number the bits say, the lowest first.
-fn selected(ring: &SmallRing, mut entries: Vec<RlweCiphertext>, bits: &[Rgsw]) -> Result<RlweCiphertext, PirError> {
+pub(crate) fn selected(
+    ring: &SmallRing,
+    mut entries: Vec<RlweCiphertext>,
+    bits: &[Rgsw],
+) -> Result<RlweCiphertext, PirError> {
     for bit in bits.iter().rev() {
         let (zeros, ones) = entries.split_at(entries.len() / 2);
         let pairs = zeros.par_iter().zip(ones);
@@ -170,7 +183,7 @@ fn selected(ring: &SmallRing, mut entries: Vec<RlweCiphertext>, bits: &[Rgsw]) -
 }
 
 /// The entry, turned so that the chosen piece is at place 0.
-fn turned(ring: &SmallRing, mut entry: RlweCiphertext, places: &[Rgsw]) -> Result<RlweCiphertext, PirError> {
+pub(crate) fn turned(ring: &SmallRing, mut entry: RlweCiphertext, places: &[Rgsw]) -> Result<RlweCiphertext, PirError> {
     for (place, bit) in places.iter().enumerate() {
         let turned = entry.rotated(ring, (2 * ring.degree() - (1 << place)) as u32)?;
         entry = bit.select(ring, &entry, &turned)?;

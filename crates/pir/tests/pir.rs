@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_pir::{
-    Database, DatabaseShape, EntryChange, KeyFront, Mode, PirError, PirParameters, PirSecret, PreparedKeys, Preset,
-    Query, Response, SeededKeys, TableView, answer, encode_entry,
+    Database, DatabaseShape, EncryptedDatabase, EncryptedEntry, EntryChange, KeyFront, Mode, PirError, PirParameters,
+    PirSecret, PreparedKeys, Preset, Query, Response, SeededKeys, TableView, answer, encode_entry,
 };
 use unspoken_ring::SecretRng;
 use zeroize::Zeroizing;
@@ -207,4 +207,37 @@ fn absent_records_are_refused() {
     let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
     let refused = secret.query(Mode::Bits, database.shape(), 500, &mut rng);
     assert!(matches!(refused, Err(PirError::Range { found: 500, .. })));
+}
+
+#[test]
+fn encrypted_records_are_found_and_replaced() {
+    let parameters = Preset::InsecureN11.build().unwrap();
+    let (all, mut rng) = (records(&parameters, 300), SecretRng::insecure_from_seed(9));
+    let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
+    let mut database = EncryptedDatabase::new(&parameters, 300).unwrap();
+    let sent = |entry: EncryptedEntry| {
+        let bytes = entry.to_bytes(&parameters);
+        assert_eq!(bytes.len(), EncryptedEntry::byte_len(&parameters));
+        assert!(EncryptedEntry::from_bytes(&parameters, &bytes[1..]).is_err());
+        EncryptedEntry::from_bytes(&parameters, &bytes).unwrap()
+    };
+    for (number, pieces) in all.chunks(1024).enumerate() {
+        database.write(number as u64, &sent(secret.encrypt_entry(pieces, &mut rng).unwrap())).unwrap();
+    }
+    let other = secret.encrypt_entry(&[0x77; 1024], &mut rng).unwrap();
+    assert!(database.write(75, &other).is_err());
+    database.write(10, &other).unwrap();
+    let cancel = AtomicBool::new(false);
+    for mode in [Mode::Packed, Mode::Compact] {
+        let keys = secret.keys(mode, &mut rng).unwrap().expand().unwrap();
+        for index in [0, 1, 39, 40, 43, 299] {
+            let query = secret.query(mode, database.shape(), index, &mut rng).unwrap();
+            let (response, _) = database.answer(&keys, &query, &cancel).unwrap();
+            let expected = if index / 4 == 10 { &[0x77; 256][..] } else { &all[index as usize * 256..][..256] };
+            assert!(secret.extract(&response).unwrap() == expected, "{mode} {index}");
+            // There are no sums over rows; what the switch to the ring of responses adds is the same.
+            let ratio = secret.measured_noise(&response).unwrap().0 / parameters.response_noise(database.shape()).0;
+            assert!(ratio < 1.3, "{mode} {index}: {ratio}");
+        }
+    }
 }

@@ -14,7 +14,10 @@ const ROW_SUMS: Metric = Metric::less("row_sums", "s");
 /// Columns whose sums are compared: coefficients of all of a large table would take a GB.
 const COMPARED: usize = 64;
 
-/// One thread; both backends read the same words and must find the same sums (those of the first columns are compared).
+/// Columns that are summed at one time, as in an answer.
+const AT_ONCE: usize = 512;
+
+/// One thread; all backends read the same words and must find the same sums (those of the first columns are compared).
 pub(super) fn run(session: &mut Session<'_>, size: Size, table: &Table) -> Result<(), BenchError> {
     session.note(format!("{}: sums over rows", size.name));
     let ring: &Ring = table.parameters.ring();
@@ -25,14 +28,10 @@ pub(super) fn run(session: &mut Session<'_>, size: Size, table: &Table) -> Resul
         special: vec![],
         digit_len: 1,
     };
-    let portable = Ring::new(literal, Backend::Portable)?;
-    let sides = [ring, &portable].map(|ring| Side::new(ring, table));
-    let [ours, theirs] = sides.each_ref().map(Side::numbers);
-    let found = ours?.iter().zip(&theirs?).fold(0.0f64, |largest, (a, b)| largest.max((a - b).abs()));
-    if found > 0.0 {
-        let case = format!("{}, sums over rows of two backends", size.name);
-        return Err(BenchError::Wrong { case, found, needed: 0.0 });
-    }
+    let available = Backend::ALL.into_iter().filter(|backend| backend.is_available());
+    let rings: Vec<Ring> = available.map(|backend| Ring::new(literal.clone(), backend)).collect::<Result<_, _>>()?;
+    let sides: Vec<Side<'_>> = rings.iter().map(|ring| Side::new(ring, table)).collect();
+    check(size, &sides)?;
     let (clock, single, slow) = (session.clock(), &session.single, session.slow_effort());
     let mut contenders: Vec<Contender<'_>> = Vec::new();
     for side in &sides {
@@ -44,13 +43,29 @@ pub(super) fn run(session: &mut Session<'_>, size: Size, table: &Table) -> Resul
     }
     let samples = alternate(slow, &mut contenders)?;
     drop(contenders);
-    let (backend, places) = (ring.backend(), table.places());
-    let params = params! {
-        "backend": backend.name(), "rows": places.rows, "columns": places.columns,
-        "table_bytes": size_of_val(table.words()),
-    };
-    let baseline = (backend != Backend::Portable).then_some(("portable backend", samples[1].as_slice()));
-    session.timing(ROW_SUMS, size.name, &samples[0], baseline, params);
+    let (places, bytes) = (table.places(), size_of_val(table.words()));
+    // The portable backend is the first of all, and always there.
+    let portable = samples.first().map(|seconds| ("portable backend", seconds.as_slice()));
+    for (side, seconds) in sides.iter().zip(&samples).skip(1) {
+        let backend = side.ring.backend().name();
+        let params = params! {
+            "backend": backend, "rows": places.rows, "columns": places.columns, "table_bytes": bytes,
+        };
+        session.timing(ROW_SUMS, format!("{}, {backend}", size.name), seconds, portable, params);
+    }
+    Ok(())
+}
+
+/// All backends find the same sums.
+fn check(size: Size, sides: &[Side<'_>]) -> Result<(), BenchError> {
+    let numbers: Vec<Vec<f64>> = sides.iter().map(Side::numbers).collect::<Result<_, _>>()?;
+    for pair in numbers.windows(2) {
+        let found = pair[0].iter().zip(&pair[1]).fold(0.0f64, |largest, (a, b)| largest.max((a - b).abs()));
+        if found > 0.0 {
+            let case = format!("{}, sums over rows of two backends", size.name);
+            return Err(BenchError::Wrong { case, found, needed: 0.0 });
+        }
+    }
     Ok(())
 }
 
@@ -71,8 +86,13 @@ impl<'a> Side<'a> {
 
     fn sums(&self) -> Result<Vec<[Poly; 2]>, RingError> {
         let pairs: Vec<[&Poly; 2]> = self.factors.iter().map(|[a, b]| [a, b]).collect();
-        let places = self.table.places();
-        self.ring.table_sums(places, self.table.words(), 0..places.columns, &pairs)
+        let (places, words) = (self.table.places(), self.table.words());
+        let mut sums = Vec::with_capacity(places.columns);
+        for start in (0..places.columns).step_by(AT_ONCE) {
+            let columns = start..places.columns.min(start + AT_ONCE);
+            sums.extend(self.ring.table_sums(places, words, columns, &pairs)?);
+        }
+        Ok(sums)
     }
 
     /// All coefficients of some of the sums.

@@ -1,4 +1,8 @@
-//! What tests see of writing.
+//! What is on disk if writing ends at any step: a log of all changes, and a model of a file system that forgets what was
+//! not made durable.
+
+mod model;
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::Mutex;

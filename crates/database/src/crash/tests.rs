@@ -1,0 +1,276 @@
+//! Every sequence of writes, ended at every step, in three ways: the old or the new version is there, whole.
+
+use std::convert::Infallible;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use unspoken_pir::{Preset, Tables};
+
+use super::model::{Crash, Model};
+use super::{Log, Step};
+use crate::disk::Disk;
+use crate::store::Monitor;
+use crate::{Builder, Database, DatabaseError, Record, Writer};
+
+static GO_ON: AtomicBool = AtomicBool::new(false);
+
+/// What a version contains: the record of each key.
+type Content = Vec<Option<Vec<u8>>>;
+
+const KEYS: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+
+/// In memory where there is such a directory: the model knows what is synced, the disk need not.
+fn scratch() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
+}
+
+fn records(of: &Content) -> impl Iterator<Item = Result<Record, Infallible>> {
+    let present = KEYS.into_iter().zip(of).filter_map(|(key, value)| Some((key.to_vec(), value.clone()?)));
+    present.map(|(key, value)| Ok(Record { key: Some(key), value }))
+}
+
+fn build(disk: &Disk, dir: &Path, replace: bool, of: &Content) {
+    let builder = Builder { seed: Some([3; 16]), replace, ..Builder::new(Preset::InsecureN11) };
+    let monitor = &mut Monitor { progress: &mut |_| (), cancel: &GO_ON };
+    builder.build_on(disk, dir, records(of), monitor).unwrap();
+}
+
+/// Writes that were recorded, and after how many steps which versions were durable.
+struct Recorded {
+    root: tempfile::TempDir,
+    before: Model,
+    steps: Vec<Step>,
+    /// Number of steps, version, content. The first one is what was there before.
+    versions: Vec<(usize, u64, Content)>,
+}
+
+impl Recorded {
+    /// Records what `work` does; it is given the directory and calls its third argument after each durable version.
+    fn new(
+        prepare: impl FnOnce(&Path),
+        before: (u64, Content),
+        work: impl FnOnce(Disk, &Path, &mut dyn FnMut(u64, Content)),
+    ) -> Self {
+        let root = scratch();
+        let dir = root.path().join("database");
+        prepare(&dir);
+        let model = Model::load(root.path());
+        let log = Arc::new(Log::default());
+        let mut versions = vec![(0, before.0, before.1)];
+        let mut durable = |version, content| versions.push((log.steps().len(), version, content));
+        work(Disk { log: Some(Arc::clone(&log)) }, &dir, &mut durable);
+        let steps = log.steps();
+        Recorded { root, before: model, steps, versions }
+    }
+
+    /// Ends the writes after every step in every way, and checks what is there. `check` is given the database's directory,
+    /// the newest durable version and the one that was being written.
+    fn crash(&self, check: impl Fn(&Path, &str, &(usize, u64, Content), &(usize, u64, Content))) -> usize {
+        let (mut model, mut states) = (self.before.clone(), 0);
+        for (number, step) in self.steps.iter().enumerate() {
+            let newest = self.versions.iter().rev().find(|(at, ..)| *at <= number).unwrap();
+            let next = self.versions.iter().find(|(at, ..)| *at > number).unwrap_or(newest);
+            let mut half = None;
+            if let Step::Write(path, offset, bytes) = step {
+                let mut torn = model.clone();
+                torn.apply(self.root.path(), &Step::Write(path.clone(), *offset, bytes[..bytes.len() / 2].to_vec()));
+                half = Some(torn);
+            }
+            // Tables are written in hundreds of runs, none of which matters.
+            let table = matches!(step, Step::Write(path, ..) if path.to_string_lossy().contains("table-"));
+            if !table || number % 61 == 0 {
+                let torn = half.iter().map(|torn| (torn, Crash::Kill));
+                let whole = [Crash::Kill, Crash::Content, Crash::All].map(|crash| (&model, crash));
+                for (model, crash) in whole.into_iter().chain(torn) {
+                    let target = scratch();
+                    model.store(crash, target.path());
+                    let what = format!("before step {number}, {crash:?}");
+                    check(&target.path().join("database"), &what, newest, next);
+                    states += 1;
+                }
+            }
+            model.apply(self.root.path(), step);
+        }
+        // The model is right: at the end it has what is there.
+        let target = scratch();
+        model.store(Crash::Kill, target.path());
+        let names = |path: &Path| -> Vec<_> {
+            let mut names: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.retain(|name| name != "writer.lock");
+            names.sort();
+            names
+        };
+        let dir = self.root.path().join("database");
+        assert_eq!(names(&dir), names(&target.path().join("database")));
+        for name in names(&dir) {
+            assert!(
+                fs::read(dir.join(&name)).unwrap() == fs::read(target.path().join("database").join(&name)).unwrap()
+            );
+        }
+        states
+    }
+}
+
+/// The version and the content of a database, which must open; and one can go on writing it.
+fn opened(dir: &Path, what: &str) -> (u64, Content) {
+    let database = Database::open(dir).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let snapshot = database.snapshot();
+    let content: Content = KEYS.iter().map(|key| snapshot.get(key).unwrap()).collect();
+    assert_eq!(snapshot.records(), content.iter().flatten().count() as u64, "{what}");
+    let mut writer = Writer::open(dir).unwrap_or_else(|error| panic!("{what}: {error}"));
+    writer.put(b"d", what.as_bytes()).unwrap();
+    assert_eq!(writer.commit().unwrap(), snapshot.version() + 1, "{what}");
+    drop(writer);
+    assert!(database.refresh().unwrap(), "{what}");
+    for database in [database, Database::open(dir).unwrap()] {
+        assert_eq!(database.snapshot().get(b"d").unwrap(), Some(what.as_bytes().to_vec()));
+        assert_eq!(database.snapshot().get(b"a").unwrap(), content[0]);
+    }
+    (snapshot.version(), content)
+}
+
+fn old_or_new(dir: &Path, what: &str, newest: &(usize, u64, Content), next: &(usize, u64, Content)) {
+    let (version, content) = opened(dir, what);
+    let expected = if version == newest.1 { newest } else { next };
+    assert_eq!((version, &content), (expected.1, &expected.2), "{what}");
+}
+
+fn contents() -> [Content; 4] {
+    let value = |byte: u8| Some(vec![byte; 60]);
+    [
+        vec![value(1), value(2), None, None],
+        vec![value(3), None, None, None],
+        vec![value(3), None, Some(vec![]), None],
+        vec![None, value(9), Some(vec![]), None],
+    ]
+}
+
+fn commit(writer: &mut Writer, content: &Content) -> u64 {
+    for (key, value) in KEYS.iter().zip(content) {
+        match value {
+            Some(value) => _ = writer.put(key, value).unwrap(),
+            None => _ = writer.delete(key).unwrap(),
+        }
+    }
+    writer.commit().unwrap()
+}
+
+#[test]
+fn a_commit_is_there_or_not() {
+    let contents = contents();
+    let prepare = |dir: &Path| build(&Disk::default(), dir, false, &contents[0]);
+    let recorded = Recorded::new(prepare, (1, contents[0].clone()), |disk, dir, durable| {
+        let mut writer = Writer::open_on(disk, dir).unwrap();
+        for content in &contents[1..] {
+            durable(commit(&mut writer, content), content.clone());
+        }
+    });
+    assert!(recorded.crash(old_or_new) > 40);
+}
+
+#[test]
+fn a_compaction_changes_nothing_wherever_it_ends() {
+    let contents = contents();
+    let prepare = |dir: &Path| {
+        build(&Disk::default(), dir, false, &contents[0]);
+        commit(&mut Writer::open(dir).unwrap(), &contents[1]);
+    };
+    let recorded = Recorded::new(prepare, (2, contents[1].clone()), |disk, dir, durable| {
+        let mut writer = Writer::open_on(disk, dir).unwrap();
+        writer.compact(|_| (), &GO_ON).unwrap();
+        durable(commit(&mut writer, &contents[2]), contents[2].clone());
+        writer.compact(|_| (), &GO_ON).unwrap();
+        durable(commit(&mut writer, &contents[3]), contents[3].clone());
+    });
+    assert!(recorded.crash(old_or_new) > 100);
+}
+
+#[test]
+fn a_replacement_is_there_or_not() {
+    let contents = contents();
+    let prepare = |dir: &Path| {
+        build(&Disk::default(), dir, false, &contents[0]);
+        commit(&mut Writer::open(dir).unwrap(), &contents[1]);
+    };
+    let recorded = Recorded::new(prepare, (2, contents[1].clone()), |disk, dir, durable| {
+        build(&disk, dir, true, &contents[3]);
+        let version = Database::open(dir).unwrap().snapshot().version();
+        assert!(version > 2);
+        durable(version, contents[3].clone());
+    });
+    assert!(recorded.crash(old_or_new) > 50);
+}
+
+#[test]
+fn a_new_database_is_there_whole_or_not_at_all() {
+    let contents = contents();
+    let recorded = Recorded::new(
+        |_| (),
+        (0, vec![None; 4]),
+        |disk, dir, durable| {
+            build(&disk, dir, false, &contents[0]);
+            durable(1, contents[0].clone());
+        },
+    );
+    let states = recorded.crash(|dir, what, newest, next| match Database::open(dir) {
+        Err(DatabaseError::Missing { .. }) => {
+            assert_eq!(newest.1, 0, "{what}");
+            // It can be built now.
+            if !what.contains("Content") {
+                build(&Disk::default(), dir, false, &next.2);
+                assert_eq!(opened(dir, what), (1, next.2.clone()));
+            }
+        }
+        _ => assert_eq!(opened(dir, what), (1, next.2.clone())),
+    });
+    assert!(states > 40);
+}
+
+#[test]
+fn damage_of_a_journal_is_found_at_every_byte() {
+    let contents = contents();
+    let root = scratch();
+    let dir = root.path().join("database");
+    build(&Disk::default(), &dir, false, &contents[0]);
+    let mut ends = vec![fs::metadata(dir.join("journal-1.log")).unwrap().len() as usize];
+    let mut writer = Writer::open(&dir).unwrap();
+    for content in &contents[1..] {
+        commit(&mut writer, content);
+        ends.push(writer.journal_bytes() as usize);
+    }
+    drop(writer);
+    let (path, manifest) = (dir.join("journal-1.log"), crate::manifest::Manifest::read(&dir).unwrap());
+    let (geometry, ..) = crate::generation::open_cells(&dir, &manifest).unwrap();
+    let read = || {
+        let (journal, start) = crate::journal::Journal::open(&dir, &manifest, &geometry)?;
+        journal.read(start)
+    };
+    let good = fs::read(&path).unwrap();
+    assert_eq!(read().unwrap().0.len(), 3);
+    for at in 0..good.len() {
+        for bit in [1, 128] {
+            let mut bad = good.clone();
+            bad[at] ^= bit;
+            fs::write(&path, bad).unwrap();
+            let error = read().unwrap_err();
+            let DatabaseError::Corrupted { file, bytes, .. } = error else { panic!("{at}: {error:?}") };
+            assert!(file == "journal-1.log" && bytes.contains(&(at as u64)), "{at}: {bytes:?}");
+        }
+    }
+    // A journal that ends early is one of fewer commits; zeros behind it are none.
+    for at in ends[0]..=good.len() {
+        let whole = ends.iter().filter(|&&end| end <= at).count() - 1;
+        for zeros in [0, 1, 64, 5000] {
+            fs::write(&path, [&good[..at], &vec![0; zeros]].concat()).unwrap();
+            let found = read();
+            let cut_in_a_frame = !ends.contains(&at);
+            match found {
+                Ok((frames, _)) => assert!(frames.len() == whole || zeros > 0, "{at} {zeros}"),
+                Err(_) => assert!(cut_in_a_frame && zeros > 0, "{at} {zeros}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Databases are changed while they are read, at insecure parameters.
+
+mod common;
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+
+use common::{GO_ON, build, builder, check_tables, keyed, plain, value};
+use unspoken_database::{Builder, Database, DatabaseError, Writer};
+use unspoken_pir::{LayoutError, Tables, Versions};
+
+#[test]
+fn records_are_put_and_deleted_and_each_version_is_whole() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().join("database");
+    build(&builder(), &dir, (0..500).map(|i| keyed(format!("key {i}"), value(i)))).unwrap();
+    let database = Database::open(&dir).unwrap();
+    let mut writer = Writer::open(&dir).unwrap();
+    assert!(matches!(Writer::open(&dir).unwrap_err(), DatabaseError::Locked { .. }));
+    let mut expected: HashMap<String, Vec<u8>> = (0..500).map(|i| (format!("key {i}"), value(i))).collect();
+    let check = |expected: &HashMap<String, Vec<u8>>| {
+        let snapshot = database.snapshot();
+        assert_eq!(snapshot.records(), expected.len() as u64);
+        for i in 0..520 {
+            let key = format!("key {i}");
+            assert_eq!(snapshot.get(key.as_bytes()).unwrap().as_ref(), expected.get(&key), "{key}");
+        }
+        check_tables(&snapshot);
+    };
+    let first = database.snapshot();
+    assert!(writer.put(b"key 7", b"another").unwrap());
+    assert!(!writer.put(b"key 510", b"").unwrap());
+    assert!(writer.delete(b"key 8").unwrap() && !writer.delete(b"key 8").unwrap());
+    assert_eq!(writer.records(), 500);
+    assert!(!database.refresh().unwrap());
+    check(&expected);
+    assert_eq!(writer.commit().unwrap(), 2);
+    assert!(database.refresh().unwrap() && !database.refresh().unwrap());
+    expected.insert("key 7".into(), b"another".to_vec());
+    expected.insert("key 510".into(), vec![]);
+    expected.remove("key 8");
+    check(&expected);
+    assert!(database.snapshot().changed_entries() > 0 && database.resident_bytes() > 0);
+    assert_eq!((first.version(), first.get(b"key 8").unwrap()), (1, Some(value(8))));
+    // What is not committed is forgotten; what changes nothing is no version.
+    writer.put(b"key 1", b"x").unwrap();
+    writer.discard();
+    writer.put(b"key 2", &value(2)).unwrap();
+    assert_eq!(writer.commit().unwrap(), 2);
+    // Back to what the tables were made of.
+    assert!(writer.put(b"key 7", &value(7)).unwrap() && writer.delete(b"key 510").unwrap());
+    assert!(!writer.put(b"key 8", &value(8)).unwrap());
+    assert_eq!(writer.commit().unwrap(), 3);
+    drop(writer);
+    assert!(database.refresh().unwrap());
+    let expected = (0..500).map(|i| (format!("key {i}"), value(i))).collect();
+    check(&expected);
+    // Another process goes on where this one has ended.
+    let mut writer = Writer::open(&dir).unwrap();
+    assert_eq!((writer.version(), writer.records()), (3, 500));
+    assert!(writer.set(0, b"").is_err() && writer.push(b"").is_err());
+    assert!(matches!(writer.put(b"long", &[0; 5000]).unwrap_err(), DatabaseError::Layout(LayoutError::Length { .. })));
+    assert_eq!(writer.commit().unwrap(), 3);
+}
+
+#[test]
+fn buckets_are_filled_by_moving_others_until_there_is_no_room() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().join("database");
+    build(&builder(), &dir, (0..100).map(|i| keyed(i.to_string(), vec![i as u8; 50]))).unwrap();
+    let database = Database::open(&dir).unwrap();
+    let mut writer = Writer::open(&dir).unwrap();
+    let mut added = 100;
+    let error = loop {
+        match writer.put(added.to_string().as_bytes(), &[added as u8; 50]) {
+            Ok(_) => added += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, DatabaseError::Full { .. }) && error.to_string().contains("larger"), "{error}");
+    writer.commit().unwrap();
+    database.refresh().unwrap();
+    let snapshot = database.snapshot();
+    assert_eq!(snapshot.records(), added);
+    for i in 0..added {
+        assert_eq!(snapshot.get(i.to_string().as_bytes()).unwrap(), Some(vec![i as u8; 50]), "{i}");
+    }
+    // Four entries of 59 bytes are in a bucket of 254.
+    assert!(snapshot.load().unwrap() > 0.85, "{}", snapshot.load().unwrap());
+    check_tables(&snapshot);
+}
+
+#[test]
+fn records_are_set_cleared_and_added_by_index() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().join("variable");
+    let spare = Builder { capacity: 22, ..builder() };
+    build(&spare, &dir, (0..20).map(|i| plain(vec![i; usize::from(i) * 40]))).unwrap();
+    let database = Database::open(&dir).unwrap();
+    let mut writer = Writer::open(&dir).unwrap();
+    writer.set(3, b"three").unwrap();
+    writer.clear(4).unwrap();
+    assert_eq!((writer.push(b"").unwrap(), writer.push(&[1; 760]).unwrap()), (20, 21));
+    assert!(matches!(writer.push(b"").unwrap_err(), DatabaseError::Full { .. }));
+    assert!(matches!(writer.set(22, b"").unwrap_err(), DatabaseError::Layout(LayoutError::Index { .. })));
+    assert!(writer.set(0, &[0; 761]).is_err() && writer.put(b"key", b"").is_err() && writer.delete(b"key").is_err());
+    writer.commit().unwrap();
+    database.refresh().unwrap();
+    let snapshot = database.snapshot();
+    let record = |i| snapshot.record(i).unwrap();
+    assert_eq!([record(3), record(4), record(5)], [Some(b"three".to_vec()), None, Some(vec![5; 200])]);
+    assert_eq!([record(20), record(21)], [Some(vec![]), Some(vec![1; 760])]);
+    assert_eq!(snapshot.records(), 22);
+    check_tables(&snapshot);
+    let fixed = temporary.path().join("fixed");
+    build(&spare, &fixed, (0..20).map(|i| plain(vec![i; 4]))).unwrap();
+    let mut writer = Writer::open(&fixed).unwrap();
+    assert!(writer.clear(0).is_err() && writer.set(0, &[0; 5]).is_err());
+    assert_eq!(writer.push(&[0; 4]).unwrap(), 20);
+    assert_eq!(writer.commit().unwrap(), 2);
+    assert_eq!(Database::open(&fixed).unwrap().snapshot().records(), 21);
+}
+
+#[test]
+fn compaction_changes_the_files_and_nothing_else() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().join("database");
+    build(&builder(), &dir, (0..300).map(|i| keyed(i.to_string(), value(i)))).unwrap();
+    let database = Database::open(&dir).unwrap();
+    let mut writer = Writer::open(&dir).unwrap();
+    for i in 0..30 {
+        writer.put(i.to_string().as_bytes(), b"changed").unwrap();
+        writer.commit().unwrap();
+    }
+    database.refresh().unwrap();
+    let before = database.snapshot();
+    writer.put(b"31", b"pending").unwrap();
+    let stopped = writer.compact(|_| (), &AtomicBool::new(true)).unwrap_err();
+    assert!(matches!(stopped, DatabaseError::Cancelled));
+    assert!(!database.refresh().unwrap());
+    let journal = writer.journal_bytes();
+    writer.compact(|_| (), &GO_ON).unwrap();
+    assert!(journal > 1000 && writer.journal_bytes() < 100 && writer.version() == before.version());
+    assert!(database.refresh().unwrap());
+    let after = database.snapshot();
+    assert_eq!((after.version(), after.generation(), after.changed_entries()), (31, 2, 0));
+    let cells = |snapshot: &unspoken_database::Snapshot| -> Vec<Vec<u8>> {
+        (0..snapshot.layout().cells()).map(|cell| snapshot.cell(cell).to_vec()).collect()
+    };
+    assert!(cells(&before) == cells(&after) && before.records() == after.records());
+    check_tables(&after);
+    // Files that are gone are still whole for who holds them.
+    check_tables(&before);
+    assert_eq!(writer.commit().unwrap(), 32);
+    assert!(database.refresh().unwrap());
+    assert_eq!(database.snapshot().get(b"31").unwrap(), Some(b"pending".to_vec()));
+    check_tables(&database.snapshot());
+    let mut names: Vec<_> =
+        std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    let expected = ["cells-2.bin", "journal-2.log", "manifest.json", "sums-2.bin", "table-2.bin", "writer.lock"];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn readers_see_whole_versions_while_a_writer_commits_and_compacts() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().join("database");
+    build(&builder(), &dir, (0..40).map(|_| plain(1u64.to_le_bytes().to_vec()))).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let read = || {
+            let database = Database::open(&dir).unwrap();
+            let (mut versions, mut last) = (0, 0);
+            while !done.load(std::sync::atomic::Ordering::Relaxed) || versions == 0 {
+                versions += u32::from(database.refresh().unwrap());
+                let snapshot = database.snapshot();
+                assert!(snapshot.version() >= last);
+                last = snapshot.version();
+                for i in 0..40 {
+                    assert_eq!(snapshot.record(i).unwrap(), Some(last.to_le_bytes().to_vec()));
+                }
+            }
+            last
+        };
+        let readers = [scope.spawn(read), scope.spawn(read)];
+        let mut writer = Writer::open(&dir).unwrap();
+        for version in 2..60u64 {
+            (0..40).for_each(|i| writer.set(i, &version.to_le_bytes()).unwrap());
+            assert_eq!(writer.commit().unwrap(), version);
+            if version % 20 == 0 {
+                writer.compact(|_| (), &GO_ON).unwrap();
+            }
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        readers.into_iter().for_each(|reader| assert!(reader.join().unwrap() > 1));
+    });
+}

@@ -1,0 +1,168 @@
+//! Every stage of an answer against the noise that is predicted for it. What responses open to, `tests/pir.rs` compares.
+
+use std::sync::atomic::AtomicBool;
+
+use unspoken_gsw::{LweCiphertext, Noise, Rgsw, RlweCiphertext};
+use unspoken_ring::{Poly, SecretRng};
+
+use crate::client::PirSecret;
+use crate::database::Database;
+use crate::expansion;
+use crate::keys::{Mode, PreparedKeys};
+use crate::parameters::{PirParameters, Preset};
+use crate::query::Query;
+use crate::server::{row_sums, selected, selectors, turned};
+
+/// Pieces of the test's table: rows, columns and places are all chosen among.
+const PIECES: u64 = 2000;
+
+/// Keys of every client are as noisy as their luck: deviations of a few are taken together.
+const CLIENTS: u64 = 6;
+
+struct Fixture {
+    parameters: PirParameters,
+    secret: PirSecret,
+    database: Database,
+    records: Vec<u8>,
+    rng: SecretRng,
+}
+
+impl Fixture {
+    fn new(client: u64) -> Self {
+        let parameters = Preset::InsecureN11.build().unwrap();
+        let mut rng = SecretRng::insecure_from_seed(100 + client);
+        let mut records = vec![0; PIECES as usize * parameters.piece_bytes()];
+        rng.fill(&mut records);
+        let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
+        let database = Database::new(&parameters, records.clone()).unwrap();
+        Fixture { parameters, secret, database, records, rng }
+    }
+
+    fn keys(&mut self, mode: Mode) -> PreparedKeys {
+        self.secret.keys(mode, &mut self.rng).unwrap().expand().unwrap()
+    }
+
+    fn bits(&mut self, keys: &PreparedKeys, index: u64) -> Vec<Rgsw> {
+        let shape = self.database.shape();
+        let query = self.secret.query(keys.mode(), shape, index, &mut self.rng).unwrap();
+        expansion::bits(keys, shape, &query, &AtomicBool::new(false)).unwrap()
+    }
+
+    /// The mean square of a ciphertext's phase less its message, over the modulus.
+    fn error(&self, ciphertext: &RlweCiphertext, message: &Poly) -> f64 {
+        let ring = self.parameters.ring();
+        let mut message = message.clone();
+        ring.to_coefficients(&mut message).unwrap();
+        let mut phase = self.secret.ring().phase(ciphertext).unwrap();
+        ring.sub_assign(&mut phase, &message).unwrap();
+        let errors = ring.to_f64(&phase).unwrap();
+        let modulus = ring.log2_modulus().exp2();
+        errors.iter().map(|error| (error / modulus).powi(2)).sum::<f64>() / errors.len() as f64
+    }
+
+    /// `delta` times the entry of these pieces.
+    fn entry(&self, number: u64) -> Poly {
+        let bytes = 4 * self.parameters.piece_bytes();
+        let pieces = self.records.chunks(bytes).nth(number as usize).unwrap();
+        let mut entry = crate::encode_entry(&self.parameters, pieces).unwrap();
+        self.parameters.ring().scale_assign(&mut entry, self.parameters.delta()).unwrap();
+        entry
+    }
+}
+
+fn assert_predicted(what: &str, squares: &[f64], predicted: Noise) {
+    let measured = squares.iter().sum::<f64>() / squares.len() as f64;
+    let ratio = (measured / predicted.0).sqrt();
+    assert!((0.75..1.3).contains(&ratio), "{what}: {ratio:.3} times the predicted deviation");
+}
+
+#[test]
+fn bits_taken_off_an_index_have_the_predicted_noise() {
+    let bits = 20;
+    let mut squares = Vec::new();
+    let shape = crate::DatabaseShape::new(&Preset::InsecureN11.build().unwrap(), 1 << bits).unwrap();
+    for client in 0..CLIENTS {
+        let mut fixture = Fixture::new(client);
+        let keys = fixture.keys(Mode::Compact);
+        let (key, switch) = keys.bootstrap.as_ref().zip(keys.compact.as_ref()).unwrap();
+        let index = 0b1011_0010_1110_0101_0110 ^ client;
+        let query = fixture.secret.query(Mode::Compact, shape, index, &mut fixture.rng).unwrap();
+        let Query::Compact { seed, body } = query else { panic!("another query") };
+        let mut rest = LweCiphertext::expand(body, (&seed, 0), fixture.parameters.ring().degree());
+        for bit in 0..bits {
+            let above = bits - 1 - bit;
+            let switched = switch.switch(&rest.shifted(above)).unwrap();
+            let expected = ((index >> bit & 1) as u32) << 31;
+            let phase = fixture.secret.bit_phase(&switched).unwrap();
+            // The first bits have the query's own noise and that of rotations, times a power of two each.
+            if bit < 2 {
+                squares.push((f64::from(phase.wrapping_sub(expected).cast_signed()) / 32f64.exp2()).powi(2));
+            }
+            let rotated = key.rotate(&switched, expansion::half_place(&keys, above)).unwrap();
+            if above > 0 {
+                expansion::take_off(key, &rotated, above, &mut rest).unwrap();
+            }
+        }
+    }
+    let parameters = Preset::InsecureN11.build().unwrap();
+    let lwe = parameters.literal().bootstrap.lwe;
+    let log2_order = (parameters.ring().degree() as f64).log2() + 1.0;
+    // The phase is measured before it is rounded to an exponent.
+    let rounding = Noise::switching(lwe.dimension, log2_order);
+    let predicted = Noise(parameters.bit_noise(Some(bits)).0 - rounding.0);
+    let measured = squares.iter().sum::<f64>() / squares.len() as f64;
+    let ratio = (measured / predicted.0).sqrt();
+    // Twelve numbers; the prediction is that of the noisiest bit.
+    assert!((0.4..1.4).contains(&ratio), "{ratio:.3} times the predicted deviation");
+}
+
+#[test]
+fn every_selection_has_the_predicted_noise() {
+    let (mut products, mut nodes, mut sums, mut entries) = (vec![], vec![], vec![], vec![]);
+    let parameters = Preset::InsecureN11.build().unwrap();
+    let ring = parameters.ring();
+    for (client, mode) in (0..CLIENTS).zip([Mode::Packed, Mode::Bits, Mode::Compact].into_iter().cycle()) {
+        let mut fixture = Fixture::new(client);
+        let shape = fixture.database.shape();
+        let keys = fixture.keys(mode);
+        let index = (617 * client + 5) % PIECES;
+        let bits = fixture.bits(&keys, index);
+        let (row, column, _) = shape.position(index);
+        let (places, rest) = bits.split_at(shape.piece_bits as usize);
+        let (columns, rows) = rest.split_at(shape.column_bits as usize);
+        let pair = [fixture.entry(0), fixture.entry(1)];
+        let ciphertexts = pair.each_ref().map(|m| fixture.secret.ring().encrypt(m, &mut fixture.rng).unwrap());
+        for (i, bit) in bits.iter().enumerate() {
+            let chosen = bit.select(ring, &ciphertexts[0], &ciphertexts[1]).unwrap();
+            products.push(fixture.error(&chosen, &pair[(index >> i & 1) as usize]));
+        }
+        let selectors = selectors(&parameters, shape, rows).unwrap();
+        for (i, selector) in selectors.iter().enumerate() {
+            let mut message = ring.zero(ring.basis(), unspoken_ring::Domain::Evaluation);
+            if i == row {
+                ring.add_constant_assign(&mut message, parameters.delta()).unwrap();
+            }
+            nodes.push(fixture.error(selector, &message));
+        }
+        let view = fixture.database.view();
+        let found = row_sums(&parameters, shape, &view, 0..1 << shape.column_bits, &selectors).unwrap();
+        for (i, sum) in found.iter().enumerate() {
+            let number = (row << shape.column_bits) + i;
+            if (number as u64) < PIECES / 4 {
+                sums.push(fixture.error(sum, &fixture.entry(number as u64)));
+            }
+        }
+        let chosen = turned(ring, selected(ring, found, columns).unwrap(), places).unwrap();
+        let number = (row << shape.column_bits) + column;
+        let place = (index % 4) as u32;
+        let mut message = fixture.entry(number as u64);
+        ring.to_coefficients(&mut message).unwrap();
+        let turned_message = ring.rotated(&message, 2 * ring.degree() as u32 - place).unwrap();
+        entries.push(fixture.error(&chosen, &turned_message));
+    }
+    let shape = Fixture::new(0).database.shape();
+    assert_predicted("product", &products, Noise::bootstrapped_product(parameters.bootstrap()));
+    assert_predicted("selector", &nodes, parameters.selector_noise());
+    assert_predicted("sum over rows", &sums, parameters.rows_noise(shape));
+    assert_predicted("entry", &entries, parameters.selection_noise(shape));
+}

@@ -1,0 +1,89 @@
+//! CSV and TSV files.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
+
+use crate::error::{Place, SourceError};
+use crate::field::Field;
+use crate::record::{Columns, MAX_RECORD_BYTES, Record, too_long};
+use crate::source::Source;
+use crate::spec::SourceSpec;
+
+/// Bytes read ahead.
+const BUFFER: usize = 1 << 16;
+/// Most bytes of a line: a value and a key of the longest, quoted.
+const MOST_LINE: usize = 4 * MAX_RECORD_BYTES;
+
+pub(crate) fn open(spec: &SourceSpec, delimiter: u8) -> Result<Source, SourceError> {
+    let path = spec.path.clone();
+    let file = File::open(&path).map_err(|source| SourceError::io(&path, source))?;
+    let mut reader = ReaderBuilder::new()
+        .delimiter(delimiter)
+        .quoting(delimiter == b',')
+        .buffer_capacity(BUFFER)
+        .from_reader(Bounded { file, left: MOST_LINE });
+    let header = reader.byte_headers().cloned().map_err(|error| refuse(&path, 1, error))?;
+    let columns = Columns::choose(spec, &names(&path, &header)?)?;
+    let mut row = ByteRecord::new();
+    let records = std::iter::from_fn(move || next(&path, &mut reader, &mut row, &columns).transpose());
+    Ok(Source::new(Box::new(records), None))
+}
+
+fn names(path: &Path, header: &ByteRecord) -> Result<Vec<String>, SourceError> {
+    if header.is_empty() {
+        return Err(SourceError::file(path, "an empty file", "a header with the names of the columns"));
+    }
+    let names = header.iter().map(|name| String::from_utf8(name.to_owned()));
+    names
+        .collect::<Result<_, _>>()
+        .map_err(|_| SourceError::file(path, "a header that is not UTF-8", "UTF-8; convert it"))
+}
+
+fn next(
+    path: &Path,
+    reader: &mut Reader<Bounded>,
+    row: &mut ByteRecord,
+    columns: &Columns,
+) -> Result<Option<Record>, SourceError> {
+    reader.get_mut().left = MOST_LINE;
+    let line = reader.position().line();
+    if !reader.read_byte_record(row).map_err(|error| refuse(path, line, error))? {
+        return Ok(None);
+    }
+    let place = Place { path, unit: "line", number: row.position().map_or(line, csv::Position::line) };
+    columns.record(&place, |i| Ok(row.get(i).map_or(Field::Null, Field::text))).map(Some)
+}
+
+fn refuse(path: &Path, line: u64, error: csv::Error) -> SourceError {
+    let number = error.position().map_or(line, csv::Position::line);
+    let place = Place { path, unit: "line", number };
+    let found = error.to_string();
+    match error.into_kind() {
+        ErrorKind::Io(source) if source.kind() == io::ErrorKind::FileTooLarge => {
+            too_long(&place, format!("more than {MOST_LINE}"))
+        }
+        ErrorKind::Io(source) => SourceError::io(path, source),
+        ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            place.refuse(format!("{len} fields"), format!("{expected_len}, as the header has"))
+        }
+        _ => place.refuse(found, "a record of CSV"),
+    }
+}
+
+/// A file that gives no more than so many bytes for one record: a quotation mark that is never closed does not fill the
+/// memory.
+struct Bounded {
+    file: File,
+    left: usize,
+}
+
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let given = self.file.read(buffer)?;
+        self.left = self.left.checked_sub(given).ok_or(io::ErrorKind::FileTooLarge)?;
+        Ok(given)
+    }
+}

@@ -1,0 +1,83 @@
+//! One field of a record, as bytes of its own or as a part of a JSON object.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+/// A field, whichever kind of file it comes from.
+#[derive(Clone)]
+pub(crate) enum Field {
+    /// Nothing: empty bytes, or `null`.
+    Null,
+    /// Text.
+    Text(String),
+    /// What should be text and is not UTF-8: bytes as they are, but nothing that JSON can hold.
+    IllText(Vec<u8>),
+    /// Bytes: as they are, or base64 in JSON.
+    Bytes(Vec<u8>),
+    /// A number, a truth value, a list or an object: its JSON in both cases.
+    Json(String),
+}
+
+impl Field {
+    /// Bytes that are meant to be text.
+    pub(crate) fn text(bytes: &[u8]) -> Self {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Field::Text(text.to_owned()),
+            Err(_) => Field::IllText(bytes.to_owned()),
+        }
+    }
+
+    /// A number in its shortest form that reads back the same. JSON has no infinities: they become text.
+    pub(crate) fn number(value: f64) -> Self {
+        match serde_json::Number::from_f64(value) {
+            Some(number) => Field::Json(number.to_string()),
+            None => Field::Text(value.to_string()),
+        }
+    }
+
+    /// A value already parsed.
+    pub(crate) fn from_value(value: Value) -> Self {
+        match value {
+            Value::Null => Field::Null,
+            Value::String(text) => Field::Text(text),
+            other => Field::Json(other.to_string()),
+        }
+    }
+
+    /// What a key is made of; `Err` says what was found instead.
+    pub(crate) fn into_key(self) -> Result<Vec<u8>, &'static str> {
+        match &self {
+            Field::Null => return Err("no key"),
+            Field::Json(json) if json.starts_with(['[', '{']) => return Err("a list or an object as key"),
+            _ => {}
+        }
+        let key = self.into_bytes();
+        if key.is_empty() { Err("an empty key") } else { Ok(key) }
+    }
+
+    /// A field that is a record by itself.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Field::Null => Vec::new(),
+            Field::Text(text) | Field::Json(text) => text.into_bytes(),
+            Field::IllText(bytes) | Field::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// A field of a JSON object, written to the end of `out`; `Err` says what was found that cannot be.
+    pub(crate) fn write_json(self, out: &mut String) -> Result<(), &'static str> {
+        match self {
+            Field::Null => out.push_str("null"),
+            Field::Text(text) => out.push_str(&Value::String(text).to_string()),
+            Field::Json(json) => out.push_str(&json),
+            Field::IllText(_) => return Err("text that is not UTF-8"),
+            Field::Bytes(bytes) => {
+                out.push('"');
+                STANDARD.encode_string(bytes, out);
+                out.push('"');
+            }
+        }
+        Ok(())
+    }
+}

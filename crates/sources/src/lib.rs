@@ -1,0 +1,17 @@
+#![doc = include_str!("../README.md")]
+
+mod delimited;
+mod error;
+mod field;
+mod folder;
+mod json_lines;
+mod parquet;
+mod record;
+mod source;
+mod spec;
+mod sqlite;
+
+pub use error::SourceError;
+pub use record::{MAX_RECORD_BYTES, Record};
+pub use source::Source;
+pub use spec::{Kind, SourceSpec};

@@ -1,0 +1,123 @@
+//! A record, and how it is made of the columns of a row.
+
+use serde_json::Value;
+
+use crate::error::{Place, SourceError};
+use crate::field::Field;
+use crate::spec::SourceSpec;
+
+/// Longest record, and longest key, in bytes: 16 MiB.
+pub const MAX_RECORD_BYTES: usize = 16 << 20;
+
+/// One record of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// What it is found by, at least one byte; `None` where records are found by their index.
+    pub key: Option<Vec<u8>>,
+    /// What is retrieved; may be empty.
+    pub value: Vec<u8>,
+}
+
+impl Record {
+    /// Checks the lengths.
+    pub(crate) fn check(self, place: &Place<'_>) -> Result<Self, SourceError> {
+        let longest = self.value.len().max(self.key.as_ref().map_or(0, Vec::len));
+        if longest > MAX_RECORD_BYTES { Err(too_long(place, longest)) } else { Ok(self) }
+    }
+}
+
+/// The error of a record above [`MAX_RECORD_BYTES`].
+pub(crate) fn too_long(place: &Place<'_>, bytes: impl std::fmt::Display) -> SourceError {
+    place.refuse(format!("a record of {bytes} bytes"), format!("at most {MAX_RECORD_BYTES}"))
+}
+
+/// Which columns a record is made of, as positions in a row.
+#[derive(Clone, Debug)]
+pub(crate) struct Columns {
+    key: Option<usize>,
+    values: Vec<(usize, String)>,
+}
+
+impl Columns {
+    /// Finds the columns of `spec` among `names`; without named values all columns but the key are the value.
+    pub(crate) fn choose(spec: &SourceSpec, names: &[String]) -> Result<Self, SourceError> {
+        let find = |needed: &String| {
+            let mut places = (0..names.len()).filter(|&i| names.get(i) == Some(needed));
+            let first = places.next().ok_or_else(|| SourceError::column(&spec.path, names, needed))?;
+            match places.next() {
+                None => Ok(first),
+                Some(_) => {
+                    let found = format!("more than one column {needed:?}");
+                    Err(SourceError::file(&spec.path, found, "column names that differ; rename one"))
+                }
+            }
+        };
+        let key = spec.key_column.as_ref().map(find).transpose()?;
+        let values = if spec.value_columns.is_empty() {
+            names.iter().cloned().enumerate().filter(|(i, _)| Some(*i) != key).collect()
+        } else {
+            let named = spec.value_columns.iter().map(|name| Ok((find(name)?, name.clone())));
+            named.collect::<Result<_, SourceError>>()?
+        };
+        Ok(Columns { key, values })
+    }
+
+    /// The positions that are read, ascending, each once.
+    pub(crate) fn used(&self) -> Vec<usize> {
+        let mut used: Vec<usize> = self.key.into_iter().chain(self.values.iter().map(|(i, _)| *i)).collect();
+        used.sort_unstable();
+        used.dedup();
+        used
+    }
+
+    /// The same columns in rows that hold only those of [`Columns::used`].
+    pub(crate) fn projected(self) -> Self {
+        let used = self.used();
+        let place = |i: usize| used.binary_search(&i).unwrap_or(i);
+        Columns {
+            key: self.key.map(place),
+            values: self.values.into_iter().map(|(i, name)| (place(i), name)).collect(),
+        }
+    }
+
+    /// The record of a row, whose field at a position `field` gives.
+    pub(crate) fn record(
+        &self,
+        place: &Place<'_>,
+        mut field: impl FnMut(usize) -> Result<Field, SourceError>,
+    ) -> Result<Record, SourceError> {
+        let key = self.key.map(&mut field).transpose()?;
+        let values = self.values.iter().map(|(i, name)| Ok((name.as_str(), field(*i)?)));
+        record(place, key, values.collect::<Result<_, SourceError>>()?)
+    }
+}
+
+/// A record of fields: one is taken as it is, several become one JSON object, in order.
+pub(crate) fn record(place: &Place<'_>, key: Option<Field>, values: Vec<(&str, Field)>) -> Result<Record, SourceError> {
+    let key = key.map(Field::into_key).transpose();
+    let key = key.map_err(|found| place.refuse(found, "a key of at least one byte: text, bytes or a number"))?;
+    let value = if values.len() == 1 {
+        values.into_iter().flat_map(|(_, field)| field.into_bytes()).collect()
+    } else if values.is_empty() {
+        Vec::new()
+    } else {
+        object(place, values)?.into_bytes()
+    };
+    Record { key, value }.check(place)
+}
+
+fn object(place: &Place<'_>, values: Vec<(&str, Field)>) -> Result<String, SourceError> {
+    let mut out = String::from("{");
+    for (i, (name, field)) in values.into_iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        out.push_str(&Value::from(name).to_string());
+        out.push(':');
+        let refuse =
+            |found| place.refuse(format!("{found} in column {name:?}"), "UTF-8, or this column alone as value");
+        field.write_json(&mut out).map_err(refuse)?;
+    }
+    out.push('}');
+    Ok(out)
+}

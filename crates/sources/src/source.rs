@@ -1,0 +1,56 @@
+//! Records, one after the other.
+
+use crate::error::SourceError;
+use crate::record::Record;
+use crate::spec::{Kind, SourceSpec};
+use crate::{delimited, folder, json_lines, parquet, sqlite};
+
+/// The records of a file, in its order; of a folder, in the order of the names. They are read as they are asked for. After
+/// an error there are no more.
+pub struct Source {
+    records: Records,
+    len_hint: Option<u64>,
+    done: bool,
+}
+
+pub(crate) type Records = Box<dyn Iterator<Item = Result<Record, SourceError>> + Send>;
+
+impl Source {
+    /// Opens a source and finds its columns. No record is read yet.
+    ///
+    /// # Errors
+    /// Any [`SourceError`] but [`SourceError::Kind`].
+    pub fn open(spec: &SourceSpec) -> Result<Self, SourceError> {
+        spec.check()?;
+        match spec.kind {
+            Kind::Csv => delimited::open(spec, b','),
+            Kind::Tsv => delimited::open(spec, b'\t'),
+            Kind::JsonLines => json_lines::open(spec),
+            Kind::Sqlite => sqlite::open(spec),
+            Kind::Parquet => parquet::open(spec),
+            Kind::Folder => folder::open(spec),
+        }
+    }
+
+    pub(crate) fn new(records: Records, len_hint: Option<u64>) -> Self {
+        Source { records, len_hint, done: false }
+    }
+
+    /// How many records there are, as far as the file says so without being read. A hint: nothing may be allocated by it.
+    pub fn len_hint(&self) -> Option<u64> {
+        self.len_hint
+    }
+}
+
+impl Iterator for Source {
+    type Item = Result<Record, SourceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let next = self.records.next();
+        self.done = !matches!(next, Some(Ok(_)));
+        next
+    }
+}

@@ -1,0 +1,158 @@
+//! Tables and views of SQLite databases.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, Row};
+
+use crate::error::{Place, SourceError, list};
+use crate::field::Field;
+use crate::record::{Columns, MAX_RECORD_BYTES, Record};
+use crate::source::Source;
+use crate::spec::SourceSpec;
+
+/// Records read ahead at once: not more, and not after so many bytes.
+const BATCH: usize = 1024;
+const BATCH_BYTES: usize = 1 << 20;
+/// Batches that wait.
+const BATCHES: usize = 2;
+
+type Batch = Vec<Result<Record, SourceError>>;
+
+pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
+    // A missing file is the system's error, in its words.
+    spec.path.metadata().map_err(|source| SourceError::io(&spec.path, source))?;
+    let refuse = |error: rusqlite::Error| {
+        SourceError::file(&spec.path, error.to_string(), "a SQLite database that can be read; check the file")
+    };
+    let connection = connect(spec).map_err(refuse)?;
+    let tables = tables(&connection).map_err(refuse)?;
+    let table = choose_table(spec, &tables)?;
+    let from = if table.view { quote(&table.name) } else { format!("{} NOT INDEXED", quote(&table.name)) };
+    let names = {
+        let statement = connection.prepare(&format!("SELECT * FROM {from}")).map_err(refuse)?;
+        statement.column_names().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let columns = Columns::choose(spec, &names)?;
+    let count = format!("SELECT count(*) FROM {}", quote(&table.name));
+    let len = if table.view { None } else { connection.query_row(&count, (), |row| row.get::<_, i64>(0)).ok() };
+    let len = len.and_then(|len| u64::try_from(len).ok());
+    let used: Vec<String> = columns.used().iter().filter_map(|&i| names.get(i)).map(|name| quote(name)).collect();
+    let reading = Reading {
+        path: spec.path.clone(),
+        connection,
+        // Without an index rows come in the order of the table itself, whichever columns are read.
+        statement: format!("SELECT {} FROM {from}", if used.is_empty() { "NULL".into() } else { used.join(", ") }),
+        columns: columns.projected(),
+    };
+    Ok(Source::new(Box::new(reading.start().into_iter().flatten()), len))
+}
+
+fn connect(spec: &SourceSpec) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(&spec.path, flags)?;
+    // What the file's own schema says is not trusted, and nothing in it is longer than a record may be.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, 2 * MAX_RECORD_BYTES as i32)?;
+    Ok(connection)
+}
+
+struct Table {
+    name: String,
+    view: bool,
+}
+
+fn tables(connection: &Connection) -> rusqlite::Result<Vec<Table>> {
+    let statement = "SELECT name, type = 'view' FROM sqlite_schema \
+                     WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name";
+    let mut statement = connection.prepare(statement)?;
+    let rows = statement.query_map((), |row| Ok(Table { name: row.get(0)?, view: row.get(1)? }))?;
+    rows.collect()
+}
+
+fn choose_table<'a>(spec: &SourceSpec, tables: &'a [Table]) -> Result<&'a Table, SourceError> {
+    let found = match (&spec.table, tables) {
+        (None, [only]) => Some(only),
+        (None, _) => None,
+        (Some(name), _) => tables.iter().find(|table| table.name == *name),
+    };
+    found.ok_or_else(|| {
+        let names: Vec<String> = tables.iter().map(|table| table.name.clone()).collect();
+        SourceError::Table {
+            path: spec.path.clone(),
+            found: if names.is_empty() { "none".into() } else { list(&names) },
+            needed: spec.table.as_ref().map_or("one, or a name".into(), |name| format!("{name:?}")),
+        }
+    })
+}
+
+/// An SQL identifier.
+fn quote(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// What the reading thread owns: rows borrow from the statement, the statement from the connection.
+struct Reading {
+    path: PathBuf,
+    connection: Connection,
+    statement: String,
+    columns: Columns,
+}
+
+impl Reading {
+    /// Reads ahead in a thread, which ends when nobody takes what it has read.
+    fn start(self) -> Receiver<Batch> {
+        let (sender, receiver) = sync_channel(BATCHES);
+        thread::spawn(move || self.run(&sender));
+        receiver
+    }
+
+    fn run(&self, sender: &SyncSender<Batch>) {
+        let mut batch = Batch::new();
+        let mut bytes = 0;
+        let outcome = self.read(&mut |record| {
+            bytes += record.key.as_ref().map_or(0, Vec::len) + record.value.len();
+            batch.push(Ok(record));
+            if batch.len() < BATCH && bytes < BATCH_BYTES {
+                return true;
+            }
+            bytes = 0;
+            sender.send(std::mem::take(&mut batch)).is_ok()
+        });
+        batch.extend(outcome.err().map(Err));
+        // Whoever does not listen any more needs no answer.
+        sender.send(batch).ok();
+    }
+
+    /// Gives records to `take` until it has had enough.
+    fn read(&self, take: &mut dyn FnMut(Record) -> bool) -> Result<(), SourceError> {
+        let mut place = Place { path: &self.path, unit: "row", number: 1 };
+        let refuse =
+            |place: &Place<'_>, error: rusqlite::Error| place.refuse(error.to_string(), "a row that can be read");
+        let mut statement = self.connection.prepare(&self.statement).map_err(|error| refuse(&place, error))?;
+        let mut rows = statement.query(()).map_err(|error| refuse(&place, error))?;
+        while let Some(row) = rows.next().map_err(|error| refuse(&place, error))? {
+            let record = self.columns.record(&place, |i| field(row, i).map_err(|error| refuse(&place, error)))?;
+            if !take(record) {
+                break;
+            }
+            place.number += 1;
+        }
+        Ok(())
+    }
+}
+
+fn field(row: &Row<'_>, i: usize) -> rusqlite::Result<Field> {
+    Ok(match row.get_ref(i)? {
+        ValueRef::Null => Field::Null,
+        ValueRef::Integer(value) => Field::Json(value.to_string()),
+        ValueRef::Real(value) => Field::number(value),
+        ValueRef::Text(text) => Field::text(text),
+        ValueRef::Blob(bytes) => Field::Bytes(bytes.to_owned()),
+    })
+}

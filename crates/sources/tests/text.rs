@@ -1,0 +1,197 @@
+//! CSV, TSV, JSON lines and folders.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use unspoken_sources::{Kind, MAX_RECORD_BYTES, Record, Source, SourceError, SourceSpec};
+
+fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(name);
+    std::fs::write(&path, content).unwrap();
+    (directory, path)
+}
+
+fn spec(path: &Path, key: &str, values: &[&str]) -> SourceSpec {
+    let mut spec = SourceSpec::guess(path).unwrap();
+    spec.key_column = (!key.is_empty()).then(|| key.to_owned());
+    spec.value_columns = values.iter().map(|&name| name.to_owned()).collect();
+    spec
+}
+
+fn read(path: &Path, key: &str, values: &[&str]) -> Result<Vec<Record>, SourceError> {
+    Source::open(&spec(path, key, values))?.collect()
+}
+
+fn complaint(path: &Path, key: &str, values: &[&str]) -> String {
+    let message = read(path, key, values).unwrap_err().to_string();
+    assert!(message.contains(path.to_str().unwrap()), "{message}");
+    message
+}
+
+fn record(key: impl Into<Option<&'static str>>, value: &str) -> Record {
+    Record { key: key.into().map(|key| key.as_bytes().to_vec()), value: value.into() }
+}
+
+#[test]
+fn columns_of_csv_become_records() {
+    let (_directory, path) = file("a.CSV", "\u{feff}code,title,n\r\nA00,\"Chol\"\"era,\nred\",1\r\n\r\nA01,,2\r\n");
+    let one = read(&path, "code", &["title"]).unwrap();
+    assert_eq!(one, [record("A00", "Chol\"era,\nred"), record("A01", "")]);
+    let several = read(&path, "code", &["n", "title"]).unwrap();
+    assert_eq!(several[0], record("A00", r#"{"n":"1","title":"Chol\"era,\nred"}"#));
+    assert_eq!(read(&path, "code", &[]).unwrap()[1], record("A01", r#"{"title":"","n":"2"}"#));
+    assert_eq!(read(&path, "", &["n"]).unwrap(), [record(None, "1"), record(None, "2")]);
+    // The key may be a part of the record, too.
+    assert_eq!(read(&path, "code", &["code", "n"]).unwrap()[1], record("A01", r#"{"code":"A01","n":"2"}"#));
+}
+
+#[test]
+fn a_column_of_keys_alone_has_empty_records() {
+    let (_directory, path) = file("a.csv", "name\nann\nbob\n");
+    assert_eq!(read(&path, "name", &[]).unwrap(), [record("ann", ""), record("bob", "")]);
+}
+
+#[test]
+fn tsv_knows_no_quotes() {
+    let (_directory, path) = file("a.tsv", "k\tv\na\t\"open\nb\t2\n");
+    assert_eq!(read(&path, "k", &[]).unwrap(), [record("a", "\"open"), record("b", "2")]);
+}
+
+#[test]
+fn mistakes_in_csv_are_named() {
+    let (_directory, path) = file("a.csv", "k,v,v\na,1,2\nb,1\n");
+    let message = complaint(&path, "code", &[]);
+    assert!(message.contains(r#"the columns "k", "v", "v", needed "code""#), "{message}");
+    assert!(complaint(&path, "k", &["v"]).contains("more than one column \"v\""));
+    let message = complaint(&path, "k", &[]);
+    assert!(message.contains("line 3: found 2 fields, needed 3"), "{message}");
+
+    let (_directory, path) = file("b.csv", "k,v\n\"a\",1\n,2\n");
+    assert!(complaint(&path, "k", &[]).contains("line 3: found an empty key"));
+    let (_directory, path) = file("c.csv", "");
+    assert!(complaint(&path, "", &[]).contains("an empty file"));
+    let (_directory, path) = file("d.csv", b"k,v,w\na,\xff,1\n");
+    assert_eq!(read(&path, "k", &["v"]).unwrap()[0].value, b"\xff");
+    let message = complaint(&path, "k", &[]);
+    assert!(message.contains("line 2: found text that is not UTF-8 in column \"v\""), "{message}");
+}
+
+#[test]
+fn an_error_ends_a_source() {
+    let (_directory, path) = file("a.csv", "k\n1\n,\n3\n");
+    let mut source = Source::open(&spec(&path, "k", &[])).unwrap();
+    assert!(source.next().unwrap().is_ok());
+    assert!(source.next().unwrap().is_err());
+    assert!(source.next().is_none());
+}
+
+#[test]
+fn json_lines_stay_as_they_are_written() {
+    let lines = "\u{feff} {\"id\": \"a\", \"n\": 1.50, \"deep\": {\"x\": [1,  2]}, \"t\": \"\\u00e9\"} \n\n{\"id\":7,\"n\":null}\r\n";
+    let (_directory, path) = file("a.jsonl", lines);
+    let whole = read(&path, "id", &[]).unwrap();
+    assert_eq!(whole[0].value, lines.lines().next().unwrap().trim_start_matches('\u{feff}').trim().as_bytes());
+    assert_eq!(whole[1], record("7", "{\"id\":7,\"n\":null}"));
+    assert_eq!(read(&path, "", &["n"]).unwrap(), [record(None, "1.50"), record(None, "")]);
+    assert_eq!(read(&path, "id", &["n", "id"]).unwrap()[1], record("7", r#"{"n":null,"id":7}"#));
+    let message = complaint(&path, "id", &["deep"]);
+    assert!(message.contains(r#"line 3: found the members "id", "n", needed "deep""#), "{message}");
+
+    let (_directory, path) = file("b.jsonl", "{\"k\":\"é\",\"v\":\"\\u00e9\\n\"}\n");
+    assert_eq!(read(&path, "k", &["v"]).unwrap(), [record("é", "é\n")]);
+}
+
+#[test]
+fn mistakes_in_json_lines_are_named() {
+    for (content, found) in [
+        ("{\"k\":1}\n[1]\n", "line 2: found"),
+        ("{\"k\":1}\n{\"k\":\n", "line 2: found EOF"),
+        ("{\"k\":1} {\"k\":2}\n", "line 1: found trailing characters"),
+        ("{\"k\":null}\n", "found no key"),
+        ("{\"k\":[1]}\n", "found a list or an object as key"),
+        ("{\"k\":\"\"}\n", "found an empty key"),
+        ("{\"k\":\"\\ud800\"}\n", "line 1: found"),
+        ("{\"j\":1}\n", "found the members \"j\", needed \"k\""),
+    ] {
+        let (_directory, path) = file("a.ndjson", content);
+        let message = complaint(&path, "k", &[]);
+        assert!(message.contains(found), "{content}: {message}");
+    }
+    let (_directory, path) = file("a.jsonl", "[".repeat(100_000));
+    assert!(complaint(&path, "", &[]).contains("line 1"));
+}
+
+#[test]
+fn records_that_are_too_long_are_refused() {
+    let long = "x".repeat(MAX_RECORD_BYTES);
+    let (_directory, path) = file("a.csv", format!("v,w\n{long},\n{long}x,\n"));
+    let mut source = Source::open(&spec(&path, "", &["v"])).unwrap();
+    assert_eq!(source.next().unwrap().unwrap().value.len(), MAX_RECORD_BYTES);
+    let message = source.next().unwrap().unwrap_err().to_string();
+    assert!(message.contains("line 3: found a record of 16777217 bytes"), "{message}");
+    // A quotation mark and a line that do not end.
+    let (_directory, path) = file("b.csv", format!("v\n1\n\"{}", "x,".repeat(3 * MAX_RECORD_BYTES)));
+    assert!(complaint(&path, "", &[]).contains("line 3: found a record of more than 67108864 bytes"));
+    let (_directory, path) = file("b.jsonl", format!("{{}}\n{}", " ".repeat(5 * MAX_RECORD_BYTES)));
+    assert!(complaint(&path, "", &[]).contains("line 2: found a record of more than 67108864 bytes"));
+    let (directory, _) = file("c", format!("{long}x"));
+    assert!(read(directory.path(), "", &[]).unwrap_err().to_string().contains("more than 16777216 bytes"));
+}
+
+#[test]
+fn a_folder_is_read_in_the_order_of_names() {
+    let (directory, path) = file("b", "B");
+    std::fs::create_dir_all(directory.path().join("a/deep")).unwrap();
+    std::fs::write(directory.path().join("a/deep/z.txt"), "").unwrap();
+    std::fs::write(directory.path().join("a.txt"), b"\0\xff").unwrap();
+    let records = read(directory.path(), "", &[]).unwrap();
+    let bytes = Record { key: Some(b"a.txt".to_vec()), value: b"\0\xff".to_vec() };
+    assert_eq!(records, [bytes, record("a/deep/z.txt", ""), record("b", "B")]);
+    let spec = SourceSpec::guess(directory.path()).unwrap();
+    assert!(spec.has_keys());
+    assert_eq!(Source::open(&spec).unwrap().len_hint(), Some(3));
+    let refused = read(directory.path(), "k", &[]).unwrap_err().to_string();
+    assert!(refused.contains("found columns for a folder"), "{refused}");
+    std::fs::remove_file(&path).unwrap();
+    let mut source = Source::open(&spec).unwrap();
+    std::fs::remove_file(directory.path().join("a.txt")).unwrap();
+    assert!(matches!(source.next(), Some(Err(SourceError::Io { .. }))));
+}
+
+#[cfg(unix)]
+#[test]
+fn links_lead_to_files_inside() {
+    use std::os::unix::fs::symlink;
+
+    let (outside, secret) = file("secret", "s");
+    let (directory, _) = file("a", "A");
+    let link = directory.path().join("b");
+    symlink("a", &link).unwrap();
+    assert_eq!(read(directory.path(), "", &[]).unwrap(), [record("a", "A"), record("b", "A")]);
+    for target in [secret.as_path(), outside.path(), directory.path()] {
+        std::fs::remove_file(&link).unwrap();
+        symlink(target, &link).unwrap();
+        let message = read(directory.path(), "", &[]).unwrap_err().to_string();
+        assert!(message.contains("a link that leads elsewhere"), "{message}");
+    }
+    std::fs::remove_file(&link).unwrap();
+    symlink("nothing", &link).unwrap();
+    assert!(matches!(read(directory.path(), "", &[]), Err(SourceError::Io { .. })));
+}
+
+#[test]
+fn kinds_follow_from_names() {
+    let (directory, _) = file("a", "");
+    for (name, kind) in [("a.csv", Kind::Csv), ("b.db", Kind::Sqlite), ("c.pq", Kind::Parquet), ("d.tab", Kind::Tsv)] {
+        let path = directory.path().join(name);
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(SourceSpec::guess(path).unwrap().kind, kind);
+    }
+    let message = SourceSpec::guess(directory.path().join("a")).unwrap_err().to_string();
+    assert!(message.contains(".jsonl") && message.contains("found the ending \"\""), "{message}");
+    assert!(matches!(SourceSpec::guess("/nowhere.csv"), Err(SourceError::Io { .. })));
+    let mut spec = spec(&directory.path().join("a.csv"), "", &[]);
+    spec.table = Some("t".into());
+    assert!(Source::open(&spec).err().unwrap().to_string().contains("found a table for a CSV file"));
+}

@@ -1,0 +1,301 @@
+//! Private retrieval: keys and requests a service reads, descriptions and answers a client reads, buckets and encrypted
+//! entries.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock};
+
+use prost::Message;
+use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, SmallRingLiteral};
+use unspoken_pir::layout::Bucket;
+use unspoken_pir::{
+    Database, EncryptedEntry, KeyFront, Layout, Mode, PirLiteral, PirParameters, PirSecret, PreparedKeys, Preset,
+    Response, ResponseLiteral, TableView, Tables, Versions,
+};
+use unspoken_protocol::{ClientHalf, Described, Failure, Fault, KeyLoader, KeyMaker, ServerHalf};
+use unspoken_retrieve::{Choice, ClientKeys, Description, PROTOCOL_VERSION, Question, RecordAsker, Retriever};
+use unspoken_ring::modular::primes_descending;
+
+use crate::Target;
+use crate::fixtures::rng;
+
+/// A description.
+#[derive(Clone, PartialEq, Message)]
+struct DescriptionMessage {
+    #[prost(uint32, tag = "1")]
+    version: u32,
+    #[prost(string, tag = "2")]
+    preset: String,
+    #[prost(bytes = "vec", tag = "3")]
+    fingerprint: Vec<u8>,
+    #[prost(message, tag = "4")]
+    by_index: Option<ByIndex>,
+    #[prost(message, tag = "5")]
+    by_key: Option<ByKey>,
+    #[prost(uint32, tag = "6")]
+    most_queries: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ByIndex {
+    #[prost(uint64, tag = "1")]
+    records: u64,
+    #[prost(uint32, tag = "2")]
+    bytes: u32,
+    #[prost(bool, tag = "3")]
+    variable: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ByKey {
+    #[prost(uint64, tag = "1")]
+    buckets: u64,
+    #[prost(uint32, tag = "2")]
+    bucket_bytes: u32,
+    #[prost(uint32, tag = "3")]
+    candidates: u32,
+    #[prost(bytes = "vec", tag = "4")]
+    seed: Vec<u8>,
+}
+
+static PARAMETERS: LazyLock<PirParameters> = LazyLock::new(|| Preset::InsecureN11.build().expect("builds"));
+
+const LAYOUT: Layout = Layout::Keys { buckets: 20, bucket_bytes: 300, candidates: 2, seed: [3; 16] };
+
+/// Two planes of one cell each for twenty buckets, one of which has a record.
+struct Cells(Vec<Database>);
+
+impl Tables for Cells {
+    fn version(&self) -> u64 {
+        1
+    }
+
+    fn layout(&self) -> Layout {
+        LAYOUT
+    }
+
+    fn planes(&self) -> Vec<TableView<'_>> {
+        self.0.iter().map(Database::view).collect()
+    }
+}
+
+struct Shelf(Arc<Cells>);
+
+impl Versions for Shelf {
+    type Version = Cells;
+
+    fn parameters(&self) -> &PirParameters {
+        &PARAMETERS
+    }
+
+    fn current(&self) -> Arc<Cells> {
+        Arc::clone(&self.0)
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        0
+    }
+}
+
+static RETRIEVER: LazyLock<Retriever<Shelf>> = LazyLock::new(|| {
+    let planes = (0..2).map(|_| Database::new(&PARAMETERS, vec![0; 20 * 256]).expect("a table"));
+    Retriever::new(Shelf(Arc::new(Cells(planes.collect())))).expect("a service")
+});
+
+/// Clients for the kinds of queries that have no numbers, and their keys at the service.
+static CLIENTS: LazyLock<Vec<(Mode, ClientKeys)>> = LazyLock::new(|| {
+    let keys = |mode| {
+        let mut bundle = Vec::new();
+        asker(mode).write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).expect("writes to memory");
+        (mode, RETRIEVER.load_keys(&mut bundle.as_slice()).expect("the client's keys"))
+    };
+    [Mode::Compact, Mode::Bits, Mode::Packed].map(keys).into()
+});
+
+fn asker(mode: Mode) -> RecordAsker {
+    let description = Description::read(&RETRIEVER.describe(), true).expect("its own");
+    RecordAsker::open(description, Choice::new(mode).expect("no numbers"), Some(&[7; 32])).expect("a client")
+}
+
+/// `Description::read`: what it reads, it writes again; all sizes that follow from it are finite.
+pub static DESCRIBED: Target = Target {
+    name: "retrieve_description",
+    run: |data| {
+        let Ok(description) = Description::read(data, true) else { return false };
+        let again = Description::read(&description.to_bytes(), true).expect("its own bytes");
+        assert_eq!(again.layout(), description.layout());
+        assert!((1..=description.most_queries()).contains(&description.most_questions()));
+        let sizes = Mode::ALL.map(|mode| description.query_bytes(mode));
+        assert!(sizes.iter().all(|&bytes| bytes < 1 << 20));
+        assert!(description.answer_bytes(description.most_queries()) < 1 << 30);
+        true
+    },
+    repair: |data| {
+        let Ok(mut message) = DescriptionMessage::decode(data.as_slice()) else { return };
+        message.version = PROTOCOL_VERSION;
+        message.preset = PARAMETERS.name().into();
+        message.fingerprint = PARAMETERS.fingerprint().to_vec();
+        message.most_queries = message.most_queries % 16 + 1;
+        if let Some(by_key) = &mut message.by_key {
+            by_key.seed.resize(16, 0);
+        }
+        *data = message.encode_to_vec();
+    },
+    seeds: || {
+        let by_index = DescriptionMessage {
+            by_index: Some(ByIndex { records: 1 << 20, bytes: 256, variable: false }),
+            version: PROTOCOL_VERSION,
+            preset: PARAMETERS.name().into(),
+            fingerprint: PARAMETERS.fingerprint().to_vec(),
+            by_key: None,
+            most_queries: 16,
+        };
+        vec![RETRIEVER.describe(), by_index.encode_to_vec()]
+    },
+};
+
+/// `Retriever::answer`, as far as reading: a request it accepts is stopped before it is computed. The first byte says with
+/// which keys.
+pub static REQUEST: Target = Target {
+    name: "retrieve_request",
+    run: |data| {
+        let Some((&kind, request)) = data.split_first() else { return false };
+        let Some((_, keys)) = CLIENTS.get(usize::from(kind)) else { return false };
+        let error = RETRIEVER.answer(keys, request, &AtomicBool::new(true)).expect_err("stopped");
+        error.fault() == Fault::Interrupted
+    },
+    repair: |data| {
+        let Some((kind, request)) = data.split_first() else { return };
+        let kind = usize::from(*kind) % CLIENTS.len();
+        let each = asker(CLIENTS[kind].0).description().query_bytes(CLIENTS[kind].0);
+        let mut request = request.to_vec();
+        request.resize(each * (request.len() / each).clamp(1, 16), 0);
+        *data = [vec![kind as u8], request].concat();
+    },
+    seeds: || {
+        let seed = |(kind, (mode, _)): (usize, &(Mode, ClientKeys))| {
+            let query = asker(*mode).query(&[Question::Key(b"key".to_vec())]).expect("a query");
+            [vec![kind as u8], query].concat()
+        };
+        CLIENTS.iter().enumerate().map(seed).collect()
+    },
+};
+
+/// `RecordAsker::read`: an answer it accepts has a record, or none, of the version it names.
+pub static ANSWER: Target = Target {
+    name: "retrieve_answer",
+    run: |data| {
+        let Ok(read) = asker(Mode::Packed).read(data, &[Question::Key(b"key".to_vec())]) else { return false };
+        assert!(read.len() == 1 && data.starts_with(&read[0].version.to_le_bytes()));
+        assert!(read[0].record.as_ref().is_none_or(|record| record.len() < 300));
+        true
+    },
+    repair: |data| {
+        let sound = ANSWERED.as_slice();
+        data.resize(sound.len(), 0);
+        data[8..16].copy_from_slice(&sound[8..16]);
+    },
+    seeds: || vec![ANSWERED.clone()],
+};
+
+static ANSWERED: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let query = asker(Mode::Packed).query(&[Question::Key(b"key".to_vec())]).expect("a query");
+    let (_, keys) = CLIENTS.last().expect("packed keys");
+    RETRIEVER.answer(keys, &query, &AtomicBool::new(false)).expect("an answer")
+});
+
+/// Parameters of the smallest ring there is, with keys of a few rows.
+static SMALL: LazyLock<PirParameters> = LazyLock::new(|| {
+    let one = |log2_base| GadgetLiteral { log2_base, levels: 1 };
+    let literal = PirLiteral {
+        bootstrap: BootstrapLiteral {
+            ring: SmallRingLiteral {
+                name: "insecure_fuzz",
+                degree: 512,
+                primes: primes_descending(1 << 25, 1 << 26, 1024).take(1).collect(),
+            },
+            lwe: LweLiteral { dimension: 2, error_terms: 1 },
+            rotation: one(10),
+            trace: one(10),
+            output: one(4),
+        },
+        compact: LweLiteral { dimension: 512, error_terms: 1 },
+        compact_switch: one(1),
+        response: ResponseLiteral { degree: 512, prime: 16_760_833, gadget: one(12), body_bits: 7 },
+        plaintext_bits: 4,
+        row_bits: 6,
+    };
+    PirParameters::new(literal).expect("a possible set")
+});
+
+/// `PreparedKeys::read`: keys of the kind that their front says.
+pub static KEYS: Target = Target {
+    name: "retrieve_keys",
+    run: |data| {
+        let Ok(keys) = PreparedKeys::read(&SMALL, &mut &*data) else { return false };
+        let front = KeyFront::read(&SMALL, data).expect("it was read");
+        assert_eq!(front.mode(), keys.mode());
+        assert!(PreparedKeys::memory_bytes(&SMALL, keys.mode()) < 1 << 20);
+        true
+    },
+    repair: |data| {
+        let sound = &KEY_SEEDS[data.len() % KEY_SEEDS.len()];
+        data.resize(sound.len(), 0);
+        data[..KeyFront::BYTES].copy_from_slice(&sound[..KeyFront::BYTES]);
+    },
+    seeds: || KEY_SEEDS.clone(),
+};
+
+static KEY_SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let secret = PirSecret::generate(&SMALL, &mut rng()).expect("a secret");
+    let bundle = |mode| {
+        let mut bytes = Vec::new();
+        secret.keys(mode, &mut rng()).expect("keys").write(&mut bytes).expect("writes to memory");
+        bytes
+    };
+    Mode::ALL.map(bundle).into()
+});
+
+/// `Bucket::read`: what it reads, it writes again.
+pub static BUCKET: Target = Target {
+    name: "retrieve_bucket",
+    run: |data| {
+        let Ok(bucket) = Bucket::read(data) else { return false };
+        assert!(bucket.to_bytes(data.len()).expect("fits where it was") == data, "the bytes changed");
+        for (tag, value) in bucket.entries() {
+            assert_eq!(bucket.get(*tag), Some(value.as_slice()));
+        }
+        true
+    },
+    repair: |_| {},
+    seeds: || {
+        let mut bucket = Bucket::default();
+        for key in ["a", "b", "a longer one"] {
+            bucket.insert(LAYOUT.tag(key.as_bytes()).expect("by key"), key.repeat(20).into_bytes());
+        }
+        vec![bucket.to_bytes(600).expect("fits"), Bucket::default().to_bytes(64).expect("fits")]
+    },
+};
+
+/// `Response::from_bytes` and `EncryptedEntry::from_bytes`: what they read, they write again.
+pub static CIPHERTEXTS: Target = Target {
+    name: "retrieve_ciphertexts",
+    run: |data| {
+        if let Ok(response) = Response::from_bytes(&SMALL, data) {
+            assert!(response.to_bytes(&SMALL) == data, "the bytes changed");
+            return true;
+        }
+        let Ok(entry) = EncryptedEntry::from_bytes(&SMALL, data) else { return false };
+        assert!(entry.to_bytes(&SMALL) == data, "the bytes changed");
+        true
+    },
+    repair: |data| {
+        let lengths = [Response::byte_len(&SMALL), EncryptedEntry::byte_len(&SMALL)];
+        let length = lengths[data.len() % 2];
+        data.resize(length, 0);
+    },
+    seeds: || {
+        let secret = PirSecret::generate(&SMALL, &mut rng()).expect("a secret");
+        let entry = secret.encrypt_entry(&[5; 200], &mut rng()).expect("an entry");
+        vec![entry.to_bytes(&SMALL), vec![0; Response::byte_len(&SMALL)]]
+    },
+};

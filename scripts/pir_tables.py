@@ -1,0 +1,136 @@
+"""The tables of private retrieval, beside the paper's figures (Pirouette)."""
+
+from __future__ import annotations
+
+from page import line, number
+
+ANSWERS, SERVICE = "pir: answers", "pir: service"
+
+NOTES = {
+    ANSWERS: """\
+Records of 256 bytes, random, in memory; 1 MB is 2^20 bytes. Seconds are those of the server from a query that was read
+to responses that are not yet written; every response is opened and compared. The modes take turns, on one thread and
+on all cores. A session query is answered as a compact one is. `noise_over_prediction` is the deviation of a response's
+noise over the predicted one; `log2_failure` is that of the probability that a query fails, from the predictions.
+Respire's program (github.com/AMACB/respire, its own benchmark, native processor features, one thread) ran after ours on
+the same machine: both tables together do not fit. Its expansion makes the selectors, too.
+`projected_time` at 8 GB, one thread: expansion in proportion to the bits of the index, sums over rows and selection in
+proportion to the bytes, selectors and compression as measured, all from the largest table measured. A single table of
+so many records is more than the parameters allow (`unspoken params`).
+""",
+}
+
+# The paper's Table 7, one core: size to (keys in MB, query in bytes, seconds, MB/s); `packed` is Respire there.
+TABLE_7 = {
+    "256 MB": {"compact": (1200, 36, 19, 13), "bits": (650, 55, 15, 17), "packed": (4, 4100, 1.5, 170)},
+    "1 GB": {"compact": (1200, 36, 26, 39), "bits": (650, 57, 21, 48), "packed": (4, 7700, 4, 256)},
+    "8 GB": {"compact": (1200, 36, 60, 137), "bits": (650, 60, 55, 148), "packed": (4, 14800, 30, 273)},
+}
+
+PHASES = ("expansion_time", "selectors_time", "rows_time", "selection_time", "compression_time")
+
+# Metrics that have tables of their own.
+SPECIAL = (*PHASES, "projected_time")
+
+# What was asked for: metric, case, and the most there may be.
+TARGETS = (
+    ("answer_time", "256 MB, compact", 5),
+    ("answer_time", "256 MB, bits", 4),
+    ("key_bytes", "compact", 300e6),
+    ("key_bytes", "bits", 300e6),
+    ("response_bytes", "256 MB, compact", 2048),
+    ("memory_per_byte", "256 MB", 16),
+)
+
+
+def find(found: list[dict], metric: str, case: str) -> dict | None:
+    """The row of a metric and a case."""
+    return next((row for row in found if (row["metric"], row["case"]) == (metric, case)), None)
+
+
+def value(found: list[dict], metric: str, case: str) -> float | None:
+    """Ours, where it was measured."""
+    row = find(found, metric, case)
+    return row["ours"] if row else None
+
+
+def targets(found: list[dict]) -> str:
+    """What was asked for, and what was found."""
+    lines = [
+        "### Targets\n",
+        "At most so much, on one thread. The targets are stated for AVX2: `backend` below says what ran here.\n",
+        "| what | case | target | found | met |",
+        "| --- | --- | ---: | ---: | --- |",
+    ]
+    for metric, case, most in TARGETS:
+        ours = value(found, metric, case)
+        met = "-" if ours is None else "yes" if ours <= most else "no"
+        lines.append(line(metric, case, float(most), ours, met))
+    for size in TABLE_7:
+        row = find(found, "answer_time", f"{size}, packed")
+        if row and row["baseline"]:
+            met = "yes" if row["ours"] <= row["baseline"] else "no"
+            lines.append(line("answer_time", f"{size}, packed, beside Respire", row["baseline"], row["ours"], met))
+    backends = sorted({row["params"]["backend"] for row in found if "backend" in row["params"]})
+    return "\n".join([*lines, f"\nBackend: {', '.join(backends)}."])
+
+
+def table_seven(found: list[dict]) -> str:
+    """Bytes and seconds by size and mode, beside the paper's."""
+    lines = [
+        "### By size and mode (Table 7)\n",
+        "One thread; the paper's are of one core of another machine: for comparison of shape, not of speed. `packed` "
+        "beside the paper's Respire. Keys are sent once.\n",
+        "| size | mode | keys, MB | query, bytes | response, bytes | seconds | MB/s | all cores, s | Respire here, s "
+        "| keys (paper) | query (paper) | seconds (paper) | MB/s (paper) |",
+        "| --- | --- |" + " ---: |" * 11,
+    ]
+    for size, modes in TABLE_7.items():
+        for mode, (keys, query, seconds, rate) in modes.items():
+            case = f"{size}, {mode}"
+            row = find(found, "answer_time", case)
+            if row is None:
+                continue
+            wire = value(found, "key_bytes", mode)
+            ours = [
+                wire / 1e6 if wire else None,
+                *(value(found, f"{what}_bytes", case) for what in ("query", "response")),
+            ]
+            ours += [row["ours"], value(found, "answer_rate", case), value(found, "answer_time", f"{case}, all cores")]
+            ours.append(row["baseline"])
+            lines.append(line(size, mode, *ours, float(keys), float(query), float(seconds), float(rate)))
+    return "\n".join(lines)
+
+
+def phases(found: list[dict]) -> str:
+    """Seconds of each phase, ours and Respire's."""
+    lines = [
+        "### Phases, seconds\n",
+        "| case | expansion | selectors | sums over rows | selection | compression | all |",
+        "| --- |" + " ---: |" * 6,
+    ]
+    for total in (row for row in found if row["metric"] == "answer_time"):
+        rows = [find(found, phase, total["case"]) for phase in PHASES]
+        lines.append(line(total["case"], *(row["ours"] if row else None for row in rows), total["ours"]))
+        if total["baseline_name"].startswith("Respire"):
+            theirs = [row["baseline"] if row else None for row in rows]
+            lines.append(line(f"{total['case']}, Respire's program", *theirs, total["baseline"]))
+    return "\n".join(lines)
+
+
+def projected(found: list[dict]) -> str:
+    """8 GB, beside the paper's."""
+    lines = [
+        "### 8 GB, projected, one thread\n",
+        "| mode | from | seconds | seconds (paper) | growth of phases |",
+        "| --- | --- | ---: | ---: | --- |",
+    ]
+    for row in (row for row in found if row["metric"] == "projected_time"):
+        size, _, mode = row["case"].partition(", ")
+        paper = float(TABLE_7[size][mode][2])
+        growth = ", ".join(number(factor) for factor in row["params"]["growth_of_phases"])
+        lines.append(line(mode, row["params"]["from"], row["ours"], paper, growth))
+    return "\n".join(lines)
+
+
+TABLES = {ANSWERS: (targets, table_seven, phases, projected)}
