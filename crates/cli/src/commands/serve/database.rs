@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use unspoken_database::{Database, Snapshot};
-use unspoken_pir::{Layout, PirParameters, TableView, Tables, Versions};
+use unspoken_pir::{Layout, Tables};
 use unspoken_retrieve::Retriever;
 use unspoken_server::{Applications, PrivateApplication};
 
@@ -60,8 +60,8 @@ pub fn add(mut applications: Applications, databases: &[Named]) -> anyhow::Resul
         let preset = snapshot.parameters().name();
         anyhow::ensure!(!snapshot.parameters().is_insecure(), "cannot serve {at}: preset {preset} is for tests");
         tell(&name, &snapshot, "database opened");
-        let follower = (name.clone(), Arc::downgrade(&opened), *snapshot.layout());
-        let application = PrivateApplication::new(name.clone(), Retriever::new(Followed::new(opened))?);
+        let follower = (name.clone(), Arc::downgrade(&opened), snapshot.layout());
+        let application = PrivateApplication::new(name.clone(), Retriever::new(opened)?);
         let unsuitable = || format!("cannot serve {at} under its own name; give it another: NAME=DIR");
         applications = applications.with(application).with_context(unsuitable)?;
         std::thread::Builder::new().name("follow-database".into()).spawn(move || follow(&follower))?;
@@ -80,7 +80,7 @@ fn follow((name, database, layout): &(String, Weak<Database>, Layout)) {
                 complaint.clear();
                 let snapshot = database.snapshot();
                 tell(name, &snapshot, "database changed");
-                if snapshot.layout() != layout {
+                if snapshot.layout() != *layout {
                     tracing::error!(application = name, "rebuilt in another layout: start the service anew");
                 }
             }
@@ -100,53 +100,4 @@ fn follow((name, database, layout): &(String, Weak<Database>, Layout)) {
 fn tell(name: &str, snapshot: &Snapshot, what: &'static str) {
     let (version, generation, records) = (snapshot.version(), snapshot.generation(), snapshot.records());
     tracing::info!(application = name, version, generation, records, "{what}");
-}
-
-/// A database that is followed while it is served.
-struct Followed {
-    database: Arc<Database>,
-    parameters: PirParameters,
-}
-
-/// One version of it.
-struct Version(Arc<Snapshot>);
-
-impl Followed {
-    fn new(database: Arc<Database>) -> Self {
-        let parameters = database.snapshot().parameters().clone();
-        Followed { database, parameters }
-    }
-}
-
-impl Versions for Followed {
-    type Version = Version;
-
-    fn parameters(&self) -> &PirParameters {
-        &self.parameters
-    }
-
-    fn current(&self) -> Arc<Version> {
-        Arc::new(Version(self.database.snapshot()))
-    }
-
-    /// What has changed since the tables were written.
-    fn resident_bytes(&self) -> u64 {
-        let ring = self.parameters.ring();
-        (self.database.snapshot().changed_entries() * ring.poly_bytes(ring.basis())) as u64
-    }
-}
-
-impl Tables for Version {
-    fn version(&self) -> u64 {
-        self.0.version()
-    }
-
-    fn layout(&self) -> Layout {
-        *self.0.layout()
-    }
-
-    fn planes(&self) -> Vec<TableView<'_>> {
-        // Opening the database ruled the error out; without tables a client gets an answer that it refuses.
-        self.0.tables().unwrap_or_default()
-    }
 }
