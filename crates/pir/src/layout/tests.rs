@@ -124,7 +124,7 @@ fn layouts_from_outside_are_checked() {
     }
     for bad in [
         index(0, fixed(1)),
-        index((1 << 24) + 1, fixed(1)),
+        index((1 << 25) + 1, fixed(1)),
         index(u64::MAX, fixed(u32::MAX)),
         index(1, variable(u32::MAX)),
         index(1, variable((1 << 20) - 3)),
@@ -157,7 +157,7 @@ fn plans_have_room_and_fill_rows() {
     let mut plan = KeysPlan::new(2, [1; 16]);
     plan.keys = 1 << 30;
     let large = Layout::for_keys(&parameters, [10, 11], &plan).unwrap();
-    assert!(large.cells() <= 1 << 24 && large.cell_bytes() > 256, "{large:?}");
+    assert!(large.cells() <= 1 << MAX_INDEX_BITS && large.cell_bytes() > 256, "{large:?}");
     large.check(&parameters).unwrap();
     assert!(Layout::for_keys(&parameters, [1 << 20], &KeysPlan::new(2, [1; 16])).is_err());
     assert!(Layout::for_keys(&parameters, [1], &KeysPlan { load: f64::NAN, ..plan }).is_err());
