@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::json;
 use unspoken_database::{Database, Snapshot};
-use unspoken_pir::{Layout, Length, Mode, Query, Response, SeededKeys};
+use unspoken_pir::{Layout, Length, Mode, Query, Response, SeededKeys, Tables};
 
 /// Tell what a database holds, and what questions to it take
 ///
@@ -30,7 +30,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let (layout, parameters) = (snapshot.layout(), snapshot.parameters());
     let records = snapshot.records();
-    let (by, room) = match *layout {
+    let (by, room) = match layout {
         Layout::Index { records: room, length } => {
             ("index", format!("{records}, room for {room}, {}", lengths(length)))
         }
@@ -38,7 +38,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     println!("read by     {by}");
     println!("records     {room}");
-    if let Layout::Keys { candidates, .. } = *layout {
+    if let Layout::Keys { candidates, .. } = layout {
         println!("buckets     {} of {} bytes, {candidates} for a key", layout.cells(), layout.cell_bytes());
     }
     println!("load        {:.1} %", 100.0 * snapshot.load()?);
@@ -73,7 +73,7 @@ struct Question {
 impl Question {
     fn new(snapshot: &Snapshot, mode: Mode) -> Self {
         let (parameters, shape) = (snapshot.parameters(), snapshot.shape());
-        let queries = match *snapshot.layout() {
+        let queries = match snapshot.layout() {
             Layout::Index { .. } => 1,
             Layout::Keys { candidates, .. } => u64::from(candidates),
         };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use unspoken_database::Database;
-use unspoken_pir::Layout;
+use unspoken_pir::{Layout, Tables};
 
 /// Check every byte of a database
 ///
@@ -21,7 +21,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let snapshot = database.snapshot();
     match snapshot.layout() {
         Layout::Index { records, .. } => {
-            for index in 0..*records {
+            for index in 0..records {
                 snapshot.record(index).with_context(|| format!("record {index}"))?;
             }
         }
