@@ -24,7 +24,8 @@ def test_examples_are_there():
     public = [getattr(unspoken, name) for name in unspoken.__all__]
     classes = ["Client", "CompressedTable", "DigitsClient", "DigitsNetwork", "EmbeddingClient", "FastText"]
     matrices = ["Matrix", "MatrixProgram", "MatrixSecret", "matrix"]
-    for name in [*classes, *matrices, "ServiceOptions", "Usage", "compress", "presets"]:
+    retrieval = ["ConnectionOptions", "RetrievalClient"]
+    for name in [*classes, *matrices, *retrieval, "ServiceOptions", "Usage", "compress", "presets"]:
         each = getattr(unspoken, name)
         assert each in public
         assert ">>>" in each.__doc__

@@ -26,6 +26,12 @@ have images recognised without showing them:
 >>> with unspoken.DigitsClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
 ...     digits, scores = client.recognise(images)
 
+Fetch records of a database (``unspoken pir build``, ``unspoken serve --database``) without showing
+which:
+
+>>> with unspoken.RetrievalClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+...     record = client.get("A00.1")
+
 Compute with encrypted matrices as with arrays (`matrix`, `MatrixSecret`):
 
 >>> import numpy as np
@@ -35,7 +41,7 @@ Compute with encrypted matrices as with arrays (`matrix`, `MatrixSecret`):
 
 from __future__ import annotations
 
-from unspoken._asking import ServiceOptions, Usage
+from unspoken._asking import ConnectionOptions, ServiceOptions, Usage
 from unspoken._client import Client
 from unspoken._digits import DigitsNetwork
 from unspoken._digits_client import DigitsClient
@@ -45,6 +51,7 @@ from unspoken._matrix import Matrix, matrix
 from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixTerms
 from unspoken._matrix_secret import MatrixSecret
 from unspoken._presets import Preset, SecuredObject, presets
+from unspoken._retrieval_client import RetrievalClient
 from unspoken._table import CompressedTable, compress
 from unspoken._unspoken import Progress, __version__
 from unspoken.errors import (
@@ -55,6 +62,7 @@ from unspoken.errors import (
     MismatchError,
     MissingKeysError,
     ModelError,
+    NoSuchIndexError,
     NotFittedError,
     RefusedError,
     StateError,
@@ -69,6 +77,7 @@ __all__ = [
     "CompressedTable",
     "ConfigurationError",
     "ConnectionFailedError",
+    "ConnectionOptions",
     "DigitsClient",
     "DigitsNetwork",
     "EmbeddingClient",
@@ -85,10 +94,12 @@ __all__ = [
     "MismatchError",
     "MissingKeysError",
     "ModelError",
+    "NoSuchIndexError",
     "NotFittedError",
     "Preset",
     "Progress",
     "RefusedError",
+    "RetrievalClient",
     "SecuredObject",
     "ServiceOptions",
     "StateError",

@@ -10,11 +10,14 @@ from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Callable, Generic, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Generic, Protocol, TypedDict, TypeVar
 
 from unspoken import _unspoken
 from unspoken._state import default_state_directory
 from unspoken.errors import ConfigurationError, KeysExpiredError, UnspokenError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Usage:
     Attributes
     ----------
     messages : int
-        Messages, or tokens, asked about.
+        Messages, tokens, images or records asked about.
     key_bytes : int
         Bytes of the keys uploaded; 0 if the service had them already.
     query_bytes, answer_bytes : int
@@ -70,13 +73,11 @@ ConnectionT = TypeVar("ConnectionT", bound=_Connected)
 ClientT = TypeVar("ClientT", bound="ServiceClient[Any]")
 
 
-class ServiceOptions(TypedDict, total=False):
-    """What every client of a service can be told, as keyword arguments.
+class ConnectionOptions(TypedDict, total=False):
+    """How a client reaches a service, and where its keys lie, as keyword arguments.
 
     Attributes
     ----------
-    application : str, optional
-        What to ask, for instance ``"classify/spam"``. Left out: the only one the service offers.
     token : str, optional
         Bearer token, if the service wants one. Never sent in the clear to another machine.
     ca_file : path, optional
@@ -90,6 +91,28 @@ class ServiceOptions(TypedDict, total=False):
         handed a `Progress` instead.
     patience : float
         Seconds to keep trying when the service cannot be reached or is busy; 30 if not said.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> options: unspoken.ConnectionOptions = {"token": "unspoken_...", "patience": 5}
+    >>> client = unspoken.RetrievalClient("https://example.org", "pir/codes", **options)  # doctest: +SKIP
+    """
+
+    token: str | None
+    ca_file: str | PathLike[str] | None
+    state_dir: str | PathLike[str] | None
+    progress: bool | Callable[[_unspoken.Progress], object]
+    patience: float
+
+
+class ServiceOptions(ConnectionOptions, total=False):
+    """What a client that encrypts vectors can be told, as keyword arguments.
+
+    Attributes
+    ----------
+    application : str, optional
+        What to ask, for instance ``"classify/spam"``. Left out: the only one the service offers.
     burst : int
         Queries to keep the slow part of encryption ready for, so that so many can go out at once
         with the least work here; a thread prepares them, on one core, and refills. 0, the default,
@@ -97,6 +120,8 @@ class ServiceOptions(TypedDict, total=False):
         process whose memory may be restored from a snapshot.
     pool_bytes : int
         Most bytes of memory for that; 256 MiB if not said. A query takes 0.1 to 10 MiB.
+    token, ca_file, state_dir, progress, patience
+        See `ConnectionOptions`.
 
     Examples
     --------
@@ -106,11 +131,6 @@ class ServiceOptions(TypedDict, total=False):
     """
 
     application: str | None
-    token: str | None
-    ca_file: str | PathLike[str] | None
-    state_dir: str | PathLike[str] | None
-    progress: bool | Callable[[_unspoken.Progress], object]
-    patience: float
     burst: int
     pool_bytes: int
 
@@ -133,18 +153,13 @@ class ServiceClient(ABC, Generic[ConnectionT]):
         state_dir: str | PathLike[str] | None = None,
         progress: bool | Callable[[_unspoken.Progress], object] = True,
         patience: float = 30.0,
-        burst: int = 0,
-        pool_bytes: int = 1 << 28,
     ) -> None:
-        if burst < 0 or pool_bytes < 0:
-            raise ConfigurationError(f"make a client: found burst={burst}, pool_bytes={pool_bytes}; needed 0 or more")
         authorities = None if ca_file is None else Path(ca_file).read_bytes()
         self._service = _unspoken.Service(url, token, authorities, patience)
         self._url = url
         self._application = application
         self._state_dir = default_state_directory() if state_dir is None else Path(state_dir)
         self._progress = progress
-        self._ready = (burst, pool_bytes)
         self._connection: ConnectionT | None = None
         self._past = self._usage = Usage()
         self._closed = False
@@ -239,3 +254,21 @@ class ServiceClient(ABC, Generic[ConnectionT]):
             self._application = self._connection.application
             self._usage = self._past + Usage(**self._connection.usage)
         return self._connection
+
+
+class PreparingClient(ServiceClient[ConnectionT]):
+    """A client that encrypts vectors, and can keep the slow part of that ready."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        application: str | None = None,
+        burst: int = 0,
+        pool_bytes: int = 1 << 28,
+        **options: Unpack[ConnectionOptions],
+    ) -> None:
+        if burst < 0 or pool_bytes < 0:
+            raise ConfigurationError(f"make a client: found burst={burst}, pool_bytes={pool_bytes}; needed 0 or more")
+        super().__init__(url, application=application, **options)
+        self._ready = (burst, pool_bytes)

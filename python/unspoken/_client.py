@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
-from unspoken._asking import ServiceClient, ServiceOptions
+from unspoken._asking import PreparingClient, ServiceOptions
 from unspoken._fasttext import FastText
 from unspoken._texts import text_list
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class Client(ServiceClient[_unspoken.Connection]):
+class Client(PreparingClient[_unspoken.Connection]):
     """A client of one classifier of a service. The service never sees messages, scores or labels.
 
     Parameters

@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
-from unspoken._asking import ServiceClient, ServiceOptions
+from unspoken._asking import PreparingClient, ServiceOptions
 from unspoken._digits import image_rows
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class DigitsClient(ServiceClient[_unspoken.DigitsConnection]):
+class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
     """A client of one recogniser of digits of a service. The service sees neither images nor digits.
 
     It needs no part of the network: that stays with the service.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
-from unspoken._asking import ServiceClient, ServiceOptions
+from unspoken._asking import PreparingClient, ServiceOptions
 from unspoken._table import CompressedTable
 from unspoken._texts import text_list
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class EmbeddingClient(ServiceClient[_unspoken.EmbeddingConnection]):
+class EmbeddingClient(PreparingClient[_unspoken.EmbeddingConnection]):
     """A client of one embedding table of a service. The service sees neither tokens nor embeddings.
 
     Parameters

@@ -169,6 +169,27 @@ class EmbeddingConnection:
     def usage(self) -> _Usage: ...
 
 @final
+class RetrievalConnection:
+    @staticmethod
+    def open(
+        service: Service,
+        application: str | None,
+        query: str,
+        state_dir: _Path,
+        progress: _Progress,
+    ) -> RetrievalConnection: ...
+    def get(self, keys: Sequence[bytes], progress: _Progress) -> list[bytes | None]: ...
+    def get_index(self, indices: Sequence[int], progress: _Progress) -> list[bytes | None]: ...
+    @property
+    def application(self) -> str: ...
+    @property
+    def preset(self) -> str: ...
+    @property
+    def version(self) -> int | None: ...
+    @property
+    def usage(self) -> _Usage: ...
+
+@final
 class DigitsConnection:
     @staticmethod
     def open(

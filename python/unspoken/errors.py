@@ -10,6 +10,7 @@ __all__ = [
     "MismatchError",
     "MissingKeysError",
     "ModelError",
+    "NoSuchIndexError",
     "NotFittedError",
     "RefusedError",
     "StateError",
@@ -157,6 +158,10 @@ class UnknownTokenError(UnspokenError, KeyError):
     def __str__(self) -> str:
         """Return the message."""
         return self.message
+
+
+class NoSuchIndexError(UnspokenError, IndexError):
+    """An index is beyond the records that the database has room for; nothing was sent."""
 
 
 class NotFittedError(UnspokenError, ValueError, AttributeError):

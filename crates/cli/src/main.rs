@@ -27,6 +27,8 @@ enum Command {
     Serve(commands::serve::Arguments),
     /// Classify messages at a service, without showing them
     Classify(commands::classify::Arguments),
+    /// Fetch records of a database at a service, without showing which
+    Get(commands::get::Arguments),
     /// Compress embedding tables, measure what that costs, and look tokens up privately
     #[command(subcommand)]
     Embed(commands::embed::Command),
@@ -88,6 +90,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Train(arguments) => commands::train::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(arguments),
         Command::Classify(arguments) => commands::classify::run(&arguments),
+        Command::Get(arguments) => commands::get::run(&arguments),
         Command::Embed(command) => commands::embed::run(&command),
         Command::Digits(command) => commands::digits::run(&command),
         Command::Pir(command) => commands::pir::run(&command),

@@ -1,26 +1,14 @@
 //! `unspoken digits` as a person runs it, at secure parameters, on strokes in place of handwriting.
 
-use std::io::{BufRead, BufReader};
+mod support;
+
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
+use support::{Service, complaint, text, unspoken};
 
 const IMAGES: usize = 200;
-
-fn unspoken(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_unspoken")).args(arguments).output().unwrap()
-}
-
-fn text(output: &Output) -> String {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn complaint(output: &Output) -> String {
-    assert!(!output.status.success());
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
 
 /// The ink of a pixel: digit `d` is a bar at the angle `d pi / 10`, moved a little from image to image.
 fn ink(image: usize, row: usize, column: usize) -> u8 {
@@ -39,35 +27,6 @@ fn data(directory: &Path) -> (String, String) {
     let digits = (0..IMAGES).map(|i| (i % 10) as u8).collect();
     std::fs::write(&labels, [words(&[0x801, IMAGES as u32]), digits].concat()).unwrap();
     (images, labels)
-}
-
-/// A service that ends with this value.
-struct Service {
-    process: Child,
-    url: String,
-}
-
-impl Service {
-    fn start(arguments: &[&str]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_unspoken"))
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let said: Value = serde_json::from_str(&line).unwrap();
-        Service { process, url: said["listening"].as_str().unwrap().to_owned() }
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
 }
 
 #[test]
@@ -89,7 +48,7 @@ fn digits_are_trained_served_and_recognised() {
         assert!(line[count].as_u64().unwrap() > 0, "{count}: {line}");
     }
 
-    let service = Service::start(&["--digits", &model, "--data-dir", &keys, "--batch", "32"]);
+    let service = Service::start(&["--digits", &model, "--data-dir", &keys, "--batch", "32"], Stdio::null());
     let ask = ["digits", "ask", "--url", &service.url, "--state-dir", &state];
     let asked = text(&unspoken(&[&ask[..], &labelled, &["--check", &model, "--count", "48"]].concat()));
     for part in ["accuracy", "32 images a query", "made and uploaded", "differ      0 of 48 digits"] {
@@ -122,7 +81,8 @@ fn mistakes_are_named() {
     assert!(few.contains("validation") && few.contains("200 images"), "{few}");
     let nowhere = complaint(&unspoken(&["serve", "--digits", "/nowhere"]));
     assert!(nowhere.contains("/nowhere"), "{nowhere}");
-    let both = complaint(&unspoken(&["serve", "--digits", "/nowhere", "--model", "/nowhere"]));
+    let both = unspoken(&["serve", "--digits", "/nowhere", "--model", "/nowhere"]);
+    let both = String::from_utf8_lossy(&both.stderr).into_owned();
     assert!(both.contains("cannot be used with"), "{both}");
     let insecure = ["digits", "report", "/nowhere", "--preset", "insecure_n11_real_depth17_scale30"];
     assert!(!unspoken(&insecure).status.success());

@@ -10,6 +10,7 @@ use unspoken_classify::ClassifyError;
 use unspoken_digits::DigitsError;
 use unspoken_embed::EmbedError;
 use unspoken_protocol::{ClientHalf, Described, Failure, ProtocolError};
+use unspoken_retrieve::RetrieveError;
 use unspoken_wire::{ProblemCode, v1::KeyState};
 
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
 /// Bytes that travelled and seconds that passed, since the client was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Messages, tokens or images asked about.
+    /// Messages, tokens, images or records asked about.
     pub messages: usize,
     /// Bytes of the key bundle; 0 if the service had it already.
     pub key_bytes: u64,
@@ -52,7 +53,7 @@ pub enum Step {
     Asking {
         /// What is done there, for instance "classifying".
         work: &'static str,
-        /// Messages, tokens or images answered.
+        /// Messages, tokens, images or records answered.
         done: usize,
         /// How many were asked about.
         total: usize,
@@ -78,6 +79,9 @@ pub enum ClientError {
     /// A recognition of digits.
     #[error(transparent)]
     Digits(#[from] DigitsError),
+    /// A retrieval.
+    #[error(transparent)]
+    Retrieve(#[from] RetrieveError),
     /// The client's own files.
     #[error("client state in {path}: {source}")]
     State {
@@ -97,6 +101,7 @@ impl ClientError {
             ClientError::Classify(error) => error.is_interrupted(),
             ClientError::Embed(error) => error.is_interrupted(),
             ClientError::Digits(error) => error.is_interrupted(),
+            ClientError::Retrieve(error) => error.is_interrupted(),
             _ => false,
         }
     }

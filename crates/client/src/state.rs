@@ -63,6 +63,27 @@ impl StateDir {
         }
     }
 
+    /// Takes `count` numbers that nobody takes again here, whatever becomes of the process and the machine: the first of them.
+    pub(crate) fn take_numbers(&self, count: u32) -> io::Result<u32> {
+        let lock = OpenOptions::new().create(true).append(true).open(self.path.join("numbers.lock"))?;
+        lock.lock()?;
+        let path = self.path.join("numbers.next");
+        let first = match read_if_there(&path)?.as_deref().map(<[u8; 4]>::try_from) {
+            None => 0,
+            Some(Ok(next)) => u32::from_le_bytes(next),
+            Some(Err(_)) => {
+                return Err(io::Error::other(format!("{} is damaged; delete its directory", path.display())));
+            }
+        };
+        let spent = || io::Error::other(format!("all are spent; delete {} to make new keys", self.path.display()));
+        let next = first.checked_add(count).ok_or_else(spent)?;
+        write_private(&path, &next.to_le_bytes())?;
+        // The name must be on the disk too before a number leaves.
+        #[cfg(unix)]
+        File::open(&self.path)?.sync_all()?;
+        Ok(first)
+    }
+
     /// What is kept for the parameters of that fingerprint.
     pub(crate) fn entry(&self, fingerprint: &[u8]) -> Entry<'_> {
         Entry { state: self, parameters: hex(fingerprint) }
@@ -112,24 +133,6 @@ impl Entry<'_> {
         write_private(&self.file("upload", "id"), &[&uploaded.made_from, uploaded.id.as_bytes()].concat())
     }
 
-    /// Takes `count` numbers that under this secret nobody takes again, whatever becomes of the process and the machine: the
-    /// first of them. The caller holds the lock.
-    pub(crate) fn take_numbers(&self, secret: &[u8], count: u32) -> io::Result<u32> {
-        let path = self.state.path.join(format!("numbers-{}.next", hex(&origin(secret, b"numbers of queries"))));
-        let first = match read_if_there(&path)?.as_deref().map(<[u8; 4]>::try_from) {
-            None => 0,
-            Some(Ok(next)) => u32::from_le_bytes(next),
-            Some(Err(_)) => return Err(other(format!("{} is damaged; delete its directory", path.display()))),
-        };
-        let spent = || other("all numbers of queries are spent; delete the directory to make a new secret".into());
-        let next = first.checked_add(count).ok_or_else(spent)?;
-        write_private(&path, &next.to_le_bytes())?;
-        // The name must be on the disk too before a number leaves.
-        #[cfg(unix)]
-        File::open(&self.state.path)?.sync_all()?;
-        Ok(first)
-    }
-
     /// Where the bundle lies while it is made and sent; it names its secret and description, so that what an earlier
     /// attempt left is used for nothing else.
     pub(crate) fn bundle(&self, secret: &[u8], description: &[u8]) -> PathBuf {
@@ -139,10 +142,6 @@ impl Entry<'_> {
     fn file(&self, what: &str, ending: &str) -> PathBuf {
         self.state.path.join(format!("{what}-{}.{ending}", self.parameters))
     }
-}
-
-fn other(message: String) -> io::Error {
-    io::Error::other(message)
 }
 
 /// Names a secret and a description without telling them.
@@ -213,17 +212,13 @@ mod tests {
     fn no_number_is_taken_twice() {
         let root = std::env::temp_dir().join(format!("unspoken-numbers-{}", std::process::id()));
         let state = StateDir::open(&root, "http://127.0.0.1:1", "pir/codes").unwrap();
-        let take = |secret: &[u8], count| state.entry(&[7; 16]).take_numbers(secret, count);
-        assert_eq!(take(b"one", 3).unwrap(), 0);
-        assert_eq!(take(b"one", 1).unwrap(), 3);
-        assert!(take(b"one", u32::MAX).unwrap_err().to_string().contains("new secret"));
-        assert_eq!(take(b"one", u32::MAX - 4).unwrap(), 4);
-        assert!(take(b"one", 1).is_err());
-        assert_eq!(take(b"two", 1).unwrap(), 0);
-        assert!(take(b"one", 1).is_err());
-        let files = fs::read_dir(state.path()).unwrap();
-        files.for_each(|file| fs::write(file.unwrap().path(), b"abc").unwrap());
-        assert!(take(b"two", 1).unwrap_err().to_string().contains("damaged"));
+        assert_eq!(state.take_numbers(3).unwrap(), 0);
+        assert_eq!(state.clone().take_numbers(1).unwrap(), 3);
+        assert!(state.take_numbers(u32::MAX).unwrap_err().to_string().contains("new keys"));
+        assert_eq!(state.take_numbers(u32::MAX - 4).unwrap(), 4);
+        assert!(state.take_numbers(1).is_err());
+        fs::write(state.path().join("numbers.next"), b"abc").unwrap();
+        assert!(state.take_numbers(1).unwrap_err().to_string().contains("damaged"));
         fs::remove_dir_all(root).unwrap();
     }
 

@@ -33,7 +33,7 @@ impl Service {
     }
 
     /// The way to the service, the application asked there (its only one if none is named), and where its keys lie.
-    fn target(
+    pub(crate) fn target(
         &self,
         application: Option<String>,
         state_dir: &Path,
@@ -262,7 +262,7 @@ fn needs((burst, memory_bytes): (usize, usize)) -> Needs {
     Needs { burst, memory_bytes }
 }
 
-fn usage_dict(py: Python<'_>, usage: Usage) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn usage_dict(py: Python<'_>, usage: Usage) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("messages", usage.messages)?;
     dict.set_item("key_bytes", usage.key_bytes)?;

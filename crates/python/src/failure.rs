@@ -11,7 +11,9 @@ use unspoken_digits::{self as digits, DigitsError};
 use unspoken_embed::EmbedError;
 use unspoken_embedding::{CompressError, EmbeddingError, TableError};
 use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
+use unspoken_pir::LayoutError;
 use unspoken_protocol::ProtocolError;
+use unspoken_retrieve::RetrieveError;
 use unspoken_wire::ProblemCode;
 
 import_exception!(unspoken.errors, UnspokenError);
@@ -21,6 +23,7 @@ import_exception!(unspoken.errors, TimedOutError);
 import_exception!(unspoken.errors, RefusedError);
 import_exception!(unspoken.errors, KeysExpiredError);
 import_exception!(unspoken.errors, MismatchError);
+import_exception!(unspoken.errors, NoSuchIndexError);
 import_exception!(unspoken.errors, StateError);
 import_exception!(unspoken.errors, ModelError);
 import_exception!(unspoken.errors, TrainingError);
@@ -156,6 +159,7 @@ impl From<Failure> for PyErr {
             Failure::Client(ClientError::Classify(error)) => of_classification(&error),
             Failure::Client(ClientError::Embed(error)) => of_lookup(&error),
             Failure::Client(ClientError::Digits(error)) => of_recognition(&error),
+            Failure::Client(ClientError::Retrieve(error)) => of_retrieval(&error),
             Failure::Client(error @ ClientError::State { .. }) => StateError::new_err(error.to_string()),
             Failure::Client(error) => UnspokenError::new_err(error.to_string()),
             Failure::State { path, source } => StateError::new_err(format!(
@@ -222,6 +226,18 @@ fn of_recognition(error: &DigitsError) -> PyErr {
         DigitsError::Protocol(error) => of_protocol(error),
         DigitsError::Mismatch { .. } => MismatchError::new_err(error.to_string()),
         _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_retrieval(error: &RetrieveError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        RetrieveError::Protocol(error) => of_protocol(error),
+        RetrieveError::Layout(LayoutError::Index { .. }) => NoSuchIndexError::new_err(message),
+        RetrieveError::Layout(LayoutError::Kind { .. }) => ConfigurationError::new_err(message),
+        RetrieveError::Layout(_) => MismatchError::new_err(message),
+        RetrieveError::Io { .. } => StateError::new_err(message),
+        _ => UnspokenError::new_err(message),
     }
 }
 

@@ -10,6 +10,7 @@ mod matrix_graph;
 mod model;
 mod presets;
 mod progress;
+mod retrieval;
 
 use pyo3::prelude::*;
 
@@ -34,5 +35,6 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<model::Model>()?;
     module.add_class::<model::Words>()?;
     module.add_class::<progress::Progress>()?;
+    module.add_class::<retrieval::RetrievalConnection>()?;
     module.add_function(wrap_pyfunction!(presets::presets, module)?)
 }

@@ -51,7 +51,7 @@ pub struct Target {
     #[command(flatten)]
     connection: Connection,
     /// Application of the service; not needed if it offers one
-    #[arg(long)]
+    #[arg(long, alias = "app")]
     application: Option<String>,
     /// Directory for the secret key
     #[arg(long, env = "UNSPOKEN_STATE", default_value_os_t = default_state_dir())]
@@ -69,15 +69,23 @@ impl Target {
     }
 }
 
-/// What travelled and how long it took.
+/// Prints what travelled and how long it took.
 pub fn print_usage(usage: Usage) {
-    match usage.key_bytes {
-        0 => println!("keys        at the service already"),
-        bytes => println!("keys        {bytes} bytes, made and uploaded in {:.2} s", usage.key_seconds),
-    }
-    println!("query       {} bytes", usage.query_bytes);
-    println!("answer      {} bytes", usage.answer_bytes);
-    println!("time        {:.2} s here, {:.2} s at the service", usage.client_seconds, usage.server_seconds);
+    print!("{}", usage_lines(usage));
+}
+
+/// What travelled and how long it took.
+pub fn usage_lines(usage: Usage) -> String {
+    let keys = match usage.key_bytes {
+        0 => "at the service already".into(),
+        bytes => format!("{bytes} bytes, made and uploaded in {:.2} s", usage.key_seconds),
+    };
+    let (query, answer) = (usage.query_bytes, usage.answer_bytes);
+    let (here, there) = (usage.client_seconds, usage.server_seconds);
+    format!(
+        "keys        {keys}\nquery       {query} bytes\nanswer      {answer} bytes\n\
+         time        {here:.2} s here, {there:.2} s at the service\n"
+    )
 }
 
 /// The application asked for, or the only one there is.

@@ -7,6 +7,7 @@ pub mod connection;
 pub mod demo;
 pub mod digits;
 pub mod embed;
+pub mod get;
 pub mod keys;
 pub mod params;
 pub mod permute;

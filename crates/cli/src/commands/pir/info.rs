@@ -79,18 +79,12 @@ impl Question {
             Layout::Keys { candidates, .. } => u64::from(candidates),
         };
         let responses = queries * snapshot.layout().planes(parameters) as u64;
-        let [bits, compact, packed] = parameters.log2_failures(shape);
-        let one = match mode {
-            Mode::Bits => bits,
-            Mode::Compact | Mode::Session => compact,
-            Mode::Packed => packed,
-        };
         Question {
             mode,
             key_bytes: SeededKeys::byte_len(parameters, mode),
             query_bytes: queries * Query::byte_len(parameters, mode, shape) as u64,
             answer_bytes: responses * Response::byte_len(parameters) as u64,
-            log2_failure: one + (responses as f64).log2(),
+            log2_failure: parameters.log2_failure(shape, mode) + (responses as f64).log2(),
         }
     }
 }

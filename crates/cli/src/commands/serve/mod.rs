@@ -1,10 +1,13 @@
 //! `unspoken serve`
 
+mod database;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
+use database::Named;
 use unspoken_ckks::{CkksParameters, Preset};
 use unspoken_classify::Classifier;
 use unspoken_digits::{Network, Recogniser};
@@ -29,14 +32,19 @@ pub const DIGITS_PRESET: &str = "n14_real_depth8_scale30";
 /// Time for answers that ignore the end.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// Offer a text classifier, an embedding table or a network for digits as a service
+/// Offer databases, a text classifier, an embedding table or a network for digits as a service
 ///
 /// Prints one line of JSON with the address on standard output when it listens, and its log on standard error. Flags go
 /// before the configuration file.
 #[derive(clap::Args)]
 pub struct Arguments {
+    /// Directory with a database that `unspoken pir build` made, and its name in the service's URL [default name:
+    /// pir/DIRECTORY]; may be given several times, also beside a model. Changes of the database are taken up while it is
+    /// served
+    #[arg(long, value_name = "[NAME=]DIR")]
+    database: Vec<Named>,
     /// Directory with a text classifier's server half
-    #[arg(long, required_unless_present_any = ["embedding", "digits"])]
+    #[arg(long, required_unless_present_any = ["embedding", "digits", "database"])]
     model: Option<PathBuf>,
     /// Directory with a compressed embedding table's server half
     #[arg(long, conflicts_with = "model")]
@@ -47,7 +55,7 @@ pub struct Arguments {
     /// Images one query holds, a power of two [default: as many as fit]
     #[arg(long, requires = "digits")]
     batch: Option<usize>,
-    /// Name of the application in the service's URL [default: classify/text, embed/table or digits/mnist]
+    /// Name of the model in the service's URL [default: classify/text, embed/table or digits/mnist]
     #[arg(long)]
     name: Option<String>,
     /// How clients send what they look up: direct (125 bytes a token and subtable at the default parameters), compact (4
@@ -110,7 +118,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     };
     init_logging(format, &arguments.log_filter)?;
     let config = configuration(&arguments)?;
-    let applications = applications(&arguments)?;
+    let applications = database::add(applications(&arguments)?, &arguments.database)?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(async {
@@ -144,7 +152,8 @@ fn applications(arguments: &Arguments) -> anyhow::Result<Applications> {
         let embedder = Embedder::new(&subtables, &parameters, &options)?;
         return Ok(Applications::new().with(PrivateApplication::new(name("embed/table"), embedder))?);
     }
-    let tables = ScoreTables::load(arguments.model.as_ref().context("name a model with --model")?)?;
+    let Some(directory) = &arguments.model else { return Ok(Applications::new()) };
+    let tables = ScoreTables::load(directory)?;
     let default = if arguments.query == Form::Compact { COMPACT_PRESET } else { DEFAULT_PRESET };
     let parameters = secure(arguments.preset.as_deref().unwrap_or(default))?;
     let classifier = match plan {

@@ -1,0 +1,187 @@
+//! `unspoken serve --database` and `unspoken get` as a person runs them, at secure parameters.
+
+mod support;
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::path::Path;
+use std::process::Output;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{Service, complaint, text, unspoken};
+use unspoken_client::transport::{Cancel, Error, Transport, TransportConfig};
+use unspoken_database::{Builder, Record, Writer};
+use unspoken_pir::{KEY_FORMAT, Mode, PirSecret, Preset};
+use unspoken_ring::SecretRng;
+
+static GO: AtomicBool = AtomicBool::new(false);
+
+/// The codes of a catalogue, and what they mean: texts of 0 to 299 bytes.
+fn codes() -> impl Iterator<Item = Record> {
+    (0..300).map(|i| Record { key: Some(code(i).into()), value: meaning(i).into() })
+}
+
+fn code(i: usize) -> String {
+    format!("C{i:03}")
+}
+
+fn meaning(i: usize) -> String {
+    (0..i).map(|at| char::from(b'a' + ((at * at + i) % 26) as u8)).collect()
+}
+
+fn build(preset: Preset, directory: &Path, records: impl Iterator<Item = Record>) {
+    Builder::new(preset).build(directory, records.map(Ok::<_, Infallible>), |_| {}, &GO).unwrap();
+}
+
+/// Two databases, one by key and one by index, and what a client needs to ask for their records.
+struct Scene {
+    directory: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let scene = Scene { directory: tempfile::tempdir().unwrap() };
+        build(Preset::N11, &scene.path("codes"), codes());
+        let images = (0..20u8).map(|i| Record { key: None, value: vec![0xf0 ^ i; 700] });
+        build(Preset::N11, &scene.path("images"), images);
+        scene
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// Serves both, the first under a name of its own.
+    fn serve(&self, listen: &str) -> Service {
+        let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
+        let (named, images, keys) =
+            (format!("icd/codes={}", self.text("codes")), self.text("images"), self.text("keys"));
+        let arguments = ["--database", &named, "--database", &images, "--data-dir", &keys, "--listen", listen];
+        Service::start(&arguments, log)
+    }
+
+    fn get(&self, service: &Service, application: &str, what: &[&str]) -> Output {
+        let state = self.text("state");
+        let target = ["get", "--url", &service.url, "--app", application, "--state-dir", &state];
+        unspoken(&[&target[..], what].concat())
+    }
+}
+
+#[test]
+fn records_are_found_by_key_and_by_index() {
+    let scene = Scene::new();
+    let service = scene.serve("127.0.0.1:0");
+    let get = |what: &[&str]| scene.get(&service, "icd/codes", what);
+
+    // By key: an empty record too. The order is that of the questions.
+    let found = text(&get(&["C042", "C000", "C299", "--usage"]));
+    assert_eq!(found, format!("{}\n\n{}\n", meaning(42), meaning(299)));
+    let line: Value = serde_json::from_str(&text(&get(&["C007", "--json"]))).unwrap();
+    assert_eq!((&line["key"], &line["found"]), (&"C007".into(), &true.into()), "{line}");
+    assert_eq!(line["record"], meaning(7), "{line}");
+
+    // Absent keys: the others are answered.
+    let absent = get(&["C299", "X99", "C300"]);
+    assert_eq!(String::from_utf8_lossy(&absent.stdout), format!("{}\n", meaning(299)));
+    assert_eq!(complaint(&absent), "error: no such key: X99, no such key: C300\n");
+    let absent = get(&["--json", "X99"]);
+    let line: Value = serde_json::from_slice(&absent.stdout).unwrap();
+    assert_eq!((&line["found"], line.get("record"), absent.status.code()), (&false.into(), None, Some(1)), "{line}");
+    assert!(complaint(&get(&["--index", "1"])).contains("read by key"));
+
+    // By index, as bytes.
+    let get = |what: &[&str]| scene.get(&service, "pir/images", what);
+    let out = scene.text("record");
+    text(&get(&["--index", "3", "--out", &out]));
+    assert_eq!(std::fs::read(&out).unwrap(), [0xf3; 700]);
+    let lines = text(&get(&["--index", "19,0", "--json"]));
+    let hex: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&hex[0]["record_hex"], &hex[1]["index"]), (&"e3".repeat(700).into(), &0.into()), "{lines}");
+    let beyond = complaint(&get(&["--index", "20"]));
+    assert!(beyond.contains("20 is out of range") && beyond.contains("20 records"), "{beyond}");
+
+    // The log names databases and versions, and nothing that was asked for.
+    let log = std::fs::read_to_string(scene.path("log")).unwrap();
+    assert!(log.contains("icd/codes") && log.contains("pir/images") && log.contains("version"), "{log}");
+    assert!(!log.contains("C299") && !log.contains("X99"), "{log}");
+}
+
+#[test]
+fn changes_are_served_while_the_service_runs_and_keys_outlive_it() {
+    let scene = Scene::new();
+    let service = scene.serve("127.0.0.1:0");
+    let ask = |service: &Service, key: &str| -> Value {
+        serde_json::from_slice(&scene.get(service, "icd/codes", &[key, "--json"]).stdout).unwrap()
+    };
+    let before = ask(&service, "C001");
+    assert_eq!(before["record"], meaning(1));
+    let mut writer = Writer::open(scene.path("codes")).unwrap();
+    writer.put(b"C001", b"changed").unwrap();
+    writer.put(b"new", b"added").unwrap();
+    writer.delete(b"C002").unwrap();
+    writer.commit().unwrap();
+    let start = Instant::now();
+    let after = loop {
+        let answer = ask(&service, "C001");
+        if answer["version"] != before["version"] {
+            break answer;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "the change is not served: {answer}");
+    };
+    assert_eq!(after["record"], "changed");
+    assert_eq!(ask(&service, "new")["record"], "added");
+    assert_eq!(ask(&service, "C002")["found"], false);
+    assert_eq!(ask(&service, "C003")["record"], meaning(3));
+
+    // A service that is stopped and started again has the client's keys, and so it has after a compaction.
+    let address = service.url.strip_prefix("http://").unwrap().to_owned();
+    drop(service);
+    writer.compact(|_| {}, &GO).unwrap();
+    let service = scene.serve(&address);
+    let again = scene.get(&service, "icd/codes", &["new", "--usage"]);
+    assert_eq!(text(&again), "added\n");
+    let usage = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(usage.contains("keys        at the service already"), "{usage}");
+}
+
+#[test]
+fn keys_of_another_preset_and_damaged_databases_are_refused() {
+    let scene = Scene::new();
+    let service = scene.serve("127.0.0.1:0");
+    let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();
+    let other = Preset::InsecureN11.build().unwrap();
+    let mut rng = SecretRng::insecure_from_seed(5);
+    let mut keys = Vec::new();
+    let secret = PirSecret::generate(&other, &mut rng).unwrap();
+    secret.keys(Mode::Packed, &mut rng).unwrap().write(&mut keys).unwrap();
+    let mut keys = std::io::Cursor::new(keys);
+    let refused = transport.upload_keys("icd/codes", KEY_FORMAT, &mut keys, |_| {}, &Cancel::new()).unwrap_err();
+    assert!(matches!(&refused, Error::Refused(_)) && refused.to_string().contains("other parameters"), "{refused}");
+
+    let directory = scene.text("codes");
+    let twice = complaint(&unspoken(&["serve", "--database", &directory, "--database", &directory]));
+    assert!(twice.contains("two databases are called pir/codes"), "{twice}");
+    let name = complaint(&unspoken(&["serve", "--database", &format!("Big Codes={directory}")]));
+    assert!(name.contains("NAME=DIR"), "{name}");
+    let nowhere = complaint(&unspoken(&["serve", "--database", "/nowhere"]));
+    assert!(nowhere.contains("no database in /nowhere"), "{nowhere}");
+    build(Preset::InsecureN11, &scene.path("weak"), codes());
+    let weak = complaint(&unspoken(&["serve", "--database", &scene.text("weak")]));
+    assert!(weak.contains("is for tests"), "{weak}");
+
+    let table = std::fs::read_dir(scene.path("images")).unwrap().map(|entry| entry.unwrap().path());
+    let table = table.into_iter().find(|path| path.to_str().unwrap().contains("table-")).unwrap();
+    let mut bytes = std::fs::read(&table).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    drop(service);
+    std::fs::write(&table, bytes).unwrap();
+    let damaged = complaint(&unspoken(&["serve", "--database", &scene.text("images")]));
+    assert!(damaged.contains("corrupted: table-"), "{damaged}");
+}

@@ -1,0 +1,56 @@
+//! The command, and a service, as processes of their own.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// Runs the command.
+pub fn unspoken(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_unspoken")).args(arguments).output().unwrap()
+}
+
+/// What a command printed that succeeded.
+pub fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// What a command said that failed.
+pub fn complaint(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A service that ends with this value.
+pub struct Service {
+    process: Child,
+    pub url: String,
+}
+
+impl Service {
+    /// Starts one with these arguments, on a free port unless they say where to listen. Its log goes to `log`.
+    pub fn start(arguments: &[&str], log: impl Into<Stdio>) -> Self {
+        let free = ["--listen", "127.0.0.1:0"];
+        let listen = if arguments.contains(&free[0]) { &[][..] } else { &free[..] };
+        let mut process = Command::new(env!("CARGO_BIN_EXE_unspoken"))
+            .arg("serve")
+            .args(listen)
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let said: Value = serde_json::from_str(&line).unwrap();
+        Service { process, url: said["listening"].as_str().unwrap().to_owned() }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}

@@ -1,0 +1,172 @@
+"""Fetching records of a database without showing which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal, Union
+
+from unspoken import _unspoken
+from unspoken._asking import ConnectionOptions, ServiceClient
+from unspoken.errors import ConfigurationError, NoSuchIndexError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Query = Literal["packed", "bits", "compact", "session"]
+Key = Union[str, bytes]
+
+QUERIES = ("packed", "bits", "compact", "session")
+
+
+class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
+    """A client of one database of a service. The service sees neither keys nor indices nor records.
+
+    It needs no part of the database.
+
+    Parameters
+    ----------
+    url : str
+        ``https://host:port``, or ``http://`` for a service on this machine.
+    application : str, optional
+        The database, for instance ``"pir/codes"``. Left out: the only application of the service.
+    query : {"packed", "bits", "compact", "session"}
+        How to ask. Packed queries have some 13 KB and the smallest keys, a few MB; bits 4 bytes for
+        each bit of the index and larger keys; compact ones 36 bytes and the largest keys. Session
+        queries are compact ones of 4 bytes: their numbers are kept in the state directory, which
+        must never be restored from a copy. Each kind has keys of its own.
+    **options
+        How to reach the service, where keys lie: see `ConnectionOptions`.
+
+    Raises
+    ------
+    ConfigurationError
+        If the address, the token, the certificates or the kind of queries cannot be used.
+
+    Examples
+    --------
+    >>> import unspoken
+    >>> with unspoken.RetrievalClient("http://127.0.0.1:8080", "pir/codes") as client:  # doctest: +SKIP
+    ...     record = client.get("A00.1")
+    ...     print(record, client.usage.query_bytes)
+    """
+
+    def __init__(
+        self,
+        url: str,
+        application: str | None = None,
+        *,
+        query: Query = "packed",
+        **options: Unpack[ConnectionOptions],
+    ) -> None:
+        if query not in QUERIES:
+            raise ConfigurationError(f"make a client: found query={query!r}; needed one of {', '.join(QUERIES)}")
+        super().__init__(url, application=application, **options)
+        self._query = query
+
+    def get(self, key: Key) -> bytes | None:
+        """Fetch the record of a key without showing the key.
+
+        Parameters
+        ----------
+        key : str or bytes
+            Text is asked for as its UTF-8 bytes.
+
+        Returns
+        -------
+        bytes or None
+            The record; `None` if there is none with this key, which the service does not learn.
+
+        Raises
+        ------
+        ConfigurationError
+            If the database is read by index.
+        KeysExpiredError
+            If the service no longer has the keys; the next call makes new ones.
+        UnspokenError
+            As for `connect`.
+
+        Examples
+        --------
+        >>> client.get("A00.1")  # doctest: +SKIP
+        b'Cholera due to Vibrio cholerae 01, biovar eltor'
+        """
+        return self.get_many([key])[0]
+
+    def get_many(self, keys: Iterable[Key]) -> list[bytes | None]:
+        """Fetch the records of keys without showing the keys.
+
+        Parameters
+        ----------
+        keys : iterable of str or bytes
+            Any number; they are sent several in a request, and each request is answered from one
+            version of the database.
+
+        Returns
+        -------
+        list of bytes or None
+            As `get`, in the order of the keys.
+
+        Raises
+        ------
+        UnspokenError
+            As for `get`.
+
+        Examples
+        --------
+        >>> client.get_many(["A00.1", "A00.9"])  # doctest: +SKIP
+        """
+        if isinstance(keys, (str, bytes)):
+            raise TypeError(f"get_many: found one {type(keys).__name__}, needed several keys; use get for one")
+        wanted = [_key_bytes(key) for key in keys]
+        with self._asking() as connection:
+            return connection.get(wanted, self._progress)
+
+    def get_index(self, index: int) -> bytes | None:
+        """Fetch the record at an index without showing the index.
+
+        Parameters
+        ----------
+        index : int
+            From 0.
+
+        Returns
+        -------
+        bytes or None
+            The record; `None` if there is none at this index.
+
+        Raises
+        ------
+        NoSuchIndexError
+            If the database has no room for such a record. An `IndexError`; nothing was sent.
+        ConfigurationError
+            If the database is read by key.
+        UnspokenError
+            As for `get`.
+
+        Examples
+        --------
+        >>> client.get_index(0)  # doctest: +SKIP
+        """
+        if index < 0:
+            raise NoSuchIndexError(f"get_index: found {index}, needed an index from 0")
+        with self._asking() as connection:
+            return connection.get_index([index], self._progress)[0]
+
+    @property
+    def version(self) -> int | None:
+        """The version of the database that the last answer is of; `None` before the first."""
+        return None if self._connection is None else self._connection.version
+
+    def _open(self) -> _unspoken.RetrievalConnection:
+        """Make keys and upload them, unless the service has them."""
+        return _unspoken.RetrievalConnection.open(
+            self._service, self._application, self._query, self._state_dir, self._progress
+        )
+
+
+def _key_bytes(key: Key) -> bytes:
+    if isinstance(key, str):
+        return key.encode()
+    if isinstance(key, bytes):
+        return key
+    raise TypeError(f"get: found a key of type {type(key).__name__}, needed str or bytes")
