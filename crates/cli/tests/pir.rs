@@ -155,10 +155,12 @@ fn a_folder_of_files_becomes_a_database() {
     std::fs::create_dir_all(Path::new(&folder).join("a")).unwrap();
     std::fs::write(Path::new(&folder).join("a/long.txt"), "y".repeat(100_000)).unwrap();
     std::fs::write(Path::new(&folder).join("empty"), "").unwrap();
-    let said = text(&["pir", "build", "--from", &folder, "--candidates", "1", &database]);
+    let said = text(&["pir", "build", "--from", &folder, "--candidates", "1", "--longest", "150000", &database]);
     assert!(said.contains("records     2\n") && said.contains("100000 bytes"), "{said}");
     assert_eq!(get(&database, "a/long.txt").map(|record| record.len()), Some(100_000));
     assert_eq!(get(&database, "empty").as_deref(), Some(""));
+    text(&["pir", "put", &database, "empty", &"z".repeat(120_000)]);
+    assert_eq!(get(&database, "empty").map(|record| record.len()), Some(120_000));
 }
 
 #[test]

@@ -33,7 +33,11 @@ pub struct Arguments {
     /// Records there should be room for, if more than there are
     #[arg(long, default_value_t = 0)]
     capacity: u64,
-    /// Replace the database that is there; services go on with the old one until the new one is whole
+    /// Bytes of the longest record there should be room for, if it is longer than those there are
+    #[arg(long, default_value_t = 0)]
+    longest: usize,
+    /// Replace the database that is there; services go on with the old one until the new one is whole, and are then to be
+    /// started anew
     #[arg(long)]
     replace: bool,
     /// Directory of the database
@@ -61,6 +65,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             DuplicatesName::Last => Duplicates::Last,
         },
         capacity: arguments.capacity,
+        longest: arguments.longest,
         replace: arguments.replace,
         ..Builder::new(Preset::N11)
     };

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use unspoken_database::Writer;
 use unspoken_pir::Layout;
 
-/// Bytes of a journal for each byte of cells above which a compaction is advised, in per cent.
-const MOST_JOURNAL: u64 = 10;
+/// Bytes of a journal above which a compaction is advised: so many, or a per cent of the cells if that is more.
+const MOST_JOURNAL: u64 = 1 << 20;
 
 /// Overwrite the record at an index
 ///
@@ -67,7 +67,7 @@ pub fn commit(writer: &mut Writer, done: &str) -> anyhow::Result<()> {
     }
     println!("version     {version}, which running services take up");
     let (journal, layout) = (writer.journal_bytes(), writer.layout());
-    if journal > layout.cells().saturating_mul(layout.cell_bytes() as u64) / 100 * MOST_JOURNAL {
+    if journal > MOST_JOURNAL.max(layout.cells().saturating_mul(layout.cell_bytes() as u64) / 100) {
         println!("journal     {journal} bytes: answers are faster after `unspoken pir compact`");
     }
     Ok(())
