@@ -109,6 +109,25 @@ fn blobs_that_are_too_long_are_refused() {
     assert!(message.contains("row 2: found a record of 16777217 bytes"), "{message}");
 }
 
+/// Whatever a byte of the file is changed to, reading ends: with records or with an error.
+#[test]
+fn damaged_sqlite_files_end() {
+    let (_directory, path) = sqlite(SCRIPT);
+    let found = spec(&path, "id", &["name"]);
+    let bytes = std::fs::read(&path).unwrap();
+    let mut errors = 0;
+    for at in (0..100).chain((100..bytes.len()).step_by(37)) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << (at % 8);
+        std::fs::write(&path, &damaged).unwrap();
+        match read(&found) {
+            Ok(records) => assert!(records.len() <= 3, "byte {at}"),
+            Err(_) => errors += 1,
+        }
+    }
+    assert!(errors > 20, "{errors}");
+}
+
 const SCHEMA: &str = "message rows {
     required binary name (utf8);
     optional int64 n;
