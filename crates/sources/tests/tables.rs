@@ -213,7 +213,7 @@ fn damaged_parquet_files_end() {
     let whole = read(&spec(&path, "name", &[])).unwrap();
     let bytes = std::fs::read(&path).unwrap();
     let mut errors = 0;
-    for at in 0..bytes.len() {
+    for at in (0..bytes.len()).step_by(3) {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1 << (at % 8);
         std::fs::write(&path, &damaged).unwrap();
@@ -222,6 +222,6 @@ fn damaged_parquet_files_end() {
             Err(_) => errors += 1,
         }
     }
-    assert!(errors > bytes.len() / 4, "{errors} of {}", bytes.len());
+    assert!(errors > bytes.len() / 12, "{errors} of {}", bytes.len());
     assert_eq!(spec(&path, "", &[]).kind, Kind::Parquet);
 }
