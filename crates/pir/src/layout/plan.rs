@@ -62,8 +62,10 @@ impl Layout {
         let total = average * count.max(plan.keys) as f64;
         let piece = parameters.piece_bytes();
         let entries = ENTRIES[usize::from(plan.candidates == 1)];
-        let least = BUCKET_OVERHEAD + longest.max((average * entries as f64).ceil() as usize);
         let most = MAX_PLANES * piece - BUCKET_OVERHEAD;
+        // Not more than all of them need, nor than a bucket may have.
+        let several = (average * entries as f64).min(total).ceil() as usize;
+        let least = BUCKET_OVERHEAD + longest.max(several.min(most));
         let mut refused = LayoutError::Length { found: least, needed: format!("buckets have at most {most} bytes") };
         // Larger buckets where there would be more than an index tells apart, or than queries find reliably.
         for planes in least.div_ceil(piece)..=MAX_PLANES {
