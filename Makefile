@@ -7,17 +7,20 @@ BIN := target/release/unspoken
 .PHONY: demo test build data python-env lint audit peers fuzz benchmarks tables-lookup tables-matrix \
 	tables-encrypt tables-pir figures clean
 
-# Builds, downloads the SMS spam collection, trains, serves, asks privately, and prints what travelled.
+# Builds, downloads the SMS spam collection and the ICD-10 codes, trains, serves, asks privately, and prints what travelled.
 demo: build data
 	$(BIN) demo
 
 build:
 	cargo build --release -p unspoken-cli
 
-data: data/sms/spam_collection.csv
+data: data/sms/spam_collection.csv data/icd10/icd10cm.csv
 
 data/sms/spam_collection.csv:
 	$(PYTHON) scripts/fetch_data.py sms
+
+data/icd10/icd10cm.csv:
+	$(PYTHON) scripts/fetch_data.py icd10
 
 # The whole suite: formatting, lints, Rust and Python tests.
 test: data build lint
@@ -74,7 +77,7 @@ tables-encrypt: build data/tables
 
 # Private retrieval beside the paper's Table 7, and beside Respire where `peers/README.md` says how; needs 18 GB of memory.
 tables-pir: build
-	$(PYTHON) scripts/benchmarks.py $(BIN) "pir: answers"
+	$(PYTHON) scripts/benchmarks.py $(BIN) "pir: answers" "pir: database"
 
 data/tables:
 	$(PYTHON) scripts/fetch_data.py genes bitcoin covid

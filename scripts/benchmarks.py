@@ -33,6 +33,7 @@ SECTIONS = (
     ("encrypt: schemes", "encrypt", ("schemes",), False),
     ("encrypt: tables", "encrypt", ("tables",), False),
     (pir_tables.ANSWERS, "pir", ("rows", "answers"), False),
+    (pir_tables.DATABASE, "pir", ("updates",), True),
 )
 
 NOTES = {

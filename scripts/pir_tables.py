@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from page import line, number
 
-ANSWERS, SERVICE = "pir: answers", "pir: service"
+ANSWERS, DATABASE = "pir: answers", "pir: database"
 
 NOTES = {
     ANSWERS: """\
@@ -17,6 +17,12 @@ the same machine: both tables together do not fit. Its expansion makes the selec
 `projected_time` at 8 GB, one thread: expansion in proportion to the bits of the index, sums over rows and selection in
 proportion to the bytes, selectors and compression as measured, all from the largest table measured. A single table of
 so many records is more than the parameters allow (`unspoken params`).
+""",
+    DATABASE: """\
+On disk, by key, two candidates: values of 192 bytes, one for each 256 bytes of the size. `build_time` and `open_time`
+(which checks every byte) are on all cores. An update is a `put`; each commit is durable. `refresh_time` is what a
+reader takes to see all commits of the rows above, `compaction_time` to write the tables anew. `table_per_byte` is over
+the bytes of values: buckets have room to spare.
 """,
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use unspoken_audit::AuditError;
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
+use unspoken_database::DatabaseError;
 use unspoken_digits::DigitsError;
 use unspoken_embedding::EmbeddingError;
 use unspoken_encrypt::EncryptError;
@@ -72,6 +73,12 @@ pub enum BenchError {
         /// What the operating system says.
         reason: String,
     },
+    /// No temporary directory can be had.
+    #[error("cannot make a temporary directory: {reason}; set TMPDIR to a directory with room")]
+    Folder {
+        /// What the operating system says.
+        reason: String,
+    },
     /// The ring failed.
     #[error(transparent)]
     Ring(#[from] RingError),
@@ -102,6 +109,9 @@ pub enum BenchError {
     /// Private retrieval failed.
     #[error(transparent)]
     Retrieval(#[from] PirError),
+    /// A database on disk failed.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
     /// Classification failed.
     #[error(transparent)]
     Classify(#[from] ClassifyError),

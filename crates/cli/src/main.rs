@@ -35,6 +35,9 @@ enum Command {
     /// Train a network on handwritten digits, and have images recognised privately
     #[command(subcommand)]
     Digits(commands::digits::Command),
+    /// Build databases for private retrieval, change them, and look after them
+    #[command(subcommand)]
+    Pir(commands::pir::Command),
     /// Look after keys at a service, and make access tokens
     #[command(subcommand)]
     Keys(commands::keys::Command),
@@ -78,6 +81,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Get(arguments) => commands::get::run(&arguments),
         Command::Embed(command) => commands::embed::run(&command),
         Command::Digits(command) => commands::digits::run(&command),
+        Command::Pir(command) => commands::pir::run(&command),
         Command::Keys(command) => commands::keys::run(&command),
         Command::Params(arguments) => commands::params::run(&arguments),
         Command::Permute(command) => commands::permute::run(&command),

@@ -2,6 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 use unspoken_client::{Step, transport};
+use unspoken_database as database;
 use unspoken_digits as digits;
 use unspoken_embedding as embedding;
 use unspoken_fasttext as fasttext;
@@ -57,6 +58,17 @@ impl Bars {
         }
     }
 
+    /// Shows a step of writing a database.
+    pub fn database(&mut self, progress: &database::Progress) {
+        let what = match progress.phase {
+            database::Phase::Read => "reading records",
+            database::Phase::Place => "finding buckets",
+            database::Phase::Write => "writing cells",
+            database::Phase::Encode => "encoding tables",
+        };
+        self.show(what, progress.done, progress.total, false);
+    }
+
     /// Removes what is shown.
     pub fn finish(&mut self) {
         if let Some((_, bar)) = self.current.take() {
@@ -64,17 +76,25 @@ impl Bars {
         }
     }
 
-    fn show(&mut self, what: &'static str, done: u64, total: u64, bytes: bool) {
+    /// Without a total only what is done is shown.
+    fn show(&mut self, what: &'static str, done: u64, total: impl Into<Option<u64>>, bytes: bool) {
+        let total = total.into();
         if self.current.as_ref().is_none_or(|(current, _)| *current != what) {
             self.finish();
-            let counts = if bytes { "{bytes}/{total_bytes} {bytes_per_sec}" } else { "{pos}/{len}" };
-            let template = format!("{{prefix:28}} {{bar:30}} {counts} {{eta}} {{msg}}");
-            let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
-            let bar = ProgressBar::new(total).with_style(style).with_prefix(what);
+            let rest = match (total, bytes) {
+                (None, _) => "{pos} {per_sec}",
+                (Some(_), true) => "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} {msg}",
+                (Some(_), false) => "{bar:30} {pos}/{len} {eta} {msg}",
+            };
+            let style = ProgressStyle::with_template(&format!("{{prefix:28}} {rest}"));
+            let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+            let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new).with_style(style).with_prefix(what);
             self.current = Some((what, bar));
         }
         if let Some((_, bar)) = &self.current {
-            bar.set_length(total);
+            if let Some(total) = total {
+                bar.set_length(total);
+            }
             bar.set_position(done);
         }
     }

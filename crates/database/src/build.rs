@@ -31,6 +31,8 @@ pub struct Builder {
     pub duplicates: Duplicates,
     /// Records there should be room for, if more than there are.
     pub capacity: u64,
+    /// Bytes of the longest record there should be room for, if it is longer than those there are.
+    pub longest: usize,
     /// Whether a database that is there already is replaced. It is served until the new one is whole.
     pub replace: bool,
     /// What makes tags and buckets out of keys; random if there is none.
@@ -72,7 +74,7 @@ impl Builder {
     /// Two candidates for each key, no duplicates, no room for more records, nothing replaced.
     pub fn new(preset: Preset) -> Self {
         let duplicates = Duplicates::Refuse;
-        Builder { preset, candidates: 2, duplicates, capacity: 0, replace: false, seed: None }
+        Builder { preset, candidates: 2, duplicates, capacity: 0, longest: 0, replace: false, seed: None }
     }
 
     /// Builds a database of all records in a directory. With keys they are read by key, without by their number. Values are
@@ -112,7 +114,8 @@ impl Builder {
         match &collected.keys {
             _ if collected.values.len() == 0 => Err(DatabaseError::Empty),
             None => {
-                let layout = Layout::for_index(&parameters, collected.values.lengths(), self.capacity)?;
+                let lengths = collected.values.lengths();
+                let layout = Layout::for_index(&parameters, lengths, self.capacity, self.longest)?;
                 let cell = |number: u64, to: &mut Vec<u8>| {
                     // Behind the last record there are zeros: no record, or an empty one.
                     if number < collected.values.len() as u64 {
@@ -142,7 +145,8 @@ impl Builder {
     ) -> Result<Placed, DatabaseError> {
         let keys = collected.keys.iter().flatten().map(|(key, &value)| (key.as_slice(), value));
         let keys: Vec<(&[u8], usize)> = keys.collect();
-        let mut plan = KeysPlan { keys: self.capacity, ..KeysPlan::new(self.candidates, [0; 16]) };
+        let plan = KeysPlan::new(self.candidates, [0; 16]);
+        let mut plan = KeysPlan { keys: self.capacity, longest: self.longest, ..plan };
         for attempt in 0..ATTEMPTS {
             plan.seed = self.seed_of(attempt)?;
             let lengths = keys.iter().map(|&(_, value)| collected.values.get(value).len());
@@ -311,8 +315,9 @@ impl Target {
             return Ok(self.dir.clone());
         }
         let name = self.dir.file_name().unwrap_or_default().to_string_lossy();
-        let hidden = self.dir.with_file_name(format!(".{name}.building-{}", std::process::id()));
-        _ = fs::remove_dir_all(&hidden);
+        let mut number = [0; 8];
+        getrandom::fill(&mut number).map_err(|error| DatabaseError::Source(error.to_string().into()))?;
+        let hidden = self.dir.with_file_name(format!(".{name}.building-{:016x}", u64::from_le_bytes(number)));
         disk.create_dir(&hidden)?;
         Ok(hidden)
     }

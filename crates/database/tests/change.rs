@@ -112,6 +112,9 @@ fn records_are_set_cleared_and_added_by_index() {
     assert_eq!([record(20), record(21)], [Some(vec![]), Some(vec![1; 760])]);
     assert_eq!(snapshot.records(), 22);
     check_tables(&snapshot);
+    let roomy = temporary.path().join("roomy");
+    build(&Builder { longest: 9, ..spare.clone() }, &roomy, (0..20).map(|i| plain(vec![i; 4]))).unwrap();
+    Writer::open(&roomy).unwrap().set(0, &[1; 9]).unwrap();
     let fixed = temporary.path().join("fixed");
     build(&spare, &fixed, (0..20).map(|i| plain(vec![i; 4]))).unwrap();
     let mut writer = Writer::open(&fixed).unwrap();

@@ -24,7 +24,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         database.bytes() >> 20
     );
     println!("{shape:?}");
-    println!("log2 of failure (bits, compact, packed): {:.1?}", parameters.log2_failures(shape));
+    let failures = Mode::ALL.map(|mode| parameters.log2_failure(shape, mode));
+    println!("log2 of failure (compact, session, bits, packed): {failures:.1?}");
     println!("log2 deviation of a response: {:.2}", parameters.response_noise(shape).log2_deviation());
     println!("log2 deviation of a bit: {:.2}", parameters.bit_noise(None).log2_deviation());
     let compact = parameters.bit_noise(Some(shape.index_bits())).log2_deviation();

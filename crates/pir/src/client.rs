@@ -107,6 +107,7 @@ impl PirSecret {
         rng: &mut SecretRng,
     ) -> Result<Query, PirError> {
         shape.check_index(index)?;
+        self.parameters.check_failure(shape, Mode::Session)?;
         let literal = self.parameters.literal().compact;
         let body = self.words.encrypt(compact_message(shape, index), (&self.session, counter.into()), literal, rng);
         Ok(Query::Session { counter, body })
@@ -118,6 +119,7 @@ impl PirSecret {
     /// If there is no such piece, or for session queries, which need a number: [`PirSecret::session_query`].
     pub fn query(&self, mode: Mode, shape: DatabaseShape, index: u64, rng: &mut SecretRng) -> Result<Query, PirError> {
         shape.check_index(index)?;
+        self.parameters.check_failure(shape, mode)?;
         let (literal, seed) = (self.parameters.literal(), rng.seed());
         let bits = shape.index_bits();
         let bit = |i: u32| (index >> i & 1) as u32;

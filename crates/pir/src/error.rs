@@ -52,7 +52,24 @@ pub enum PirError {
         /// The mode of the query.
         needed: Mode,
     },
-    /// The parameters would fail too often or are too weak.
+    /// Queries of a kind would fail too often.
+    #[error(
+        "parameters '{name}': {mode} queries to 2^{bits} cells would fail once in 2^{:.1}, needed at most once in 2^{:.0}; ask \
+         with a word for each bit, or with packed queries", -found, -needed
+    )]
+    Failure {
+        /// The parameters' name.
+        name: &'static str,
+        /// The kind of queries.
+        mode: Mode,
+        /// Bits of an index.
+        bits: u32,
+        /// `log2` of the probability.
+        found: f64,
+        /// The most there may be.
+        needed: f64,
+    },
+    /// The parameters are too weak.
     #[error("parameters '{name}': {what}: found {found:.1}, needed {needed:.1}")]
     Parameters {
         /// Their name.

@@ -11,6 +11,7 @@ use unspoken_ring::{Backend, Basis, DigitGadget, ERROR_SIGMA, Ring, RingKind, Ri
 use unspoken_rlwe::INSECURE_PREFIX;
 
 use crate::error::PirError;
+use crate::keys::Mode;
 use crate::shape::DatabaseShape;
 
 /// Largest `log2` of the probability that a query fails.
@@ -281,24 +282,21 @@ impl PirParameters {
         rotation.plus(Noise::switching(self.ring().degree(), 32.0))
     }
 
-    /// Checks that queries to a table of this shape fail at most once in 2^40, whatever their mode.
+    /// Checks that queries of a kind to a table of this shape fail at most once in 2^40.
     ///
     /// # Errors
     /// If they fail more often.
-    pub fn check_failure(&self, shape: DatabaseShape) -> Result<(), PirError> {
-        let found = self.log2_failures(shape).into_iter().fold(f64::NEG_INFINITY, f64::max);
-        let (name, what) = (self.ring().name(), "log2 of the probability that a query fails");
+    pub fn check_failure(&self, shape: DatabaseShape, mode: Mode) -> Result<(), PirError> {
+        let found = self.log2_failure(shape, mode);
         if found <= MAX_LOG2_FAILURE {
             return Ok(());
         }
-        Err(PirError::Parameters { name, what, found, needed: MAX_LOG2_FAILURE })
+        Err(PirError::Failure { name: self.name(), mode, bits: shape.index_bits(), found, needed: MAX_LOG2_FAILURE })
     }
 
-    /// `log2` of the probability that a query to a table of this shape fails, by mode: with a word for each bit, compact,
-    /// packed.
-    pub fn log2_failures(&self, shape: DatabaseShape) -> [f64; 3] {
+    /// `log2` of the probability that a response to a query of a kind to a table of this shape is wrong.
+    pub fn log2_failure(&self, shape: DatabaseShape, mode: Mode) -> f64 {
         let bits = shape.index_bits();
-        let blocks = self.bootstrap().blocks() as f64;
         // Half of the rows' noise comes from the products with the last row bit, whose rows' errors are a number each.
         let response = log2_failure_of_shared(
             self.switch_noise(),
@@ -307,10 +305,14 @@ impl PirParameters {
             self.response().degree() as f64,
             self.bootstrap().output().levels(),
         );
+        let blocks = self.bootstrap().blocks() as f64;
         let bit = |compact| log2_failure(self.bit_noise(compact), 0.25 / blocks, f64::from(bits));
-        let sum = |terms: &[f64]| terms.iter().map(|term| term.exp2()).sum::<f64>().log2();
-        let compact = Some(bits);
-        [sum(&[response, bit(None)]), sum(&[response, bit(compact)]), response]
+        let expansion = match mode {
+            Mode::Packed => return response,
+            Mode::Bits => bit(None),
+            Mode::Compact | Mode::Session => bit(Some(bits)),
+        };
+        (response.exp2() + expansion.exp2()).log2()
     }
 }
 

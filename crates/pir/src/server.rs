@@ -47,6 +47,7 @@ pub fn answer(
 ) -> Result<(Vec<Response>, Phases), PirError> {
     planes.iter().try_for_each(|plane| check_changes(shape, plane))?;
     expansion::check(cancel)?;
+    keys.parameters.check_failure(shape, query.mode())?;
     let mut phases = Phases::default();
     let mut watch = Stopwatch::new(cancel);
     let bits = expansion::bits(keys, shape, query, cancel)?;

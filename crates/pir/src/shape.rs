@@ -3,10 +3,11 @@
 use unspoken_ring::TableShape;
 
 use crate::error::{PirError, range};
+use crate::keys::Mode;
 use crate::parameters::PirParameters;
 
 /// Most bits of an index.
-pub const MAX_INDEX_BITS: u32 = 24;
+pub const MAX_INDEX_BITS: u32 = 25;
 
 /// Where pieces lie: an index is, from the highest bit, a row, a column and a place in an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +28,8 @@ impl DatabaseShape {
     /// The shape for so many pieces.
     ///
     /// # Errors
-    /// If there are none, or more than an index of 24 bits tells apart, or queries to so many would fail more than once in
-    /// 2^40.
+    /// If there are none, or more than an index of 25 bits tells apart, or packed queries to so many would fail more than
+    /// once in 2^40.
     pub fn new(parameters: &PirParameters, pieces: u64) -> Result<Self, PirError> {
         if !(1..=1 << MAX_INDEX_BITS).contains(&pieces) {
             return Err(range("lay out a database", pieces, format!("1 to {} pieces", 1u64 << MAX_INDEX_BITS)));
@@ -39,7 +40,7 @@ impl DatabaseShape {
         let column_bits = bits - piece_bits - row_bits;
         let rows = pieces.div_ceil(1 << (column_bits + piece_bits)) as usize;
         let shape = DatabaseShape { pieces, row_bits, column_bits, piece_bits, rows };
-        parameters.check_failure(shape)?;
+        parameters.check_failure(shape, Mode::Packed)?;
         Ok(shape)
     }
 

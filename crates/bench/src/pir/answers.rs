@@ -184,15 +184,7 @@ fn facts(
     }
     let noise: Vec<f64> = found.answers.iter().map(|answered| answered.noise_ratio).collect();
     fact(NOISE, median(&noise));
-    let [bits, compact, packed] = parameters.log2_failures(shape);
-    fact(
-        FAILURE,
-        match found.mode {
-            Mode::Compact | Mode::Session => compact,
-            Mode::Bits => bits,
-            Mode::Packed => packed,
-        },
-    );
+    fact(FAILURE, parameters.log2_failure(shape, found.mode));
 }
 
 /// What keys take on the wire and at the server; the same for every table.

@@ -4,6 +4,7 @@ mod answers;
 mod asker;
 mod rows;
 mod table;
+mod updates;
 
 use std::time::Duration;
 
@@ -18,8 +19,9 @@ use table::Table;
 
 const ANSWERS: &str = "answers";
 const ROWS: &str = "rows";
+const UPDATES: &str = "updates";
 
-pub(crate) const PARTS: [&str; 2] = [ANSWERS, ROWS];
+pub(crate) const PARTS: [&str; 3] = [ANSWERS, ROWS, UPDATES];
 
 /// Phases of an answer, in their order.
 const PHASES: [Metric; 5] = [
@@ -68,7 +70,12 @@ pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
 
 fn run_case(session: &mut Session<'_>, case: &Case) -> Result<(), BenchError> {
     let parameters = case.preset.build()?;
-    for &size in case.sizes {
+    if let Some(&smallest) = case.sizes.first().filter(|_| session.wants(UPDATES)) {
+        session.note(format!("a database of {} on disk", smallest.name));
+        updates::run(session, smallest, case.preset)?;
+    }
+    let in_memory = session.wants(ANSWERS) || session.wants(ROWS);
+    for &size in case.sizes.iter().filter(|_| in_memory) {
         run_size(session, case, size, &parameters)?;
     }
     session.peak_memory("the largest table and the keys of all modes");
@@ -129,6 +136,13 @@ mod tests {
         assert_eq!(find("query_bytes", "1 MB, compact").ours, 36.0);
         assert_eq!(find("query_bytes", "1 MB, session").ours, 8.0, "a number and a body");
         assert!(find("key_bytes", "compact").ours > find("key_bytes", "packed").ours);
+        for batch in [1, 100] {
+            assert!(find("update_rate", &format!("128 KB, {batch} in a commit")).ours > 1.0);
+        }
+        for metric in ["build_time", "open_time", "refresh_time", "compaction_time"] {
+            assert!(find(metric, "128 KB").ours > 0.0);
+        }
+        assert!(find("table_per_byte", "128 KB").ours > 16.0);
         assert_eq!(find("memory_per_byte", "1 MB").ours, 16.0);
         let sums: Vec<&Row> = rows.iter().filter(|row| row.metric == "row_sums").collect();
         let backends = unspoken_ring::Backend::ALL.iter().filter(|backend| backend.is_available()).count();

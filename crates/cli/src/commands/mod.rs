@@ -11,6 +11,7 @@ pub mod get;
 pub mod keys;
 pub mod params;
 pub mod permute;
+pub mod pir;
 pub mod plan;
 pub mod serve;
 pub mod train;

@@ -3,7 +3,7 @@
 use serde_json::json;
 use unspoken_ckks::{PRESETS, Preset};
 use unspoken_exact::Scheme;
-use unspoken_pir::{DatabaseShape, MAX_INDEX_BITS, PirParameters};
+use unspoken_pir::{DatabaseShape, MAX_INDEX_BITS, Mode, PirParameters};
 use unspoken_rlwe::{INSECURE_PREFIX, Parameters, SecuredObject};
 
 /// List the parameter sets and their security
@@ -71,7 +71,9 @@ fn print_retrieval(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn print_retrieval_json(parameters: &PirParameters) -> anyhow::Result<()> {
-    let (_, log2_failure) = largest(parameters)?;
+    // The kind that fails most often, to the largest table that it is answered from.
+    let failures = Mode::ALL.into_iter().map(|mode| Ok(largest(parameters, mode)?.1));
+    let log2_failure = failures.collect::<anyhow::Result<Vec<f64>>>()?.into_iter().fold(f64::NEG_INFINITY, f64::max);
     let object = |o: &unspoken_pir::SecuredObject| {
         json!({
             "what": o.what, "n": o.dimension, "log2_q": round(o.log2_modulus), "secret": o.secret,
@@ -99,28 +101,29 @@ fn print_retrieval_table(parameters: &PirParameters) -> anyhow::Result<()> {
             object.secret
         );
     }
-    let (usual, (most, largest)) = (worst_log2_failure(parameters, USUAL_INDEX_BITS)?, largest(parameters)?);
-    let bytes = parameters.piece_bytes();
-    println!("  pieces of {bytes} bytes, the mode that fails most often:");
-    for (bits, log2_failure) in [(USUAL_INDEX_BITS, usual), (most, largest)] {
-        println!("    of 2^{bits}, a query fails at most once in 2^{:.0}", -log2_failure);
+    println!("  queries to tables of pieces of {} bytes fail at most once in:", parameters.piece_bytes());
+    for mode in Mode::ALL {
+        let (most, largest) = largest(parameters, mode)?;
+        let usual = log2_failure(parameters, mode, USUAL_INDEX_BITS)?;
+        let sizes = format!("2^{:.0} (2^{USUAL_INDEX_BITS} pieces), 2^{:.0} (2^{most}, the most)", -usual, -largest);
+        println!("    {:8} {sizes}", mode.to_string());
     }
-    println!("    there can be no more in a table");
     Ok(())
 }
 
-/// Index bits of the largest table that these parameters serve in every mode, and `log2` of how often a query to it fails.
-fn largest(parameters: &PirParameters) -> anyhow::Result<(u32, f64)> {
-    let mut sizes = (USUAL_INDEX_BITS..=MAX_INDEX_BITS).rev();
-    let most = sizes.find(|bits| DatabaseShape::new(parameters, 1 << bits).is_ok());
-    let most = most.unwrap_or(USUAL_INDEX_BITS);
-    Ok((most, worst_log2_failure(parameters, most)?))
+/// Index bits of the largest table that these parameters serve queries of a kind to, and `log2` of how often one fails.
+fn largest(parameters: &PirParameters, mode: Mode) -> anyhow::Result<(u32, f64)> {
+    let serves = |bits: &u32| {
+        let shape = DatabaseShape::new(parameters, 1 << bits);
+        shape.is_ok_and(|shape| parameters.check_failure(shape, mode).is_ok())
+    };
+    let most = (USUAL_INDEX_BITS..=MAX_INDEX_BITS).rev().find(serves).unwrap_or(USUAL_INDEX_BITS);
+    Ok((most, log2_failure(parameters, mode, most)?))
 }
 
-/// `log2` of the probability that a query to so many pieces fails, in the mode in which it is largest.
-fn worst_log2_failure(parameters: &PirParameters, index_bits: u32) -> anyhow::Result<f64> {
-    let shape = DatabaseShape::new(parameters, 1 << index_bits)?;
-    Ok(parameters.log2_failures(shape).into_iter().fold(f64::NEG_INFINITY, f64::max))
+/// `log2` of the probability that a query of a kind to so many pieces fails.
+fn log2_failure(parameters: &PirParameters, mode: Mode, index_bits: u32) -> anyhow::Result<f64> {
+    Ok(parameters.log2_failure(DatabaseShape::new(parameters, 1 << index_bits)?, mode))
 }
 
 fn print_line(preset: &Preset) -> anyhow::Result<()> {

@@ -9,7 +9,8 @@ mod plan;
 
 use serde::{Deserialize, Serialize};
 
-use crate::parameters::PirParameters;
+use crate::keys::Mode;
+use crate::parameters::{MAX_LOG2_FAILURE, PirParameters};
 use crate::shape::{DatabaseShape, MAX_INDEX_BITS};
 
 pub use bucket::{BUCKET_OVERHEAD, Bucket};
@@ -86,8 +87,19 @@ impl Layout {
         };
         limit("bytes of a cell", cell_bytes, 0, most_bytes)?;
         limit("cells", self.cells(), 1, 1 << MAX_INDEX_BITS)?;
-        limit("pieces in all planes", self.cells() * self.planes(parameters) as u64, 1, MAX_PIECES)?;
-        self.shape(parameters).map(|_| ())
+        let planes = self.planes(parameters) as u64;
+        limit("pieces in all planes", self.cells() * planes, 1, MAX_PIECES)?;
+        // A record is right if all responses are that it comes in.
+        let responses = planes * if let Layout::Keys { candidates, .. } = *self { candidates.into() } else { 1 };
+        let found = parameters.log2_failure(self.shape(parameters)?, Mode::Packed) + (responses as f64).log2();
+        match found <= MAX_LOG2_FAILURE {
+            true => Ok(()),
+            false => Err(LayoutError::Limit {
+                what: "responses for a record",
+                found: responses,
+                needed: format!("so few that one is wrong at most once in 2^{:.0}", -MAX_LOG2_FAILURE),
+            }),
+        }
     }
 
     /// Cells of each plane.

@@ -20,6 +20,8 @@ pub struct KeysPlan {
     pub load: f64,
     /// Keys there should be room for, if more than there are: as long as those in the mean.
     pub keys: u64,
+    /// Bytes of the longest value there should be room for, if it is longer than those there are.
+    pub longest: usize,
     /// What makes tags and buckets out of keys.
     pub seed: [u8; 16],
 }
@@ -32,7 +34,7 @@ impl KeysPlan {
             2 => 0.85,
             _ => 0.9,
         };
-        KeysPlan { candidates, load, keys: 0, seed }
+        KeysPlan { candidates, load, keys: 0, longest: 0, seed }
     }
 }
 
@@ -47,7 +49,7 @@ impl Layout {
         value_lengths: impl IntoIterator<Item = usize>,
         plan: &KeysPlan,
     ) -> Result<Layout, LayoutError> {
-        let (mut count, mut total, mut longest) = (0u64, 0u64, Bucket::entry_bytes(0));
+        let (mut count, mut total, mut longest) = (0u64, 0u64, Bucket::entry_bytes(plan.longest));
         for length in value_lengths {
             let bytes = Bucket::entry_bytes(length);
             (count, total, longest) = (count + 1, total + bytes as u64, longest.max(bytes));
@@ -60,8 +62,10 @@ impl Layout {
         let total = average * count.max(plan.keys) as f64;
         let piece = parameters.piece_bytes();
         let entries = ENTRIES[usize::from(plan.candidates == 1)];
-        let least = BUCKET_OVERHEAD + longest.max((average * entries as f64).ceil() as usize);
         let most = MAX_PLANES * piece - BUCKET_OVERHEAD;
+        // Not more than all of them need, nor than a bucket may have.
+        let several = (average * entries as f64).min(total).ceil() as usize;
+        let least = BUCKET_OVERHEAD + longest.max(several.min(most));
         let mut refused = LayoutError::Length { found: least, needed: format!("buckets have at most {most} bytes") };
         // Larger buckets where there would be more than an index tells apart, or than queries find reliably.
         for planes in least.div_ceil(piece)..=MAX_PLANES {
@@ -80,7 +84,7 @@ impl Layout {
     }
 
     /// Cells for records of these lengths: all of one length, or of a variable one. There is room for `capacity` records if
-    /// that is more.
+    /// that is more, and for records of `longest` bytes if that is longer.
     ///
     /// # Errors
     /// If there are too many, or one is too long.
@@ -88,8 +92,9 @@ impl Layout {
         parameters: &PirParameters,
         lengths: impl IntoIterator<Item = usize>,
         capacity: u64,
+        longest: usize,
     ) -> Result<Layout, LayoutError> {
-        let (mut count, mut shortest, mut longest) = (0u64, usize::MAX, 0);
+        let (mut count, mut shortest, mut longest) = (0u64, usize::MAX, longest);
         for length in lengths {
             (count, shortest, longest) = (count + 1, shortest.min(length), longest.max(length));
         }

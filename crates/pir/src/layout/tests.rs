@@ -124,7 +124,7 @@ fn layouts_from_outside_are_checked() {
     }
     for bad in [
         index(0, fixed(1)),
-        index((1 << 24) + 1, fixed(1)),
+        index((1 << 25) + 1, fixed(1)),
         index(u64::MAX, fixed(u32::MAX)),
         index(1, variable(u32::MAX)),
         index(1, variable((1 << 20) - 3)),
@@ -157,17 +157,27 @@ fn plans_have_room_and_fill_rows() {
     let mut plan = KeysPlan::new(2, [1; 16]);
     plan.keys = 1 << 30;
     let large = Layout::for_keys(&parameters, [10, 11], &plan).unwrap();
-    assert!(large.cells() <= 1 << 24 && large.cell_bytes() > 256, "{large:?}");
+    assert!(large.cells() <= 1 << MAX_INDEX_BITS && large.cell_bytes() > 256, "{large:?}");
     large.check(&parameters).unwrap();
+    // A few long records: a bucket is not planned for more of them than there are, nor larger than it may be.
+    let single = KeysPlan::new(1, [1; 16]);
+    for lengths in [vec![100_000, 0], vec![100_000; 30]] {
+        let layout = Layout::for_keys(&parameters, lengths.iter().copied(), &single).unwrap();
+        assert!(layout.cell_bytes() > 100_000 && layout.cells() * layout.cell_bytes() as u64 >= 200_000, "{layout:?}");
+    }
     assert!(Layout::for_keys(&parameters, [1 << 20], &KeysPlan::new(2, [1; 16])).is_err());
     assert!(Layout::for_keys(&parameters, [1], &KeysPlan { load: f64::NAN, ..plan }).is_err());
     assert!(Layout::for_keys(&parameters, [1], &KeysPlan::new(9, [1; 16])).is_err());
-    let by_index = Layout::for_index(&parameters, [5, 5], 9).unwrap();
+    let by_index = Layout::for_index(&parameters, [5, 5], 9, 5).unwrap();
     assert_eq!(by_index, Layout::Index { records: 9, length: Length::Fixed(5) });
-    let by_index = Layout::for_index(&parameters, [5, 0], 0).unwrap();
+    let by_index = Layout::for_index(&parameters, [5, 0], 0, 0).unwrap();
     assert_eq!(by_index, Layout::Index { records: 2, length: Length::Variable { max: 5 } });
-    assert!(Layout::for_index(&parameters, [(1 << 20) + 1], 0).is_err());
-    assert!(Layout::for_index(&parameters, [], 0).is_err());
+    let by_index = Layout::for_index(&parameters, [5, 5], 0, 6).unwrap();
+    assert_eq!(by_index, Layout::Index { records: 2, length: Length::Variable { max: 6 } });
+    let roomy = KeysPlan { longest: 600, ..KeysPlan::new(2, [1; 16]) };
+    assert_eq!(Layout::for_keys(&parameters, [10, 11], &roomy).unwrap().cell_bytes(), 768);
+    assert!(Layout::for_index(&parameters, [(1 << 20) + 1], 0, 0).is_err());
+    assert!(Layout::for_index(&parameters, [], 0, 0).is_err());
 }
 
 const STRETCH_FOR_TESTS: f64 = 1.07;

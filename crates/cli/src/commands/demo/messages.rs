@@ -1,65 +1,45 @@
-//! `unspoken demo`: the whole product on one machine, with real data.
+//! A classifier of messages: trained, served, asked privately, and compared with itself in the clear.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
 use unspoken_classify::Classified;
-use unspoken_client::transport::{Cancel, Transport, TransportConfig};
+use unspoken_client::transport::Cancel;
 use unspoken_client::{ClassifyClient, StateDir, Usage};
 use unspoken_fasttext::{Dataset, Encoder, Model, TrainOptions, fit};
 
-use crate::commands::serve::DEFAULT_PRESET;
-use crate::{interrupt, progress::Bars};
+use super::service::Service;
+use super::{Arguments, GLIMPSE, hexadecimal, print};
+use crate::progress::Bars;
 
 const APPLICATION: &str = "classify/spam";
-
-/// Bytes of a query that are shown.
-const GLIMPSE: usize = 48;
 
 /// Where in a query the glimpse begins: past names and headers, in the encrypted part.
 const GLIMPSE_FROM: usize = 4096;
 
-/// Train, serve and ask on this machine, and show what travelled
-#[derive(clap::Args)]
-pub struct Arguments {
-    /// Labelled messages: a label, a tab and a text on each line
-    #[arg(long, default_value = "data/sms/spam_collection.csv")]
-    data: PathBuf,
-    /// Messages to classify
-    #[arg(long, default_value_t = 512)]
-    messages: usize,
-    /// Parameter set; `unspoken params` lists them
-    #[arg(long, default_value = DEFAULT_PRESET)]
-    preset: String,
-    /// Seed of split and training
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-}
-
-/// Runs the command.
-pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let cancel = interrupt::on_ctrl_c()?;
+/// The scene.
+pub fn run(arguments: &Arguments, cancel: &Cancel) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let (model, held_out) = train(arguments, folder.path(), &cancel)?;
-    let service = Service::start(arguments, folder.path())?;
+    let (model, held_out) = train(arguments, folder.path(), cancel)?;
+    let directory = folder.path().join("model");
+    let offer = ["--name", APPLICATION, "--preset", &arguments.preset, "--model"];
+    let service = Service::start(offer.iter().map(AsRef::as_ref).chain([directory.as_os_str()]), folder.path())?;
     println!("service     {} offers {APPLICATION}, preset {}", service.url, arguments.preset);
     let mut bars = Bars::new();
-    let transport = Transport::new(TransportConfig::new(&service.url))?;
+    let transport = service.transport()?;
     // The client has its own half of the model only.
-    let words = Encoder::load(folder.path().join("model"))?;
+    let words = Encoder::load(&directory)?;
     let state = StateDir::open(&folder.path().join("client"), &service.url, APPLICATION)?;
     let mut client =
-        ClassifyClient::connect(transport, APPLICATION, words, &state, &mut |step| bars.step(step), &cancel)?;
+        ClassifyClient::connect(transport, APPLICATION, words, &state, &mut |step| bars.step(step), cancel)?;
     let mut glimpse = Vec::new();
     let mut look = |query: &[u8]| {
         if glimpse.is_empty() {
             glimpse.extend(query.iter().skip(GLIMPSE_FROM).take(GLIMPSE));
         }
     };
-    let results = client.classify(held_out.texts(), &mut |step| bars.step(step), &mut look, &cancel)?;
+    let results = client.classify(held_out.texts(), &mut |step| bars.step(step), &mut look, cancel)?;
     bars.finish();
     let comparison = Comparison::new(&model, &held_out, &results);
     report(&comparison, client.usage(), held_out.len(), &glimpse);
@@ -88,50 +68,6 @@ fn train(arguments: &Arguments, folder: &Path, cancel: &Cancel) -> anyhow::Resul
     let count = arguments.messages.min(split.test.len());
     let held_out = Dataset::new(split.test.texts()[..count].to_vec(), split.test.labels()[..count].to_vec())?;
     Ok((model, held_out))
-}
-
-/// The service, a process of its own; it ends with this value.
-struct Service {
-    process: Child,
-    url: String,
-}
-
-impl Service {
-    fn start(arguments: &Arguments, folder: &Path) -> anyhow::Result<Self> {
-        let log = std::fs::File::create(folder.join("service.log"))?;
-        let mut process = Command::new(std::env::current_exe()?)
-            .args(["serve", "--listen", "127.0.0.1:0", "--name", APPLICATION, "--preset", &arguments.preset])
-            .arg("--model")
-            .arg(folder.join("model"))
-            .arg("--data-dir")
-            .arg(folder.join("service"))
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .context("cannot start the service")?;
-        let mut line = String::new();
-        if let Some(output) = process.stdout.take() {
-            BufReader::new(output).read_line(&mut line)?;
-        }
-        let listening = serde_json::from_str::<serde_json::Value>(&line);
-        let url = listening.ok().and_then(|said| said["listening"].as_str().map(str::to_owned));
-        match url {
-            Some(url) => Ok(Service { process, url }),
-            None => {
-                let _ = process.kill();
-                let log = std::fs::read_to_string(folder.join("service.log"))?;
-                anyhow::bail!("the service did not start:\n{log}")
-            }
-        }
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        // Nothing of the demonstration is kept, so it need not drain.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 /// Encrypted answers beside the model's own.
@@ -163,7 +99,6 @@ impl Comparison {
 
 fn report(comparison: &Comparison, usage: Usage, messages: usize, glimpse: &[u8]) {
     let each = |total: f64| total / messages.max(1) as f64;
-    let hex: String = glimpse.iter().map(|byte| format!("{byte:02x}")).collect();
     let rows = [
         ("messages classified", messages.to_string()),
         ("accuracy in the clear", format!("{:.2} %", 100.0 * comparison.clear_accuracy)),
@@ -176,10 +111,7 @@ fn report(comparison: &Comparison, usage: Usage, messages: usize, glimpse: &[u8]
         ("bytes of answer per message", format!("{:.0}", each(usage.answer_bytes as f64))),
         ("seconds per message, client", format!("{:.4}", each(usage.client_seconds))),
         ("seconds per message, service", format!("{:.4}", each(usage.server_seconds))),
-        ("what the service saw", format!("{hex}...")),
+        ("what the service saw", format!("{}...", hexadecimal(glimpse))),
     ];
-    println!();
-    for (what, value) in rows {
-        println!("{what:40} {value}");
-    }
+    print(&rows);
 }

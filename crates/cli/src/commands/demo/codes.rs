@@ -1,0 +1,115 @@
+//! A database of diagnoses: built, served, and read by code without showing the code.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Context;
+use unspoken_client::transport::Cancel;
+use unspoken_client::{Mode, Question, RetrieveClient, StateDir};
+use unspoken_database::{Builder, Built, Database, Record};
+use unspoken_pir::Preset;
+use unspoken_sources::{Source, SourceError, SourceSpec};
+
+use super::service::Service;
+use super::{GLIMPSE, hexadecimal, print};
+use crate::progress::Bars;
+
+const APPLICATION: &str = "pir/icd10";
+
+/// What is asked for; there is no last one.
+const CODES: [&str; 5] = ["E11.9", "I10", "J45.909", "S82.401A", "X99.99"];
+
+/// Codes asked for by each kind of queries: the second takes larger keys and a second or more for each query.
+const WAYS: [(Mode, &[&str]); 2] = [(Mode::Packed, &CODES), (Mode::Compact, &[CODES[0]])];
+
+/// Where in a request the glimpse begins: behind what says how many queries there are.
+const GLIMPSE_FROM: usize = 32;
+
+/// The scene.
+pub fn run(codes: &Path, cancel: &Cancel) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let directory = folder.path().join("icd10");
+    build(codes, &directory, cancel)?;
+    let mut named = std::ffi::OsString::from(format!("{APPLICATION}="));
+    named.push(&directory);
+    let service = Service::start(["--database".as_ref(), named.as_os_str()], folder.path())?;
+    println!("service     {} offers {APPLICATION}", service.url);
+    // What the database's owner sees, to compare with.
+    let clear = Database::open(&directory)?.snapshot();
+    for (mode, codes) in WAYS {
+        let asked = ask(&service, &folder.path().join(format!("client-{mode}")), mode, codes, cancel)?;
+        for (code, record) in codes.iter().zip(&asked.records) {
+            anyhow::ensure!(*record == clear.get(code.as_bytes())?, "{mode}: the record of {code} is another one");
+        }
+        asked.report(mode, codes);
+    }
+    Ok(())
+}
+
+/// Reads the table and builds the database.
+fn build(codes: &Path, directory: &Path, cancel: &Cancel) -> anyhow::Result<Built> {
+    let mut spec = SourceSpec::guess(codes)?;
+    spec.key_column = Some("code".into());
+    spec.value_columns = vec!["long_name".into()];
+    let source = Source::open(&spec).with_context(|| format!("`make data` downloads {}", codes.display()))?;
+    let start = Instant::now();
+    let records = source.map(|read| read.map(|record| Record { key: record.key, value: record.value }));
+    let built = Builder::new(Preset::N11).build::<SourceError>(directory, records, |_| {}, cancel.flag())?;
+    println!("data        {} diagnoses, {} bytes, from {}", built.records, built.value_bytes, codes.display());
+    println!("built       a table of {} bytes in {:.1} s", built.table_bytes, start.elapsed().as_secs_f64());
+    Ok(built)
+}
+
+/// What a client got and what the service saw.
+struct Asked {
+    records: Vec<Option<Vec<u8>>>,
+    usage: unspoken_client::Usage,
+    /// Lengths of all requests.
+    requests: Vec<usize>,
+    /// A part of the first one.
+    glimpse: Vec<u8>,
+}
+
+/// Asks for one code after the other.
+fn ask(service: &Service, state: &Path, mode: Mode, codes: &[&str], cancel: &Cancel) -> anyhow::Result<Asked> {
+    let mut bars = Bars::new();
+    let state = StateDir::open(state, &service.url, APPLICATION)?;
+    let mut step = |step| bars.step(step);
+    let mut client = RetrieveClient::open(service.transport()?, APPLICATION, mode, &state, &mut step, cancel)?;
+    let (mut records, mut requests, mut glimpse) = (Vec::new(), Vec::new(), Vec::new());
+    let mut look = |query: &[u8]| {
+        requests.push(query.len());
+        if glimpse.is_empty() {
+            glimpse.extend(query.iter().skip(GLIMPSE_FROM).take(GLIMPSE));
+        }
+    };
+    for code in codes {
+        let question = [Question::Key(code.as_bytes().to_vec())];
+        let answers = client.get_many(&question, &mut step, &mut look, cancel)?;
+        records.extend(answers.into_iter().map(|answer| answer.record));
+    }
+    let usage = client.usage();
+    bars.finish();
+    Ok(Asked { records, usage, requests, glimpse })
+}
+
+impl Asked {
+    fn report(&self, mode: Mode, codes: &[&str]) {
+        println!("\n{mode} queries");
+        for (code, record) in codes.iter().zip(&self.records) {
+            let text = record.as_deref().map(String::from_utf8_lossy);
+            println!("            {code:9} {}", text.as_deref().unwrap_or("no such code"));
+        }
+        let each = |total: f64| total / codes.len() as f64;
+        let lengths: Vec<String> = self.requests.iter().map(usize::to_string).collect();
+        print(&[
+            ("bytes of keys, once", self.usage.key_bytes.to_string()),
+            ("seconds making and sending keys, once", format!("{:.2}", self.usage.key_seconds)),
+            ("bytes of answer per code", format!("{:.0}", each(self.usage.answer_bytes as f64))),
+            ("seconds per code, client", format!("{:.4}", each(self.usage.client_seconds))),
+            ("seconds per code, service", format!("{:.4}", each(self.usage.server_seconds))),
+            ("what the service saw: lengths", lengths.join(", ")),
+            ("what the service saw: of the first", format!("{}...", hexadecimal(&self.glimpse))),
+        ]);
+    }
+}

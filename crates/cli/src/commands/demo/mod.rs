@@ -1,0 +1,53 @@
+//! `unspoken demo`: the product on one machine, with real data.
+
+mod codes;
+mod messages;
+mod service;
+
+use std::path::PathBuf;
+
+use crate::commands::serve::DEFAULT_PRESET;
+use crate::interrupt;
+
+/// Bytes of a query that are shown.
+const GLIMPSE: usize = 48;
+
+/// Train, serve and ask on this machine, and show what travelled
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Labelled messages: a label, a tab and a text on each line
+    #[arg(long, default_value = "data/sms/spam_collection.csv")]
+    data: PathBuf,
+    /// Messages to classify
+    #[arg(long, default_value_t = 512)]
+    messages: usize,
+    /// Parameter set of the classifier; `unspoken params` lists them
+    #[arg(long, default_value = DEFAULT_PRESET)]
+    preset: String,
+    /// Seed of split and training
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Diagnoses: a table with the columns code and long_name
+    #[arg(long, default_value = "data/icd10/icd10cm.csv")]
+    codes: PathBuf,
+}
+
+/// Runs the command: messages are classified, then diagnoses looked up.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let cancel = interrupt::on_ctrl_c()?;
+    messages::run(arguments, &cancel)?;
+    println!();
+    codes::run(&arguments.codes, &cancel)
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What was found, line by line.
+fn print(rows: &[(&str, String)]) {
+    println!();
+    for (what, value) in rows {
+        println!("{what:40} {value}");
+    }
+}

@@ -1,0 +1,74 @@
+//! `unspoken pir set` and `unspoken pir delete`
+
+use std::path::PathBuf;
+
+use unspoken_database::Writer;
+use unspoken_pir::Layout;
+
+/// Bytes of a journal for each byte of cells above which a compaction is advised, in per cent.
+const MOST_JOURNAL: u64 = 10;
+
+/// Overwrite the record at an index
+///
+/// For databases that are read by index. An index behind the last record may be written as long as there is room: those
+/// between stay empty.
+#[derive(clap::Args)]
+pub struct SetArguments {
+    /// Directory of the database
+    database: PathBuf,
+    /// Number of the record, from 0
+    index: u64,
+    /// The record
+    value: String,
+}
+
+/// Delete records
+///
+/// By key, or by index if the database is read so: the others keep their indices. All of them become one version.
+#[derive(clap::Args)]
+pub struct DeleteArguments {
+    /// Directory of the database
+    database: PathBuf,
+    /// Keys or indices
+    #[arg(required = true)]
+    keys: Vec<String>,
+}
+
+/// Runs `unspoken pir set`.
+pub fn set(arguments: &SetArguments) -> anyhow::Result<()> {
+    let mut writer = Writer::open(&arguments.database)?;
+    writer.set(arguments.index, arguments.value.as_bytes())?;
+    commit(&mut writer, &format!("written     record {}", arguments.index))
+}
+
+/// Runs `unspoken pir delete`.
+pub fn delete(arguments: &DeleteArguments) -> anyhow::Result<()> {
+    let mut writer = Writer::open(&arguments.database)?;
+    for key in &arguments.keys {
+        if matches!(writer.layout(), Layout::Index { .. }) {
+            let index =
+                key.parse().map_err(|_| anyhow::anyhow!("the database is read by index, and {key:?} is none"))?;
+            writer.clear(index)?;
+        } else {
+            anyhow::ensure!(writer.delete(key.as_bytes())?, "no such key: {key:?}; nothing was changed");
+        }
+    }
+    commit(&mut writer, &format!("deleted     {} records", arguments.keys.len()))
+}
+
+/// Commits, and says what has happened.
+pub fn commit(writer: &mut Writer, done: &str) -> anyhow::Result<()> {
+    let before = writer.version();
+    let version = writer.commit()?;
+    println!("{done}");
+    if version == before {
+        println!("version     {version} still: everything was so already");
+        return Ok(());
+    }
+    println!("version     {version}, which running services take up");
+    let (journal, layout) = (writer.journal_bytes(), writer.layout());
+    if journal > layout.cells().saturating_mul(layout.cell_bytes() as u64) / 100 * MOST_JOURNAL {
+        println!("journal     {journal} bytes: answers are faster after `unspoken pir compact`");
+    }
+    Ok(())
+}

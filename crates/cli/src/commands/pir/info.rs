@@ -1,0 +1,131 @@
+//! `unspoken pir info`
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde_json::json;
+use unspoken_database::{Database, Snapshot};
+use unspoken_pir::{Layout, Length, Mode, Query, Response, SeededKeys, Tables};
+
+/// Tell what a database holds, and what questions to it take
+///
+/// Every byte is checked first, as services do before they serve a database.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Directory of the database
+    database: PathBuf,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let database = Database::open(&arguments.database)?;
+    let snapshot = database.snapshot();
+    let files = files(&arguments.database)?;
+    let questions: Vec<Question> = Mode::ALL.map(|mode| Question::new(&snapshot, mode)).into();
+    if arguments.json {
+        return print_json(&snapshot, &files, &questions);
+    }
+    let (layout, parameters) = (snapshot.layout(), snapshot.parameters());
+    let records = snapshot.records();
+    let (by, room) = match layout {
+        Layout::Index { records: room, length } => {
+            ("index", format!("{records}, room for {room}, {}", lengths(length)))
+        }
+        Layout::Keys { .. } => ("key", format!("{records}")),
+    };
+    println!("read by     {by}");
+    println!("records     {room}");
+    if let Layout::Keys { candidates, .. } = layout {
+        println!("buckets     {} of {} bytes, {candidates} for a key", layout.cells(), layout.cell_bytes());
+    }
+    println!("load        {:.1} %", 100.0 * snapshot.load()?);
+    println!("tables      {} planes, {} bytes", layout.planes(parameters), snapshot.table_bytes());
+    println!("changed     {} entries since they were written", snapshot.changed_entries());
+    println!("version     {}, generation {} of the files", snapshot.version(), snapshot.generation());
+    println!("parameters  {}", parameters.name());
+    for (name, bytes) in &files {
+        println!("file        {name}, {bytes} bytes");
+    }
+    println!(
+        "\n{:8} {:>12} {:>12} {:>12} {:>13}",
+        "query", "keys, bytes", "asks, bytes", "gets, bytes", "log2 failure"
+    );
+    for question in &questions {
+        let Question { mode, key_bytes, query_bytes, answer_bytes, log2_failure } = question;
+        println!("{:8} {key_bytes:>12} {query_bytes:>12} {answer_bytes:>12} {log2_failure:>13.1}", mode.to_string());
+    }
+    Ok(())
+}
+
+/// What one question takes: with a key, a query for each of its buckets.
+struct Question {
+    mode: Mode,
+    key_bytes: u64,
+    query_bytes: u64,
+    answer_bytes: u64,
+    /// Of the whole question, at most.
+    log2_failure: f64,
+}
+
+impl Question {
+    fn new(snapshot: &Snapshot, mode: Mode) -> Self {
+        let (parameters, shape) = (snapshot.parameters(), snapshot.shape());
+        let queries = match snapshot.layout() {
+            Layout::Index { .. } => 1,
+            Layout::Keys { candidates, .. } => u64::from(candidates),
+        };
+        let responses = queries * snapshot.layout().planes(parameters) as u64;
+        Question {
+            mode,
+            key_bytes: SeededKeys::byte_len(parameters, mode),
+            query_bytes: queries * Query::byte_len(parameters, mode, shape) as u64,
+            answer_bytes: responses * Response::byte_len(parameters) as u64,
+            log2_failure: parameters.log2_failure(shape, mode) + (responses as f64).log2(),
+        }
+    }
+}
+
+fn print_json(snapshot: &Snapshot, files: &[(String, u64)], questions: &[Question]) -> anyhow::Result<()> {
+    let (layout, parameters) = (snapshot.layout(), snapshot.parameters());
+    let files: serde_json::Map<_, _> = files.iter().map(|(name, bytes)| (name.clone(), json!(bytes))).collect();
+    let question = |question: &Question| {
+        let numbers = json!({
+            "key_bytes": question.key_bytes, "query_bytes": question.query_bytes,
+            "answer_bytes": question.answer_bytes, "log2_failure": question.log2_failure,
+        });
+        (question.mode.to_string(), numbers)
+    };
+    let questions: serde_json::Map<_, _> = questions.iter().map(question).collect();
+    let line = json!({
+        "layout": layout, "records": snapshot.records(), "cells": layout.cells(), "cell_bytes": layout.cell_bytes(),
+        "planes": layout.planes(parameters), "load": snapshot.load()?, "table_bytes": snapshot.table_bytes(),
+        "changed_entries": snapshot.changed_entries(), "version": snapshot.version(),
+        "generation": snapshot.generation(), "preset": parameters.name(), "files": files, "questions": questions,
+    });
+    println!("{line}");
+    Ok(())
+}
+
+fn lengths(length: Length) -> String {
+    match length {
+        Length::Fixed(bytes) => format!("all of {bytes} bytes"),
+        Length::Variable { max } => format!("up to {max} bytes"),
+    }
+}
+
+/// The files of the directory by name, with their lengths.
+fn files(directory: &Path) -> anyhow::Result<Vec<(String, u64)>> {
+    let list = || {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(directory)? {
+            let entry = entry?;
+            files.push((entry.file_name().to_string_lossy().into_owned(), entry.metadata()?.len()));
+        }
+        files.sort_unstable();
+        Ok::<_, std::io::Error>(files)
+    };
+    list().with_context(|| format!("cannot list {}", directory.display()))
+}

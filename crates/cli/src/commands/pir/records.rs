@@ -1,0 +1,62 @@
+//! Which records: the options that all commands with a source of records share.
+
+use std::path::Path;
+
+use unspoken_database::Record;
+use unspoken_sources::{Kind, Source, SourceError, SourceSpec};
+
+/// Which records of a file or a folder.
+#[derive(clap::Args)]
+pub struct RecordOptions {
+    /// Kind of the source [default: by the ending of its name]
+    #[arg(long, value_enum)]
+    kind: Option<KindName>,
+    /// Table or view of a SQLite database; not needed if there is one
+    #[arg(long)]
+    table: Option<String>,
+    /// Column that records are asked for by; without it they are asked for by their number, from 0. In a folder, names of
+    /// files are the keys
+    #[arg(long = "key", value_name = "COLUMN")]
+    key_column: Option<String>,
+    /// Column that is retrieved, as it is; if given several times, a JSON object of these columns [default: all but the key;
+    /// of JSON lines the whole line]
+    #[arg(long = "value", value_name = "COLUMN")]
+    value_columns: Vec<String>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum KindName {
+    Csv,
+    Tsv,
+    Jsonl,
+    Sqlite,
+    Parquet,
+    Folder,
+}
+
+impl RecordOptions {
+    /// Opens the source, and says whether its records have keys.
+    pub fn open(&self, from: &Path) -> Result<(Source, bool), SourceError> {
+        let kind = self.kind.map(|kind| match kind {
+            KindName::Csv => Kind::Csv,
+            KindName::Tsv => Kind::Tsv,
+            KindName::Jsonl => Kind::JsonLines,
+            KindName::Sqlite => Kind::Sqlite,
+            KindName::Parquet => Kind::Parquet,
+            KindName::Folder => Kind::Folder,
+        });
+        let spec = SourceSpec {
+            path: from.to_owned(),
+            kind: kind.map_or_else(|| SourceSpec::guess(from).map(|spec| spec.kind), Ok)?,
+            table: self.table.clone(),
+            key_column: self.key_column.clone(),
+            value_columns: self.value_columns.clone(),
+        };
+        Ok((Source::open(&spec)?, spec.has_keys()))
+    }
+}
+
+/// A record of a source, for a database.
+pub fn convert(record: Result<unspoken_sources::Record, SourceError>) -> Result<Record, SourceError> {
+    record.map(|unspoken_sources::Record { key, value }| Record { key, value })
+}

@@ -1,0 +1,109 @@
+//! The time of an answer tells nothing of the index, nor whether there is such a key.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use unspoken_pir::{Database, Layout, Mode, PirParameters, Preset, TableView, Tables, Versions};
+use unspoken_protocol::{ClientHalf, Described, KeyLoader, KeyMaker, ServerHalf};
+use unspoken_retrieve::{Choice, Description, Question, RecordAsker, Retriever};
+use unspoken_ring::SecretRng;
+
+/// Answers timed of each kind.
+const ANSWERS: usize = 100;
+
+/// Deviations of the rank sum that two equal distributions exceed once in 15,000 runs.
+const MOST_DEVIATIONS: f64 = 4.0;
+
+struct Cells(Database, PirParameters, Layout);
+
+impl Tables for Cells {
+    fn version(&self) -> u64 {
+        0
+    }
+
+    fn layout(&self) -> Layout {
+        self.2
+    }
+
+    fn planes(&self) -> Vec<TableView<'_>> {
+        vec![self.0.view()]
+    }
+}
+
+struct Shelf(Arc<Cells>);
+
+impl Versions for Shelf {
+    type Version = Cells;
+
+    fn parameters(&self) -> &PirParameters {
+        &self.0.1
+    }
+
+    fn current(&self) -> Arc<Cells> {
+        Arc::clone(&self.0)
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// Seconds of answers to two questions, asked in random order.
+fn timed(layout: Layout, cells: Vec<u8>, questions: [Question; 2]) -> [Vec<f64>; 2] {
+    let parameters = Preset::InsecureN11.build().unwrap();
+    let database = Database::new(&parameters, cells).unwrap();
+    let retriever = Retriever::new(Shelf(Arc::new(Cells(database, parameters, layout)))).unwrap();
+    let description = Description::read(&retriever.describe(), true).unwrap();
+    let mut asker = RecordAsker::open(description, Choice::new(Mode::Packed).unwrap(), None).unwrap();
+    let (mut bundle, cancel) = (Vec::new(), AtomicBool::new(false));
+    asker.write_keys(&mut bundle, |_, _| {}, &cancel).unwrap();
+    let keys = retriever.load_keys(&mut bundle.as_slice()).unwrap();
+    let mut rng = SecretRng::insecure_from_seed(5);
+    let mut seconds = [vec![], vec![]];
+    while seconds.iter().any(|times| times.len() < ANSWERS) {
+        let kind = rng.binary(1)[0] as usize;
+        let query = asker.query(std::slice::from_ref(&questions[kind])).unwrap();
+        let started = Instant::now();
+        retriever.answer(&keys, &query, &cancel).unwrap();
+        seconds[kind].push(started.elapsed().as_secs_f64());
+    }
+    seconds
+}
+
+/// How far the rank sum of the first sample is from its mean, in deviations (Mann and Whitney).
+fn rank_deviations([first, second]: &[Vec<f64>; 2]) -> f64 {
+    let wins = first.iter().map(|a| second.iter().filter(|b| a > b).count()).sum::<usize>() as f64;
+    let (n, m) = (first.len() as f64, second.len() as f64);
+    (wins - n * m / 2.0) / (n * m * (n + m + 1.0) / 12.0).sqrt()
+}
+
+#[test]
+fn rank_sums_tell_distributions_apart() {
+    let mut rng = SecretRng::insecure_from_seed(1);
+    let mut sample = |shift: f64| (0..ANSWERS).map(|_| f64::from(rng.gaussian(1)[0]) + shift).collect::<Vec<_>>();
+    assert!(rank_deviations(&[sample(0.0), sample(0.5)]).abs() < MOST_DEVIATIONS);
+    assert!(rank_deviations(&[sample(0.0), sample(3.0)]).abs() > MOST_DEVIATIONS);
+}
+
+#[test]
+fn answers_to_the_first_and_the_last_index_take_as_long() {
+    let layout = Layout::Index { records: 1000, length: unspoken_pir::Length::Fixed(256) };
+    let seconds = timed(layout, vec![0x5A; 256_000], [0, 999].map(Question::Index));
+    let found = rank_deviations(&seconds);
+    assert!(found.abs() < MOST_DEVIATIONS, "{found}");
+}
+
+#[test]
+fn answers_for_a_key_and_for_no_key_take_as_long() {
+    let layout = Layout::Keys { buckets: 1000, bucket_bytes: 256, candidates: 2, seed: [1; 16] };
+    let mut bucket = unspoken_pir::layout::Bucket::default();
+    bucket.insert(layout.tag(b"here").unwrap(), vec![7; 100]);
+    let empty = unspoken_pir::layout::Bucket::default().to_bytes(256).unwrap();
+    let mut cells = empty.repeat(1000);
+    let at = layout.candidates(b"here").unwrap()[1] as usize * 256;
+    cells[at..at + 256].copy_from_slice(&bucket.to_bytes(256).unwrap());
+    let seconds = timed(layout, cells, [b"here".to_vec(), b"gone".to_vec()].map(Question::Key));
+    let found = rank_deviations(&seconds);
+    assert!(found.abs() < MOST_DEVIATIONS, "{found}");
+}
