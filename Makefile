@@ -77,7 +77,7 @@ tables-encrypt: build data/tables
 
 # Private retrieval beside the paper's Table 7, and beside Respire where `peers/README.md` says how; needs 18 GB of memory.
 tables-pir: build
-	$(PYTHON) scripts/benchmarks.py $(BIN) "pir: answers" "pir: database"
+	$(PYTHON) scripts/benchmarks.py $(BIN) "pir: answers" "pir: database" "pir: service"
 
 data/tables:
 	$(PYTHON) scripts/fetch_data.py genes bitcoin covid

@@ -34,6 +34,7 @@ SECTIONS = (
     ("encrypt: tables", "encrypt", ("tables",), False),
     (pir_tables.ANSWERS, "pir", ("rows", "answers"), False),
     (pir_tables.DATABASE, "pir", ("updates",), True),
+    (pir_tables.SERVICE, "pir", ("service",), True),
 )
 
 NOTES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from page import line, number
 
-ANSWERS, DATABASE = "pir: answers", "pir: database"
+ANSWERS, DATABASE, SERVICE = "pir: answers", "pir: database", "pir: service"
 
 NOTES = {
     ANSWERS: """\
@@ -23,6 +23,11 @@ On disk, by key, two candidates: values of 192 bytes, one for each 256 bytes of 
 (which checks every byte) are on all cores. An update is a `put`; each commit is durable. `refresh_time` is what a
 reader takes to see all commits of the rows above, `compaction_time` to write the tables anew. `table_per_byte` is over
 the bytes of values: buckets have room to spare.
+""",
+    SERVICE: """\
+Over HTTP on this machine, service and clients on the same cores: records of 256 bytes by index, a query a request. So
+many clients at a time, each with a connection of its own, all with one set of keys; `latency` is the median from a
+question to the record, waiting in the queue included. A question by key takes two queries, sent in one request.
 """,
 }
 

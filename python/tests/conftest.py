@@ -41,14 +41,14 @@ class Service:
         self, binary: Path, model: Path, data: Path, what: str = "--model", options: dict[str, str] = CLASSIFIER
     ) -> None:
         self.binary, self.model, self.data = binary, model, data
-        self.options = {what: model, **options}
+        self.options = [(what, model), *options.items()]
         self.address = "127.0.0.1:0"
         self.url = ""
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> Service:
-        options = {**self.options, "--listen": self.address, "--data-dir": self.data}
-        words = [str(word) for option in options.items() for word in option]
+        options = [*self.options, ("--listen", self.address), ("--data-dir", self.data)]
+        words = [str(word) for option in options for word in option]
         with (self.data.parent / "service.log").open("a") as log:
             self.process = subprocess.Popen(
                 [self.binary, "serve", *words], stdout=subprocess.PIPE, stderr=log, text=True
@@ -147,6 +147,24 @@ def digits_service(network: unspoken.DigitsNetwork, tmp_path_factory: pytest.Tem
     home = tmp_path_factory.mktemp("digits")
     network.save(home / "network")
     running = Service(binary, home / "network", home / "data", "--digits", DIGITS).start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def retrieval_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A database of codes and titles by code, and one of titles by index."""
+    binary = find_binary()
+    if binary is None:
+        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
+    home = tmp_path_factory.mktemp("retrieval")
+    rows = "".join(f"C{i:03},{'t' * (i % 50)}{i}\n" for i in range(300))
+    (home / "codes.csv").write_text("code,title\n" + rows)
+    build = [binary, "pir", "build", "--from", home / "codes.csv", "--value", "title"]
+    subprocess.run([*build, "--key", "code", home / "codes"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*build, home / "titles"], check=True, stdout=subprocess.DEVNULL)
+    options = {"--database": f"pir/titles={home / 'titles'}"}
+    running = Service(binary, home / "codes", home / "data", "--database", options).start()
     yield running
     running.stop()
 

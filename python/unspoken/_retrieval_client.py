@@ -147,8 +147,8 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         --------
         >>> client.get_index(0)  # doctest: +SKIP
         """
-        if index < 0:
-            raise NoSuchIndexError(f"get_index: found {index}, needed an index from 0")
+        if not 0 <= index < 2**64:
+            raise NoSuchIndexError(f"get_index: found {index}, needed an index from 0 that the database has room for")
         with self._asking() as connection:
             return connection.get_index([index], self._progress)[0]
 

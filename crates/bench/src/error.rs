@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use unspoken_audit::AuditError;
 use unspoken_ckks::CkksError;
 use unspoken_classify::ClassifyError;
+use unspoken_client::ClientError;
 use unspoken_database::DatabaseError;
 use unspoken_digits::DigitsError;
 use unspoken_embedding::EmbeddingError;
@@ -16,6 +17,7 @@ use unspoken_matrix::MatrixError;
 use unspoken_permute::PermuteError;
 use unspoken_pir::PirError;
 use unspoken_protocol::ProtocolError;
+use unspoken_retrieve::RetrieveError;
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 
@@ -109,6 +111,20 @@ pub enum BenchError {
     /// Private retrieval failed.
     #[error(transparent)]
     Retrieval(#[from] PirError),
+    /// The service of a benchmark cannot be had.
+    #[error(
+        "cannot serve what is to be measured: {reason}; ports of this machine and a temporary directory are needed"
+    )]
+    Service {
+        /// What is in the way.
+        reason: String,
+    },
+    /// Asking a service failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The service's half of retrieval failed.
+    #[error(transparent)]
+    Retrieve(#[from] RetrieveError),
     /// A database on disk failed.
     #[error(transparent)]
     Database(#[from] DatabaseError),

@@ -3,12 +3,13 @@
 mod answers;
 mod asker;
 mod rows;
+mod service;
 mod table;
 mod updates;
 
 use std::time::Duration;
 
-use unspoken_pir::{PirParameters, Preset};
+use unspoken_pir::{Mode, PirParameters, Preset};
 
 use crate::clock::Effort;
 use crate::error::BenchError;
@@ -20,8 +21,9 @@ use table::Table;
 const ANSWERS: &str = "answers";
 const ROWS: &str = "rows";
 const UPDATES: &str = "updates";
+const SERVICE: &str = "service";
 
-pub(crate) const PARTS: [&str; 3] = [ANSWERS, ROWS, UPDATES];
+pub(crate) const PARTS: [&str; 4] = [ANSWERS, ROWS, UPDATES, SERVICE];
 
 /// Phases of an answer, in their order.
 const PHASES: [Metric; 5] = [
@@ -46,6 +48,8 @@ struct Case {
     preset: Preset,
     sizes: &'static [Size],
     effort: Effort,
+    /// What a service is asked.
+    loads: &'static [service::Load],
 }
 
 const FULL: Case = Case {
@@ -55,12 +59,14 @@ const FULL: Case = Case {
         Size { name: "1 GB", bytes: 1 << 30, respire: "1g256" },
     ],
     effort: Effort { least: 5, most: 9, budget: Duration::from_secs(90) },
+    loads: &[(Mode::Packed, 128), (Mode::Bits, 32), (Mode::Compact, 32)],
 };
 
 const QUICK: Case = Case {
     preset: Preset::N11,
     sizes: &[Size { name: "16 MB", bytes: 16 << 20, respire: "16m256" }],
     effort: Effort { least: 1, most: 3, budget: Duration::from_secs(4) },
+    loads: &[(Mode::Packed, 16)],
 };
 
 pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
@@ -73,6 +79,9 @@ fn run_case(session: &mut Session<'_>, case: &Case) -> Result<(), BenchError> {
     if let Some(&smallest) = case.sizes.first().filter(|_| session.wants(UPDATES)) {
         session.note(format!("a database of {} on disk", smallest.name));
         updates::run(session, smallest, case.preset)?;
+    }
+    if let Some(&smallest) = case.sizes.first().filter(|_| session.wants(SERVICE)) {
+        service::run(session, case, smallest)?;
     }
     let in_memory = session.wants(ANSWERS) || session.wants(ROWS);
     for &size in case.sizes.iter().filter(|_| in_memory) {
@@ -110,7 +119,8 @@ mod tests {
             Size { name: "1 MB", bytes: 1 << 20, respire: "none" },
         ];
         let effort = Effort { least: 2, most: 2, budget: Duration::ZERO };
-        run_case(&mut session, &Case { preset: Preset::InsecureN11, sizes, effort }).unwrap();
+        run_case(&mut session, &Case { preset: Preset::InsecureN11, sizes, effort, loads: &[(Mode::Packed, 8)] })
+            .unwrap();
         rows
     }
 
@@ -138,6 +148,11 @@ mod tests {
         assert!(find("key_bytes", "compact").ours > find("key_bytes", "packed").ours);
         for batch in [1, 100] {
             assert!(find("update_rate", &format!("128 KB, {batch} in a commit")).ours > 1.0);
+        }
+        for clients in [1, 8, 64] {
+            let case = format!("128 KB, packed, {clients} at a time");
+            assert!(find("queries_per_second", &case).ours > 0.1 && find("latency", &case).ours > 0.0);
+            assert_eq!(find("latency", &case).params["queries"], clients.max(8));
         }
         for metric in ["build_time", "open_time", "refresh_time", "compaction_time"] {
             assert!(find(metric, "128 KB").ours > 0.0);

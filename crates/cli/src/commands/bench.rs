@@ -17,7 +17,8 @@ pub struct Arguments {
     quick: bool,
     /// Measure this part of the suite and no other; may be given several times. Of engine: operations, keys, threads,
     /// transforms, matrix, bootstrap; of matrix: table3, table4, table6, table7, table8, plain; of encrypt: modes, schemes,
-    /// tables; of pir: answers, rows, updates
+    /// tables; of pir: answers, rows, updates,
+    /// service
     #[arg(long, value_name = "PART")]
     only: Vec<String>,
     /// One JSON object per row
