@@ -91,7 +91,8 @@ impl Database {
 
     /// Clients of this database must be able to read the one that comes next.
     fn check_successor(&self, follower: &Follower, next: &Manifest) -> Result<(), DatabaseError> {
-        match next.is_read_like(&follower.manifest) {
+        let later = next.generation > follower.manifest.generation;
+        match later && next.is_read_like(&follower.manifest) {
             true => Ok(()),
             false => Err(DatabaseError::Replaced { dir: self.dir.clone() }),
         }

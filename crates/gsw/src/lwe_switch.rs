@@ -71,12 +71,11 @@ impl LweSwitchKey {
         let GadgetLiteral { log2_base, levels } = self.gadget;
         let width = self.target + 1;
         shape("switch an LWE ciphertext", ciphertext.mask.len(), self.rows.len() / width / levels)?;
-        let rounding = if log2_weight(self.gadget, 0) == 0 { 0 } else { 1u32 << (log2_weight(self.gadget, 0) - 1) };
         let half = 1u32 << (log2_base - 1);
-        let offset = (0..levels).fold(rounding, |sum, level| sum.wrapping_add(half << log2_weight(self.gadget, level)));
+        let offset = (0..levels).fold(0u32, |sum, level| sum.wrapping_add(half << log2_weight(self.gadget, level)));
         let mut sums = vec![0u32; width];
         for (word, rows) in ciphertext.mask.iter().zip(self.rows.chunks_exact(levels * width)) {
-            let shifted = word.wrapping_add(offset);
+            let shifted = rounded(*word, log2_weight(self.gadget, 0)).wrapping_add(offset);
             for (level, row) in rows.chunks_exact(width).enumerate() {
                 let digit = (shifted >> log2_weight(self.gadget, level) & ((1 << log2_base) - 1)).wrapping_sub(half);
                 sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum = sum.wrapping_add(x.wrapping_mul(digit)));
@@ -96,7 +95,9 @@ impl LweSwitchKey {
         let row = (literal.sigma().log2() - 32.0).exp2().powi(2);
         let digits = digit_square(gadget.log2_base);
         let unit = f64::from(log2_weight(gadget, 0)) - 32.0;
-        let rounding = (2.0 * unit).exp2() / 12.0 * source as f64 / 2.0;
+        // A word whose lowest bits are zeros but for the first has a uniform error and one tie in two words: an eighth of
+        // the unit's square instead of a twelfth.
+        let rounding = (2.0 * unit).exp2() / 8.0 * source as f64 / 2.0;
         Noise(row * digits * (source * gadget.levels) as f64 + rounding)
     }
 }
@@ -105,6 +106,16 @@ impl fmt::Debug for LweSwitchKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LweSwitchKey").field("target", &self.target).finish_non_exhaustive()
     }
+}
+
+/// To a multiple of `2^log2_unit`; ties to even multiples. Words of a shifted ciphertext are ties for a large part, and a binary
+/// secret adds up what all of them are rounded up by.
+fn rounded(word: u32, log2_unit: u32) -> u32 {
+    if log2_unit == 0 {
+        return word;
+    }
+    let odd = word >> log2_unit & 1;
+    word.wrapping_add((1 << (log2_unit - 1)) - 1 + odd) >> log2_unit << log2_unit
 }
 
 fn log2_weight(gadget: GadgetLiteral, level: usize) -> u32 {

@@ -4,7 +4,7 @@ use unspoken_gsw::{
     LweSecret, Noise, RingSecret, SeededBlindRotationKey, SeededConversionKey, SeededLweSwitchKey, SeededRows,
 };
 use unspoken_ring::{Poly, SecretRng, Seed};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::database::bytes_of;
 use crate::error::PirError;
@@ -33,23 +33,17 @@ impl PirSecret {
     ///
     /// # Errors
     /// If a ring refuses, which checked parameters rule out.
-    pub fn derive(parameters: &PirParameters, key: &Zeroizing<[u8; 32]>) -> Result<Self, PirError> {
-        Self::generate(parameters, &mut SecretRng::derived(key))
-    }
-
-    /// Fresh secrets.
     ///
-    /// # Errors
-    /// If a ring refuses, which checked parameters rule out.
-    pub fn generate(parameters: &PirParameters, rng: &mut SecretRng) -> Result<Self, PirError> {
+    /// Who stores them for session queries also stores the next number.
+    pub fn derive(parameters: &PirParameters, key: &Zeroizing<[u8; 32]>) -> Result<Self, PirError> {
         let literal = parameters.literal();
-        let words = LweSecret::generate(literal.compact, rng);
+        let words = LweSecret::generate(literal.compact, &mut subkey(key, "words"));
         let ring = RingSecret::from_lwe(parameters.ring(), &words)?;
-        let lwe = LweSecret::generate(literal.bootstrap.lwe, rng);
-        let coefficients = wide_gaussian(parameters.response().degree(), rng);
+        let lwe = LweSecret::generate(literal.bootstrap.lwe, &mut subkey(key, "bits"));
+        let coefficients = wide_gaussian(parameters.response().degree(), &mut subkey(key, "responses"));
         let mut response = parameters.response().evaluate_i32(&coefficients, parameters.response_basis())?;
         response.mark_secret();
-        Ok(PirSecret { parameters: parameters.clone(), words, ring, lwe, response, session: rng.seed() })
+        Ok(PirSecret { parameters: parameters.clone(), words, ring, lwe, response, session: session_seed(key) })
     }
 
     pub(crate) fn parameters(&self) -> &PirParameters {
@@ -90,6 +84,16 @@ impl PirSecret {
             compact,
             response: self.response_keys(rng)?,
         })
+    }
+
+    /// Fresh secrets.
+    ///
+    /// # Errors
+    /// If a ring refuses, which checked parameters rule out.
+    pub fn generate(parameters: &PirParameters, rng: &mut SecretRng) -> Result<Self, PirError> {
+        let mut key = Zeroizing::new([0; 32]);
+        rng.fill(key.as_mut_slice());
+        Self::derive(parameters, &key)
     }
 
     /// A query with a number of its own instead of a seed.
@@ -152,11 +156,16 @@ impl PirSecret {
     /// The piece in a response.
     ///
     /// # Errors
-    /// If the response is of other parameters.
+    /// If the response is of other parameters, or so noisy that it was not made of a query and keys of this secret, or that a
+    /// part of its computation failed.
     pub fn extract(&self, response: &Response) -> Result<Vec<u8>, PirError> {
         let bits = self.parameters.literal().plaintext_bits;
-        let units: Vec<i32> = self.units(response)?.iter().map(|unit| unit.round() as i32).collect();
-        Ok(bytes_of(&units, bits))
+        let units = self.units(response)?;
+        if mean_square_error(&units) > MOST_ERROR * MOST_ERROR {
+            return Err(PirError::Unreadable);
+        }
+        let rounded: Zeroizing<Vec<i32>> = Zeroizing::new(units.iter().map(|unit| unit.round() as i32).collect());
+        Ok(bytes_of(&rounded, bits))
     }
 
     /// The noise of a response: the standard deviation of its coefficients from what they are rounded to, as a fraction of
@@ -165,10 +174,8 @@ impl PirSecret {
     /// # Errors
     /// If the response is of other parameters.
     pub fn measured_noise(&self, response: &Response) -> Result<Noise, PirError> {
-        let units = self.units(response)?;
-        let squares: f64 = units.iter().map(|unit| (unit - unit.round()).powi(2)).sum();
         let unit = (-2.0 * f64::from(self.parameters.literal().plaintext_bits)).exp2();
-        Ok(Noise(squares / units.len() as f64 * unit))
+        Ok(Noise(mean_square_error(&self.units(response)?) * unit))
     }
 
     /// The coefficients of the opened response in units of the plaintext.
@@ -213,9 +220,35 @@ impl PirSecret {
     }
 }
 
+/// Deviation of a readable response's coefficients from whole units. A right one has about 0.05, a wrong one 0.29.
+const MOST_ERROR: f64 = 0.15;
+
+fn mean_square_error(units: &[f64]) -> f64 {
+    units.iter().map(|unit| (unit - unit.round()).powi(2)).sum::<f64>() / units.len() as f64
+}
+
 /// The index in the highest bits.
 fn compact_message(shape: DatabaseShape, index: u64) -> u32 {
     (index as u32) << (u32::BITS - shape.index_bits())
+}
+
+/// What the secret of one purpose is drawn from.
+fn subkey(key: &Zeroizing<[u8; 32]>, purpose: &str) -> SecretRng {
+    SecretRng::derived(&Zeroizing::new(derived(key, purpose)))
+}
+
+/// Public: it tells nothing of the secrets.
+fn session_seed(key: &Zeroizing<[u8; 32]>) -> Seed {
+    Seed(derived(key, "session queries"))
+}
+
+fn derived(key: &Zeroizing<[u8; 32]>, purpose: &str) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 secrets of private retrieval");
+    hasher.update(key.as_slice()).update(purpose.as_bytes());
+    let mut derived = [0; 32];
+    hasher.finalize_xof().fill(&mut derived);
+    hasher.zeroize();
+    derived
 }
 
 /// Errors and secrets of the ring of responses: sums of weighted discrete Gaussians.

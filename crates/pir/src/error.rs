@@ -41,6 +41,19 @@ pub enum PirError {
         /// The parameters needed.
         needed: &'static str,
     },
+    /// A response is noise.
+    #[error("the response is not readable: it was computed with keys of another secret, or of damaged data, or failed")]
+    Unreadable,
+    /// A table is not of the shape that it is said to have.
+    #[error("{what}: found {found}, needed {needed}")]
+    Table {
+        /// What was looked at.
+        what: &'static str,
+        /// What was found.
+        found: u64,
+        /// What was needed.
+        needed: u64,
+    },
     /// The work was stopped.
     #[error("stopped")]
     Interrupted,

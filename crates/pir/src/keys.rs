@@ -250,6 +250,11 @@ impl PreparedKeys {
         &self.parameters
     }
 
+    /// What the masks of session queries come from; the same for all keys of a secret.
+    pub fn session_seed(&self) -> &Seed {
+        &self.session
+    }
+
     /// The kind of queries they serve.
     pub fn mode(&self) -> Mode {
         self.mode

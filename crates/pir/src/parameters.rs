@@ -252,8 +252,9 @@ impl PirParameters {
         let ResponseLiteral { degree, prime, gadget, body_bits } = self.0.literal.response;
         let log2_modulus = f64::from(prime).log2();
         let row = (response_sigma().log2() - log2_modulus).exp2().powi(2);
-        let digits = digit_square(gadget.log2_base);
-        let key = Noise(row * digits * (self.pieces() * gadget.levels * degree) as f64);
+        // All bits of a coefficient are in its digits, so the highest digit is as large as one of its size may be.
+        let digits = digit_square(gadget.log2_base) * (gadget.levels - 1) as f64 + top_digit_square(gadget.log2_base);
+        let key = Noise(row * digits * (self.pieces() * degree) as f64);
         let body = Noise((-2.0 * f64::from(body_bits)).exp2() / 12.0);
         key.plus(Noise::switching(self.ring().degree(), log2_modulus)).plus(body)
     }
@@ -314,6 +315,11 @@ impl PirParameters {
         };
         (response.exp2() + expansion.exp2()).log2()
     }
+}
+
+/// A bound on the mean square of a signed digit that no other is above.
+fn top_digit_square(log2_base: u32) -> f64 {
+    f64::from(1u32 << (2 * (log2_base - 1)))
 }
 
 /// BLAKE3 of all numbers, in the order of their fields.

@@ -10,7 +10,7 @@ use unspoken_gsw::{Rgsw, RlweCiphertext, SmallRing};
 use unspoken_ring::Poly;
 
 use crate::database::{EntryChange, TableView};
-use crate::error::{PirError, range};
+use crate::error::PirError;
 use crate::expansion;
 use crate::keys::PreparedKeys;
 use crate::parameters::PirParameters;
@@ -45,7 +45,7 @@ pub fn answer(
     query: &Query,
     cancel: &AtomicBool,
 ) -> Result<(Vec<Response>, Phases), PirError> {
-    planes.iter().try_for_each(|plane| check_changes(shape, plane))?;
+    planes.iter().try_for_each(|plane| check_table(&keys.parameters, shape, plane))?;
     expansion::check(cancel)?;
     keys.parameters.check_failure(shape, query.mode())?;
     let mut phases = Phases::default();
@@ -139,15 +139,20 @@ pub(crate) fn selectors(
     Ok(nodes)
 }
 
-fn check_changes(shape: DatabaseShape, plane: &TableView) -> Result<(), PirError> {
-    let outside = |change: &&Arc<EntryChange>| change.row >= shape.rows || change.column >> shape.column_bits != 0;
-    match plane.changes.iter().find(outside) {
-        Some(change) => {
-            let needed = format!("a row below {} and a column of the table", shape.rows);
-            Err(range("add a change of an entry", change.row as u64, needed))
-        }
-        None => Ok(()),
+/// Whether a table is one of this shape: that is the database's business, not the client's.
+fn check_table(parameters: &PirParameters, shape: DatabaseShape, plane: &TableView) -> Result<(), PirError> {
+    let below = |what, found: usize, needed: usize| match found < needed {
+        true => Ok(()),
+        false => Err(PirError::Table { what, found: found as u64, needed: needed as u64 }),
+    };
+    let (found, needed) = (plane.words.len(), parameters.ring().table_words(shape.table(parameters)));
+    if found != needed {
+        return Err(PirError::Table { what: "words of a table", found: found as u64, needed: needed as u64 });
     }
+    plane.changes.iter().try_for_each(|change| {
+        below("row of a change, below the rows", change.row, shape.rows)?;
+        below("column of a change, below the columns", change.column, 1 << shape.column_bits)
+    })
 }
 
 /// The sums over rows of selectors times entries: for each of some columns an encryption of the chosen row's entry.

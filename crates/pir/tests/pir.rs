@@ -129,7 +129,25 @@ fn planes_and_changes_are_answered_from_one_query() {
     let planes = [TableView { changes: &wrong, ..database.view() }];
     let query = secret.query(Mode::Packed, database.shape(), 0, &mut rng).unwrap();
     let refused = answer(&keys, database.shape(), &planes, &query, &AtomicBool::new(false));
-    assert!(matches!(refused, Err(PirError::Range { found: 64, .. })));
+    assert!(matches!(refused, Err(PirError::Table { found: 64, .. })));
+    let planes = [TableView { words: &database.words()[1..], changes: &[] }];
+    let refused = answer(&keys, database.shape(), &planes, &query, &AtomicBool::new(false));
+    assert!(matches!(refused, Err(PirError::Table { .. })));
+}
+
+#[test]
+fn what_was_not_computed_with_this_secrets_keys_is_not_read() {
+    let parameters = Preset::InsecureN11.build().unwrap();
+    let database = Database::new(&parameters, records(&parameters, 500)).unwrap();
+    let mut rng = SecretRng::insecure_from_seed(9);
+    let [secret, other] = [(); 2].map(|()| PirSecret::generate(&parameters, &mut rng).unwrap());
+    for mode in [Mode::Packed, Mode::Bits, Mode::Compact] {
+        let keys = other.keys(mode, &mut rng).unwrap().expand().unwrap();
+        let query = secret.query(mode, database.shape(), 7, &mut rng).unwrap();
+        let response = ask(&database, &keys, &query).unwrap();
+        assert!(matches!(secret.extract(&response), Err(PirError::Unreadable)));
+        assert!(matches!(other.extract(&response), Err(PirError::Unreadable)), "{mode}");
+    }
 }
 
 #[test]

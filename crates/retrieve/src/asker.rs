@@ -1,5 +1,6 @@
 //! The client's half: keys or indices in, records out.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,12 +17,22 @@ use crate::message;
 const SECRET_BYTES: usize = 32;
 
 /// What is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Question {
     /// The record of a key.
     Key(Vec<u8>),
     /// The record of a number.
     Index(u64),
+}
+
+/// It is what nobody may see, so it does not print.
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Question::Key(_) => "Key(..)",
+            Question::Index(_) => "Index(..)",
+        })
+    }
 }
 
 /// What was found.
@@ -110,8 +121,12 @@ impl RecordAsker {
         let mut rng = randomness()?;
         let shape = self.description.shape();
         let query = |(i, &cell): (usize, &u64)| match first {
-            Some(first) => self.secret.session_query(first + i as u32, shape, cell, &mut rng),
-            None => self.secret.query(self.choice.mode, shape, cell, &mut rng),
+            Some(first) => {
+                let spent = || RetrieveError::mismatch("numbers of session queries", "none left", "a new secret key");
+                let number = first.checked_add(i as u32).ok_or_else(spent)?;
+                Ok::<_, RetrieveError>(self.secret.session_query(number, shape, cell, &mut rng)?)
+            }
+            None => Ok(self.secret.query(self.choice.mode, shape, cell, &mut rng)?),
         };
         let queries: Vec<Query> = cells.iter().enumerate().map(query).collect::<Result<_, _>>()?;
         Ok(message::write_request(&self.description, &queries))

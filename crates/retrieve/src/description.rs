@@ -43,6 +43,11 @@ impl Description {
     fn checked(parameters: PirParameters, layout: Layout, most_queries: u32) -> Result<Self, RetrieveError> {
         layout.check(&parameters)?;
         let shape = layout.shape(&parameters)?;
+        let answer = layout.planes(&parameters) * Response::byte_len(&parameters);
+        if most_queries > candidates(layout) && most_queries as usize * answer > MOST_ANSWER_BYTES {
+            let needed = format!("as many as answers of {MOST_ANSWER_BYTES} bytes are for; do not trust this service");
+            return Err(RetrieveError::mismatch("description: queries of a request", most_queries, needed));
+        }
         if !(candidates(layout)..=MOST_QUERIES).contains(&most_queries) {
             let needed = format!("{} to {MOST_QUERIES}", candidates(layout));
             return Err(RetrieveError::mismatch("description: queries of a request", most_queries, needed));

@@ -52,7 +52,8 @@ impl Failure for RetrieveError {
 fn pir_fault(error: &PirError) -> Fault {
     match error {
         PirError::Interrupted => Fault::Interrupted,
-        PirError::Mode { .. } | PirError::OtherParameters { .. } => Fault::DoesNotFit,
+        PirError::Table { .. } => Fault::Internal,
+        PirError::Mode { .. } | PirError::OtherParameters { .. } | PirError::Failure { .. } => Fault::DoesNotFit,
         PirError::Format { .. } | PirError::Range { .. } | PirError::Ring(_) => Fault::Malformed,
         error => match error.read_failure() {
             Some(io::ErrorKind::UnexpectedEof) => Fault::Malformed,

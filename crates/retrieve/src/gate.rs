@@ -1,14 +1,33 @@
 //! Numbers of session queries that came already.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use unspoken_pir::Query;
+use unspoken_ring::Seed;
 
 use crate::error::RetrieveError;
 
 /// Numbers whose queries are remembered; whatever is below them has been used.
 const REMEMBERED: usize = 1 << 12;
+
+/// Secrets whose numbers are remembered.
+const GATES: usize = 1 << 12;
+
+/// The gates of all secrets that keys were loaded of, whatever became of the keys.
+#[derive(Debug, Default)]
+pub(crate) struct Gates(Mutex<HashMap<[u8; 32], Arc<Gate>>>);
+
+impl Gates {
+    /// That of the secret with this seed. Above the limit, those of secrets whose keys are not loaded are forgotten.
+    pub(crate) fn of(&self, session: &Seed) -> Arc<Gate> {
+        let mut gates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if gates.len() >= GATES {
+            gates.retain(|_, gate| Arc::strong_count(gate) > 1);
+        }
+        Arc::clone(gates.entry(session.0).or_default())
+    }
+}
 
 /// Refuses a number that came with another query before. The harm is done then: whoever saw both knows the difference of
 /// their indices. But the client learns of it, instead of going on.
@@ -33,8 +52,9 @@ impl Gate {
             let Query::Session { counter, body } = *query else { continue };
             let known = seen.bodies.get(&counter).copied();
             if counter < seen.floor || known.is_some_and(|known| known != body) {
-                let needed = "a number that was never used: were this client's files restored from a copy? Delete its \
-                              secret key, make another, and take what it asked for as known";
+                let needed = "a number that was never used, nor is below thousands of later ones. If this client's files \
+                              were restored from a copy: delete its secret key, make another, and take what it asked for \
+                              as known";
                 return Err(RetrieveError::mismatch("number of a session query", counter, needed));
             }
             seen.bodies.insert(counter, body);

@@ -1,6 +1,7 @@
 //! The service's half: encrypted indices in, encrypted cells out.
 
 use std::io::Read;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
@@ -10,20 +11,21 @@ use unspoken_protocol::{KeyLoader, ServerHalf};
 
 use crate::description::Description;
 use crate::error::RetrieveError;
-use crate::gate::Gate;
+use crate::gate::{Gate, Gates};
 use crate::message;
 
 /// A database that never sees what it is asked for.
 pub struct Retriever<V> {
     versions: V,
     description: Description,
+    gates: Gates,
 }
 
 /// Keys of one client, and the numbers its session queries came with.
 #[derive(Debug)]
 pub struct ClientKeys {
     prepared: PreparedKeys,
-    gate: Gate,
+    gate: Arc<Gate>,
 }
 
 impl<V: Versions> Retriever<V> {
@@ -33,11 +35,16 @@ impl<V: Versions> Retriever<V> {
     /// If its parameters have no tables for its layout.
     pub fn new(versions: V) -> Result<Self, RetrieveError> {
         let description = Description::new(versions.parameters(), versions.current().layout())?;
-        Ok(Retriever { versions, description })
+        Ok(Retriever { versions, description, gates: Gates::default() })
     }
 
     fn parameters(&self) -> &PirParameters {
         self.description.parameters()
+    }
+
+    /// Queries of a request that are answered at one time.
+    fn at_once(&self) -> usize {
+        rayon::current_num_threads().clamp(1, self.description.most_queries())
     }
 }
 
@@ -66,7 +73,7 @@ impl<V: Versions> KeyLoader for Retriever<V> {
     fn load_keys(&self, bundle: &mut impl Read) -> Result<ClientKeys, RetrieveError> {
         let prepared = PreparedKeys::read(self.parameters(), bundle)?;
         match bundle.read(&mut [0]) {
-            Ok(0) => Ok(ClientKeys { prepared, gate: Gate::default() }),
+            Ok(0) => Ok(ClientKeys { gate: self.gates.of(prepared.session_seed()), prepared }),
             Ok(_) => Err(RetrieveError::mismatch("keys", "bytes after their end", "keys and nothing else")),
             Err(source) => Err(RetrieveError::Io { what: "read keys", source }),
         }
@@ -93,8 +100,9 @@ impl<V: Versions> ServerHalf for Retriever<V> {
     }
 
     fn working_bytes(&self) -> u64 {
-        let at_once = rayon::current_num_threads().min(self.description.most_queries());
-        at_once as u64 * answer_memory_bytes(self.parameters(), self.description.shape())
+        let answers = self.at_once() as u64 * answer_memory_bytes(self.parameters(), self.description.shape());
+        // Responses take twice their bytes before they are packed.
+        answers + 2 * self.answer_bytes() as u64
     }
 
     /// All queries of a request are answered from one version.
@@ -108,7 +116,11 @@ impl<V: Versions> ServerHalf for Retriever<V> {
         }
         let (shape, planes) = (self.description.shape(), version.planes());
         let respond = |query| Ok(answer(&keys.prepared, shape, &planes, query, cancel)?.0);
-        let responses: Vec<Vec<Response>> = queries.par_iter().map(respond).collect::<Result<_, RetrieveError>>()?;
+        let mut responses: Vec<Vec<Response>> = Vec::with_capacity(queries.len());
+        // Not all of a request at one time: a thread that waits for others begins the next query.
+        for some in queries.chunks(self.at_once()) {
+            responses.extend(some.par_iter().map(respond).collect::<Result<Vec<_>, RetrieveError>>()?);
+        }
         Ok(message::write_answer(&self.description, version.version(), responses.iter().flatten()))
     }
 }

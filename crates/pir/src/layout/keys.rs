@@ -2,9 +2,13 @@
 
 use super::{Bucket, Layout, LayoutError};
 
-/// What stands for a key: 8 bytes of a hash. Two keys of a database have the same with probability `2^-64`.
+/// What stands for a key: 12 bytes of a hash. Who looks for an absent key that
+/// reads one of `n` records takes `2^96 / n` hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tag(pub [u8; 8]);
+pub struct Tag(pub [u8; TAG_BYTES]);
+
+/// Bytes of a tag.
+const TAG_BYTES: usize = 12;
 
 /// What a hash under the layout's seed is for.
 #[derive(Clone, Copy)]
@@ -19,7 +23,7 @@ impl Layout {
     /// # Errors
     /// If the database is read by index.
     pub fn tag(&self, key: &[u8]) -> Result<Tag, LayoutError> {
-        let mut tag = [0; 8];
+        let mut tag = [0; TAG_BYTES];
         self.hash(Purpose::Tag, key)?.fill(&mut tag);
         Ok(Tag(tag))
     }

@@ -102,7 +102,8 @@ impl Layout {
         let Some(max) = u32::try_from(longest).ok().filter(|_| longest <= most) else {
             return Err(LayoutError::Length { found: longest, needed: format!("at most {most} bytes") });
         };
-        let length = if shortest == longest { Length::Fixed(max) } else { Length::Variable { max } };
+        let length =
+            if shortest == longest && capacity <= count { Length::Fixed(max) } else { Length::Variable { max } };
         let layout = Layout::Index { records: count.max(capacity), length };
         layout.check(parameters)?;
         Ok(layout)

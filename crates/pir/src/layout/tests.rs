@@ -107,7 +107,7 @@ fn every_bucket_has_one_form() {
     assert!(Bucket::read(&[0]).is_err());
     for length in [0, 127, 128, 16383, 16384, 1 << 20] {
         let mut bucket = Bucket::default();
-        bucket.insert(Tag([1; 8]), vec![3; length]);
+        bucket.insert(Tag([1; 12]), vec![3; length]);
         let bytes = bucket.to_bytes(bucket.bytes()).unwrap();
         assert_eq!(Bucket::read(&bytes).unwrap(), bucket);
     }
@@ -119,7 +119,7 @@ fn layouts_from_outside_are_checked() {
     let (fixed, variable) = (Length::Fixed, |max| Length::Variable { max });
     let index = |records, length| Layout::Index { records, length };
     let keys = |buckets, bucket_bytes, candidates| Layout::Keys { buckets, bucket_bytes, candidates, seed: [0; 16] };
-    for good in [index(1, fixed(0)), index(1 << 20, fixed(256)), index(3, variable((1 << 20) - 4)), keys(2, 11, 2)] {
+    for good in [index(1, fixed(0)), index(1 << 20, fixed(256)), index(3, variable((1 << 20) - 4)), keys(2, 15, 2)] {
         good.check(&parameters).unwrap();
     }
     for bad in [
@@ -132,7 +132,7 @@ fn layouts_from_outside_are_checked() {
         keys(1, 256, 2),
         keys(9, 256, 0),
         keys(9, 256, 4),
-        keys(9, 10, 1),
+        keys(9, 14, 1),
         keys(u64::MAX, u32::MAX, 1),
     ] {
         assert!(bad.check(&parameters).is_err(), "{bad:?}");
