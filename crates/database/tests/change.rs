@@ -116,12 +116,16 @@ fn records_are_set_cleared_and_added_by_index() {
     build(&Builder { longest: 9, ..spare.clone() }, &roomy, (0..20).map(|i| plain(vec![i; 4]))).unwrap();
     Writer::open(&roomy).unwrap().set(0, &[1; 9]).unwrap();
     let fixed = temporary.path().join("fixed");
-    build(&spare, &fixed, (0..20).map(|i| plain(vec![i; 4]))).unwrap();
+    build(&builder(), &fixed, (0..20).map(|i| plain(vec![i; 4]))).unwrap();
     let mut writer = Writer::open(&fixed).unwrap();
-    assert!(writer.clear(0).is_err() && writer.set(0, &[0; 5]).is_err());
-    assert_eq!(writer.push(&[0; 4]).unwrap(), 20);
+    assert!(writer.clear(0).is_err() && writer.set(0, &[0; 5]).is_err() && writer.push(&[0; 4]).is_err());
+    writer.set(19, &[0; 4]).unwrap();
     assert_eq!(writer.commit().unwrap(), 2);
-    assert_eq!(Database::open(&fixed).unwrap().snapshot().records(), 21);
+    // With room for more, records that nobody wrote are absent, not zeros.
+    let spared = temporary.path().join("spared");
+    build(&spare, &spared, (0..20).map(|i| plain(vec![i; 4]))).unwrap();
+    let snapshot = Database::open(&spared).unwrap().snapshot();
+    assert_eq!([snapshot.record(19).unwrap(), snapshot.record(20).unwrap()], [Some(vec![19; 4]), None]);
 }
 
 #[test]
