@@ -2,16 +2,18 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fs::File;
 use std::path::Path;
 use std::process::Output;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::{Service, complaint, text, unspoken};
 use unspoken_client::transport::{Cancel, Error, Transport, TransportConfig};
+use unspoken_client::{Question, RetrieveClient, StateDir};
 use unspoken_database::{Builder, Record, Writer};
 use unspoken_pir::{KEY_FORMAT, Mode, PirSecret, Preset};
 use unspoken_ring::SecretRng;
@@ -148,6 +150,87 @@ fn changes_are_served_while_the_service_runs_and_keys_outlive_it() {
     assert_eq!(text(&again), "added\n");
     let usage = String::from_utf8_lossy(&again.stderr).into_owned();
     assert!(usage.contains("keys        at the service already"), "{usage}");
+}
+
+/// A client in this process, which stays connected.
+fn client(scene: &Scene, service: &Service, application: &str, mode: Mode) -> RetrieveClient {
+    let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();
+    let state = StateDir::open(&scene.path("state"), &service.url, application).unwrap();
+    RetrieveClient::open(transport, application, mode, &state, &mut |_| {}, &Cancel::new()).unwrap()
+}
+
+#[test]
+fn every_answer_is_of_one_version() {
+    let scene = Scene::new();
+    let service = scene.serve("127.0.0.1:0");
+    let mut client = client(&scene, &service, "icd/codes", Mode::Packed);
+    let stop = AtomicBool::new(false);
+    let versions = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Each version says its number in two records.
+            let mut writer = Writer::open(scene.path("codes")).unwrap();
+            for _ in (0..3000).take_while(|_| !stop.load(Ordering::Relaxed)) {
+                let number = (writer.version() + 1).to_string();
+                writer.put(b"C010", number.as_bytes()).unwrap();
+                writer.put(b"C290", number.as_bytes()).unwrap();
+                assert_eq!(writer.commit().unwrap().to_string(), number);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let questions = ["C010", "C290"].map(|key| Question::Key(key.into()));
+        let (start, mut versions) = (Instant::now(), BTreeSet::new());
+        while versions.len() < 4 && start.elapsed() < Duration::from_secs(60) {
+            let answers = client.get_many(&questions, &mut |_| {}, &mut |_| {}, &Cancel::new()).unwrap();
+            let [first, second] = &answers[..] else { panic!("{answers:?}") };
+            assert_eq!(first.version, second.version);
+            if first.version > 1 {
+                let number = Some(first.version.to_string().into_bytes());
+                assert_eq!((&first.record, &second.record), (&number, &number));
+            }
+            versions.insert(first.version);
+        }
+        stop.store(true, Ordering::Relaxed);
+        versions
+    });
+    assert!(versions.len() >= 4, "{versions:?}");
+}
+
+#[test]
+fn a_client_outlives_a_rebuilt_database() {
+    let scene = Scene::new();
+    let service = scene.serve("127.0.0.1:0");
+    let mut clients = [Mode::Packed, Mode::Bits].map(|mode| client(&scene, &service, "icd/codes", mode));
+    for client in &mut clients {
+        assert_eq!(client.get(b"C005", &Cancel::new()).unwrap(), Some(meaning(5).into()));
+    }
+    // Ten times as many records, in another layout; the service starts anew.
+    let address = service.url.strip_prefix("http://").unwrap().to_owned();
+    drop(service);
+    let records = (0..3000).map(|i| Record { key: Some(code(i).into()), value: format!("rebuilt {i}").into() });
+    let rebuilt = Builder { replace: true, ..Builder::new(Preset::N11) };
+    rebuilt.build(scene.path("codes"), records.map(Ok::<_, Infallible>), |_| {}, &GO).unwrap();
+    let _service = scene.serve(&address);
+    for client in &mut clients {
+        let before = client.usage().key_bytes;
+        assert_eq!(client.get(b"C2718", &Cancel::new()).unwrap(), Some(b"rebuilt 2718".into()));
+        assert_eq!(client.usage().key_bytes, before, "keys do not depend on the database");
+    }
+}
+
+#[test]
+fn all_kinds_of_queries_find_the_records() {
+    let scene = Scene::new();
+    let service = scene.serve("127.0.0.1:0");
+    for (query, bytes) in [("packed", 2 * 13_000..2 * 16_000), ("bits", 64..200)] {
+        let found = scene.get(&service, "icd/codes", &["C123", "--query", query, "--usage"]);
+        assert_eq!(text(&found), format!("{}\n", meaning(123)), "{query}");
+        let usage = String::from_utf8_lossy(&found.stderr).into_owned();
+        let sent = usage.lines().find_map(|line| line.strip_prefix("query")?.trim().strip_suffix(" bytes"));
+        assert!(bytes.contains(&sent.unwrap().parse().unwrap()), "{query}: {usage}");
+    }
+    let unknown = unspoken(&["get", "--url", &service.url, "--query", "fast", "C1"]);
+    let unknown = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(unknown.contains("compact, session, bits or packed"), "{unknown}");
 }
 
 #[test]

@@ -15,6 +15,8 @@ use crate::{
 pub struct Client<H> {
     transport: Transport,
     application: String,
+    state: StateDir,
+    accept_insecure: bool,
     pub(crate) half: H,
     key: KeyId,
     usage: Usage,
@@ -84,7 +86,29 @@ where
     ) -> Result<Self, ClientError> {
         let Session { half, key, usage } =
             Session::open(&transport, application, model, state, accept_insecure, watch)?;
-        Ok(Self { transport, application: application.into(), half, key, usage })
+        let (application, state) = (application.into(), state.clone());
+        Ok(Self { transport, application, state, accept_insecure, half, key, usage })
+    }
+
+    /// What the service says of the application now.
+    pub(crate) fn describe(&self, cancel: &Cancel) -> Result<Vec<u8>, ClientError> {
+        Ok(self.transport.describe(&self.application, cancel)?.description)
+    }
+
+    /// As if it were connected now.
+    pub(crate) fn reconnect(&mut self, model: H::Model, watch: &mut Watch) -> Result<(), ClientError> {
+        let (application, state) = (&self.application, &self.state);
+        let Session { half, key, usage } =
+            Session::open(&self.transport, application, model, state, self.accept_insecure, watch)?;
+        (self.half, self.key) = (half, key);
+        self.usage.key_bytes += usage.key_bytes;
+        self.usage.key_seconds += usage.key_seconds;
+        Ok(())
+    }
+
+    /// Where its keys lie.
+    pub(crate) fn state(&self) -> &StateDir {
+        &self.state
     }
 
     /// What the server said of itself.

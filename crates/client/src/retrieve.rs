@@ -5,12 +5,13 @@ use std::io;
 use unspoken_pir::{Layout, Mode};
 use unspoken_protocol::ClientHalf;
 use unspoken_retrieve::{Answer, Choice, Counter, Question, RecordAsker, RetrieveError};
+use unspoken_wire::ProblemCode;
 
 use crate::{
     client::{Asks, Client},
     session::{ClientError, Step, Watch},
     state::StateDir,
-    transport::{Cancel, Transport},
+    transport::{self, Cancel, Transport},
 };
 
 /// A client of one database of one service. It needs no part of the database.
@@ -67,6 +68,8 @@ impl RetrieveClient {
     /// The records that questions are about, and the version of the database each is of: as many requests as the number of
     /// questions takes, each answered from one version. `seen` is handed the bytes of every request as the service sees them.
     ///
+    /// If the database was rebuilt in another layout since this client connected, it connects again and asks once more.
+    ///
     /// # Errors
     /// [`ClientError`]; with `key_not_found` the keys expired: connect again. If an index is out of range, or the database is
     /// read the other way, before anything is sent.
@@ -77,8 +80,19 @@ impl RetrieveClient {
         seen: &mut dyn FnMut(&[u8]),
         cancel: &Cancel,
     ) -> Result<Vec<Answer>, ClientError> {
+        let watch = &mut Watch { progress, cancel };
+        // A question that cannot be asked tells the service nothing.
         check(self.description().layout(), questions)?;
-        self.ask(questions, &mut Watch { progress, cancel }, seen)
+        let error = match self.ask(questions, watch, seen) {
+            Ok(answers) => return Ok(answers),
+            Err(error) => error,
+        };
+        if !may_be_rebuilt(&error) || self.describe(cancel)? == self.description().to_bytes() {
+            return Err(error);
+        }
+        self.reconnect(choice(self.half.mode(), self.state())?, watch)?;
+        check(self.description().layout(), questions)?;
+        self.ask(questions, watch, seen)
     }
 
     fn get_one(&mut self, question: Question, cancel: &Cancel) -> Result<Option<Vec<u8>>, ClientError> {
@@ -93,6 +107,17 @@ fn check(layout: Layout, questions: &[Question]) -> Result<(), RetrieveError> {
         Question::Key(key) => layout.candidates(key).map(drop),
         Question::Index(index) => layout.check_index(*index),
     })?)
+}
+
+/// Whether it is what a client sees whose description is of an earlier layout.
+fn may_be_rebuilt(error: &ClientError) -> bool {
+    match error {
+        ClientError::Transport(transport::Error::Refused(problem)) => {
+            matches!(problem.known_code(), Some(ProblemCode::DoesNotFit | ProblemCode::MalformedQuery))
+        }
+        ClientError::Retrieve(RetrieveError::Protocol(_) | RetrieveError::Layout(_)) => true,
+        _ => false,
+    }
 }
 
 fn choice(mode: Mode, state: &StateDir) -> Result<Choice, ClientError> {

@@ -45,7 +45,7 @@ pub struct Answer {
 }
 
 /// Numbers for session queries.
-pub trait Counter: Send {
+pub trait Counter: Send + Sync {
     /// Takes numbers that follow each other: the first of them. They are never given again, whatever happens next: what
     /// says so is on disk when this returns.
     ///
@@ -94,6 +94,11 @@ pub struct RecordAsker {
 }
 
 impl RecordAsker {
+    /// The kind of its queries.
+    pub fn mode(&self) -> Mode {
+        self.choice.mode
+    }
+
     /// Queries for questions, as many as [`Description::most_questions`]. Their number and length do not depend on what is
     /// asked, but for the number of questions.
     ///
