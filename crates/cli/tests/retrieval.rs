@@ -221,16 +221,44 @@ fn a_client_outlives_a_rebuilt_database() {
 fn all_kinds_of_queries_find_the_records() {
     let scene = Scene::new();
     let service = scene.serve("127.0.0.1:0");
-    for (query, bytes) in [("packed", 2 * 13_000..2 * 16_000), ("bits", 64..200)] {
+    // A key has two candidates, and so two queries.
+    let kinds =
+        [("packed", 26_000..32_000), ("bits", 64..200), ("compact", 72..73), ("session", 12..13), ("session", 12..13)];
+    for (query, bytes) in kinds {
         let found = scene.get(&service, "icd/codes", &["C123", "--query", query, "--usage"]);
         assert_eq!(text(&found), format!("{}\n", meaning(123)), "{query}");
         let usage = String::from_utf8_lossy(&found.stderr).into_owned();
         let sent = usage.lines().find_map(|line| line.strip_prefix("query")?.trim().strip_suffix(" bytes"));
         assert!(bytes.contains(&sent.unwrap().parse().unwrap()), "{query}: {usage}");
     }
+    let nothing = complaint(&scene.get(&service, "icd/codes", &[]));
+    assert!(nothing.contains("give keys"), "{nothing}");
     let unknown = unspoken(&["get", "--url", &service.url, "--query", "fast", "C1"]);
     let unknown = String::from_utf8_lossy(&unknown.stderr).into_owned();
     assert!(unknown.contains("compact, session, bits or packed"), "{unknown}");
+}
+
+#[test]
+fn a_service_goes_on_when_the_database_is_damaged() {
+    let scene = Scene::new();
+    let service = scene.serve("127.0.0.1:0");
+    let manifest = scene.path("codes").join("manifest.json");
+    let sound = std::fs::read(&manifest).unwrap();
+    std::fs::write(&manifest, &sound[..sound.len() / 2]).unwrap();
+    let start = Instant::now();
+    while !std::fs::read_to_string(scene.path("log")).unwrap().contains("cannot take up the database's changes") {
+        assert!(start.elapsed() < Duration::from_secs(60), "the damage was not noticed");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(text(&scene.get(&service, "icd/codes", &["C021"])), format!("{}\n", meaning(21)));
+    std::fs::write(&manifest, sound).unwrap();
+    let mut writer = Writer::open(scene.path("codes")).unwrap();
+    writer.put(b"C021", b"mended").unwrap();
+    writer.commit().unwrap();
+    let start = Instant::now();
+    while text(&scene.get(&service, "icd/codes", &["C021"])) != "mended\n" {
+        assert!(start.elapsed() < Duration::from_secs(60), "the change is not served");
+    }
 }
 
 #[test]

@@ -19,9 +19,9 @@ use crate::{interrupt, progress::Bars};
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// How to ask: packed (some 13 KB a query, keys of a few MB), bits (4 bytes for each bit of the index, larger keys),
-    /// compact (36 bytes, the largest keys), or session (compact with 4 bytes a query: its numbers are kept in the state
-    /// directory, which must never be restored from a copy)
+    /// How to ask: packed (some 13 KB a query, keys of some 3 MB, the fastest), bits (4 bytes for each bit of the index, keys
+    /// of some 100 MB), compact (36 bytes, keys of some 100 MB), or session (as compact, with 4 bytes a query: its numbers
+    /// are kept in the state directory, which must never be restored from a copy)
     #[arg(long, default_value = "packed", value_parser = clap::value_parser!(Mode))]
     query: Mode,
     /// Indices in place of keys, separated by commas
@@ -45,6 +45,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
     let questions = questions(arguments)?;
+    anyhow::ensure!(!questions.is_empty(), "nothing to ask for; give keys, or --index");
     anyhow::ensure!(
         arguments.out.is_none() || questions.len() == 1,
         "--out takes the record of one key or index, found {}",
