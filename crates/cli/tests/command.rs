@@ -48,7 +48,7 @@ fn params_of_retrieval_say_how_often_a_query_fails() {
     let shapes: Vec<_> = objects.iter().map(|object| (object["n"].as_u64(), object["log2_q"].as_f64())).collect();
     assert!(shapes.contains(&(Some(2048), Some(52.0))) && shapes.contains(&(Some(768), Some(32.0))), "{shapes:?}");
     let table = text(&unspoken(&["params"]));
-    assert!(table.contains("of 2^20, a query fails at most once in 2^") && !table.contains("insecure_"), "{table}");
+    assert!(table.contains("pieces of 256 bytes fail at most once in:") && !table.contains("insecure_"), "{table}");
 }
 
 #[cfg(unix)]
@@ -138,16 +138,26 @@ fn a_table_is_compressed_and_reported_on() {
     assert!(!refused.status.success() && message.contains("NaN in row 39 (token \"t39\"), column 1"), "{message}");
 }
 
-/// The whole pipeline at its real parameters: a service in a process of its own, keys, 64 messages, equal labels.
+/// The whole pipeline at its real parameters: services in processes of their own, keys, 64 messages with equal labels, and
+/// records of codes, one of which there is not.
 #[test]
-fn the_demo_classifies_privately() {
+fn the_demo_classifies_and_looks_up_privately() {
     let data = root().join("data/sms/spam_collection.csv");
     if !data.exists() {
         println!("skipped: {} is absent; `make data` downloads it", data.display());
         return;
     }
-    let output = unspoken(&["demo", "--messages", "64", "--data", data.to_str().unwrap()]);
+    let directory = tempfile::tempdir().unwrap();
+    let codes = directory.path().join("codes.csv");
+    let names = ["E11.9", "I10", "J45.909", "S82.401A", "A00.0"].map(|code| format!("{code},\"what, {code} is\"\n"));
+    std::fs::write(&codes, format!("code,long_name\n{}", names.concat())).unwrap();
+    let paths = [&data, &codes].map(|path| path.to_str().unwrap());
+    let output = unspoken(&["demo", "--messages", "64", "--data", paths[0], "--codes", paths[1]]);
     let table = text(&output);
     assert!(table.contains("messages classified                      64"), "{table}");
     assert!(table.contains("messages whose labels differ             0"), "{table}");
+    assert!(table.contains("J45.909   what, J45.909 is") && table.contains("X99.99    no such code"), "{table}");
+    let lengths = table.lines().find_map(|line| line.strip_prefix("what the service saw: lengths")).unwrap();
+    let lengths: Vec<&str> = lengths.split(", ").map(str::trim).collect();
+    assert!(lengths.len() == 5 && lengths.iter().all(|length| *length == lengths[0]), "{lengths:?}");
 }

@@ -48,10 +48,11 @@ pub fn run(codes: &Path, cancel: &Cancel) -> anyhow::Result<()> {
 
 /// Reads the table and builds the database.
 fn build(codes: &Path, directory: &Path, cancel: &Cancel) -> anyhow::Result<Built> {
-    let mut spec = SourceSpec::guess(codes)?;
+    let absent = || format!("cannot read {}; `make demo` downloads it", codes.display());
+    let mut spec = SourceSpec::guess(codes).with_context(absent)?;
     spec.key_column = Some("code".into());
     spec.value_columns = vec!["long_name".into()];
-    let source = Source::open(&spec).with_context(|| format!("`make data` downloads {}", codes.display()))?;
+    let source = Source::open(&spec).with_context(absent)?;
     let start = Instant::now();
     let records = source.map(|read| read.map(|record| Record { key: record.key, value: record.value }));
     let built = Builder::new(Preset::N11).build::<SourceError>(directory, records, |_| {}, cancel.flag())?;
