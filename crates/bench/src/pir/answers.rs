@@ -208,12 +208,14 @@ fn projection(
 ) {
     let (name, bytes) = PROJECTED_SIZE;
     let pieces = bytes / parameters.piece_bytes() as u64;
-    let (bits, larger) = (pieces.ilog2(), bytes as f64 / size.bytes as f64);
-    let growth = [f64::from(bits) / f64::from(shape.index_bits()), 1.0, larger, larger, 1.0];
+    let (bits, times) = (pieces.ilog2(), bytes as f64 / size.bytes as f64);
+    let growth = [f64::from(bits) / f64::from(shape.index_bits()), 1.0, times, times, 1.0];
     let seconds: f64 = growth.iter().enumerate().map(|(i, growth)| growth * median(&found.phase(i))).sum();
+    let larger = DatabaseShape::new(parameters, pieces);
+    let answered = larger.is_ok_and(|larger| parameters.check_failure(larger, found.mode).is_ok());
     let params = params! {
         "from": size.name, "threads": 1, "clock": "wall", "pieces": pieces,
-        "growth_of_phases": growth, "served_by_one_table": DatabaseShape::new(parameters, pieces).is_ok(),
+        "growth_of_phases": growth, "answered": answered,
     };
     session.fact(PROJECTED, format!("{name}, {}", found.mode), seconds, None, params);
 }

@@ -97,7 +97,7 @@ fn print_retrieval_table(parameters: &PirParameters) -> anyhow::Result<()> {
             object.dimension,
             object.log2_modulus,
             object.sigma,
-            format!("{about}{:.0}", object.security_bits),
+            format!("{about}{:.0}", object.security_bits.floor()),
             object.secret
         );
     }
