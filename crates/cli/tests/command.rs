@@ -91,8 +91,10 @@ fn plans_are_explained() {
 #[test]
 fn help_and_mistakes_speak_to_people() {
     let help = text(&unspoken(&["--help"]));
-    for command in ["train", "serve", "classify", "embed", "digits", "keys", "params", "plan", "audit", "bench", "demo"]
-    {
+    for command in [
+        "train", "serve", "classify", "get", "pir", "embed", "digits", "keys", "params", "plan", "audit", "bench",
+        "demo",
+    ] {
         assert!(help.contains(command), "{command}");
     }
     let mistake = unspoken(&["serve", "--model", "/nowhere"]);
