@@ -109,13 +109,14 @@ fn check(layout: Layout, questions: &[Question]) -> Result<(), RetrieveError> {
     })?)
 }
 
-/// Whether it is what a client sees whose description is of an earlier layout.
+/// Whether it is what a client sees whose description is of an earlier layout. Never anything that depends on what was
+/// decrypted: a service that damages a cell must not see by what the client does next whether that cell was asked for.
 fn may_be_rebuilt(error: &ClientError) -> bool {
     match error {
         ClientError::Transport(transport::Error::Refused(problem)) => {
             matches!(problem.known_code(), Some(ProblemCode::DoesNotFit | ProblemCode::MalformedQuery))
         }
-        ClientError::Retrieve(RetrieveError::Protocol(_) | RetrieveError::Layout(_)) => true,
+        ClientError::Retrieve(RetrieveError::Protocol(_)) => true,
         _ => false,
     }
 }
@@ -131,8 +132,12 @@ fn choice(mode: Mode, state: &StateDir) -> Result<Choice, ClientError> {
 struct Numbers(StateDir);
 
 impl Counter for Numbers {
-    fn take(&mut self, count: u32) -> io::Result<u32> {
-        self.0.take_numbers(count)
+    fn begin(&mut self, session: &[u8; 16]) -> io::Result<()> {
+        self.0.begin_numbers(session)
+    }
+
+    fn take(&mut self, session: &[u8; 16], count: u32) -> io::Result<u32> {
+        self.0.take_numbers(session, count)
     }
 }
 

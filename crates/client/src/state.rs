@@ -63,13 +63,22 @@ impl StateDir {
         }
     }
 
-    /// Takes `count` numbers that nobody takes again here, whatever becomes of the process and the machine: the first of them.
-    pub(crate) fn take_numbers(&self, count: u32) -> io::Result<u32> {
+    /// Begins with the numbers of a secret: the first one will be 0.
+    pub(crate) fn begin_numbers(&self, session: &[u8]) -> io::Result<()> {
+        self.store_next_number(session, 0)
+    }
+
+    /// Takes `count` numbers of a secret that nobody takes again here, whatever becomes of the process and the machine: the
+    /// first of them.
+    pub(crate) fn take_numbers(&self, session: &[u8], count: u32) -> io::Result<u32> {
         let lock = OpenOptions::new().create(true).append(true).open(self.path.join("numbers.lock"))?;
         lock.lock()?;
-        let path = self.path.join("numbers.next");
+        let path = self.numbers_path(session);
         let first = match read_if_there(&path)?.as_deref().map(<[u8; 4]>::try_from) {
-            None => 0,
+            None => {
+                let lost = "is lost, so numbers could come twice; delete its directory to make a new secret key";
+                return Err(io::Error::other(format!("{} {lost}", path.display())));
+            }
             Some(Ok(next)) => u32::from_le_bytes(next),
             Some(Err(_)) => {
                 return Err(io::Error::other(format!("{} is damaged; delete its directory", path.display())));
@@ -77,11 +86,20 @@ impl StateDir {
         };
         let spent = || io::Error::other(format!("all are spent; delete {} to make new keys", self.path.display()));
         let next = first.checked_add(count).ok_or_else(spent)?;
-        write_private(&path, &next.to_le_bytes())?;
+        self.store_next_number(session, next)?;
+        Ok(first)
+    }
+
+    fn store_next_number(&self, session: &[u8], next: u32) -> io::Result<()> {
+        write_private(&self.numbers_path(session), &next.to_le_bytes())?;
         // The name must be on the disk too before a number leaves.
         #[cfg(unix)]
         File::open(&self.path)?.sync_all()?;
-        Ok(first)
+        Ok(())
+    }
+
+    fn numbers_path(&self, session: &[u8]) -> PathBuf {
+        self.path.join(format!("numbers-{}.next", hex(session)))
     }
 
     /// What is kept for the parameters of that fingerprint.
@@ -212,13 +230,17 @@ mod tests {
     fn no_number_is_taken_twice() {
         let root = std::env::temp_dir().join(format!("unspoken-numbers-{}", std::process::id()));
         let state = StateDir::open(&root, "http://127.0.0.1:1", "pir/codes").unwrap();
-        assert_eq!(state.take_numbers(3).unwrap(), 0);
-        assert_eq!(state.clone().take_numbers(1).unwrap(), 3);
-        assert!(state.take_numbers(u32::MAX).unwrap_err().to_string().contains("new keys"));
-        assert_eq!(state.take_numbers(u32::MAX - 4).unwrap(), 4);
-        assert!(state.take_numbers(1).is_err());
-        fs::write(state.path().join("numbers.next"), b"abc").unwrap();
-        assert!(state.take_numbers(1).unwrap_err().to_string().contains("damaged"));
+        let secret = [7; 16];
+        assert!(state.take_numbers(&secret, 3).unwrap_err().to_string().contains("is lost"));
+        state.begin_numbers(&secret).unwrap();
+        assert_eq!(state.take_numbers(&secret, 3).unwrap(), 0);
+        assert_eq!(state.clone().take_numbers(&secret, 1).unwrap(), 3);
+        assert!(state.take_numbers(&secret, u32::MAX).unwrap_err().to_string().contains("new keys"));
+        assert_eq!(state.take_numbers(&secret, u32::MAX - 4).unwrap(), 4);
+        assert!(state.take_numbers(&secret, 1).is_err());
+        assert!(state.take_numbers(&[8; 16], 1).is_err());
+        fs::write(state.numbers_path(&secret), b"abc").unwrap();
+        assert!(state.take_numbers(&secret, 1).unwrap_err().to_string().contains("damaged"));
         fs::remove_dir_all(root).unwrap();
     }
 

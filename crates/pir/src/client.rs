@@ -96,6 +96,14 @@ impl PirSecret {
         Self::derive(parameters, &key)
     }
 
+    /// Names the secret in the files that hold the next number of its session queries. Public.
+    pub fn session_name(&self) -> [u8; 16] {
+        let mut name = [0; 16];
+        let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 name of a session of private retrieval");
+        hasher.update(&self.session.0).finalize_xof().fill(&mut name);
+        name
+    }
+
     /// A query with a number of its own instead of a seed.
     ///
     /// No number may ever serve twice under one secret, whatever becomes of the query: the difference of two such queries is

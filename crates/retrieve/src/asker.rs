@@ -46,12 +46,19 @@ pub struct Answer {
 
 /// Numbers for session queries.
 pub trait Counter: Send + Sync {
-    /// Takes numbers that follow each other: the first of them. They are never given again, whatever happens next: what
+    /// Begins with a secret that has just been made: its first number will be 0. On disk when this returns, so that the
+    /// absence of a record means that it was lost.
+    ///
+    /// # Errors
+    /// If that cannot be stored.
+    fn begin(&mut self, session: &[u8; 16]) -> io::Result<()>;
+
+    /// Takes numbers of a secret that follow each other: the first of them. They are never given again, whatever happens next: what
     /// says so is on disk when this returns.
     ///
     /// # Errors
-    /// If that cannot be stored, or there are none left.
-    fn take(&mut self, count: u32) -> io::Result<u32>;
+    /// If that cannot be stored, there is no record of the secret, or there are no numbers left.
+    fn take(&mut self, session: &[u8; 16], count: u32) -> io::Result<u32>;
 }
 
 /// How a client asks.
@@ -115,7 +122,7 @@ impl RecordAsker {
         let cells: Vec<u64> = cells.into_iter().flatten().collect();
         let first = match &mut self.choice.counter {
             Some(counter) => {
-                let taken = counter.take(cells.len() as u32);
+                let taken = counter.take(&self.secret.session_name(), cells.len() as u32);
                 Some(
                     taken
                         .map_err(|source| RetrieveError::Io { what: "store the numbers of session queries", source })?,
@@ -220,7 +227,7 @@ impl ClientHalf for RecordAsker {
         name
     }
 
-    fn open(description: Description, choice: Choice, stored: Option<&[u8]>) -> Result<Self, RetrieveError> {
+    fn open(description: Description, mut choice: Choice, stored: Option<&[u8]>) -> Result<Self, RetrieveError> {
         let mut key = Zeroizing::new([0; SECRET_BYTES]);
         match stored {
             Some(bytes) if bytes.len() == SECRET_BYTES => key.copy_from_slice(bytes),
@@ -232,6 +239,10 @@ impl ClientHalf for RecordAsker {
             None => randomness()?.fill(key.as_mut_slice()),
         }
         let secret = PirSecret::derive(description.parameters(), &key)?;
+        if let (None, Some(counter)) = (stored, &mut choice.counter) {
+            let begun = counter.begin(&secret.session_name());
+            begun.map_err(|source| RetrieveError::Io { what: "store the numbers of session queries", source })?;
+        }
         Ok(RecordAsker { description, choice, key, secret })
     }
 

@@ -72,7 +72,11 @@ impl Versions for Shelf {
 struct Numbers(Arc<Mutex<u32>>);
 
 impl Counter for Numbers {
-    fn take(&mut self, count: u32) -> io::Result<u32> {
+    fn begin(&mut self, _session: &[u8; 16]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn take(&mut self, _session: &[u8; 16], count: u32) -> io::Result<u32> {
         let mut next = self.0.lock().unwrap();
         *next += count;
         Ok(*next - count)
