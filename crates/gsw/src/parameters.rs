@@ -34,11 +34,19 @@ impl SmallRing {
     /// If the ring cannot be built, or a binary secret with errors of deviation [`ERROR_SIGMA`] leaves less than 128 bits
     /// at its modulus and the name does not begin with `insecure_`.
     pub fn new(literal: SmallRingLiteral) -> Result<Self, GswError> {
+        Self::with_backend(literal, Backend::detect())
+    }
+
+    /// As [`SmallRing::new`], on a backend of the caller's choice.
+    ///
+    /// # Errors
+    /// As for [`SmallRing::new`].
+    pub fn with_backend(literal: SmallRingLiteral, backend: Backend) -> Result<Self, GswError> {
         let SmallRingLiteral { name, degree, primes } = literal;
         let log2_modulus: f64 = primes.iter().map(|&q| f64::from(q).log2()).sum();
         check(name, "a key in the ring", degree, log2_modulus - ERROR_SIGMA.log2())?;
         let literal = RingLiteral { degree, kind: RingKind::Standard, chain: primes, special: vec![], digit_len: 1 };
-        Ok(SmallRing { name, ring: Ring::new(literal, Backend::detect())? })
+        Ok(SmallRing { name, ring: Ring::new(literal, backend)? })
     }
 
     /// Checks that LWE of this kind has 128 bits of security, or that the name begins with `insecure_`.
@@ -140,8 +148,16 @@ impl BootstrapParameters {
     /// If a gadget does not fit the ring, the results' gadget reaches the lowest bit (its weights must be even), or
     /// anything has less than 128 bits of security and the ring's name does not begin with `insecure_`.
     pub fn new(literal: BootstrapLiteral) -> Result<Self, GswError> {
+        Self::with_backend(literal, Backend::detect())
+    }
+
+    /// As [`BootstrapParameters::new`], on a backend of the caller's choice.
+    ///
+    /// # Errors
+    /// As for [`BootstrapParameters::new`].
+    pub fn with_backend(literal: BootstrapLiteral, backend: Backend) -> Result<Self, GswError> {
         let BootstrapLiteral { ring, lwe, rotation, trace, output } = literal;
-        let ring = SmallRing::new(ring)?;
+        let ring = SmallRing::with_backend(ring, backend)?;
         SmallRing::check_lwe(ring.name(), lwe)?;
         let [rotation, trace, output] = [ring.gadget(rotation)?, ring.gadget(trace)?, ring.gadget(output)?];
         if output.log2_weight(0) == 0 {

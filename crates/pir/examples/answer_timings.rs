@@ -1,16 +1,18 @@
-//! What an answer takes, by phase: `answer_timings MEGABYTES [compact|bits|packed ...]`. One thread with `RAYON_NUM_THREADS=1`.
+//! What an answer takes, by phase: `answer_timings MEGABYTES [avx2|portable] [compact|bits|packed ...]`. One thread with
+//! `RAYON_NUM_THREADS=1`.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use unspoken_pir::{Database, Mode, PirSecret, Preset, SeededKeys, answer};
-use unspoken_ring::SecretRng;
+use unspoken_pir::{Database, Mode, PirParameters, PirSecret, Preset, SeededKeys, answer};
+use unspoken_ring::{Backend, SecretRng};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let megabytes: usize = arguments.next().unwrap_or_else(|| "16".into()).parse()?;
     let wanted: Vec<String> = arguments.collect();
-    let parameters = Preset::N11.build()?;
+    let backend = Backend::ALL.into_iter().find(|backend| wanted.iter().any(|name| name == backend.name()));
+    let parameters = PirParameters::with_backend(Preset::N11.literal(), backend.unwrap_or(Backend::detect()))?;
     let mut rng = SecretRng::from_os()?;
     let mut records = vec![0; megabytes << 20];
     rng.fill(&mut records);
@@ -32,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("log2 deviation of a compact bit: {compact:.2}");
     let secret = PirSecret::generate(&parameters, &mut rng)?;
     for mode in [Mode::Packed, Mode::Bits, Mode::Compact] {
-        if !wanted.is_empty() && !wanted.contains(&mode.to_string()) {
+        if wanted.len() > usize::from(backend.is_some()) && !wanted.contains(&mode.to_string()) {
             continue;
         }
         let started = Instant::now();

@@ -106,9 +106,14 @@ impl Preset {
     }
 
     fn parameters(self) -> Result<PirParameters, PirError> {
+        PirParameters::new(self.literal())
+    }
+
+    /// The numbers it is made of.
+    pub fn literal(self) -> PirLiteral {
         let (name, degree) = (self.name(), 2048);
         let small = self == Preset::InsecureN11;
-        PirParameters::new(PirLiteral {
+        PirLiteral {
             bootstrap: BootstrapLiteral {
                 ring: SmallRingLiteral {
                     name,
@@ -130,7 +135,7 @@ impl Preset {
             },
             plaintext_bits: 4,
             row_bits: 6,
-        })
+        }
     }
 }
 
@@ -146,13 +151,21 @@ impl PirParameters {
     /// # Errors
     /// If a ring or a gadget cannot be built, or anything has less than 128 bits of security.
     pub fn new(literal: PirLiteral) -> Result<Self, PirError> {
-        let bootstrap = BootstrapParameters::new(literal.bootstrap.clone())?;
+        Self::with_backend(literal, Backend::detect())
+    }
+
+    /// As [`PirParameters::new`], on a backend of the caller's choice.
+    ///
+    /// # Errors
+    /// As for [`PirParameters::new`].
+    pub fn with_backend(literal: PirLiteral, backend: Backend) -> Result<Self, PirError> {
+        let bootstrap = BootstrapParameters::with_backend(literal.bootstrap.clone(), backend)?;
         let ring = bootstrap.ring();
         SmallRing::check_lwe(ring.name(), literal.compact)?;
         let ResponseLiteral { degree, prime, gadget, .. } = literal.response;
         let kind = RingKind::Standard;
         let response = RingLiteral { degree, kind, chain: vec![prime], special: vec![], digit_len: 1 };
-        let response = Ring::new(response, Backend::detect())?;
+        let response = Ring::new(response, backend)?;
         let ratio = f64::from(prime).log2() - response_sigma().log2();
         let (checked, most, _) = RESPONSE_CHECKED;
         let name = ring.name();
