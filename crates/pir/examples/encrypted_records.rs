@@ -36,7 +36,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let start = index as usize * piece;
             assert!(secret.extract(&response)? == records[start..start + piece]);
             let bytes = Query::byte_len(&parameters, mode, shape);
-            println!("{mode}, {bytes} bytes: {seconds:.3} s, of which expansion {:.3} s", phases.expansion.as_secs_f64());
+            println!(
+                "{mode}, {bytes} bytes: {seconds:.3} s, of which expansion {:.3} s",
+                phases.expansion.as_secs_f64()
+            );
         }
     }
     Ok(())

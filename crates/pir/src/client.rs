@@ -8,7 +8,8 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::database::bytes_of;
 use crate::error::PirError;
-use crate::keys::{Mode, SeededKeys};
+use crate::keys::SeededKeys;
+use crate::mode::Mode;
 use crate::parameters::{PirParameters, RESPONSE_WEIGHTS};
 use crate::query::Query;
 use crate::response::Response;

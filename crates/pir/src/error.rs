@@ -3,7 +3,7 @@
 use unspoken_gsw::GswError;
 use unspoken_ring::RingError;
 
-use crate::keys::Mode;
+use crate::mode::Mode;
 
 /// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,5 @@
 //! Evaluation keys, by the kind of queries they serve.
 
-use std::fmt;
 use std::io::{Read, Write};
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use unspoken_gsw::{
 use unspoken_ring::{DigitKey, Seed};
 
 use crate::error::PirError;
+use crate::mode::Mode;
 use crate::parameters::PirParameters;
 
 /// Version of the key format.
@@ -18,54 +18,6 @@ pub const KEY_FORMAT: u32 = 1;
 
 /// What a stream of keys begins with.
 const MAGIC: [u8; 8] = *b"UNSPKPIR";
-
-/// How an index is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// 36 bytes (Pirouette).
-    Compact,
-    /// 4 bytes a query and 4 for all of a request: the seed was sent once, and a counter takes its place (the closing remark
-    /// of Pirouette). The client must never use a number twice.
-    Session,
-    /// 4 bytes for each bit of the index (Pirouette^H).
-    Bits,
-    /// Some 13 KB, and keys of a few MB (in the manner of Respire).
-    Packed,
-}
-
-impl Mode {
-    /// All of them, that with the largest keys first.
-    pub const ALL: [Mode; 4] = [Mode::Compact, Mode::Session, Mode::Bits, Mode::Packed];
-
-    /// Whether the index is bootstrapped, and whether it is one number.
-    fn needs(self) -> (bool, bool) {
-        (self != Mode::Packed, matches!(self, Mode::Compact | Mode::Session))
-    }
-
-    fn code(self) -> u8 {
-        Mode::ALL.iter().position(|&mode| mode == self).unwrap_or_default() as u8
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Mode::Compact => "compact",
-            Mode::Session => "session",
-            Mode::Bits => "bits",
-            Mode::Packed => "packed",
-        })
-    }
-}
-
-impl std::str::FromStr for Mode {
-    type Err = PirError;
-
-    fn from_str(name: &str) -> Result<Self, PirError> {
-        let found = Mode::ALL.into_iter().find(|mode| mode.to_string() == name);
-        found.ok_or_else(|| PirError::format("kind of queries", name, "compact, session, bits or packed"))
-    }
-}
 
 /// Keys as they are stored and sent.
 #[derive(Debug)]
@@ -87,7 +39,7 @@ impl SeededKeys {
     /// Bytes of keys for a kind of queries.
     pub fn byte_len(parameters: &PirParameters, mode: Mode) -> u64 {
         let (bootstrap, literal) = (parameters.bootstrap(), parameters.literal());
-        let (bits, compact) = mode.needs();
+        let (bits, compact) = mode.keys();
         let rotation =
             SeededBlindRotationKey::byte_len(bootstrap.ring(), bootstrap.rotation(), bootstrap.lwe().dimension);
         let switch = SeededLweSwitchKey::byte_len(literal.compact.dimension, literal.compact_switch);
@@ -206,7 +158,7 @@ impl PreparedKeys {
         let mut front = [0; KeyFront::BYTES];
         input.read_exact(&mut front).map_err(GswError::from)?;
         let KeyFront { mode, session } = KeyFront::read(parameters, &front)?;
-        let (bits, compact) = mode.needs();
+        let (bits, compact) = mode.keys();
         let (literal, set) = (parameters.literal(), parameters.bootstrap());
         let conversion = Arc::new(ConversionKey::read(set, input)?);
         let bootstrap = match bits {
@@ -231,7 +183,7 @@ impl PreparedKeys {
 
     /// Bytes of memory keys for a kind of queries take.
     pub fn memory_bytes(parameters: &PirParameters, mode: Mode) -> u64 {
-        let (bits, compact) = mode.needs();
+        let (bits, compact) = mode.keys();
         let (set, literal) = (parameters.bootstrap(), parameters.literal());
         let lwe = set.lwe().dimension;
         // Every row of a key is a pair of polynomials.

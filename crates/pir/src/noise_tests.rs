@@ -8,8 +8,10 @@ use unspoken_ring::{Poly, SecretRng};
 use crate::client::PirSecret;
 use crate::database::Database;
 use crate::expansion;
-use crate::keys::{Mode, PreparedKeys};
-use crate::parameters::{PirParameters, Preset};
+use crate::keys::PreparedKeys;
+use crate::mode::Mode;
+use crate::parameters::PirParameters;
+use crate::preset::Preset;
 use crate::query::Query;
 use crate::server::{row_sums, selected, selectors, turned};
 

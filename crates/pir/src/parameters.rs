@@ -1,17 +1,16 @@
 //! Parameter sets: the ring of the computation, the keys of the three kinds of queries, the ring of responses.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use unspoken_gsw::{
-    BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral, LweSwitchKey, Noise, SmallRing, SmallRingLiteral,
-    digit_square, log2_failure, log2_failure_of_shared,
+    BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral, LweSwitchKey, Noise, SmallRing, digit_square,
+    log2_failure, log2_failure_of_shared,
 };
-use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Backend, Basis, DigitGadget, ERROR_SIGMA, Ring, RingKind, RingLiteral};
 use unspoken_rlwe::INSECURE_PREFIX;
 
 use crate::error::PirError;
-use crate::keys::Mode;
+use crate::mode::Mode;
 use crate::shape::DatabaseShape;
 
 /// Largest `log2` of the probability that a query fails.
@@ -58,85 +57,6 @@ struct Inner {
     bootstrap: BootstrapParameters,
     response: Ring,
     response_gadget: DigitGadget,
-}
-
-/// A named parameter set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preset {
-    /// Ring of degree 2^11 and 52 bits; records in pieces of 256 bytes; 128 bits of security.
-    N11,
-    /// The same with an LWE secret of 64 words, for tests: keys and bootstraps of bits are ten times smaller.
-    InsecureN11,
-}
-
-impl Preset {
-    /// All of them.
-    pub const ALL: [Preset; 2] = [Preset::N11, Preset::InsecureN11];
-
-    /// The one with a name.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub fn find(name: &str) -> Result<Self, PirError> {
-        let found = Preset::ALL.into_iter().find(|preset| preset.name() == name);
-        found.ok_or_else(|| PirError::format("parameter set", name, format!("'{}'", Preset::N11.name())))
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Preset::N11 => "n11_pir256",
-            Preset::InsecureN11 => "insecure_n11_pir256",
-        }
-    }
-
-    /// Its parameters, built when they are first asked for: what is made with them in one place fits what is made with them
-    /// in another.
-    ///
-    /// # Errors
-    /// If a check fails, which tests rule out.
-    pub fn build(self) -> Result<PirParameters, PirError> {
-        static BUILT: [OnceLock<PirParameters>; 2] = [const { OnceLock::new() }; 2];
-        let built = &BUILT[usize::from(self == Preset::InsecureN11)];
-        if let Some(parameters) = built.get() {
-            return Ok(parameters.clone());
-        }
-        let parameters = self.parameters()?;
-        Ok(built.get_or_init(|| parameters).clone())
-    }
-
-    fn parameters(self) -> Result<PirParameters, PirError> {
-        PirParameters::new(self.literal())
-    }
-
-    /// The numbers it is made of.
-    pub fn literal(self) -> PirLiteral {
-        let (name, degree) = (self.name(), 2048);
-        let small = self == Preset::InsecureN11;
-        PirLiteral {
-            bootstrap: BootstrapLiteral {
-                ring: SmallRingLiteral {
-                    name,
-                    degree,
-                    primes: primes_descending(1 << 25, 1 << 26, 2 * degree as u32).take(2).collect(),
-                },
-                lwe: LweLiteral { dimension: if small { 64 } else { 768 }, error_terms: 15 },
-                rotation: GadgetLiteral { log2_base: 9, levels: 5 },
-                trace: GadgetLiteral { log2_base: 3, levels: 16 },
-                output: GadgetLiteral { log2_base: 4, levels: 7 },
-            },
-            compact: LweLiteral { dimension: degree, error_terms: 1 },
-            compact_switch: GadgetLiteral { log2_base: 1, levels: 14 },
-            response: ResponseLiteral {
-                degree: 512,
-                prime: 16_760_833,
-                gadget: GadgetLiteral { log2_base: 1, levels: 24 },
-                body_bits: 7,
-            },
-            plaintext_bits: 4,
-            row_bits: 6,
-        }
-    }
 }
 
 /// Weights of the Gaussians of deviation [`ERROR_SIGMA`] whose sum is an error or a secret in the ring of responses.

@@ -3,7 +3,7 @@
 use unspoken_ring::{Domain, Poly, Seed};
 
 use crate::error::PirError;
-use crate::keys::Mode;
+use crate::mode::Mode;
 use crate::parameters::PirParameters;
 use crate::shape::DatabaseShape;
 

@@ -3,7 +3,7 @@
 use unspoken_ring::TableShape;
 
 use crate::error::{PirError, range};
-use crate::keys::Mode;
+use crate::mode::Mode;
 use crate::parameters::PirParameters;
 
 /// Most bits of an index.

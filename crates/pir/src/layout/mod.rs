@@ -9,7 +9,7 @@ mod plan;
 
 use serde::{Deserialize, Serialize};
 
-use crate::keys::Mode;
+use crate::mode::Mode;
 use crate::parameters::{MAX_LOG2_FAILURE, PirParameters};
 use crate::shape::{DatabaseShape, MAX_INDEX_BITS};
 

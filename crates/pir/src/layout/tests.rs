@@ -1,5 +1,5 @@
 use super::*;
-use crate::parameters::Preset;
+use crate::preset::Preset;
 
 fn keys_layout(buckets: u64, candidates: u32) -> Layout {
     Layout::Keys { buckets, bucket_bytes: 256, candidates, seed: [7; 16] }
