@@ -268,3 +268,25 @@ fn wide_gaussian(count: usize, rng: &mut SecretRng) -> Zeroizing<Vec<i32>> {
     }
     sums
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::preset::Preset;
+
+    /// Clients store 32 bytes: what they mean must not change with a release.
+    #[test]
+    fn a_stored_key_always_means_the_same_secrets() {
+        let parameters = Preset::N11.build().unwrap();
+        let secret = PirSecret::derive(&parameters, &Zeroizing::new([0x5A; 32])).unwrap();
+        let mut hasher = blake3::Hasher::new();
+        secret.words.words().chain(secret.lwe.words()).for_each(|word| {
+            hasher.update(&[word as u8]);
+        });
+        let mut response = Vec::new();
+        parameters.response().write_residues(&secret.response, &mut response);
+        hasher.update(&response).update(&secret.session.0).update(&secret.session_name());
+        let known = "9f3fcf37ef139173045fdc7131557b20339bc09d7b5153326b189c9b69de57d4";
+        assert_eq!(hasher.finalize().to_hex().as_str(), known);
+    }
+}
