@@ -51,10 +51,10 @@ impl Ring {
         if found != needed {
             return Err(RingError::Basis { operation: OPERATION, found, needed });
         }
-        // x / Q is sum_i z_i / q_i modulo 1; each term is rounded down by less than 2^-34.
-        let terms: Vec<(Shoup, u64)> = (0..found.chain)
-            .map(|i| (self.digit_inverse(i, found), ((1u128 << 64) / u128::from(self.modulus(i).q)) as u64))
-            .collect();
+        // x / Q is sum_i z_i / q_i modulo 1; a reciprocal that is rounded to nearest puts each term off by less than 2^-34, and
+        // not all of them to the same side.
+        let terms: Vec<(Shoup, u64)> =
+            (0..found.chain).map(|i| (self.digit_inverse(i, found), reciprocal(self.modulus(i).q))).collect();
         let coefficient = |x: usize| {
             let sum = terms.iter().enumerate().fold(1u64 << 31, |sum, (i, &(inverse, reciprocal))| {
                 let digit = self.modulus(i).mul_shoup(poly.limb(i)[x], inverse);
@@ -190,4 +190,9 @@ impl Ring {
         };
         Zeroizing::new((0..self.degree()).map(coefficient).collect())
     }
+}
+
+/// `2^64 / q`, rounded to nearest.
+fn reciprocal(q: u32) -> u64 {
+    (((1u128 << 64) + u128::from(q / 2)) / u128::from(q)) as u64
 }
