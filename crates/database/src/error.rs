@@ -31,6 +31,19 @@ pub enum DatabaseError {
         /// Why.
         source: io::Error,
     },
+    /// The disk is too small.
+    #[error(
+        "write a database of {needed} bytes to {}: {found} bytes are free; make room, shorten the longest records, or build by \
+         key", dir.display()
+    )]
+    Space {
+        /// Where.
+        dir: PathBuf,
+        /// Bytes that are free.
+        found: u64,
+        /// Bytes of tables and cells.
+        needed: u64,
+    },
     /// A file is not as it was written.
     #[error("corrupted: {file}, bytes {}..{}: {what}; restore it or rebuild the database", bytes.start, bytes.end)]
     Corrupted {

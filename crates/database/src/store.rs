@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use unspoken_ring::TableShape;
 
 use crate::disk::{Disk, DiskFile};
-use crate::error::DatabaseError;
+use crate::error::{DatabaseError, io_error};
 use crate::generation::{CELLS_MAGIC, Cells, TABLE_MAGIC};
 use crate::geometry::{Geometry, HEADER_BYTES};
 use crate::journal;
@@ -83,12 +83,25 @@ impl Plan<'_> {
     /// Writes all files of the generation, durably, and returns the manifest that would make them count. `cell` is asked
     /// for all cells in order. After an error nothing is left.
     pub fn write(&self, cell: &mut CellWriter<'_>, monitor: &mut Monitor<'_>) -> Result<Manifest, DatabaseError> {
+        self.check_space()?;
         let files = Files::new(self.dir, self.generation);
         let written = self.write_files(&files, cell, monitor);
         if written.is_err() {
             files.all().into_iter().for_each(|path| _ = self.disk.remove(path));
         }
         written
+    }
+
+    /// Before a disk is filled that others need, too.
+    fn check_space(&self) -> Result<(), DatabaseError> {
+        let needed = self.geometry.table_bytes() + self.geometry.cells_bytes();
+        let system =
+            rustix::fs::statvfs(self.dir).map_err(|error| io_error("look for room in", self.dir)(error.into()))?;
+        let found = system.f_bavail.saturating_mul(system.f_frsize);
+        match found >= needed {
+            true => Ok(()),
+            false => Err(DatabaseError::Space { dir: self.dir.to_path_buf(), found, needed }),
+        }
     }
 
     fn write_files(

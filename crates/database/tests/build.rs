@@ -167,3 +167,13 @@ fn files_of_other_versions_are_named() {
     let error = Database::open(&dir).unwrap_err();
     assert!(matches!(&error, DatabaseError::Format { found, .. } if found == "2"), "{error}");
 }
+
+#[test]
+fn a_disk_that_is_too_small_is_told_before_it_is_filled() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = temporary.path().join("database");
+    let vast = Builder { capacity: 1 << 25, longest: 30_000, ..builder() };
+    let error = vast.build(&dir, [plain(vec![1])], |_| {}, &AtomicBool::new(false)).unwrap_err();
+    assert!(matches!(error, DatabaseError::Space { .. }), "{error}");
+    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
+}
