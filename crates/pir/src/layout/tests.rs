@@ -89,7 +89,7 @@ fn buckets_come_back_and_find_their_keys() {
 
 #[test]
 fn every_bucket_has_one_form() {
-    let entry = |tag: u8| [vec![tag; 8], vec![2, 5, 5]].concat();
+    let entry = |tag: u8| [vec![tag; 12], vec![2, 5, 5]].concat();
     let bucket = |parts: &[&[u8]]| {
         let mut bytes = parts.concat();
         bytes.resize(64, 0);
@@ -101,9 +101,9 @@ fn every_bucket_has_one_form() {
     assert!(bucket(&[&[2, 0], &entry(1), &entry(1)]).is_err());
     assert!(bucket(&[&[1, 0], &entry(1), &entry(2)]).is_err());
     assert!(bucket(&[&[9, 0], &entry(1), &entry(2)]).is_err());
-    assert!(bucket(&[&[1, 0], &[1; 8], &[0x82, 0, 5, 5]]).is_err());
-    assert!(bucket(&[&[1, 0], &[1; 8], &[64, 5, 5]]).is_err());
-    assert!(bucket(&[&[1, 0], &[1; 8], &[0xff, 0xff, 0xff, 0xff, 1]]).is_err());
+    assert!(bucket(&[&[1, 0], &[1; 12], &[0x82, 0, 5, 5]]).is_err());
+    assert!(bucket(&[&[1, 0], &[1; 12], &[64, 5, 5]]).is_err());
+    assert!(bucket(&[&[1, 0], &[1; 12], &[0xff, 0xff, 0xff, 0xff, 1]]).is_err());
     assert!(Bucket::read(&[0]).is_err());
     for length in [0, 127, 128, 16383, 16384, 1 << 20] {
         let mut bucket = Bucket::default();
@@ -169,7 +169,10 @@ fn plans_have_room_and_fill_rows() {
     assert!(Layout::for_keys(&parameters, [1], &KeysPlan { load: f64::NAN, ..plan }).is_err());
     assert!(Layout::for_keys(&parameters, [1], &KeysPlan::new(9, [1; 16])).is_err());
     let by_index = Layout::for_index(&parameters, [5, 5], 9, 5).unwrap();
-    assert_eq!(by_index, Layout::Index { records: 9, length: Length::Fixed(5) });
+    // There is room for more than there are: those are absent, not zeros.
+    assert_eq!(by_index, Layout::Index { records: 9, length: Length::Variable { max: 5 } });
+    let by_index = Layout::for_index(&parameters, [5, 5], 2, 5).unwrap();
+    assert_eq!(by_index, Layout::Index { records: 2, length: Length::Fixed(5) });
     let by_index = Layout::for_index(&parameters, [5, 0], 0, 0).unwrap();
     assert_eq!(by_index, Layout::Index { records: 2, length: Length::Variable { max: 5 } });
     let by_index = Layout::for_index(&parameters, [5, 5], 0, 6).unwrap();
