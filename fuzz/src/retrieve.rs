@@ -134,7 +134,7 @@ pub static DESCRIBED: Target = Target {
         message.version = PROTOCOL_VERSION;
         message.preset = PARAMETERS.name().into();
         message.fingerprint = PARAMETERS.fingerprint().to_vec();
-        message.most_queries = message.most_queries % 16 + 1;
+        message.most_queries = message.most_queries.clamp(3, 16);
         if let Some(by_key) = &mut message.by_key {
             by_key.seed.resize(16, 0);
         }

@@ -145,8 +145,11 @@ fn what_was_not_computed_with_this_secrets_keys_is_not_read() {
         let keys = other.keys(mode, &mut rng).unwrap().expand().unwrap();
         let query = secret.query(mode, database.shape(), 7, &mut rng).unwrap();
         let response = ask(&database, &keys, &query).unwrap();
-        assert!(matches!(secret.extract(&response), Err(PirError::Unreadable)));
-        assert!(matches!(other.extract(&response), Err(PirError::Unreadable)), "{mode}");
+        assert!(matches!(secret.extract(&response), Err(PirError::Unreadable)), "{mode}");
+        // A word is a compact query for some index under every secret; a word for each bit is none.
+        if mode != Mode::Compact {
+            assert!(matches!(other.extract(&response), Err(PirError::Unreadable)), "{mode}");
+        }
     }
 }
 
