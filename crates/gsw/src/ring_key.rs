@@ -25,7 +25,7 @@ impl RingSecret {
     }
 
     /// The secret whose coefficients are the words of an LWE secret, so that coefficients of its ciphertexts are LWE
-    /// ciphertexts under that one ([`RlweCiphertext::constant`]).
+    /// ciphertexts under that one ([`RlweCiphertext::coefficient`]).
     ///
     /// # Errors
     /// If the LWE secret's dimension is not the ring's degree.
