@@ -174,7 +174,9 @@ def test_other_threads_run_during_training(texts, labels):
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent the POSIX way")
 def test_control_c_stops_training():
     script = """
-import unspoken
+import signal, unspoken
+# A shell's background jobs inherit that Control-C is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 def show(progress):
     if progress.done == 1:
         print("ready", flush=True)
