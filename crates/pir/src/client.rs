@@ -243,19 +243,20 @@ fn compact_message(shape: DatabaseShape, index: u64) -> u32 {
 
 /// What the secret of one purpose is drawn from.
 fn subkey(key: &Zeroizing<[u8; 32]>, purpose: &str) -> SecretRng {
-    SecretRng::derived(&Zeroizing::new(derived(key, purpose)))
+    SecretRng::derived(&derived(key, purpose))
 }
 
 /// Public: it tells nothing of the secrets.
 fn session_seed(key: &Zeroizing<[u8; 32]>) -> Seed {
-    Seed(derived(key, "session queries"))
+    Seed(*derived(key, "session queries"))
 }
 
-fn derived(key: &Zeroizing<[u8; 32]>, purpose: &str) -> [u8; 32] {
+fn derived(key: &Zeroizing<[u8; 32]>, purpose: &str) -> Zeroizing<[u8; 32]> {
     let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 secrets of private retrieval");
     hasher.update(key.as_slice()).update(purpose.as_bytes());
-    let mut derived = [0; 32];
-    hasher.finalize_xof().fill(&mut derived);
+    let (mut derived, mut output) = (Zeroizing::new([0; 32]), hasher.finalize_xof());
+    output.fill(derived.as_mut_slice());
+    output.zeroize();
     hasher.zeroize();
     derived
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use unspoken_ring::Poly;
+use zeroize::Zeroizing;
 
 use crate::error::{PirError, range};
 use crate::parameters::PirParameters;
@@ -133,7 +134,8 @@ pub fn encode_entry(parameters: &PirParameters, pieces: &[u8]) -> Result<Poly, P
     }
     let bits = parameters.literal().plaintext_bits;
     let half = 1 << (bits - 1);
-    let mut coefficients = vec![0; ring.degree()];
+    // Wiped, because entries of encrypted databases are encoded here, too.
+    let mut coefficients = Zeroizing::new(vec![0; ring.degree()]);
     for (place, piece) in pieces.chunks(length).enumerate() {
         for (i, unit) in units(piece, bits).enumerate() {
             coefficients[i * count + place] = (unit ^ half) - half;
