@@ -22,7 +22,7 @@ const CODES: [&str; 5] = ["E11.9", "I10", "J45.909", "S82.401A", "X99.99"];
 /// Codes asked for by each kind of queries: the second takes larger keys and a second or more for each query.
 const WAYS: [(Mode, &[&str]); 2] = [(Mode::Packed, &CODES), (Mode::Compact, &[CODES[0]])];
 
-/// Where in a request the glimpse begins: behind what says how many queries there are.
+/// Where in a request the glimpse begins: behind the seed of the first query.
 const GLIMPSE_FROM: usize = 32;
 
 /// The scene.
