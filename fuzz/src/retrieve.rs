@@ -97,7 +97,7 @@ impl Versions for Shelf {
 }
 
 static RETRIEVER: LazyLock<Retriever<Shelf>> = LazyLock::new(|| {
-    let planes = (0..2).map(|_| Database::new(&PARAMETERS, vec![0; 20 * 256]).expect("a table"));
+    let planes = (0..2).map(|plane| Database::new(&PARAMETERS, plane, &[0; 20 * 256]).expect("a table"));
     Retriever::new(Shelf(Arc::new(Cells(planes.collect())))).expect("a service")
 });
 

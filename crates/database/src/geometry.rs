@@ -1,6 +1,6 @@
 //! The numbers that follow from parameters and a layout: what lies where in the files.
 
-use unspoken_pir::{DatabaseShape, Layout, PirParameters, encode_entry};
+use unspoken_pir::{DatabaseShape, ENTRY_FORMAT, Layout, PirParameters, encode_entry};
 use unspoken_ring::{Poly, TableShape};
 
 use crate::error::DatabaseError;
@@ -60,10 +60,10 @@ impl Geometry {
     }
 
     /// The pieces of one plane of an entry, one after the other, from its cells.
-    pub fn pieces<'a>(&self, plane: usize, cells: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    pub fn pieces<'a>(&self, plane: usize, entry: usize, cell: impl Fn(u64) -> &'a [u8]) -> Vec<u8> {
         let length = self.parameters.piece_bytes();
         let mut pieces = Vec::with_capacity(length * self.parameters.pieces());
-        for (i, cell) in cells.enumerate() {
+        for (i, cell) in self.cells_of(entry).map(cell).enumerate() {
             let piece = cell.chunks(length).nth(plane).unwrap_or_default();
             pieces.extend_from_slice(piece);
             pieces.resize((i + 1) * length, 0);
@@ -71,12 +71,15 @@ impl Geometry {
         pieces
     }
 
-    /// An entry from its pieces; none if all are zero.
-    pub fn encode(&self, pieces: &[u8]) -> Result<Option<Poly>, DatabaseError> {
-        match pieces.iter().all(|&byte| byte == 0) {
-            true => Ok(None),
-            false => Ok(Some(encode_entry(&self.parameters, pieces)?)),
-        }
+    /// One plane of an entry, from its cells.
+    pub fn encode<'a>(
+        &self,
+        plane: usize,
+        entry: usize,
+        cell: impl Fn(u64) -> &'a [u8],
+    ) -> Result<Poly, DatabaseError> {
+        let pieces = self.pieces(plane, entry, cell);
+        Ok(encode_entry(&self.parameters, plane, entry as u64, &pieces)?)
     }
 }
 
@@ -84,5 +87,5 @@ impl Geometry {
 pub(crate) fn fingerprint(parameters: &PirParameters) -> String {
     let (ring, literal) = (parameters.ring(), parameters.literal());
     let numbers = (ring.degree(), ring.chain(), parameters.pieces(), literal.plaintext_bits, literal.row_bits);
-    blake3::hash(format!("{numbers:?}").as_bytes()).to_hex()[..32].to_string()
+    blake3::hash(format!("{ENTRY_FORMAT} {numbers:?}").as_bytes()).to_hex()[..32].to_string()
 }

@@ -84,14 +84,11 @@ impl Snapshot {
         let base = |cell| self.base.cells.get(cell);
         let now = |cell| cells.get(&cell).map(AsRef::as_ref).unwrap_or_else(|| base(cell));
         let plane = |plane: usize| {
-            let old = geometry.pieces(plane, geometry.cells_of(entry).map(base));
-            let new = geometry.pieces(plane, geometry.cells_of(entry).map(now));
-            if old == new {
+            if geometry.pieces(plane, entry, base) == geometry.pieces(plane, entry, now) {
                 return Ok(None);
             }
-            let ring = parameters.ring();
-            let mut difference = unspoken_pir::encode_entry(parameters, &new)?;
-            ring.sub_assign(&mut difference, &unspoken_pir::encode_entry(parameters, &old)?)?;
+            let mut difference = geometry.encode(plane, entry, now)?;
+            parameters.ring().sub_assign(&mut difference, &geometry.encode(plane, entry, base)?)?;
             Ok(Some(Arc::new(EntryChange { row, column, difference })))
         };
         (0..geometry.planes).map(plane).collect()

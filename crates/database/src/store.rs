@@ -194,11 +194,9 @@ impl Plan<'_> {
         let mut words = vec![0u32; ring.table_words(part)];
         for row in 0..part.rows {
             for column in columns.clone() {
-                let numbers = geometry.cells_of(row * geometry.table.columns + column);
-                let pieces = geometry.pieces(plane, numbers.map(|cell| cells.get(cell)));
-                if let Some(poly) = geometry.encode(&pieces)? {
-                    ring.write_table_entry(part, &mut words, (row, column - columns.start), Some(&poly))?;
-                }
+                let entry = row * geometry.table.columns + column;
+                let poly = geometry.encode(plane, entry, |cell| cells.get(cell))?;
+                ring.write_table_entry(part, &mut words, (row, column - columns.start), &poly)?;
             }
         }
         let (unit, column) = (geometry.table.unit(), geometry.table.unit() / geometry.table.columns);

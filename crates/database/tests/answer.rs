@@ -23,7 +23,11 @@ fn answers_are_of_the_version_that_is_held() {
             let query = secret.query(Mode::Packed, version.shape(), bucket, &mut rng).unwrap();
             let planes = version.planes();
             let (responses, _) = answer(&keys, version.shape(), &planes, &query, &GO_ON).unwrap();
-            responses.iter().flat_map(|response| secret.extract(response).unwrap()).collect::<Vec<u8>>()
+            responses
+                .iter()
+                .enumerate()
+                .flat_map(|(plane, response)| secret.extract(response, plane, bucket).unwrap())
+                .collect::<Vec<u8>>()
         };
         let cells: Vec<Vec<u8>> = layout.candidates(key.as_bytes()).unwrap().into_iter().map(cell).collect();
         layout.find(key.as_bytes(), &cells).unwrap()

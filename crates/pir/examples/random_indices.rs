@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut rng = SecretRng::from_os()?;
     let mut records = vec![0; parameters.piece_bytes() << 20];
     rng.fill(&mut records);
-    let database = Database::new(&parameters, records.clone())?;
+    let database = Database::new(&parameters, 0, &records)?;
     let shape = database.shape();
     let secret = PirSecret::generate(&parameters, &mut rng)?;
     let (mut exact, mut asked, started) = (0, 0, Instant::now());
@@ -29,7 +29,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (responses, _) = answer(&keys, shape, &[database.view()], &query, &AtomicBool::new(false))?;
             let start = index as usize * parameters.piece_bytes();
             asked += 1;
-            exact += usize::from(secret.extract(&responses[0])? == records[start..start + parameters.piece_bytes()]);
+            exact += usize::from(
+                secret.extract(&responses[0], 0, index)? == records[start..start + parameters.piece_bytes()],
+            );
         }
         println!("{exact} of {asked} exact after {mode} queries, {:.0} s", started.elapsed().as_secs_f64());
     }

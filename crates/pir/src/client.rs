@@ -6,7 +6,7 @@ use unspoken_gsw::{
 use unspoken_ring::{Poly, SecretRng, Seed};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::database::bytes_of;
+use crate::entry::{bytes_of, pad};
 use crate::error::PirError;
 use crate::keys::SeededKeys;
 use crate::mode::Mode;
@@ -162,12 +162,22 @@ impl PirSecret {
         })
     }
 
-    /// The piece in a response.
+    /// The piece in a response to the query for a piece, from the table of a plane.
     ///
     /// # Errors
     /// If the response is of other parameters, or so noisy that it was not made of a query and keys of this secret, or that a
     /// part of its computation failed.
-    pub fn extract(&self, response: &Response) -> Result<Vec<u8>, PirError> {
+    pub fn extract(&self, response: &Response, plane: usize, index: u64) -> Result<Vec<u8>, PirError> {
+        let mut piece = self.extract_encrypted(response)?;
+        pad(plane, index, &mut piece);
+        Ok(piece)
+    }
+
+    /// The piece in a response of an [`EncryptedDatabase`](crate::EncryptedDatabase).
+    ///
+    /// # Errors
+    /// As for [`PirSecret::extract`].
+    pub fn extract_encrypted(&self, response: &Response) -> Result<Vec<u8>, PirError> {
         let bits = self.parameters.literal().plaintext_bits;
         let units = self.units(response)?;
         if mean_square_error(&units) > MOST_ERROR * MOST_ERROR {

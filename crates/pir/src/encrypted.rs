@@ -8,7 +8,7 @@ use unspoken_gsw::RlweCiphertext;
 use unspoken_ring::{Domain, Poly, SecretRng, Seed};
 
 use crate::client::PirSecret;
-use crate::database::encode_entry;
+use crate::entry::encode_secret;
 use crate::error::{PirError, range};
 use crate::expansion;
 use crate::keys::PreparedKeys;
@@ -59,7 +59,7 @@ impl PirSecret {
     /// If there are too many bytes.
     pub fn encrypt_entry(&self, pieces: &[u8], rng: &mut SecretRng) -> Result<EncryptedEntry, PirError> {
         let parameters = self.parameters();
-        let mut message = encode_entry(parameters, pieces)?;
+        let mut message = encode_secret(parameters, pieces)?;
         message.mark_secret();
         parameters.ring().scale_assign(&mut message, parameters.delta())?;
         let seed = rng.seed();

@@ -3,6 +3,7 @@
 mod client;
 mod database;
 mod encrypted;
+mod entry;
 mod error;
 mod expansion;
 mod keys;
@@ -20,8 +21,9 @@ mod shape;
 mod tables;
 
 pub use client::PirSecret;
-pub use database::{Database, EntryChange, TableView, encode_entry};
+pub use database::{Database, EntryChange, TableView};
 pub use encrypted::{EncryptedDatabase, EncryptedEntry};
+pub use entry::{ENTRY_FORMAT, encode_entry};
 pub use error::PirError;
 pub use keys::{KEY_FORMAT, KeyFront, PreparedKeys, SeededKeys};
 pub use layout::{Layout, LayoutError, Length};

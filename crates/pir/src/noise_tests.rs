@@ -33,10 +33,15 @@ impl Fixture {
     fn new(client: u64) -> Self {
         let parameters = Preset::InsecureN11.build().unwrap();
         let mut rng = SecretRng::insecure_from_seed(100 + client);
-        let mut records = vec![0; PIECES as usize * parameters.piece_bytes()];
+        let length = parameters.piece_bytes();
+        let mut records = vec![0; PIECES as usize * length];
         rng.fill(&mut records);
+        // What records say makes no difference: those of every other client have one byte each.
+        if client % 2 == 1 {
+            records.chunks_mut(length).enumerate().for_each(|(i, piece)| piece.fill(i as u8));
+        }
         let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
-        let database = Database::new(&parameters, records.clone()).unwrap();
+        let database = Database::new(&parameters, 0, &records).unwrap();
         Fixture { parameters, secret, database, records, rng }
     }
 
@@ -66,7 +71,7 @@ impl Fixture {
     fn entry(&self, number: u64) -> Poly {
         let bytes = 4 * self.parameters.piece_bytes();
         let pieces = self.records.chunks(bytes).nth(number as usize).unwrap();
-        let mut entry = crate::encode_entry(&self.parameters, pieces).unwrap();
+        let mut entry = crate::encode_entry(&self.parameters, 0, number, pieces).unwrap();
         self.parameters.ring().scale_assign(&mut entry, self.parameters.delta()).unwrap();
         entry
     }

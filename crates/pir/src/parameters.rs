@@ -168,10 +168,11 @@ impl PirParameters {
         Noise::bootstrapped_product(self.bootstrap()).times(2.0)
     }
 
-    /// Noise of a sum over rows: the coefficients of selectors multiply those of the rows' entries.
+    /// Noise of a sum over rows: the coefficients of selectors multiply those of the rows' entries. What errors of selectors
+    /// are in proportion to, the secret, has half of its second moment from its mean, and entries have nothing there.
     pub(crate) fn rows_noise(&self, shape: DatabaseShape) -> Noise {
-        let plaintext = f64::from(1 << self.0.literal.plaintext_bits);
-        self.selector_noise().times((shape.rows * self.ring().degree()) as f64 * plaintext * plaintext / 12.0)
+        let units = (shape.rows * self.ring().degree()) as f64 * digit_square(self.0.literal.plaintext_bits);
+        self.selector_noise().times(units / 2.0)
     }
 
     /// What choosing an entry and a place in it adds.

@@ -31,7 +31,7 @@ fn sent(parameters: &PirParameters, keys: &SeededKeys) -> PreparedKeys {
 fn round_trip(preset: Preset, mode: Mode, pieces: usize, indices: &[u64]) {
     let parameters = preset.build().unwrap();
     let all = records(&parameters, pieces);
-    let database = Database::new(&parameters, all.clone()).unwrap();
+    let database = Database::new(&parameters, 0, &all).unwrap();
     let mut rng = SecretRng::insecure_from_seed(9);
     let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
     let keys = sent(&parameters, &secret.keys(mode, &mut rng).unwrap());
@@ -50,7 +50,7 @@ fn round_trip(preset: Preset, mode: Mode, pieces: usize, indices: &[u64]) {
         assert_eq!(bytes.len(), Response::byte_len(&parameters));
         assert_eq!(Response::from_bytes(&parameters, &bytes).unwrap(), response);
         squares += secret.measured_noise(&response).unwrap().0;
-        let found = secret.extract(&response).unwrap();
+        let found = secret.extract(&response, 0, index).unwrap();
         assert!(found == all[index as usize * piece..][..piece], "{mode} {index}");
     }
     // The noise of one response has a random factor of few degrees of freedom.
@@ -92,12 +92,12 @@ fn session_queries_find_records() {
 #[test]
 fn a_key_of_32_bytes_is_the_whole_secret() {
     let parameters = Preset::InsecureN11.build().unwrap();
-    let database = Database::new(&parameters, records(&parameters, 40)).unwrap();
+    let database = Database::new(&parameters, 0, &records(&parameters, 40)).unwrap();
     let derive = || PirSecret::derive(&parameters, &Zeroizing::new([7; 32])).unwrap();
     let mut rng = SecretRng::insecure_from_seed(2);
     let keys = derive().keys(Mode::Bits, &mut rng).unwrap().expand().unwrap();
     let query = derive().query(Mode::Bits, database.shape(), 39, &mut rng).unwrap();
-    let found = derive().extract(&ask(&database, &keys, &query).unwrap()).unwrap();
+    let found = derive().extract(&ask(&database, &keys, &query).unwrap(), 0, 39).unwrap();
     assert!(found == records(&parameters, 40)[39 * 256..]);
 }
 
@@ -107,9 +107,9 @@ fn planes_and_changes_are_answered_from_one_query() {
     let (piece, old) = (parameters.piece_bytes(), records(&parameters, 500));
     let mut new = old.clone();
     new[77 * piece..78 * piece].fill(0xA5);
-    let database = Database::new(&parameters, old.clone()).unwrap();
+    let database = Database::new(&parameters, 0, &old).unwrap();
     let (row, column, _) = database.shape().position(77);
-    let entry = |bytes: &[u8]| encode_entry(&parameters, &bytes[76 * piece..80 * piece]).unwrap();
+    let entry = |bytes: &[u8]| encode_entry(&parameters, 0, 19, &bytes[76 * piece..80 * piece]).unwrap();
     let difference = parameters.ring().sub(&entry(&new), &entry(&old)).unwrap();
     let changes = [Arc::new(EntryChange { row, column, difference })];
     let planes = [database.view(), TableView { changes: &changes, ..database.view() }];
@@ -119,7 +119,8 @@ fn planes_and_changes_are_answered_from_one_query() {
     for index in [76, 77, 499] {
         let query = secret.query(Mode::Packed, database.shape(), index, &mut rng).unwrap();
         let (responses, _) = answer(&keys, database.shape(), &planes, &query, &AtomicBool::new(false)).unwrap();
-        let found: Vec<Vec<u8>> = responses.iter().map(|response| secret.extract(response).unwrap()).collect();
+        let found: Vec<Vec<u8>> =
+            responses.iter().map(|response| secret.extract(response, 0, index).unwrap()).collect();
         let cell = index as usize * piece..(index as usize + 1) * piece;
         assert!(found == [&old[cell.clone()], &new[cell]], "{index}");
         let stopped = answer(&keys, database.shape(), &planes, &query, &AtomicBool::new(true));
@@ -138,17 +139,17 @@ fn planes_and_changes_are_answered_from_one_query() {
 #[test]
 fn what_was_not_computed_with_this_secrets_keys_is_not_read() {
     let parameters = Preset::InsecureN11.build().unwrap();
-    let database = Database::new(&parameters, records(&parameters, 500)).unwrap();
+    let database = Database::new(&parameters, 0, &records(&parameters, 500)).unwrap();
     let mut rng = SecretRng::insecure_from_seed(9);
     let [secret, other] = [(); 2].map(|()| PirSecret::generate(&parameters, &mut rng).unwrap());
     for mode in [Mode::Packed, Mode::Bits, Mode::Compact] {
         let keys = other.keys(mode, &mut rng).unwrap().expand().unwrap();
         let query = secret.query(mode, database.shape(), 7, &mut rng).unwrap();
         let response = ask(&database, &keys, &query).unwrap();
-        assert!(matches!(secret.extract(&response), Err(PirError::Unreadable)), "{mode}");
+        assert!(matches!(secret.extract(&response, 0, 7), Err(PirError::Unreadable)), "{mode}");
         // A word is a compact query for some index under every secret; a word for each bit is none.
         if mode != Mode::Compact {
-            assert!(matches!(other.extract(&response), Err(PirError::Unreadable)), "{mode}");
+            assert!(matches!(other.extract(&response, 0, 7), Err(PirError::Unreadable)), "{mode}");
         }
     }
 }
@@ -193,23 +194,9 @@ fn every_mode_works_at_secure_parameters() {
 }
 
 #[test]
-fn written_records_are_found_and_nothing_else_changes() {
-    let parameters = Preset::InsecureN11.build().unwrap();
-    let (piece, all) = (parameters.piece_bytes(), records(&parameters, 500));
-    let mut changed = all.clone();
-    changed[77 * piece..78 * piece].fill(0xA5);
-    let mut database = Database::new(&parameters, all).unwrap();
-    database.write(77, &vec![0xA5; piece]).unwrap();
-    let rebuilt = Database::new(&parameters, changed).unwrap();
-    assert!(database.words() == rebuilt.words());
-    assert!(matches!(database.write(500, &vec![0; piece]), Err(PirError::Range { found: 500, .. })));
-    assert!(matches!(database.write(1, &vec![0; piece - 1]), Err(PirError::Range { .. })));
-}
-
-#[test]
 fn keys_of_another_mode_are_named() {
     let parameters = Preset::InsecureN11.build().unwrap();
-    let database = Database::new(&parameters, records(&parameters, 500)).unwrap();
+    let database = Database::new(&parameters, 0, &records(&parameters, 500)).unwrap();
     let mut rng = SecretRng::insecure_from_seed(9);
     let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
     let keys = secret.keys(Mode::Packed, &mut rng).unwrap().expand().unwrap();
@@ -221,9 +208,24 @@ fn keys_of_another_mode_are_named() {
 }
 
 #[test]
+fn tables_are_of_whole_pieces() {
+    let parameters = Preset::InsecureN11.build().unwrap();
+    let all = records(&parameters, 30);
+    let made = Database::from_pieces(&parameters, 3, 30, |index| all[index as usize * 256..][..256].to_vec()).unwrap();
+    assert!(made.words() == Database::new(&parameters, 3, &all).unwrap().words());
+    assert_eq!(made.bytes(), size_of_val(made.words()));
+    // Tables of two planes have nothing in common.
+    assert!(made.words() != Database::new(&parameters, 2, &all).unwrap().words());
+    let refused = Database::from_pieces(&parameters, 3, 30, |index| vec![0; 256 - usize::from(index == 7)]);
+    assert!(matches!(refused, Err(PirError::Range { found: 255, .. })));
+    assert!(matches!(Database::new(&parameters, 0, &all[1..]), Err(PirError::Range { .. })));
+    assert!(Database::new(&parameters, 0, &[]).is_err());
+}
+
+#[test]
 fn absent_records_are_refused() {
     let parameters = Preset::InsecureN11.build().unwrap();
-    let database = Database::new(&parameters, records(&parameters, 500)).unwrap();
+    let database = Database::new(&parameters, 0, &records(&parameters, 500)).unwrap();
     let mut rng = SecretRng::insecure_from_seed(9);
     let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
     let refused = secret.query(Mode::Bits, database.shape(), 500, &mut rng);
@@ -255,7 +257,7 @@ fn encrypted_records_are_found_and_replaced() {
             let query = secret.query(mode, database.shape(), index, &mut rng).unwrap();
             let (response, _) = database.answer(&keys, &query, &cancel).unwrap();
             let expected = if index / 4 == 10 { &[0x77; 256][..] } else { &all[index as usize * 256..][..256] };
-            assert!(secret.extract(&response).unwrap() == expected, "{mode} {index}");
+            assert!(secret.extract_encrypted(&response).unwrap() == expected, "{mode} {index}");
             // There are no sums over rows; what the switch to the ring of responses adds is the same.
             let ratio = secret.measured_noise(&response).unwrap().0 / parameters.response_noise(database.shape()).0;
             assert!(ratio < 1.3, "{mode} {index}: {ratio}");

@@ -155,8 +155,9 @@ impl RecordAsker {
         let mut records = Vec::with_capacity(questions.len());
         for (question, responses) in questions.iter().zip(responses.chunks(each)) {
             let mut found = Vec::with_capacity(each);
-            for planes in responses {
-                let pieces = planes.iter().map(|response| self.secret.extract(response));
+            for (planes, cell) in responses.iter().zip(cells(layout, question)?) {
+                let extract = |(plane, response)| self.secret.extract(response, plane, cell);
+                let pieces = planes.iter().enumerate().map(extract);
                 found.push(pieces.collect::<Result<Vec<_>, _>>()?.concat());
             }
             let record = match (question, found.as_slice()) {

@@ -52,7 +52,7 @@ impl Versions for Shelf {
 /// Seconds of answers to two questions, asked in random order.
 fn timed(layout: Layout, cells: Vec<u8>, questions: [Question; 2]) -> [Vec<f64>; 2] {
     let parameters = Preset::InsecureN11.build().unwrap();
-    let database = Database::new(&parameters, cells).unwrap();
+    let database = Database::new(&parameters, 0, &cells).unwrap();
     let retriever = Retriever::new(Shelf(Arc::new(Cells(database, parameters, layout)))).unwrap();
     let description = Description::read(&retriever.describe(), true).unwrap();
     let mut asker = RecordAsker::open(description, Choice::new(Mode::Packed).unwrap(), None).unwrap();

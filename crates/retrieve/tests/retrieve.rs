@@ -27,7 +27,7 @@ impl Cells {
                 padded.resize(layout.planes(parameters) * piece, 0);
                 bytes.extend_from_slice(&padded[plane * piece..][..piece]);
             }
-            Database::new(parameters, bytes).unwrap()
+            Database::new(parameters, plane, &bytes).unwrap()
         };
         Arc::new(Cells { layout, version, planes: (0..layout.planes(parameters)).map(plane).collect() })
     }

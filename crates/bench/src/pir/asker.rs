@@ -67,7 +67,7 @@ impl Asker {
             needed: 0.0,
         };
         let [response] = responses.as_slice() else { return Err(wrong(table.parameters.piece_bytes())) };
-        let (found, expected) = (self.secret.extract(response)?, table.piece(index));
+        let (found, expected) = (self.secret.extract(response, 0, index)?, table.piece(index));
         let differ = found.iter().zip(&expected).filter(|(a, b)| a != b).count() + expected.len().abs_diff(found.len());
         if differ > 0 {
             return Err(wrong(differ));

@@ -61,7 +61,7 @@ pub fn check_tables(snapshot: &Snapshot) {
                     bytes.extend_from_slice(cell.chunks(length).nth(plane).unwrap_or_default());
                     bytes.resize((place + 1) * length, 0);
                 }
-                let expected = encode_entry(parameters, &bytes).unwrap();
+                let expected = encode_entry(parameters, plane, (row * table.columns + column) as u64, &bytes).unwrap();
                 assert_eq!(expected.basis(), Basis::chain(table.chain));
                 assert_eq!(residues(ring, &found), residues(ring, &expected), "plane {plane}, {row}, {column}");
             }

@@ -1,0 +1,142 @@
+//! Pieces of records as polynomials.
+//!
+//! A sum over rows multiplies every entry of a column with the errors of a row's selector, and most of those are a random
+//! polynomial times the secret. What records say must not decide how large such a product is. If all coefficients of an
+//! entry were alike, it would be far larger than for others, because a binary secret is one half in the mean: both have
+//! their weight at the lowest frequencies. So pieces get a pad, the same for everybody, which makes bytes that were chosen
+//! without a look at it as good as random; and every unit is taken as the one of two integers that keeps the sums of the
+//! coefficients small, so that there is nothing at the frequencies where the secret's mean is.
+
+use unspoken_ring::Poly;
+use zeroize::Zeroizing;
+
+use crate::error::{PirError, range};
+use crate::parameters::PirParameters;
+
+/// The version of the way from pieces to entries.
+pub const ENTRY_FORMAT: u32 = 1;
+
+/// Sums of coefficients that nothing passes by more than half the modulus, in multiples of half of it. Random units stay
+/// below one time in a thousand.
+const MOST_SUM: i32 = 16;
+
+/// An entry of a table: consecutive pieces, as many as [`PirParameters::pieces`], with their pads. Piece `k` is in the
+/// coefficients that are `k` modulo the number of pieces. Bytes that are missing at the end count as zeros.
+///
+/// `number` is that of the entry, its first piece's over the number of pieces; `plane` says which table it is in.
+///
+/// # Errors
+/// If there are too many bytes.
+pub fn encode_entry(parameters: &PirParameters, plane: usize, number: u64, pieces: &[u8]) -> Result<Poly, PirError> {
+    check_length(parameters, pieces)?;
+    let (count, length) = (parameters.pieces(), parameters.piece_bytes());
+    let mut padded = vec![0; count * length];
+    padded.iter_mut().zip(pieces).for_each(|(to, &from)| *to = from);
+    for (index, piece) in (number * count as u64..).zip(padded.chunks_mut(length)) {
+        pad(plane, index, piece);
+    }
+    let mut coefficients = centred(parameters, &padded);
+    balance(&mut coefficients, parameters.literal().plaintext_bits);
+    Ok(parameters.ring().evaluate_i32(&coefficients, parameters.ring().basis())?)
+}
+
+/// As [`encode_entry`], without pads and in constant time: what is encrypted is as good as random in every product.
+pub(crate) fn encode_secret(parameters: &PirParameters, pieces: &[u8]) -> Result<Poly, PirError> {
+    check_length(parameters, pieces)?;
+    let coefficients = Zeroizing::new(centred(parameters, pieces));
+    Ok(parameters.ring().evaluate_i32(&coefficients, parameters.ring().basis())?)
+}
+
+fn check_length(parameters: &PirParameters, pieces: &[u8]) -> Result<(), PirError> {
+    let most = parameters.pieces() * parameters.piece_bytes();
+    match pieces.len() <= most {
+        true => Ok(()),
+        false => Err(range("encode an entry of a table", pieces.len() as u64, format!("at most {most} bytes"))),
+    }
+}
+
+/// The coefficients, centred around zero.
+fn centred(parameters: &PirParameters, pieces: &[u8]) -> Vec<i32> {
+    let (count, bits) = (parameters.pieces(), parameters.literal().plaintext_bits);
+    let half = 1 << (bits - 1);
+    let mut coefficients = vec![0; parameters.ring().degree()];
+    for (place, piece) in pieces.chunks(parameters.piece_bytes()).enumerate() {
+        for (i, unit) in units(piece, bits).enumerate() {
+            coefficients[i * count + place] = (unit ^ half) - half;
+        }
+    }
+    coefficients
+}
+
+/// Adds to some coefficients their modulus or takes it away, so that the sum from the first coefficient to any stays small:
+/// half of the modulus has the sign that brings it back, and where that is not enough, others have it, too.
+fn balance(coefficients: &mut [i32], bits: u32) {
+    let (modulus, half) = (1 << bits, 1 << (bits - 1));
+    let mut sum = 0i32;
+    for coefficient in coefficients {
+        let away = coefficient.signum() == sum.signum();
+        if away && (coefficient.abs() == half || sum.abs() >= MOST_SUM * half) {
+            *coefficient -= sum.signum() * modulus;
+        }
+        sum += *coefficient;
+    }
+}
+
+/// Puts the pad on a piece, or takes it off.
+pub(crate) fn pad(plane: usize, index: u64, piece: &mut [u8]) {
+    let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 pad of a piece in a retrieval table");
+    hasher.update(&(plane as u64).to_le_bytes()).update(&index.to_le_bytes());
+    let mut bytes = vec![0; piece.len()];
+    hasher.finalize_xof().fill(&mut bytes);
+    piece.iter_mut().zip(bytes).for_each(|(byte, pad)| *byte ^= pad);
+}
+
+/// Bytes as numbers of `bits` bits, a divisor of 8, the lowest first.
+fn units(bytes: &[u8], bits: u32) -> impl Iterator<Item = i32> {
+    bytes.iter().flat_map(move |&byte| (0..8 / bits).map(move |i| i32::from(byte) >> (i * bits) & ((1 << bits) - 1)))
+}
+
+/// The inverse of [`units`], for numbers modulo `2^bits`.
+pub(crate) fn bytes_of(units: &[i32], bits: u32) -> Vec<u8> {
+    let byte = |units: &[i32]| units.iter().rev().fold(0, |byte, unit| byte << bits | (unit & ((1 << bits) - 1)));
+    units.chunks((8 / bits) as usize).map(|units| byte(units) as u8).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_coefficients_stay_small_whatever_they_are() {
+        let random = |i: i32| (i.wrapping_mul(0x9E37_79B1_u32 as i32) >> 28 & 15) - 8;
+        let kinds: [&dyn Fn(i32) -> i32; 6] =
+            [&|_| -8, &|_| 7, &|_| 1, &|i| i % 16 - 8, &|i| (i / 64) % 2 * 15 - 8, &random];
+        for (kind, value) in kinds.into_iter().enumerate() {
+            let before: Vec<i32> = (0..2048).map(value).collect();
+            let mut after = before.clone();
+            balance(&mut after, 4);
+            let mut sum = 0i32;
+            for (before, after) in before.iter().zip(&after) {
+                assert!((after - before) % 16 == 0 && after.abs() < 16, "{kind}: {before} became {after}");
+                sum += after;
+                assert!(sum.abs() < (MOST_SUM + 2) * 8, "{kind}: {sum}");
+            }
+        }
+        // Zeros, which fill tables, stay zeros.
+        let mut zeros = [0; 64];
+        balance(&mut zeros, 4);
+        assert_eq!(zeros, [0; 64]);
+    }
+
+    #[test]
+    fn pads_are_taken_off_and_are_never_the_same() {
+        let mut pads = std::collections::BTreeSet::new();
+        for (plane, index) in [(0, 0), (0, 1), (1, 0), (1, 1), (0, 1 << 24)] {
+            let mut piece = [0; 256];
+            pad(plane, index, &mut piece);
+            assert!(pads.insert(piece));
+            pad(plane, index, &mut piece);
+            assert_eq!(piece, [0; 256]);
+        }
+    }
+}
