@@ -47,9 +47,13 @@ impl Noise {
 
     /// What the digits of a ciphertext round away.
     fn rounding(ring: &SmallRing, gadget: DigitGadget) -> Noise {
+        Self::unit(ring, gadget).times(1.0 + ring.degree() as f64 / 2.0)
+    }
+
+    /// What is rounded away of one coefficient.
+    fn unit(ring: &SmallRing, gadget: DigitGadget) -> Noise {
         let log2_unit = f64::from(gadget.log2_weight(0)) - ring.log2_modulus();
-        let unit = if gadget.log2_weight(0) == 0 { 0.0 } else { log2_unit.exp2().powi(2) / 12.0 };
-        Noise(unit * (1.0 + ring.degree() as f64 / 2.0))
+        if gadget.log2_weight(0) == 0 { Noise(0.0) } else { Noise(log2_unit.exp2().powi(2) / 12.0) }
     }
 
     /// A blind rotation of a table without noise, through a key of `dimension` bits.
@@ -67,14 +71,16 @@ impl Noise {
     ///
     /// The trace leaves of the rotation's noise the constant coefficient alone. What its own steps add is doubled by every
     /// later step, in half as many coefficients: in the mean `N` times one step. The rows for `c_1` hold all this times the
-    /// secret, and the noise of the squaring.
+    /// secret, and the noise of the squaring, whose message is the square of a secret that is one half in the mean:
+    /// coefficients that rise from `-N/4` to `N/4`.
     pub fn bootstrap(parameters: &BootstrapParameters) -> (Noise, Noise) {
         let (ring, trace) = (parameters.ring(), parameters.trace());
         let degree = ring.degree() as f64;
         let rotation = Self::rotation(ring, parameters.rotation(), parameters.lwe().dimension);
         let switch = Self::product(ring, trace, 1, Self::fresh(ring));
         let body = rotation.times(1.0 / degree).plus(switch.times(degree));
-        let by_secret = body.times(degree / 2.0).plus(switch);
+        let squaring = switch.plus(Self::unit(ring, trace).times(degree.powi(3) / 48.0));
+        let by_secret = body.times(degree / 2.0).plus(squaring);
         (body, by_secret)
     }
 

@@ -180,7 +180,7 @@ impl PirSecret {
     pub fn extract_encrypted(&self, response: &Response) -> Result<Vec<u8>, PirError> {
         let bits = self.parameters.literal().plaintext_bits;
         let units = self.units(response)?;
-        if mean_square_error(&units) > MOST_ERROR * MOST_ERROR {
+        if self.noise(&units) > self.parameters.unreadable() {
             return Err(PirError::Unreadable);
         }
         let rounded: Zeroizing<Vec<i32>> = Zeroizing::new(units.iter().map(|unit| unit.round() as i32).collect());
@@ -193,8 +193,13 @@ impl PirSecret {
     /// # Errors
     /// If the response is of other parameters.
     pub fn measured_noise(&self, response: &Response) -> Result<Noise, PirError> {
+        Ok(self.noise(&self.units(response)?))
+    }
+
+    fn noise(&self, units: &[f64]) -> Noise {
+        let squares: f64 = units.iter().map(|unit| (unit - unit.round()).powi(2)).sum();
         let unit = (-2.0 * f64::from(self.parameters.literal().plaintext_bits)).exp2();
-        Ok(Noise(mean_square_error(&self.units(response)?) * unit))
+        Noise(squares / units.len() as f64 * unit)
     }
 
     /// The coefficients of the opened response in units of the plaintext.
@@ -237,13 +242,6 @@ impl PirSecret {
         };
         (0..pieces).map(key).collect()
     }
-}
-
-/// Deviation of a readable response's coefficients from whole units. A right one has about 0.05, a wrong one 0.29.
-const MOST_ERROR: f64 = 0.15;
-
-fn mean_square_error(units: &[f64]) -> f64 {
-    units.iter().map(|unit| (unit - unit.round()).powi(2)).sum::<f64>() / units.len() as f64
 }
 
 /// The index in the highest bits.

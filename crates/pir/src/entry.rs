@@ -8,7 +8,7 @@
 //! coefficients small, so that there is nothing at the frequencies where the secret's mean is.
 
 use unspoken_ring::Poly;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::error::{PirError, range};
 use crate::parameters::PirParameters;
@@ -82,13 +82,15 @@ fn balance(coefficients: &mut [i32], bits: u32) {
     }
 }
 
-/// Puts the pad on a piece, or takes it off.
+/// Puts the pad on a piece, or takes it off. What names the index is wiped.
 pub(crate) fn pad(plane: usize, index: u64, piece: &mut [u8]) {
     let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 pad of a piece in a retrieval table");
     hasher.update(&(plane as u64).to_le_bytes()).update(&index.to_le_bytes());
-    let mut bytes = vec![0; piece.len()];
-    hasher.finalize_xof().fill(&mut bytes);
-    piece.iter_mut().zip(bytes).for_each(|(byte, pad)| *byte ^= pad);
+    let (mut bytes, mut output) = (Zeroizing::new(vec![0; piece.len()]), hasher.finalize_xof());
+    output.fill(&mut bytes);
+    output.zeroize();
+    hasher.zeroize();
+    piece.iter_mut().zip(bytes.iter()).for_each(|(byte, pad)| *byte ^= pad);
 }
 
 /// Bytes as numbers of `bits` bits, a divisor of 8, the lowest first.

@@ -11,7 +11,7 @@ use unspoken_rlwe::INSECURE_PREFIX;
 
 use crate::error::PirError;
 use crate::mode::Mode;
-use crate::shape::DatabaseShape;
+use crate::shape::{DatabaseShape, MAX_INDEX_BITS};
 
 /// Largest `log2` of the probability that a query fails.
 pub const MAX_LOG2_FAILURE: f64 = -40.0;
@@ -169,10 +169,20 @@ impl PirParameters {
     }
 
     /// Noise of a sum over rows: the coefficients of selectors multiply those of the rows' entries. What errors of selectors
-    /// are in proportion to, the secret, has half of its second moment from its mean, and entries have nothing there.
+    /// are in proportion to, the secret, has half of its second moment from its mean, and balanced entries have little there.
     pub(crate) fn rows_noise(&self, shape: DatabaseShape) -> Noise {
+        /// Of the second moment; what entries have at the mean, and products that meet one row only, make it more than half.
+        const SECRET: f64 = 0.57;
         let units = (shape.rows * self.ring().degree()) as f64 * digit_square(self.0.literal.plaintext_bits);
-        self.selector_noise().times(units / 2.0)
+        self.selector_noise().times(units * SECRET)
+    }
+
+    /// Noise above which a response is none: one and a half times the largest deviation that any table's has.
+    pub(crate) fn unreadable(&self) -> Noise {
+        let literal = self.literal();
+        let (row_bits, rows) = (literal.row_bits, 1 << literal.row_bits);
+        let column_bits = MAX_INDEX_BITS - row_bits;
+        self.response_noise(DatabaseShape { pieces: 0, row_bits, column_bits, piece_bits: 0, rows }).times(2.25)
     }
 
     /// What choosing an entry and a place in it adds.

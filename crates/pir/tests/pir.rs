@@ -155,6 +155,24 @@ fn what_was_not_computed_with_this_secrets_keys_is_not_read() {
 }
 
 #[test]
+fn a_noisier_response_than_planned_is_not_read() {
+    let parameters = Preset::InsecureN11.build().unwrap();
+    let database = Database::new(&parameters, 0, &records(&parameters, 500)).unwrap();
+    let mut rng = SecretRng::insecure_from_seed(9);
+    let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
+    let keys = secret.keys(Mode::Packed, &mut rng).unwrap().expand().unwrap();
+    let query = secret.query(Mode::Packed, database.shape(), 7, &mut rng).unwrap();
+    let response = ask(&database, &keys, &query).unwrap();
+    assert!(secret.extract(&response, 0, 7).is_ok());
+    // One step of the rounding for each coefficient, an eighth of a unit: all of them would still be read rightly.
+    let mut bytes = response.to_bytes(&parameters);
+    let body = bytes.len() - 512 * 7 / 8;
+    (0..512 * 7).step_by(7).for_each(|bit| bytes[body + bit / 8] ^= 1 << (bit % 8));
+    let response = Response::from_bytes(&parameters, &bytes).unwrap();
+    assert!(matches!(secret.extract(&response, 0, 7), Err(PirError::Unreadable)));
+}
+
+#[test]
 fn keys_queries_and_responses_of_other_forms_are_named() {
     let parameters = Preset::InsecureN11.build().unwrap();
     let mut rng = SecretRng::insecure_from_seed(9);

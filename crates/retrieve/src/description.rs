@@ -1,7 +1,7 @@
 //! What client and service of a database agree on.
 
 use prost::Message;
-use unspoken_pir::{DatabaseShape, Layout, Length, Mode, PirParameters, Preset, Query, Response};
+use unspoken_pir::{DatabaseShape, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, Preset, Query, Response};
 use unspoken_protocol::Described;
 
 use crate::error::RetrieveError;
@@ -63,6 +63,7 @@ impl Description {
             fingerprint: self.parameters.fingerprint().to_vec(),
             layout: Some(layout_message(self.layout)),
             most_queries: self.most_queries,
+            entry_format: ENTRY_FORMAT,
         }
         .encode_to_vec()
     }
@@ -139,6 +140,10 @@ impl Described for Description {
         if message.fingerprint != parameters.fingerprint() {
             let (found, needed) = ("other numbers under the same name", "the same release on both sides");
             return Err(RetrieveError::mismatch("preset", found, needed));
+        }
+        if message.entry_format != ENTRY_FORMAT {
+            let needed = format!("version {ENTRY_FORMAT}; update the older side");
+            return Err(RetrieveError::mismatch("entries", format!("version {}", message.entry_format), needed));
         }
         Self::checked(parameters, read_layout(message.layout)?, message.most_queries)
     }

@@ -289,6 +289,10 @@ fn descriptions_are_checked() {
     assert!(error.contains("a secure one"), "{error}");
     assert!(Description::read(&bytes[..bytes.len() - 1], true).is_err());
     assert!(Description::read(&[], true).is_err());
+    // The last field says how records become entries: a client of another version would read pads.
+    let (format, before) = bytes.split_last().unwrap();
+    let error = Description::read(&[before, &[format + 1]].concat(), true).unwrap_err().to_string();
+    assert!(error.contains("entries") && error.contains("update"), "{error}");
     for wrong in [
         Layout::Keys { buckets: 0, bucket_bytes: 256, candidates: 2, seed: [0; 16] },
         Layout::Keys { buckets: 1 << 60, bucket_bytes: 256, candidates: 2, seed: [0; 16] },
