@@ -6,7 +6,7 @@ use unspoken_gsw::{
 use unspoken_ring::{Poly, SecretRng, Seed};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::entry::{bytes_of, pad};
+use crate::entry::{bytes_of, take_pad_off};
 use crate::error::PirError;
 use crate::keys::SeededKeys;
 use crate::mode::Mode;
@@ -169,7 +169,7 @@ impl PirSecret {
     /// part of its computation failed.
     pub fn extract(&self, response: &Response, plane: usize, index: u64) -> Result<Vec<u8>, PirError> {
         let mut piece = self.extract_encrypted(response)?;
-        pad(plane, index, &mut piece);
+        take_pad_off(&self.parameters, plane, index, &mut piece);
         Ok(piece)
     }
 

@@ -7,6 +7,8 @@
 //! without a look at it as good as random; and every unit is taken as the one of two integers that keeps the sums of the
 //! coefficients small, so that there is nothing at the frequencies where the secret's mean is.
 
+use std::sync::LazyLock;
+
 use unspoken_ring::Poly;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -29,12 +31,9 @@ const MOST_SUM: i32 = 16;
 /// If there are too many bytes.
 pub fn encode_entry(parameters: &PirParameters, plane: usize, number: u64, pieces: &[u8]) -> Result<Poly, PirError> {
     check_length(parameters, pieces)?;
-    let (count, length) = (parameters.pieces(), parameters.piece_bytes());
-    let mut padded = vec![0; count * length];
-    padded.iter_mut().zip(pieces).for_each(|(to, &from)| *to = from);
-    for (index, piece) in (number * count as u64..).zip(padded.chunks_mut(length)) {
-        pad(plane, index, piece);
-    }
+    let mut padded = vec![0; parameters.pieces() * parameters.piece_bytes()];
+    pads(plane, number).finalize_xof().fill(&mut padded);
+    padded.iter_mut().zip(pieces).for_each(|(pad, byte)| *pad ^= byte);
     let mut coefficients = centred(parameters, &padded);
     balance(&mut coefficients, parameters.literal().plaintext_bits);
     Ok(parameters.ring().evaluate_i32(&coefficients, parameters.ring().basis())?)
@@ -74,19 +73,29 @@ fn balance(coefficients: &mut [i32], bits: u32) {
     let (modulus, half) = (1 << bits, 1 << (bits - 1));
     let mut sum = 0i32;
     for coefficient in coefficients {
+        // No branches: they would be taken at random.
         let away = coefficient.signum() == sum.signum();
-        if away && (coefficient.abs() == half || sum.abs() >= MOST_SUM * half) {
-            *coefficient -= sum.signum() * modulus;
-        }
+        let moves = away & ((coefficient.abs() == half) | (sum.abs() >= MOST_SUM * half));
+        *coefficient -= i32::from(moves) * sum.signum() * modulus;
         sum += *coefficient;
     }
 }
 
-/// Puts the pad on a piece, or takes it off. What names the index is wiped.
-pub(crate) fn pad(plane: usize, index: u64, piece: &mut [u8]) {
-    let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 pad of a piece in a retrieval table");
-    hasher.update(&(plane as u64).to_le_bytes()).update(&index.to_le_bytes());
+/// What the pads of an entry's pieces are made of, one after the other.
+fn pads(plane: usize, number: u64) -> blake3::Hasher {
+    static KEY: LazyLock<[u8; 32]> =
+        LazyLock::new(|| blake3::derive_key("unspoken 2026 pads of retrieval tables", &[]));
+    let mut hasher = blake3::Hasher::new_keyed(&KEY);
+    hasher.update(&(plane as u64).to_le_bytes()).update(&number.to_le_bytes());
+    hasher
+}
+
+/// Takes the pad off a piece. What names the index is wiped.
+pub(crate) fn take_pad_off(parameters: &PirParameters, plane: usize, index: u64, piece: &mut [u8]) {
+    let count = parameters.pieces() as u64;
+    let mut hasher = pads(plane, index / count);
     let (mut bytes, mut output) = (Zeroizing::new(vec![0; piece.len()]), hasher.finalize_xof());
+    output.set_position(index % count * parameters.piece_bytes() as u64);
     output.fill(&mut bytes);
     output.zeroize();
     hasher.zeroize();
@@ -107,6 +116,7 @@ pub(crate) fn bytes_of(units: &[i32], bits: u32) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::preset::Preset;
 
     #[test]
     fn sums_of_coefficients_stay_small_whatever_they_are() {
@@ -132,13 +142,16 @@ mod tests {
 
     #[test]
     fn pads_are_taken_off_and_are_never_the_same() {
-        let mut pads = std::collections::BTreeSet::new();
-        for (plane, index) in [(0, 0), (0, 1), (1, 0), (1, 1), (0, 1 << 24)] {
-            let mut piece = [0; 256];
-            pad(plane, index, &mut piece);
-            assert!(pads.insert(piece));
-            pad(plane, index, &mut piece);
-            assert_eq!(piece, [0; 256]);
+        let parameters = Preset::InsecureN11.build().unwrap();
+        let mut seen = std::collections::BTreeSet::new();
+        for (plane, number) in [(0, 0), (0, 1), (1, 0), (1, 1), (0, 1 << 22)] {
+            let mut entry = vec![0; 1024];
+            pads(plane, number).finalize_xof().fill(&mut entry);
+            for (index, piece) in (number * 4..).zip(entry.chunks_mut(256)) {
+                assert!(seen.insert(piece.to_vec()));
+                take_pad_off(&parameters, plane, index, piece);
+                assert_eq!(piece, [0; 256]);
+            }
         }
     }
 }
