@@ -18,8 +18,7 @@ use crate::parameters::PirParameters;
 /// The version of the way from pieces to entries.
 pub const ENTRY_FORMAT: u32 = 1;
 
-/// Sums of coefficients that nothing passes by more than half the modulus, in multiples of half of it. Random units stay
-/// below one time in a thousand.
+/// Where sums of coefficients are turned back, in multiples of half the modulus. Those of random units hardly ever get there.
 const MOST_SUM: i32 = 16;
 
 /// An entry of a table: consecutive pieces, as many as [`PirParameters::pieces`], with their pads. Piece `k` is in the
@@ -90,7 +89,7 @@ fn pads(plane: usize, number: u64) -> blake3::Hasher {
     hasher
 }
 
-/// Takes the pad off a piece. What names the index is wiped.
+/// Takes the pad off a piece. The hasher and the pad, which name the index, are wiped.
 pub(crate) fn take_pad_off(parameters: &PirParameters, plane: usize, index: u64, piece: &mut [u8]) {
     let count = parameters.pieces() as u64;
     let mut hasher = pads(plane, index / count);
@@ -134,7 +133,7 @@ mod tests {
                 assert!(sum.abs() < (MOST_SUM + 2) * 8, "{kind}: {sum}");
             }
         }
-        // Zeros, which fill tables, stay zeros.
+        // Where there is nothing to balance, nothing changes.
         let mut zeros = [0; 64];
         balance(&mut zeros, 4);
         assert_eq!(zeros, [0; 64]);
