@@ -8,8 +8,8 @@ use prost::Message;
 use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, SmallRingLiteral};
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
-    Database, EncryptedEntry, KeyFront, Layout, Mode, PirLiteral, PirParameters, PirSecret, PreparedKeys, Preset,
-    Response, ResponseLiteral, TableView, Tables, Versions,
+    Database, ENTRY_FORMAT, EncryptedEntry, KeyFront, Layout, Mode, PirLiteral, PirParameters, PirSecret, PreparedKeys,
+    Preset, Response, ResponseLiteral, TableView, Tables, Versions,
 };
 use unspoken_protocol::{ClientHalf, Described, Failure, Fault, KeyLoader, KeyMaker, ServerHalf};
 use unspoken_retrieve::{Choice, ClientKeys, Description, PROTOCOL_VERSION, Question, RecordAsker, Retriever};
@@ -33,6 +33,8 @@ struct DescriptionMessage {
     by_key: Option<ByKey>,
     #[prost(uint32, tag = "6")]
     most_queries: u32,
+    #[prost(uint32, tag = "7")]
+    entry_format: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -132,6 +134,7 @@ pub static DESCRIBED: Target = Target {
     repair: |data| {
         let Ok(mut message) = DescriptionMessage::decode(data.as_slice()) else { return };
         message.version = PROTOCOL_VERSION;
+        message.entry_format = ENTRY_FORMAT;
         message.preset = PARAMETERS.name().into();
         message.fingerprint = PARAMETERS.fingerprint().to_vec();
         message.most_queries = message.most_queries.clamp(3, 16);
@@ -148,6 +151,7 @@ pub static DESCRIBED: Target = Target {
             fingerprint: PARAMETERS.fingerprint().to_vec(),
             by_key: None,
             most_queries: 16,
+            entry_format: ENTRY_FORMAT,
         };
         vec![RETRIEVER.describe(), by_index.encode_to_vec()]
     },
