@@ -27,11 +27,12 @@ pub static PROGRAM: Target = Target {
             Node::Rows(_, indices) | Node::Columns(_, indices) => indices.len() <= MOST_PLANNED,
             _ => true,
         };
-        if graph.nodes().len() <= MOST_PLANNED && graph.nodes().iter().all(small) {
-            if let Ok(program) = Program::plan(graph, output, &options) {
-                assert!(program.to_bytes() == data, "the bytes changed");
-                assert!(program.output_level() <= program.terms().level());
-            }
+        if graph.nodes().len() <= MOST_PLANNED
+            && graph.nodes().iter().all(small)
+            && let Ok(program) = Program::plan(graph, output, &options)
+        {
+            assert!(program.to_bytes() == data, "the bytes changed");
+            assert!(program.output_level() <= program.terms().level());
         }
         true
     },
