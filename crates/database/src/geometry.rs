@@ -71,15 +71,9 @@ impl Geometry {
         pieces
     }
 
-    /// One plane of an entry, from its cells.
-    pub fn encode<'a>(
-        &self,
-        plane: usize,
-        entry: usize,
-        cell: impl Fn(u64) -> &'a [u8],
-    ) -> Result<Poly, DatabaseError> {
-        let pieces = self.pieces(plane, entry, cell);
-        Ok(encode_entry(&self.parameters, plane, entry as u64, &pieces)?)
+    /// One plane of an entry, from its pieces.
+    pub fn encode(&self, plane: usize, entry: usize, pieces: &[u8]) -> Result<Poly, DatabaseError> {
+        Ok(encode_entry(&self.parameters, plane, entry as u64, pieces)?)
     }
 }
 

@@ -84,11 +84,12 @@ impl Snapshot {
         let base = |cell| self.base.cells.get(cell);
         let now = |cell| cells.get(&cell).map(AsRef::as_ref).unwrap_or_else(|| base(cell));
         let plane = |plane: usize| {
-            if geometry.pieces(plane, entry, base) == geometry.pieces(plane, entry, now) {
+            let (old, new) = (geometry.pieces(plane, entry, base), geometry.pieces(plane, entry, now));
+            if old == new {
                 return Ok(None);
             }
-            let mut difference = geometry.encode(plane, entry, now)?;
-            parameters.ring().sub_assign(&mut difference, &geometry.encode(plane, entry, base)?)?;
+            let mut difference = geometry.encode(plane, entry, &new)?;
+            parameters.ring().sub_assign(&mut difference, &geometry.encode(plane, entry, &old)?)?;
             Ok(Some(Arc::new(EntryChange { row, column, difference })))
         };
         (0..geometry.planes).map(plane).collect()

@@ -195,7 +195,8 @@ impl Plan<'_> {
         for row in 0..part.rows {
             for column in columns.clone() {
                 let entry = row * geometry.table.columns + column;
-                let poly = geometry.encode(plane, entry, |cell| cells.get(cell))?;
+                let pieces = geometry.pieces(plane, entry, |cell| cells.get(cell));
+                let poly = geometry.encode(plane, entry, &pieces)?;
                 ring.write_table_entry(part, &mut words, (row, column - columns.start), &poly)?;
             }
         }

@@ -14,6 +14,28 @@ fn records(parameters: &PirParameters, pieces: usize) -> Vec<u8> {
     (0..pieces * parameters.piece_bytes()).map(|i| (i * 131 + i / 251 * 17 + i / 7919) as u8).collect()
 }
 
+fn client(parameters: &PirParameters) -> (PirSecret, SecretRng) {
+    let mut rng = SecretRng::insecure_from_seed(9);
+    (PirSecret::generate(parameters, &mut rng).unwrap(), rng)
+}
+
+/// A client, and a table of 500 pieces.
+struct Parties {
+    parameters: PirParameters,
+    database: Database,
+    secret: PirSecret,
+    rng: SecretRng,
+}
+
+impl Parties {
+    fn new() -> Self {
+        let parameters = Preset::InsecureN11.build().unwrap();
+        let database = Database::new(&parameters, 0, &records(&parameters, 500)).unwrap();
+        let (secret, rng) = client(&parameters);
+        Parties { parameters, database, secret, rng }
+    }
+}
+
 fn ask(database: &Database, keys: &PreparedKeys, query: &Query) -> Result<Response, PirError> {
     let (mut responses, _) = answer(keys, database.shape(), &[database.view()], query, &AtomicBool::new(false))?;
     Ok(responses.remove(0))
@@ -32,8 +54,7 @@ fn round_trip(preset: Preset, mode: Mode, pieces: usize, indices: &[u64]) {
     let parameters = preset.build().unwrap();
     let all = records(&parameters, pieces);
     let database = Database::new(&parameters, 0, &all).unwrap();
-    let mut rng = SecretRng::insecure_from_seed(9);
-    let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
+    let (secret, mut rng) = client(&parameters);
     let keys = sent(&parameters, &secret.keys(mode, &mut rng).unwrap());
     let piece = parameters.piece_bytes();
     let mut squares = 0.0;
@@ -77,8 +98,7 @@ fn compact_queries_find_records() {
 fn session_queries_find_records() {
     round_trip(Preset::InsecureN11, Mode::Session, 500, &[0, 1, 77, 499]);
     let parameters = Preset::InsecureN11.build().unwrap();
-    let mut rng = SecretRng::insecure_from_seed(9);
-    let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
+    let (secret, mut rng) = client(&parameters);
     let shape = DatabaseShape::new(&parameters, 500).unwrap();
     // Another number, another mask; and no query without a number.
     let body = |counter, rng: &mut SecretRng| match secret.session_query(counter, shape, 3, rng).unwrap() {
@@ -113,8 +133,7 @@ fn planes_and_changes_are_answered_from_one_query() {
     let difference = parameters.ring().sub(&entry(&new), &entry(&old)).unwrap();
     let changes = [Arc::new(EntryChange { row, column, difference })];
     let planes = [database.view(), TableView { changes: &changes, ..database.view() }];
-    let mut rng = SecretRng::insecure_from_seed(9);
-    let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
+    let (secret, mut rng) = client(&parameters);
     let keys = secret.keys(Mode::Packed, &mut rng).unwrap().expand().unwrap();
     for index in [76, 77, 499] {
         let query = secret.query(Mode::Packed, database.shape(), index, &mut rng).unwrap();
@@ -156,10 +175,7 @@ fn what_was_not_computed_with_this_secrets_keys_is_not_read() {
 
 #[test]
 fn a_noisier_response_than_planned_is_not_read() {
-    let parameters = Preset::InsecureN11.build().unwrap();
-    let database = Database::new(&parameters, 0, &records(&parameters, 500)).unwrap();
-    let mut rng = SecretRng::insecure_from_seed(9);
-    let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
+    let Parties { parameters, database, secret, mut rng } = Parties::new();
     let keys = secret.keys(Mode::Packed, &mut rng).unwrap().expand().unwrap();
     let query = secret.query(Mode::Packed, database.shape(), 7, &mut rng).unwrap();
     let response = ask(&database, &keys, &query).unwrap();
@@ -175,8 +191,7 @@ fn a_noisier_response_than_planned_is_not_read() {
 #[test]
 fn keys_queries_and_responses_of_other_forms_are_named() {
     let parameters = Preset::InsecureN11.build().unwrap();
-    let mut rng = SecretRng::insecure_from_seed(9);
-    let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
+    let (secret, mut rng) = client(&parameters);
     let mut bytes = Vec::new();
     secret.keys(Mode::Packed, &mut rng).unwrap().write(&mut bytes).unwrap();
     let message = |bytes: &[u8]| KeyFront::read(&parameters, bytes).unwrap_err().to_string();
@@ -213,10 +228,7 @@ fn every_mode_works_at_secure_parameters() {
 
 #[test]
 fn keys_of_another_mode_are_named() {
-    let parameters = Preset::InsecureN11.build().unwrap();
-    let database = Database::new(&parameters, 0, &records(&parameters, 500)).unwrap();
-    let mut rng = SecretRng::insecure_from_seed(9);
-    let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
+    let Parties { database, secret, mut rng, .. } = Parties::new();
     let keys = secret.keys(Mode::Packed, &mut rng).unwrap().expand().unwrap();
     for mode in [Mode::Bits, Mode::Compact] {
         let query = secret.query(mode, database.shape(), 3, &mut rng).unwrap();
@@ -242,10 +254,7 @@ fn tables_are_of_whole_pieces() {
 
 #[test]
 fn absent_records_are_refused() {
-    let parameters = Preset::InsecureN11.build().unwrap();
-    let database = Database::new(&parameters, 0, &records(&parameters, 500)).unwrap();
-    let mut rng = SecretRng::insecure_from_seed(9);
-    let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
+    let Parties { database, secret, mut rng, .. } = Parties::new();
     let refused = secret.query(Mode::Bits, database.shape(), 500, &mut rng);
     assert!(matches!(refused, Err(PirError::Range { found: 500, .. })));
 }
@@ -253,8 +262,7 @@ fn absent_records_are_refused() {
 #[test]
 fn encrypted_records_are_found_and_replaced() {
     let parameters = Preset::InsecureN11.build().unwrap();
-    let (all, mut rng) = (records(&parameters, 300), SecretRng::insecure_from_seed(9));
-    let secret = PirSecret::generate(&parameters, &mut rng).unwrap();
+    let (all, (secret, mut rng)) = (records(&parameters, 300), client(&parameters));
     let mut database = EncryptedDatabase::new(&parameters, 300).unwrap();
     let sent = |entry: EncryptedEntry| {
         let bytes = entry.to_bytes(&parameters);
