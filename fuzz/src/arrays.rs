@@ -7,9 +7,8 @@ use ndarray::{Array2, Array3};
 use unspoken_arrays::{Answer, Form, Graph, Inputs, Keys, Node, Options, Program, Secret, Terms};
 use unspoken_ckks::{CkksParameters, Preset};
 
-use crate::Target;
 use crate::fixtures::PRESET;
-use crate::repair;
+use crate::{Target, repair};
 
 /// Rows and columns of the largest matrices a program is planned for here, and most nodes: planning takes a while.
 const MOST_PLANNED: usize = 4;

@@ -2,9 +2,8 @@
 
 use unspoken_ckks::{Ciphertext, Complex64, Encoder, SeededCiphertext};
 
-use crate::Target;
 use crate::fixtures::{SMALL, SMALL_SECRET, rng};
-use crate::repair;
+use crate::{Target, repair};
 
 /// `Ciphertext::from_bytes`: what it reads, it writes again and decrypts.
 pub static CIPHERTEXT: Target = Target {

@@ -9,10 +9,9 @@ use unspoken_classify::{Asker, Description, PROTOCOL_VERSION};
 use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 use unspoken_rlwe::KeyBundle;
 
-use crate::Target;
 use crate::fixtures::{BUNDLE, CLASSIFIER, DESCRIPTION, KEYS, MODEL, asker, asker_of};
 use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
-use crate::repair;
+use crate::{Target, repair};
 
 /// The fields of a description that repairs touch, and the others that the decoder looks at.
 #[derive(Clone, PartialEq, Message)]

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 use prost::Message;
-use unspoken_digits::{Description, Image, ImageAsker, PIXELS, PROTOCOL_VERSION};
+use unspoken_digits::{Description, ImageAsker, PROTOCOL_VERSION};
+use unspoken_digits_model::{Image, PIXELS};
 use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 

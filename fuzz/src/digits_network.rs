@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use unspoken_digits::{Image, LabelledImages, Network, PIXELS};
+use unspoken_digits_model::{Image, LabelledImages, Network, PIXELS};
 
 use crate::Target;
 use crate::files::{self, Directory};

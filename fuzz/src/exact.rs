@@ -5,9 +5,8 @@ use std::sync::LazyLock;
 use unspoken_exact::{Ciphertext, Encoder, ExactParameters, MIN_BUDGET_BITS, Preset, Scheme, SeededCiphertext};
 use unspoken_rlwe::SecretKey;
 
-use crate::Target;
 use crate::fixtures::rng;
-use crate::repair;
+use crate::{Target, repair};
 
 /// The test preset in the smallest ring.
 static SMALL: LazyLock<ExactParameters> = LazyLock::new(|| {

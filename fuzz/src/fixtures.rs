@@ -5,13 +5,14 @@ use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::{CkksLiteral, CkksParameters, Preset};
 use unspoken_classify::{Asker, Classifier, Description};
-use unspoken_digits::{DigitsError, ImageAsker, Network, Recogniser, Shape, TrainingRecord};
+use unspoken_digits::{DigitsError, ImageAsker, Recogniser};
+use unspoken_digits_model::{Network, Shape, TrainingRecord};
 use unspoken_embed::{EmbedError, Embedder, EmbedderOptions, TokenAsker};
 use unspoken_embedding::{CompressOptions, CompressedTable, EmbeddingTable, TokenList, compress};
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_lookup::Plan;
-use unspoken_lookup::query::Form;
 use unspoken_protocol::{CkksClientHalf, ClientHalf, KeyLoader, ProtocolError};
+use unspoken_query::QueryForm;
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EncapsulationLiteral, EvaluationKeys, SecretKey};
 
@@ -83,7 +84,8 @@ pub static MODEL: LazyLock<Model> = LazyLock::new(|| {
 });
 
 fn classifier(parameters: &CkksParameters) -> Classifier {
-    Classifier::new(MODEL.tables(), parameters, Form::Direct, Plan::BabyGiant { babies: 2 }).expect("levels suffice")
+    Classifier::new(MODEL.tables(), parameters, QueryForm::Direct, Plan::BabyGiant { babies: 2 })
+        .expect("levels suffice")
 }
 
 /// A server in the smallest ring.

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_ckks::{PRESETS, Preset};
-use unspoken_lookup::query::Form;
 use unspoken_protocol::{Keyring, Terms};
+use unspoken_query::QueryForm;
 use unspoken_rlwe::{KeyKind, Parameters};
 
 use crate::fixtures::PRESET;
@@ -113,7 +113,7 @@ const BOOT_PRESET: &str = "insecure_n11_boot_depth8_scale50";
 
 /// What a description of another form of query than the direct one has.
 pub struct Formed {
-    pub form: Form,
+    pub form: QueryForm,
     pub preset: &'static (&'static str, Vec<u8>),
     pub keys: Vec<KeyRequirement>,
 }
@@ -133,12 +133,12 @@ pub fn formed() -> [Formed; 2] {
     let all = parameters.ring().chain().len();
     let preset = FINGERPRINTS.iter().find(|(name, _)| *name == BOOT_PRESET).expect("a small preset");
     let keys = vec![key(KeyKind::QueryEncapsulation, primes), key(KeyKind::Decapsulation, all)];
-    [Formed { form: Form::Compact, preset, keys }, Formed { form: Form::OneHot, preset, keys: Vec::new() }]
+    [Formed { form: QueryForm::Compact, preset, keys }, Formed { form: QueryForm::OneHot, preset, keys: Vec::new() }]
 }
 
 /// Makes the name of a form one that exists.
 pub fn repair_form(name: &mut String) {
-    if name.parse::<Form>().is_err() {
-        *name = Form::Direct.to_string();
+    if name.parse::<QueryForm>().is_err() {
+        *name = QueryForm::Direct.to_string();
     }
 }

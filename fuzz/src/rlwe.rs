@@ -8,9 +8,8 @@ use unspoken_rlwe::{
     SeededCiphertext, SeededSwitchingKey, galois,
 };
 
-use crate::Target;
 use crate::fixtures::{BOOT, BOOT_SECRET, SMALL, SMALL_SECRET, SPARSE_PRIMES, rng};
-use crate::repair;
+use crate::{Target, repair};
 
 /// `Ciphertext::from_bytes`: what it reads, it writes again.
 pub static CIPHERTEXT: Target = Target {

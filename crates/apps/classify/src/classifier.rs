@@ -1,0 +1,206 @@
+//! The server's half: encrypted codes in, encrypted scores out.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator};
+use unspoken_fasttext::ScoreTables;
+use unspoken_lookup::{Lookup, OutputForm, Plan, Table, Task, best_plan};
+use unspoken_protocol::{CkksDescribed, CkksServerHalf, ProtocolError, ServerHalf, Terms, output_bytes, write_output};
+use unspoken_query::{QueryCodec, QueryForm, QueryReader};
+use unspoken_ring::Basis;
+use unspoken_rlwe::{EvaluationKeys, KeyKind, KeyPlan, galois};
+
+use crate::description::{Description, MAX_COLUMNS, PROTOCOL_VERSION};
+use crate::error::ClassifyError;
+use crate::proto;
+
+/// A text classifier that never sees a text: score tables behind an encrypted lookup, summed over the tokens.
+pub struct Classifier {
+    encoder: Encoder,
+    reader: QueryReader,
+    lookup: Lookup,
+    description: Description,
+}
+
+/// What one answer cost, by stage, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StageSeconds {
+    /// Reading the query: its seeds, and the bootstraps of a compact one.
+    pub query: f64,
+    /// Powers of the encrypted codes (VecGen in the paper).
+    pub vectors: f64,
+    /// Tables, sum over tokens (Linear in the paper).
+    pub linear: f64,
+}
+
+impl Classifier {
+    /// Prepares a model for a preset and a form of query, with the plan that costs least.
+    ///
+    /// # Errors
+    /// As for [`Classifier::new`].
+    pub fn with_best_plan(
+        tables: &ScoreTables,
+        parameters: &CkksParameters,
+        form: QueryForm,
+    ) -> Result<Self, ClassifyError> {
+        let shape = tables.shape();
+        let (subtables, rows, columns) = (shape.subtables, shape.classes, form.padded_columns(shape.columns));
+        let task = Task { subtables, rows, columns, form: OutputForm::Pairs };
+        let plan = if form == QueryForm::OneHot { Plan::OneHot } else { best_plan(parameters, task)? };
+        Self::new(tables, parameters, form, plan)
+    }
+
+    /// Prepares a model for a preset, a form of query and a plan.
+    ///
+    /// # Errors
+    /// If the preset has too few levels for the plan, or its modulus no room for the model's scores, or plan and form do not
+    /// fit, or the form is compact and the preset not made for bootstrapping.
+    pub fn new(
+        tables: &ScoreTables,
+        parameters: &CkksParameters,
+        form: QueryForm,
+        plan: Plan,
+    ) -> Result<Self, ClassifyError> {
+        let shape = tables.shape();
+        if !shape.max_tokens.is_power_of_two() || shape.max_tokens > parameters.slots() {
+            let needed = format!("a power of two up to {}", parameters.slots());
+            return Err(ClassifyError::mismatch("tokens per message", shape.max_tokens, needed));
+        }
+        let columns = form.padded_columns(shape.columns);
+        if columns > MAX_COLUMNS {
+            return Err(ClassifyError::mismatch(
+                "columns",
+                columns,
+                format!("at most {MAX_COLUMNS}, padding included"),
+            ));
+        }
+        let subtable = |t: usize| {
+            let widened = |row: &[f64]| row.iter().copied().chain(std::iter::repeat(0.0)).take(columns).collect();
+            let rows: Vec<Vec<f64>> = (0..shape.classes).filter_map(|c| tables.row(t, c)).map(widened).collect();
+            Table::new(shape.classes, &rows.concat())
+        };
+        let subtables = (0..shape.subtables).map(subtable).collect::<Result<Vec<_>, _>>()?;
+        // Two scores share a slot, one in each part.
+        let bound = tables.score_bound() * std::f64::consts::SQRT_2;
+        // A bootstrap ends with levels to spare: one of them is room for the scores.
+        let level = (form == QueryForm::Compact).then(|| plan.depth(columns) + 1);
+        let lookup = Lookup::new(parameters, &subtables, plan, OutputForm::Pairs, bound, level)?;
+        let query = QueryCodec::for_lookup(form, &lookup)?;
+        if !lookup.is_centred() {
+            return Err(ClassifyError::mismatch(
+                "score tables",
+                "rows whose mean is not zero",
+                "centred rows, so that padding adds nothing",
+            ));
+        }
+        let batch = parameters.slots() / shape.max_tokens;
+        let mut key_plan = key_plan(&lookup, batch, shape.max_tokens);
+        let encoder = Encoder::new(parameters);
+        let reader = QueryReader::new(&encoder, query)?;
+        key_plan.extend(&reader.key_plan());
+        let model_id = tables.id().to_bytes();
+        let terms = Terms::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound);
+        let own = proto::Description {
+            subtables: shape.subtables as u32,
+            // Narrow tables are padded, and an index's root of unity depends on the padded width.
+            columns: lookup.shape().2 as u32,
+            classes: shape.classes as u32,
+            max_tokens: shape.max_tokens as u32,
+            query_level: lookup.input_level() as u32,
+            query_form: form.to_string(),
+        };
+        let description = Description::new(terms, own)?;
+        Ok(Classifier { encoder, reader, lookup, description })
+    }
+
+    /// What a client must know.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// As [`ServerHalf::answer`], and tells how long each stage took.
+    ///
+    /// # Errors
+    /// As for [`ServerHalf::answer`].
+    pub fn timed_answer(
+        &self,
+        keys: &EvaluationKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<(Vec<u8>, StageSeconds), ClassifyError> {
+        let parameters = self.description.parameters();
+        let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
+        let start = Instant::now();
+        let vectors = self.terms().unpack("query", query, self.query_bytes())?;
+        let query = self.reader.read(&evaluator, &vectors)?;
+        let read = start.elapsed().as_secs_f64();
+        let generated = self.lookup.generate(&evaluator, &query)?;
+        let vectors = start.elapsed().as_secs_f64() - read;
+        let sums = self.lookup.combine(&evaluator, &generated)?;
+        drop(generated);
+        let max_tokens = self.description.max_tokens();
+        let finish = |sum: &Ciphertext| {
+            let total = evaluator.sum_slots(sum, self.description.batch(), max_tokens).map_err(ProtocolError::from)?;
+            Ok::<_, ClassifyError>(write_output(parameters, &total)?)
+        };
+        let answers = sums.iter().map(finish).collect::<Result<Vec<_>, _>>()?;
+        let linear = start.elapsed().as_secs_f64() - read - vectors;
+        Ok((self.terms().pack(answers), StageSeconds { query: read, vectors, linear }))
+    }
+}
+
+impl CkksServerHalf for Classifier {
+    fn terms(&self) -> &Terms {
+        self.description.terms()
+    }
+}
+
+impl ServerHalf for Classifier {
+    type Error = ClassifyError;
+
+    fn describe(&self) -> Vec<u8> {
+        self.description.to_bytes()
+    }
+
+    fn query_bytes(&self) -> usize {
+        self.description.query_bytes()
+    }
+
+    fn answer_bytes(&self) -> usize {
+        let vector = output_bytes(self.description.parameters(), self.lookup.output_level());
+        self.terms().packed_bytes(self.lookup.outputs(), self.lookup.outputs() * vector)
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        self.lookup.prepared_bytes() + self.reader.prepared_bytes()
+    }
+
+    /// The powers of all subtables at their top level, the combinations of one subtable, and the ring's idle buffers.
+    fn working_bytes(&self) -> u64 {
+        let parameters = self.description.parameters();
+        let top = Basis::chain(parameters.chain(self.lookup.input_level()));
+        let (subtables, _, columns) = self.lookup.shape();
+        let vectors = match self.lookup.plan() {
+            Plan::BabyGiant { babies } => subtables * (babies + columns / 2 / babies) + 64,
+            _ => subtables * columns + 64,
+        };
+        let lookup = (vectors * 3 * parameters.ring().poly_bytes(top)) as u64;
+        lookup + self.reader.working_bytes()
+    }
+
+    fn answer(&self, keys: &EvaluationKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ClassifyError> {
+        self.timed_answer(keys, query, cancel).map(|(answer, _)| answer)
+    }
+}
+
+/// The keys of the lookup, and those of the sum over the tokens.
+fn key_plan(lookup: &Lookup, stride: usize, count: usize) -> KeyPlan {
+    let parameters = lookup.parameters();
+    let mut plan = lookup.key_plan();
+    for k in 0..count.trailing_zeros() {
+        let element = galois::rotation(parameters.ring(), (stride << k) as i64);
+        plan.require(KeyKind::Galois { element }, parameters.chain(lookup.output_level()));
+    }
+    plan
+}

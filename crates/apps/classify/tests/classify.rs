@@ -1,0 +1,236 @@
+//! Both halves against each other and against the plaintext model, at a small insecure ring.
+
+use std::sync::atomic::AtomicBool;
+
+use unspoken_ckks::Preset;
+use unspoken_classify::{Asker, Classifier, ClassifyError, Description};
+use unspoken_encrypt::Needs;
+use unspoken_fasttext::{Model, TrainOptions, fit};
+use unspoken_lookup::Plan;
+use unspoken_protocol::{CkksClientHalf, ClientHalf, Failure, KeyLoader, ProtocolError, ServerHalf};
+use unspoken_query::QueryForm;
+
+const PRESET: &str = "insecure_n11_depth9_scale50";
+const GOOD: [&str; 4] = ["lunch at noon", "see you at home", "call mother tonight", "the train is late"];
+const BAD: [&str; 4] = ["win free cash", "claim your prize now", "free entry call now", "urgent cash prize waiting"];
+
+fn model(seed: u64) -> Model {
+    model_of(seed, 256)
+}
+
+fn model_of(seed: u64, columns: usize) -> Model {
+    let texts: Vec<String> =
+        (0..80).map(|i| if i % 2 == 0 { GOOD[i / 2 % 4] } else { BAD[i / 2 % 4] }.into()).collect();
+    let labels: Vec<String> = (0..80).map(|i| if i % 2 == 0 { "ham" } else { "spam" }.into()).collect();
+    let options = TrainOptions { seed, columns, ..TrainOptions::default() };
+    fit(&texts, &labels, &options, &mut |_| {}, &AtomicBool::new(false)).unwrap()
+}
+
+fn server(model: &Model, plan: Plan) -> Classifier {
+    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    Classifier::new(model.tables(), &parameters, QueryForm::Direct, plan).unwrap()
+}
+
+fn client(model: &Model, server: &Classifier) -> Asker {
+    let description = Description::insecure_from_bytes(&server.description().to_bytes()).unwrap();
+    Asker::open(description, model.encoder().clone(), None).unwrap()
+}
+
+fn bundle(client: &Asker) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    client.keyring().write_keys(&mut bytes, |_, _| {}, &AtomicBool::new(false)).unwrap();
+    assert_eq!(bytes.len() as u64, client.keyring().key_bytes());
+    bytes
+}
+
+static GO: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn encrypted_scores_are_the_models_scores() {
+    let model = model(1);
+    for plan in [Plan::Paper, Plan::BabyGiant { babies: 16 }] {
+        let server = server(&model, plan);
+        let client = client(&model, &server);
+        let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+        let mut messages: Vec<String> = GOOD.iter().chain(&BAD).map(|s| s.to_string()).collect();
+        messages[3] = String::new();
+        messages[4] = "win ".repeat(300);
+        let query = client.query(&messages).unwrap();
+        assert!(query.len() <= server.description().query_bytes());
+        let answer = server.answer(&keys, &query, &GO).unwrap();
+        assert!(answer.len() <= server.answer_bytes());
+        for (message, classified) in messages.iter().zip(client.read(&answer, messages.len()).unwrap()) {
+            let clear = model.scores(message);
+            let size = clear.iter().fold(0.0f64, |max, z| z.abs().max(max));
+            for (encrypted, clear) in classified.scores.iter().zip(&clear) {
+                assert!((encrypted - clear).abs() < size * 2f64.powi(-10), "{encrypted} {clear}");
+            }
+            assert_eq!(classified.label, model.predict(message));
+        }
+    }
+}
+
+#[test]
+fn tables_of_any_width_are_padded_on_both_sides() {
+    for columns in [2, 100] {
+        let model = model_of(1, columns);
+        let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+        let server = Classifier::with_best_plan(model.tables(), &parameters, QueryForm::Direct).unwrap();
+        let client = client(&model, &server);
+        let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+        let answer = server.answer(&keys, &client.query(&GOOD).unwrap(), &GO).unwrap();
+        for (message, classified) in GOOD.iter().zip(client.read(&answer, GOOD.len()).unwrap()) {
+            let clear = model.scores(message);
+            let size = clear.iter().fold(0.0f64, |max, z| z.abs().max(max));
+            assert!((classified.scores[0] - clear[0]).abs() < size * 2f64.powi(-10), "{columns}");
+        }
+    }
+}
+
+#[test]
+fn every_form_of_query_gives_the_models_scores() {
+    for (form, columns, preset) in [
+        (QueryForm::Compact, 256, "insecure_n11_boot_depth8_scale50"),
+        (QueryForm::Compact, 254, "insecure_n11_boot_depth8_scale50"),
+        (QueryForm::OneHot, 16, PRESET),
+    ] {
+        let model = model_of(1, columns);
+        let parameters = Preset::find(preset).unwrap().build().unwrap();
+        let server = Classifier::with_best_plan(model.tables(), &parameters, form).unwrap();
+        let client = client(&model, &server);
+        assert_eq!(client.description().query_form(), form);
+        let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+        let query = client.query(&GOOD).unwrap();
+        assert!(query.len() <= server.description().query_bytes());
+        assert_eq!(query.len(), client.query(&BAD[..1]).unwrap().len());
+        let answer = server.answer(&keys, &query, &GO).unwrap();
+        for (message, classified) in GOOD.iter().zip(client.read(&answer, GOOD.len()).unwrap()) {
+            let clear = model.scores(message);
+            let size = clear.iter().fold(0.0f64, |max, z| z.abs().max(max));
+            for (encrypted, clear) in classified.scores.iter().zip(&clear) {
+                assert!((encrypted - clear).abs() < size * 2f64.powi(-10), "{form} {columns}: {encrypted} {clear}");
+            }
+        }
+    }
+    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    assert!(Classifier::with_best_plan(model(1).tables(), &parameters, QueryForm::Compact).is_err());
+}
+
+#[test]
+fn plans_for_other_queries_are_refused() {
+    let parameters = Preset::find("insecure_n11_depth24_scale52").unwrap().build().unwrap();
+    let error = Classifier::new(model(1).tables(), &parameters, QueryForm::Direct, Plan::Indicator).err().unwrap();
+    assert!(error.to_string().contains("indicator"), "{error}");
+}
+
+#[test]
+fn answers_computed_with_other_keys_are_noticed() {
+    let model = model(1);
+    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let (one, two) = (client(&model, &server), client(&model, &server));
+    let keys = server.load_keys(&mut bundle(&one).as_slice()).unwrap();
+    let answer = server.answer(&keys, &two.query(&GOOD).unwrap(), &GO).unwrap();
+    assert!(two.read(&answer, GOOD.len()).unwrap_err().to_string().contains("secret key"));
+}
+
+#[test]
+fn queries_have_one_length_whatever_they_ask() {
+    let model = model(1);
+    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let client = client(&model, &server);
+    let lengths = [vec!["a"], vec!["free cash"; 8], vec![""; 3]].map(|messages| client.query(&messages).unwrap().len());
+    assert!(lengths.iter().all(|&len| len == lengths[0]), "{lengths:?}");
+    assert!(client.query(&[""; 9]).is_err());
+    assert!(client.query::<&str>(&[]).is_err());
+}
+
+#[test]
+fn halves_of_different_models_do_not_meet() {
+    let (one, two) = (model(1), model(2));
+    let server_one = server(&one, Plan::BabyGiant { babies: 16 });
+    let description = Description::insecure_from_bytes(&server_one.description().to_bytes()).unwrap();
+    let error = Asker::open(description, two.encoder().clone(), None).err().unwrap();
+    assert!(error.to_string().contains("another model"), "{error}");
+    let server_two = server(&two, Plan::BabyGiant { babies: 16 });
+    let client_two = client(&two, &server_two);
+    let keys = server_two.load_keys(&mut bundle(&client_two).as_slice()).unwrap();
+    let query = client_two.query(&["x"]).unwrap();
+    assert!(matches!(
+        server_one.answer(&keys, &query, &GO),
+        Err(ClassifyError::Protocol(ProtocolError::Mismatch { .. }))
+    ));
+    let answer = server_two.answer(&keys, &query, &GO).unwrap();
+    assert!(client(&one, &server_one).read(&answer, 1).is_err());
+}
+
+#[test]
+fn hostile_bytes_are_refused() {
+    let model = model(1);
+    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let client = client(&model, &server);
+    let bundle = bundle(&client);
+    let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
+    let query = client.query(&["x"]).unwrap();
+    for len in [0, 1, 10, 40, query.len() / 2, query.len() - 1] {
+        assert!(server.answer(&keys, &query[..len], &GO).is_err(), "{len}");
+    }
+    assert!(server.answer(&keys, &vec![0; query.len() + 100], &GO).is_err());
+    for position in [0, 5, 20, 40, 60, 70] {
+        let mut damaged = query.clone();
+        damaged[position] ^= 0x55;
+        assert!(server.answer(&keys, &damaged, &GO).is_err(), "{position}");
+    }
+    assert!(server.loaded_key_bytes(&bundle[..200]).is_ok());
+    assert!(server.loaded_key_bytes(&bundle[..30]).is_err());
+    assert!(server.loaded_key_bytes(b"nonsense").is_err());
+    assert!(Description::from_bytes(&server.description().to_bytes()).is_err(), "insecure presets stay in tests");
+    assert!(Description::from_bytes(b"\xff\xff").is_err());
+}
+
+#[test]
+fn work_stops_when_asked() {
+    let model = model(1);
+    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let client = client(&model, &server);
+    let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    let query = client.query(&["x"]).unwrap();
+    let stop = AtomicBool::new(true);
+    assert!(server.answer(&keys, &query, &stop).unwrap_err().is_interrupted());
+    assert!(client.keyring().write_keys(&mut Vec::new(), |_, _| {}, &stop).unwrap_err().is_interrupted());
+}
+
+#[test]
+fn a_stored_secret_reads_the_answers_to_its_queries() {
+    let model = model(1);
+    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let first = client(&model, &server);
+    let keys = server.load_keys(&mut bundle(&first).as_slice()).unwrap();
+    let answer = server.answer(&keys, &first.query(&["win free cash"]).unwrap(), &GO).unwrap();
+    let description = Description::insecure_from_bytes(&server.description().to_bytes()).unwrap();
+    let again =
+        Asker::open(description, model.encoder().clone(), Some(&first.keyring().secret_bytes().unwrap())).unwrap();
+    assert_eq!(again.read(&answer, 1).unwrap(), first.read(&answer, 1).unwrap());
+}
+
+#[test]
+fn prepared_queries_are_asked_and_answered_like_others() {
+    let model = model(1);
+    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let mut client = client(&model, &server);
+    let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    let plan = client.prepare(Needs { burst: 2, memory_bytes: 64 << 20 }).unwrap();
+    let vectors = plan.zeros / 2;
+    assert_eq!((vectors, plan.zeros), (model.encoder().shape().subtables, 2 * vectors));
+    // More queries than are ready; the server refuses a seed that comes twice.
+    for message in GOOD.iter().chain(&BAD) {
+        let query = client.query(&[message]).unwrap();
+        // The entries are of the queries' level: each vector is an entry and its scale.
+        let framing = query.len() - vectors * (plan.sent_bytes + 8);
+        assert!(framing < 200, "{framing}");
+        let answer = server.answer(&keys, &query, &GO).unwrap();
+        assert_eq!(client.read(&answer, 1).unwrap()[0].label, model.predict(message));
+    }
+    // Too little memory for one vector.
+    assert_eq!(client.prepare(Needs { burst: 2, memory_bytes: 1000 }).unwrap().zeros, 0);
+    assert!(server.answer(&keys, &client.query(&["x"]).unwrap(), &GO).is_ok());
+}

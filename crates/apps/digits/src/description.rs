@@ -1,0 +1,130 @@
+//! What client and server of a recogniser agree on.
+
+use prost::Message;
+use unspoken_ckks::{CkksParameters, SeededCiphertext};
+use unspoken_cnn::ImageLayout;
+use unspoken_digits_model::Shape;
+use unspoken_protocol::{CkksDescribed, Described, ProtocolError, Terms};
+
+use crate::error::DigitsError;
+use crate::proto;
+
+/// Version of the protocol.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// The circuit whose layout clients follow.
+pub(crate) const CIRCUIT: &str = "owner";
+
+/// What a client must know to ask: made by the server, checked by the client.
+#[derive(Clone, Debug)]
+pub struct Description {
+    terms: Terms,
+    own: proto::Description,
+    layout: ImageLayout,
+}
+
+impl Description {
+    /// Of a server whose circuit takes images in this layout, at this level.
+    pub(crate) fn new(terms: Terms, layout: &ImageLayout, query_level: usize) -> Self {
+        let shape = layout.shape();
+        let own = proto::Description {
+            channels: shape.channels as u32,
+            hidden: shape.hidden as u32,
+            batch: layout.batch() as u32,
+            query_level: query_level as u32,
+            circuit: CIRCUIT.into(),
+        };
+        Description { terms, own, layout: layout.clone() }
+    }
+
+    /// Reads a description from untrusted bytes and builds its parameters.
+    ///
+    /// # Errors
+    /// As for [`Terms::open`], an insecure preset included, or if no network has the shape or no query the batch.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, DigitsError> {
+        Self::read(bytes, false)
+    }
+
+    /// As [`Description::from_bytes`], and accepts insecure presets: for tests.
+    ///
+    /// # Errors
+    /// As for [`Description::from_bytes`].
+    pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, DigitsError> {
+        Self::read(bytes, true)
+    }
+
+    /// As bytes for the wire.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.terms.to_bytes(&self.own)
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &CkksParameters {
+        self.terms.parameters()
+    }
+
+    /// How images lie in a query and scores in an answer.
+    pub fn layout(&self) -> &ImageLayout {
+        &self.layout
+    }
+
+    /// Images one query holds; fewer are padded, invisibly to the server.
+    pub fn batch(&self) -> usize {
+        self.layout.batch()
+    }
+
+    /// The shape of the server's network.
+    pub fn shape(&self) -> Shape {
+        self.layout.shape()
+    }
+
+    /// The level of a query's vectors.
+    pub fn query_level(&self) -> usize {
+        self.own.query_level as usize
+    }
+
+    /// Most bytes of one query.
+    pub fn query_bytes(&self) -> usize {
+        self.terms.packed_bytes(self.layout.vectors(), self.vector_bytes())
+    }
+
+    /// Bytes of all vectors of a query.
+    fn vector_bytes(&self) -> usize {
+        self.layout.vectors() * SeededCiphertext::byte_len(self.parameters(), self.query_level())
+    }
+}
+
+impl Described for Description {
+    type Error = DigitsError;
+
+    fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, DigitsError> {
+        let terms = Terms::open(bytes, PROTOCOL_VERSION, accept_insecure)?;
+        let own = proto::Description::decode(bytes)
+            .map_err(|error| ProtocolError::mismatch("description", error, "a protobuf message"))?;
+        if own.circuit != CIRCUIT {
+            let found = format!("circuit {:?}", own.circuit.chars().take(20).collect::<String>());
+            return Err(ProtocolError::mismatch("description", found, "\"owner\", of a recogniser of digits").into());
+        }
+        let shape = Shape { channels: own.channels as usize, hidden: own.hidden as usize };
+        let layout = ImageLayout::new(shape, terms.parameters().slots(), own.batch as usize)?;
+        let top = terms.parameters().max_level();
+        if own.query_level as usize > top {
+            let needed = format!("at most {top} with preset {}", terms.parameters().name());
+            return Err(ProtocolError::mismatch("query level", own.query_level, needed).into());
+        }
+        terms.check_use(false)?;
+        let description = Description { terms, own, layout };
+        Terms::check_query_bytes(description.vector_bytes())?;
+        Ok(description)
+    }
+
+    fn fingerprint(&self) -> [u8; 16] {
+        self.terms.fingerprint()
+    }
+}
+
+impl CkksDescribed for Description {
+    fn terms(&self) -> &Terms {
+        &self.terms
+    }
+}

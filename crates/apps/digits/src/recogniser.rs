@@ -1,0 +1,87 @@
+//! The server's half: encrypted pixels in, encrypted scores out.
+
+use std::sync::atomic::AtomicBool;
+
+use unspoken_ckks::{CkksParameters, Encoder, Evaluator};
+use unspoken_cnn::{ImageLayout, PlainWeightsCircuit};
+use unspoken_digits_model::Network;
+use unspoken_protocol::{CkksDescribed, CkksServerHalf, Ledger, ServerHalf, Terms, output_bytes, write_output};
+use unspoken_ring::Basis;
+use unspoken_rlwe::EvaluationKeys;
+
+use crate::description::{CIRCUIT, Description, PROTOCOL_VERSION};
+use crate::error::DigitsError;
+
+/// Ciphertexts in memory at once beside those of the query: rotated copies and sums of the widest layer.
+const WORKING_CIPHERTEXTS: u64 = 32;
+
+/// A network that never sees an image: plaintext weights on encrypted pixels.
+pub struct Recogniser {
+    encoder: Encoder,
+    circuit: PlainWeightsCircuit,
+    ledger: Ledger,
+    description: Description,
+}
+
+impl Recogniser {
+    /// Prepares a network for a preset and for queries of `batch` images; the largest batch there is if none is given.
+    ///
+    /// # Errors
+    /// As for [`PlainWeightsCircuit::new`].
+    pub fn new(network: &Network, parameters: &CkksParameters, batch: Option<usize>) -> Result<Self, DigitsError> {
+        let batch = batch.unwrap_or_else(|| ImageLayout::largest_batch(network.shape(), parameters.slots()));
+        let circuit = PlainWeightsCircuit::new(network, parameters, batch)?;
+        let (id, bound) = (network.id().to_bytes(), circuit.score_bound());
+        let terms = Terms::new(PROTOCOL_VERSION, parameters, &id, circuit.key_plan()?, CIRCUIT.into(), bound);
+        let description = Description::new(terms, circuit.layout(), circuit.input_level());
+        Ok(Recogniser { encoder: Encoder::new(parameters), circuit, ledger: Ledger::default(), description })
+    }
+
+    /// What a client must know.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+}
+
+impl CkksServerHalf for Recogniser {
+    fn terms(&self) -> &Terms {
+        self.description.terms()
+    }
+}
+
+impl ServerHalf for Recogniser {
+    type Error = DigitsError;
+
+    fn describe(&self) -> Vec<u8> {
+        self.description.to_bytes()
+    }
+
+    fn query_bytes(&self) -> usize {
+        self.description.query_bytes()
+    }
+
+    fn answer_bytes(&self) -> usize {
+        self.terms().packed_bytes(1, output_bytes(self.description.parameters(), 0))
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        self.circuit.prepared_bytes()
+    }
+
+    fn working_bytes(&self) -> u64 {
+        let parameters = self.description.parameters();
+        let top = Basis::extended(parameters.chain(self.description.query_level()));
+        let ciphertexts = WORKING_CIPHERTEXTS + self.description.layout().vectors() as u64;
+        // A product before its relinearisation has three polynomials.
+        3 * ciphertexts * parameters.ring().poly_bytes(top) as u64
+    }
+
+    fn answer(&self, keys: &EvaluationKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, DigitsError> {
+        let parameters = self.description.parameters();
+        let vectors = self.terms().unpack("query", query, self.query_bytes())?;
+        let inputs = self.ledger.read(parameters, &vectors)?;
+        let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
+        let scores = self.circuit.evaluate(&evaluator, &inputs)?;
+        Ok(self.terms().pack(vec![write_output(parameters, &scores)?]))
+    }
+}

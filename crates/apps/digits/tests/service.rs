@@ -1,0 +1,142 @@
+//! Both halves against each other and against the network in the clear, at a small insecure ring.
+
+#[allow(dead_code, reason = "the keys are made by the halves themselves here")]
+#[path = "../../../circuits/cnn/tests/common/mod.rs"]
+mod common;
+
+use std::sync::atomic::AtomicBool;
+
+use common::{PRESET, images, network, worst};
+use unspoken_ckks::Preset;
+use unspoken_digits::{Description, DigitsError, ImageAsker, Recogniser};
+use unspoken_digits_model::Shape;
+use unspoken_encrypt::Needs;
+use unspoken_protocol::{
+    CkksClientHalf, CkksDescribed, CkksServerHalf, ClientHalf, Failure, Fault, KeyLoader, ProtocolError, ServerHalf,
+};
+
+static GO: AtomicBool = AtomicBool::new(false);
+
+fn server(shape: Shape, batch: Option<usize>) -> Recogniser {
+    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    Recogniser::new(&network(shape), &parameters, batch).unwrap()
+}
+
+fn client(server: &Recogniser) -> ImageAsker {
+    let description = Description::insecure_from_bytes(&server.describe()).unwrap();
+    ImageAsker::open(description, (), None).unwrap()
+}
+
+fn bundle(client: &ImageAsker) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    client.keyring().write_keys(&mut bytes, |_, _| {}, &GO).unwrap();
+    assert_eq!(bytes.len() as u64, client.keyring().key_bytes());
+    bytes
+}
+
+#[test]
+fn encrypted_digits_are_the_networks() {
+    for (shape, asked, batch) in [(Shape::LITE, None, 16), (Shape { channels: 1, hidden: 16 }, Some(2), 2)] {
+        let server = server(shape, asked);
+        let mut client = client(&server);
+        let description = client.description();
+        assert_eq!((description.batch(), description.shape()), (batch, shape));
+        let plan = client.prepare(Needs { burst: 1, memory_bytes: 64 << 20 }).unwrap();
+        assert_eq!(plan.zeros, client.description().layout().vectors());
+        let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+        let network = network(shape);
+        // A part of a batch, and all of it.
+        for count in [1, batch] {
+            let images = images(count);
+            let query = client.query(&images).unwrap();
+            assert!(query.len() <= server.query_bytes());
+            let answer = server.answer(&keys, &query, &GO).unwrap();
+            assert!(answer.len() <= server.answer_bytes());
+            let read = client.read(&answer, count).unwrap();
+            let exact: Vec<[f64; 10]> = images.iter().map(|image| network.scores(image)).collect();
+            let scores: Vec<[f64; 10]> = read.iter().map(|one| one.scores).collect();
+            assert!(worst(&scores, &exact) < 1e-3);
+            assert!(read.iter().zip(&images).all(|(one, image)| one.digit == network.digit(image)));
+        }
+    }
+}
+
+#[test]
+fn a_query_tells_nothing_by_its_length_and_takes_a_batch_at_most() {
+    let client = client(&server(Shape::LITE, None));
+    assert_eq!(client.query(&images(1)).unwrap().len(), client.query(&images(16)).unwrap().len());
+    assert!(client.query(&[]).is_err());
+    assert!(client.query(&images(17)).unwrap_err().to_string().contains("1 to 16"));
+}
+
+#[test]
+fn a_stored_secret_reads_answers_and_another_one_does_not() {
+    let server = server(Shape::LITE, None);
+    let (first, stranger) = (client(&server), client(&server));
+    let keys = server.load_keys(&mut bundle(&first).as_slice()).unwrap();
+    let secret = first.keyring().secret_bytes().unwrap();
+    let again = ImageAsker::open(first.description().clone(), (), Some(&secret)).unwrap();
+    let answer = server.answer(&keys, &again.query(&images(2)).unwrap(), &GO).unwrap();
+    assert_eq!(first.read(&answer, 2).unwrap(), again.read(&answer, 2).unwrap());
+    let error = stranger.read(&answer, 2).unwrap_err();
+    assert!(error.to_string().contains("this secret key does not open"), "{error}");
+}
+
+#[test]
+fn hostile_bytes_are_refused() {
+    let server = server(Shape::LITE, None);
+    let client = client(&server);
+    let bundle = bundle(&client);
+    let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
+    let query = client.query(&images(1)).unwrap();
+    for len in [0, 1, 40, query.len() / 2, query.len() - 1] {
+        assert!(server.answer(&keys, &query[..len], &GO).is_err(), "{len}");
+    }
+    for position in [0, 5, 20, 40, 60, query.len() - 1] {
+        let mut damaged = query.clone();
+        damaged[position] ^= 0x55;
+        assert!(server.answer(&keys, &damaged, &GO).is_err(), "{position}");
+    }
+    assert!(server.answer(&keys, &vec![0; query.len() + 100], &GO).is_err());
+    // Whole and of this network, but of vectors that are not a query's.
+    let vectors = server.terms().unpack("query", &query, usize::MAX).unwrap();
+    let few = server.answer(&keys, &server.terms().pack(vectors[1..].to_vec()), &GO).unwrap_err();
+    assert_eq!(few.fault(), Fault::DoesNotFit, "{few}");
+    let twice = vec![vectors[0].clone(); vectors.len()];
+    let twice = server.answer(&keys, &server.terms().pack(twice), &GO).unwrap_err();
+    assert!(twice.to_string().contains("a fresh seed"), "{twice}");
+    assert!(server.load_keys(&mut &bundle[..bundle.len() - 1]).is_err());
+    let cancelled = server.answer(&keys, &query, &AtomicBool::new(true)).unwrap_err();
+    assert!(cancelled.is_interrupted(), "{cancelled}");
+    for vectors in [0, 2] {
+        let answer = server.terms().pack(vec![Vec::new(); vectors]);
+        assert!(matches!(client.read(&answer, 1), Err(DigitsError::Protocol(ProtocolError::Mismatch { .. }))));
+    }
+}
+
+#[test]
+fn descriptions_that_make_no_sense_are_refused() {
+    let server = server(Shape::LITE, None);
+    let sound = server.describe();
+    assert!(Description::from_bytes(&sound).unwrap_err().to_string().contains("secure"));
+    for len in [0, 1, sound.len() / 2] {
+        assert!(Description::insecure_from_bytes(&sound[..len]).is_err(), "{len}");
+    }
+    // The last value of a field wins: channels, hidden, batch, query level.
+    for (field, value, part) in [
+        (0x28, 3, "channels"),
+        (0x30, 7, "Shape"),
+        (0x38, 32, "power of two"),
+        (0x38, 0, "power of two"),
+        (0x40, 60, "query level"),
+    ] {
+        let bytes = [&sound[..], &[field, value]].concat();
+        let error = Description::insecure_from_bytes(&bytes).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    let error = Description::insecure_from_bytes(&[&sound[..], &[0x4a, 0]].concat()).unwrap_err().to_string();
+    assert!(error.contains("circuit \"\""), "{error}");
+    let description = Description::insecure_from_bytes(&sound).unwrap();
+    assert_eq!(description.to_bytes(), sound);
+    assert_eq!(description.terms().model_id(), network(Shape::LITE).id().to_bytes());
+}

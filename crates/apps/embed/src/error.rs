@@ -1,0 +1,41 @@
+//! What can go wrong with an embedding lookup.
+
+use unspoken_embedding::EmbeddingError;
+use unspoken_lookup::LookupError;
+use unspoken_protocol::{Failure, Fault, ProtocolError};
+use unspoken_query::{QueryError, lookup_fault};
+
+/// Errors of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EmbedError {
+    /// The two sides do not fit together, a message is malformed, or keys or ciphertexts failed.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+    /// The query could not be made or read.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// The lookup failed.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// The compressed table, or a token, failed.
+    #[error(transparent)]
+    Embedding(#[from] EmbeddingError),
+}
+
+impl EmbedError {
+    pub(crate) fn mismatch(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        ProtocolError::mismatch(what, found, needed).into()
+    }
+}
+
+impl Failure for EmbedError {
+    fn fault(&self) -> Fault {
+        match self {
+            EmbedError::Protocol(error) => error.fault(),
+            EmbedError::Query(error) => error.fault(),
+            EmbedError::Lookup(error) => lookup_fault(error),
+            EmbedError::Embedding(_) => Fault::Internal,
+        }
+    }
+}

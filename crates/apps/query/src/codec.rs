@@ -1,0 +1,240 @@
+//! How indices travel: the client's half and the server's half of each form of query, in one place.
+//!
+//! A query is a list of byte strings, which the application frames as it likes. Whatever the indices are, it has the same
+//! number of strings of the same lengths; a slot without an index is padded, and the server cannot tell.
+
+use std::fmt;
+use std::str::FromStr;
+
+use unspoken_ckks::{CkksParameters, Complex64, SeededCiphertext};
+use unspoken_encrypt::Encryptor;
+use unspoken_lookup::{IndexEncoding, Lookup, padded_columns, query_scale};
+use zeroize::Zeroize;
+
+use crate::compact::Compact;
+use crate::direct::Direct;
+use crate::error::QueryError;
+use crate::one_hot::OneHot;
+
+/// A form of query, with all that its two sides must agree on.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum QueryCodec {
+    /// One vector per subtable, at the level the lookup needs.
+    Direct(Direct),
+    /// One vector per column and subtable.
+    OneHot(OneHot),
+    /// One torus element per index, to be bootstrapped.
+    Compact(Compact),
+}
+
+/// The forms by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QueryForm {
+    /// [`QueryCodec::Direct`].
+    Direct,
+    /// [`QueryCodec::OneHot`].
+    OneHot,
+    /// [`QueryCodec::Compact`].
+    Compact,
+}
+
+impl QueryForm {
+    /// All of them.
+    pub const ALL: [QueryForm; 3] = [QueryForm::Direct, QueryForm::OneHot, QueryForm::Compact];
+
+    /// Width of a table of `columns` columns whose queries take this form. Compact queries have no zero to pad with, so they
+    /// need a column that is zero, the last one.
+    pub fn padded_columns(self, columns: usize) -> usize {
+        padded_columns(columns + usize::from(self == QueryForm::Compact))
+    }
+
+    /// What slots hold for plans that are evaluated in complex slots.
+    fn values(self) -> IndexEncoding {
+        if self == QueryForm::OneHot { IndexEncoding::OneHot } else { IndexEncoding::Alpha }
+    }
+}
+
+impl fmt::Display for QueryForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            QueryForm::Direct => "direct",
+            QueryForm::OneHot => "one-hot",
+            QueryForm::Compact => "compact",
+        })
+    }
+}
+
+impl FromStr for QueryForm {
+    type Err = QueryError;
+
+    fn from_str(name: &str) -> Result<Self, QueryError> {
+        let unknown = || refuse("a form of query", name.into(), "direct, one-hot or compact".into());
+        QueryForm::ALL.into_iter().find(|form| form.to_string() == name).ok_or_else(unknown)
+    }
+}
+
+/// The shape of a query.
+#[derive(Clone, Debug)]
+pub struct QueryShape {
+    /// The parameters.
+    pub parameters: CkksParameters,
+    /// Subtables `l`.
+    pub subtables: usize,
+    /// Columns `p`, padded as a [`Table`](unspoken_lookup::Table) pads them.
+    pub columns: usize,
+    /// The level of its vectors, whose scale is [`query_scale`].
+    pub level: usize,
+}
+
+impl QueryShape {
+    fn of(lookup: &Lookup) -> Self {
+        let (subtables, _, columns) = lookup.shape();
+        QueryShape { parameters: lookup.parameters().clone(), subtables, columns, level: lookup.input_level() }
+    }
+}
+
+impl QueryCodec {
+    /// The form whose vectors a lookup takes as they are.
+    pub fn of(lookup: &Lookup) -> Self {
+        let shape = QueryShape::of(lookup);
+        match lookup.plan().query_form() {
+            IndexEncoding::OneHot => QueryCodec::OneHot(OneHot::new(shape)),
+            values => QueryCodec::Direct(Direct::new(shape, values)),
+        }
+    }
+
+    /// Queries of a form and a shape, for plans in complex slots: what both sides can tell without the tables.
+    ///
+    /// # Errors
+    /// If the form is compact and the parameters are not made for bootstrapping, or the bootstrap ends below the shape's
+    /// level.
+    pub fn new(form: QueryForm, shape: QueryShape) -> Result<Self, QueryError> {
+        Ok(match form {
+            QueryForm::Direct => QueryCodec::Direct(Direct::new(shape, form.values())),
+            QueryForm::OneHot => QueryCodec::OneHot(OneHot::new(shape)),
+            QueryForm::Compact => QueryCodec::Compact(Compact::new(shape)?),
+        })
+    }
+
+    /// Queries of a form for a lookup.
+    ///
+    /// # Errors
+    /// As for [`QueryCodec::new`], or if the lookup's plan takes something else than the form brings.
+    pub fn for_lookup(form: QueryForm, lookup: &Lookup) -> Result<Self, QueryError> {
+        if lookup.plan().query_form() != form.values() {
+            let needed = format!("one for {form} queries in complex slots");
+            return Err(refuse("a plan", lookup.plan().to_string(), needed));
+        }
+        Self::new(form, QueryShape::of(lookup))
+    }
+
+    /// Encrypts indices, one list per subtable with one entry per slot: `None` and missing ones are padded. Every call draws
+    /// fresh seeds and errors, or takes encryptions of zero that nobody else gets: that queries share none rests on this.
+    ///
+    /// # Errors
+    /// If there are too many slots, an index is beyond the columns, the encryptor is of other parameters or, for compact
+    /// queries, has no secret.
+    pub fn encrypt(&self, encryptor: &Encryptor, indices: &[Vec<Option<usize>>]) -> Result<Vec<Vec<u8>>, QueryError> {
+        let QueryShape { parameters, level, .. } = self.shape();
+        let scale = query_scale(parameters, *level);
+        self.check_indices(indices)?;
+        if let QueryCodec::Compact(compact) = self {
+            let (secret, mut rng) = (compact.secret(encryptor.key())?, encryptor.randomness()?);
+            return indices.iter().map(|indices| compact.encrypt_vector(&secret, indices, &mut rng)).collect();
+        }
+        let mut vectors = Vec::with_capacity(self.vectors());
+        let mut slots = SecretSlots(vec![Complex64::default(); parameters.slots()]);
+        for indices in indices {
+            for vector in 0..self.values().vectors(self.shape().columns) {
+                let padded = indices.iter().copied().chain(std::iter::repeat(None));
+                let value = |index| self.values().value(index, self.shape().columns, vector);
+                slots.0.iter_mut().zip(padded).for_each(|(slot, index)| *slot = value(index));
+                vectors.push(encryptor.encrypt_at(&slots.0, *level, scale)?.to_bytes(parameters));
+            }
+        }
+        Ok(vectors)
+    }
+
+    pub(crate) fn check_count(&self, vectors: &[Vec<u8>]) -> Result<(), QueryError> {
+        if vectors.len() == self.vectors() {
+            return Ok(());
+        }
+        let needed = format!("{} for {} subtables", self.vectors(), self.shape().subtables);
+        Err(refuse("the number of vectors", vectors.len().to_string(), needed))
+    }
+
+    /// Number of vectors.
+    pub fn vectors(&self) -> usize {
+        self.shape().subtables * self.values().vectors(self.shape().columns)
+    }
+
+    /// Number of its vectors that an encryption of zero made ahead can carry: all, or none of a compact query.
+    pub fn slot_vectors(&self) -> usize {
+        if matches!(self, QueryCodec::Compact(_)) { 0 } else { self.vectors() }
+    }
+
+    /// Bytes of all its vectors.
+    pub fn byte_len(&self) -> usize {
+        let vector = match self {
+            QueryCodec::Compact(compact) => compact.vector_bytes(),
+            _ => SeededCiphertext::byte_len(&self.shape().parameters, self.shape().level),
+        };
+        self.vectors() * vector
+    }
+
+    /// Its shape.
+    pub fn shape(&self) -> &QueryShape {
+        match self {
+            QueryCodec::Direct(direct) => direct.shape(),
+            QueryCodec::OneHot(one_hot) => one_hot.shape(),
+            QueryCodec::Compact(compact) => compact.shape(),
+        }
+    }
+
+    fn values(&self) -> IndexEncoding {
+        match self {
+            QueryCodec::Direct(direct) => direct.values(),
+            QueryCodec::OneHot(_) => IndexEncoding::OneHot,
+            QueryCodec::Compact(_) => IndexEncoding::Alpha,
+        }
+    }
+
+    fn check_indices(&self, indices: &[Vec<Option<usize>>]) -> Result<(), QueryError> {
+        let refuse = |what, found, needed| Err(refuse(what, found, needed));
+        let QueryShape { parameters, subtables, columns, .. } = self.shape();
+        if indices.len() != *subtables {
+            return refuse(
+                "the number of index lists",
+                indices.len().to_string(),
+                format!("one per subtable, {subtables}"),
+            );
+        }
+        let longest = indices.iter().map(Vec::len).max().unwrap_or(0);
+        if longest > parameters.slots() {
+            return refuse("the number of indices", longest.to_string(), format!("at most {}", parameters.slots()));
+        }
+        match indices.iter().flatten().flatten().max() {
+            Some(&largest) if largest >= *columns => {
+                refuse("an index", largest.to_string(), format!("below the {columns} columns"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Slots of a query, wiped when dropped.
+struct SecretSlots(Vec<Complex64>);
+
+impl Drop for SecretSlots {
+    fn drop(&mut self) {
+        self.0.iter_mut().for_each(|z| {
+            z.re.zeroize();
+            z.im.zeroize();
+        });
+    }
+}
+
+fn refuse(what: &'static str, found: String, needed: String) -> QueryError {
+    QueryError::mismatch(what, found, needed)
+}

@@ -1,0 +1,121 @@
+//! Compact queries: each index as one torus element (the paper's section 5.1 and appendix A.6).
+//!
+//! Index `j` is `J_j = (-1)^j (2j + 1) / 4p` in the torus, one coefficient of a ciphertext of half the ring degree modulo the
+//! lowest prime. The server's functional bootstrap takes it to `alpha_j = exp(2 pi i J_j)` in a slot, at the level a direct
+//! query would have been sent at.
+
+use unspoken_ckks::{Arithmetic, Bootstrap, Bootstrapper, Ciphertext, Evaluator, SlotValues};
+use unspoken_encrypt::ClientKey;
+use unspoken_lookup::query_scale;
+use unspoken_ring::SecretRng;
+use unspoken_rlwe::{self as rlwe, QueryParameters, QuerySecret};
+use zeroize::Zeroizing;
+
+use crate::codec::QueryShape;
+use crate::error::QueryError;
+
+/// One compact ciphertext per subtable: 16 bytes, and the bits of the lowest prime for each slot, 30 at a ring of degree
+/// 2^16.
+///
+/// A point of the circle is never zero, so a slot without an index asks for the last column: where padded slots must add
+/// nothing, the application leaves that column zero.
+#[derive(Clone, Debug)]
+pub struct Compact {
+    shape: QueryShape,
+    parameters: QueryParameters,
+}
+
+impl Compact {
+    /// Queries of this shape; the shape's level is that of the lookup, at most the bootstrap's output.
+    ///
+    /// # Errors
+    /// If the parameters are not made for bootstrapping or their bootstrap ends below the shape's level.
+    pub fn new(shape: QueryShape) -> Result<Self, QueryError> {
+        let parameters = QueryParameters::new(shape.parameters.rlwe())?;
+        let available = shape.parameters.circuit_level();
+        if available < shape.level {
+            let (found, needed) = (available.to_string(), format!("level {} or more", shape.level));
+            return Err(QueryError::mismatch("the level after the bootstrap", found, needed));
+        }
+        Ok(Compact { shape, parameters })
+    }
+
+    pub(crate) fn shape(&self) -> &QueryShape {
+        &self.shape
+    }
+
+    /// The functional bootstrap it takes.
+    pub(crate) fn bootstrap(&self) -> Result<Bootstrap, QueryError> {
+        let parameters = &self.shape.parameters;
+        Ok(Bootstrap::new(parameters, parameters.slots(), SlotValues::Real)?)
+    }
+
+    pub(crate) fn vector_bytes(&self) -> usize {
+        self.parameters.byte_len()
+    }
+
+    /// The secret of compact queries that belongs to a main secret.
+    pub(crate) fn secret(&self, key: &ClientKey) -> Result<QuerySecret, QueryError> {
+        match key {
+            ClientKey::Secret(secret) => Ok(QuerySecret::of(secret, &self.parameters)?),
+            ClientKey::Public(_) => {
+                let (found, needed) = ("a public one", "the secret, for a compact query");
+                Err(QueryError::mismatch("the key", found, needed))
+            }
+        }
+    }
+
+    /// One string for the indices of one subtable.
+    pub(crate) fn encrypt_vector(
+        &self,
+        secret: &QuerySecret,
+        indices: &[Option<usize>],
+        rng: &mut SecretRng,
+    ) -> Result<Vec<u8>, QueryError> {
+        let (columns, slots) = (self.shape.columns, self.shape.parameters.slots());
+        let element = |i: usize| {
+            let slot = Bootstrap::slot_of_coefficient(slots, self.parameters.coefficient(i));
+            torus(indices.get(slot).copied().flatten().unwrap_or(columns - 1), columns)
+        };
+        let elements = Zeroizing::new((0..self.parameters.len()).map(element).collect::<Vec<f64>>());
+        Ok(secret.encrypt(&elements, rng)?.to_bytes(&self.parameters))
+    }
+
+    pub(crate) fn read_vector(&self, bytes: &[u8]) -> Result<rlwe::Query, QueryError> {
+        Ok(rlwe::Query::from_bytes(&self.parameters, bytes)?)
+    }
+
+    pub(crate) fn open(
+        &self,
+        evaluator: &Evaluator<'_>,
+        bootstrapper: &Bootstrapper,
+        query: &rlwe::Query,
+    ) -> Result<Ciphertext, QueryError> {
+        let scale = query_scale(&self.shape.parameters, self.shape.level);
+        let exponentials = bootstrapper.exponential_of_query(evaluator, &self.parameters, query, scale)?;
+        Ok(evaluator.drop_to(&exponentials, self.shape.level)?)
+    }
+}
+
+/// `J_j`, whose exponential is [`alpha`](unspoken_lookup::alpha)`(j, p)`.
+fn torus(index: usize, columns: usize) -> f64 {
+    // Without a branch on the index: it is what the client hides.
+    let sign = 1.0 - 2.0 * (index & 1) as f64;
+    sign * (2 * index + 1) as f64 / (4 * columns) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use unspoken_ckks::Complex64;
+    use unspoken_lookup::alpha;
+
+    use super::*;
+
+    #[test]
+    fn exponentials_of_the_torus_elements_are_the_alphas() {
+        for (j, p) in [(0, 4), (3, 8), (254, 256), (511, 1024), (1023, 1024)] {
+            let found = Complex64::cis(2.0 * std::f64::consts::PI * torus(j, p));
+            assert!((found - alpha(j, p)).norm() < 1e-12, "{j} of {p}");
+        }
+    }
+}

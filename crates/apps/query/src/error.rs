@@ -1,0 +1,61 @@
+//! Errors of this crate.
+
+use unspoken_ckks::CkksError;
+use unspoken_encrypt::EncryptError;
+use unspoken_lookup::LookupError;
+use unspoken_protocol::{Failure, Fault, ProtocolError};
+use unspoken_rlwe::RlweError;
+
+/// A query could not be made or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// The two sides do not fit together, a message is malformed, or keys or ciphertexts failed.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+    /// The lookup refuses the query.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+}
+
+impl QueryError {
+    pub(crate) fn mismatch(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        ProtocolError::mismatch(what, found, needed).into()
+    }
+}
+
+impl From<CkksError> for QueryError {
+    fn from(error: CkksError) -> Self {
+        QueryError::Protocol(error.into())
+    }
+}
+
+impl From<RlweError> for QueryError {
+    fn from(error: RlweError) -> Self {
+        QueryError::Protocol(error.into())
+    }
+}
+
+impl From<EncryptError> for QueryError {
+    fn from(error: EncryptError) -> Self {
+        QueryError::Protocol(error.into())
+    }
+}
+
+impl Failure for QueryError {
+    fn fault(&self) -> Fault {
+        match self {
+            QueryError::Protocol(error) => error.fault(),
+            QueryError::Lookup(error) => lookup_fault(error),
+        }
+    }
+}
+
+/// Whose fault an error of a lookup is.
+pub fn lookup_fault(error: &LookupError) -> Fault {
+    match error {
+        LookupError::Ckks(error) => error.fault(),
+        LookupError::Query { .. } => Fault::DoesNotFit,
+        _ => Fault::Internal,
+    }
+}

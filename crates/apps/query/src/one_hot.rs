@@ -1,0 +1,23 @@
+//! One-hot queries (the form of HE-LRM): each index as `p` encrypted numbers, of which one is 1.
+//!
+//! The server needs no powers and no keys, one level and one matrix product; the client sends `p` ciphertexts where a direct
+//! query is one. The baseline for bytes.
+
+use crate::codec::QueryShape;
+
+/// `p` seeded ciphertexts per subtable.
+#[derive(Clone, Debug)]
+pub struct OneHot {
+    shape: QueryShape,
+}
+
+impl OneHot {
+    /// Queries of this shape.
+    pub fn new(shape: QueryShape) -> Self {
+        OneHot { shape }
+    }
+
+    pub(crate) fn shape(&self) -> &QueryShape {
+        &self.shape
+    }
+}

@@ -1,0 +1,10 @@
+#![doc = include_str!("../README.md")]
+
+mod encrypted_weights;
+mod error;
+mod plain_weights;
+mod sums;
+
+pub use encrypted_weights::{EncryptedNetwork, EncryptedWeightsCircuit, EncryptedWeightsLayout};
+pub use error::CnnError;
+pub use plain_weights::{ImageLayout, PlainWeightsCircuit};

@@ -1,0 +1,112 @@
+//! How images lie in the slots: the part of the circuit that client and server share.
+
+use unspoken_ckks::Complex64;
+use unspoken_digits_model::{CLASSES, FEATURES_PER_CHANNEL, Image, PIXELS, Shape};
+
+use super::homes::{Home, homes};
+use crate::error::CnnError;
+
+/// How a batch of images lies in the slots of one or more vectors.
+///
+/// Slots are cells of `batch` slots each, one slot for an image. A block is as many cells as the network has features; a
+/// block holds one plane of pixels for each channel. With `batch` as large as can be a vector is one block, and eight
+/// vectors (lite) hold the pixels of all images; a smaller batch puts several blocks into a vector, so that fewer vectors
+/// travel. Scores come back in one vector: class `c` of image `i` in slot `c * batch + i`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageLayout {
+    shape: Shape,
+    slots: usize,
+    batch: usize,
+    homes: Vec<Home>,
+    blocks: usize,
+}
+
+impl ImageLayout {
+    /// The layout of `batch` images at once for a network of this shape.
+    ///
+    /// # Errors
+    /// [`CnnError::Mismatch`] if the batch is no power of two up to [`ImageLayout::largest_batch`].
+    pub fn new(shape: Shape, slots: usize, batch: usize) -> Result<Self, CnnError> {
+        const OPERATION: &str = "lay out images";
+        if shape.check().is_err() || !slots.is_power_of_two() {
+            let found = format!("{shape:?} in {slots} slots");
+            return Err(CnnError::mismatch(OPERATION, found, "a shape that networks have, in a power of two of slots"));
+        }
+        let largest = Self::largest_batch(shape, slots);
+        if !batch.is_power_of_two() || batch > largest {
+            let needed = format!("a power of two up to {largest}; larger batches take several queries");
+            return Err(CnnError::mismatch(OPERATION, format!("a batch of {batch}"), needed));
+        }
+        let (homes, planes) = homes();
+        Ok(Self { shape, slots, batch, homes, blocks: planes.div_ceil(shape.channels) })
+    }
+
+    /// Most images in one batch: slots over features. 0 if the slots are too few for one image.
+    pub fn largest_batch(shape: Shape, slots: usize) -> usize {
+        slots / shape.features()
+    }
+
+    /// Images in a batch.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// The shape of the network.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Vectors that a batch takes.
+    pub fn vectors(&self) -> usize {
+        self.blocks.div_ceil(self.blocks_per_vector())
+    }
+
+    /// The slots of each vector for up to [`ImageLayout::batch`] images; the rest stay 0.
+    ///
+    /// # Errors
+    /// [`CnnError::Mismatch`] if there are no images, or too many.
+    pub fn arrange(&self, images: &[Image]) -> Result<Vec<Vec<Complex64>>, CnnError> {
+        if images.is_empty() || images.len() > self.batch {
+            let needed = format!("1 to {}; larger batches take several queries", self.batch);
+            return Err(CnnError::mismatch("arrange images", format!("{} images", images.len()), needed));
+        }
+        let mut vectors = vec![vec![Complex64::default(); self.slots]; self.vectors()];
+        for pixel in 0..PIXELS {
+            let (vector, cell) = self.cell(pixel);
+            let slots = &mut vectors[vector][cell * self.batch..];
+            let value = |image: &Image| f64::from(image.pixels()[pixel]) / 255.0;
+            slots.iter_mut().zip(images).for_each(|(slot, image)| *slot = value(image).into());
+        }
+        Ok(vectors)
+    }
+
+    /// The scores of the first `count` images in the slots of an answer.
+    ///
+    /// # Errors
+    /// [`CnnError::Mismatch`] if these are not all slots, or `count` is above the batch.
+    pub fn scores(&self, slots: &[Complex64], count: usize) -> Result<Vec<[f64; CLASSES]>, CnnError> {
+        if slots.len() != self.slots || count > self.batch {
+            let found = format!("{} slots for {count} images", slots.len());
+            let needed = format!("{} slots for at most {} images", self.slots, self.batch);
+            return Err(CnnError::mismatch("read scores", found, needed));
+        }
+        Ok((0..count).map(|i| std::array::from_fn(|class| slots[class * self.batch + i].re)).collect())
+    }
+
+    /// Vector of a pixel, and its cell there.
+    pub(super) fn cell(&self, pixel: usize) -> (usize, usize) {
+        let Home { plane, position } = self.homes[pixel];
+        let (block, plane) = (plane / self.shape.channels, plane % self.shape.channels);
+        let (vector, block) = (block / self.blocks_per_vector(), block % self.blocks_per_vector());
+        (vector, block * self.shape.features() + plane * FEATURES_PER_CHANNEL + position)
+    }
+
+    /// Blocks in each vector.
+    pub(super) fn blocks_per_vector(&self) -> usize {
+        self.slots / self.shape.features() / self.batch
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        self.slots
+    }
+}

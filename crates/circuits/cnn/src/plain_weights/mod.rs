@@ -1,0 +1,184 @@
+//! The network on encrypted images, its weights known to whoever computes.
+
+mod first;
+mod homes;
+mod layout;
+
+use std::collections::BTreeMap;
+
+use first::Convolution;
+pub use layout::ImageLayout;
+use unspoken_ckks::{
+    Arithmetic, CkksError, CkksParameters, Complex64, Encoder, LinearPlan, LinearTransform, Simulator, Steps,
+};
+use unspoken_digits_model::{CLASSES, Network};
+use unspoken_rlwe::KeyPlan;
+
+use crate::error::CnnError;
+use crate::sums::sum_strided;
+
+/// Scores computed: classes and some that are always 0, a power of two.
+const PADDED_CLASSES: usize = CLASSES.next_power_of_two();
+
+/// The network as a circuit on encrypted images: plaintext weights, five levels.
+///
+/// Features are cells of `batch` slots, so all rotations are by multiples of the batch. A dense layer from `m` to `n`
+/// cells is `n` diagonals, by baby steps and giant steps, then a sum of the `m / n` cells that belong to one output; the
+/// result repeats every `n` cells, which is what the next layer's diagonals read (Halevi and Shoup's diagonal method for
+/// wide matrices, as in Juvekar, Vaikuntanathan and Chandrakasan, "GAZELLE", section 4.2).
+pub struct PlainWeightsCircuit {
+    parameters: CkksParameters,
+    layout: ImageLayout,
+    convolution: Convolution,
+    convolution_bias: Vec<Complex64>,
+    dense: Dense,
+    out: Dense,
+    score_bound: f64,
+}
+
+/// A dense layer whose inputs repeat every `inputs` cells.
+struct Dense {
+    transform: LinearTransform,
+    bias: Vec<Complex64>,
+    /// Between cells of one output, in slots, and how many there are.
+    fold: (usize, usize),
+}
+
+impl PlainWeightsCircuit {
+    /// Levels it spends.
+    pub const DEPTH: usize = 5;
+
+    /// Prepares the network for batches of this size; weights are encoded when first needed.
+    ///
+    /// # Errors
+    /// [`CnnError::Mismatch`] if the parameters have too few levels, or their modulus no room for the scores, or the
+    /// batch does not fit.
+    pub fn new(network: &Network, parameters: &CkksParameters, batch: usize) -> Result<Self, CnnError> {
+        const OPERATION: &str = "prepare a network";
+        let layout = ImageLayout::new(network.shape(), parameters.slots(), batch)?;
+        if parameters.max_level() < Self::DEPTH {
+            let found = format!("preset {} of {} levels", parameters.name(), parameters.max_level());
+            return Err(CnnError::mismatch(OPERATION, found, format!("{} levels", Self::DEPTH)));
+        }
+        let score_bound = network.bounds().scores;
+        let room = parameters.log2_modulus(0) - parameters.scale().log2() - 1.0;
+        if score_bound.log2() >= room {
+            let found = format!("scores up to {score_bound:.3e}");
+            return Err(CnnError::mismatch(OPERATION, found, format!("below 2^{room:.0}; train it again")));
+        }
+        let (shape, scale) = (network.shape(), parameters.scale());
+        let (features, hidden) = (shape.features(), shape.hidden);
+        // A square at scale s comes out at s^2 over its level's primes.
+        let squared = |level: usize| scale * scale / parameters.level_modulus(level);
+        let dense = Dense::new(parameters, batch, (features, hidden), (3, squared(4)), |h, f| network.dense(h, f))?
+            .with_bias(batch, (0..hidden).map(|h| network.dense_bias(h)));
+        let out = Dense::new(parameters, batch, (hidden, PADDED_CLASSES), (1, squared(2)), |c, h| network.out(c, h))?
+            .with_bias(batch, (0..PADDED_CLASSES).map(|c| network.out_bias(c)));
+        Ok(Self {
+            parameters: parameters.clone(),
+            convolution: Convolution::new(network, parameters, layout.clone(), Self::DEPTH)?,
+            convolution_bias: cells(
+                (0..shape.channels).map(|c| network.kernel_bias(c)),
+                features * batch / shape.channels,
+            ),
+            layout,
+            dense,
+            out,
+            score_bound,
+        })
+    }
+
+    /// How images lie in its inputs and scores in its output.
+    pub fn layout(&self) -> &ImageLayout {
+        &self.layout
+    }
+
+    /// The level its inputs need: [`PlainWeightsCircuit::DEPTH`].
+    pub fn input_level(&self) -> usize {
+        Self::DEPTH
+    }
+
+    /// The scale its inputs need, and that of its output.
+    pub fn scale(&self) -> f64 {
+        self.parameters.scale()
+    }
+
+    /// No score of any image exceeds this.
+    pub fn score_bound(&self) -> f64 {
+        self.score_bound
+    }
+
+    /// Bytes its weights take in memory once they are encoded.
+    pub fn prepared_bytes(&self) -> u64 {
+        let dense = self.dense.transform.plan().bytes() + self.out.transform.plan().bytes();
+        (dense + self.convolution.bytes(&self.parameters)) as u64
+    }
+
+    /// The keys it needs: those of a run on the simulator.
+    ///
+    /// # Errors
+    /// [`CnnError::Ckks`] if the weights do not encode.
+    pub fn key_plan(&self) -> Result<KeyPlan, CnnError> {
+        let simulator = Simulator::new(&Encoder::new(&self.parameters), 0);
+        let zero = [Complex64::default()];
+        let encrypt = |_| simulator.encrypt(&zero, self.input_level(), self.scale());
+        let inputs = (0..self.layout.vectors()).map(encrypt).collect::<Result<Vec<_>, _>>()?;
+        self.evaluate(&simulator, &inputs)?;
+        Ok(simulator.key_plan())
+    }
+
+    /// The scores of a batch of images, at level 0; [`ImageLayout::scores`] reads them.
+    ///
+    /// # Errors
+    /// [`CnnError::Mismatch`] if the inputs are not as many as the layout says; [`CnnError::Ckks`] if their level or
+    /// scale is not what was prepared for, or keys are missing.
+    pub fn evaluate<A: Arithmetic>(&self, arithmetic: &A, inputs: &[A::Vector]) -> Result<A::Vector, CnnError> {
+        if inputs.len() != self.layout.vectors() {
+            let needed = format!("{}", self.layout.vectors());
+            return Err(CnnError::mismatch("evaluate a network", format!("{} vectors", inputs.len()), needed));
+        }
+        let features = self.convolution.evaluate(arithmetic, inputs)?;
+        let features = arithmetic.add_values(&features, &self.convolution_bias)?;
+        let squares = arithmetic.multiply(&features, &features)?;
+        let hidden = self.dense.evaluate(arithmetic, &squares)?;
+        let squares = arithmetic.multiply(&hidden, &hidden)?;
+        Ok(self.out.evaluate(arithmetic, &squares)?)
+    }
+}
+
+impl Dense {
+    /// Diagonals `k` below `outputs`: cell `j` gets `weight(j mod outputs, (j + k) mod inputs)` times cell `j + k`.
+    fn new(
+        parameters: &CkksParameters,
+        batch: usize,
+        (inputs, outputs): (usize, usize),
+        (level, input_scale): (usize, f64),
+        weight: impl Fn(usize, usize) -> f64,
+    ) -> Result<Self, CkksError> {
+        let diagonal = |k: usize| {
+            let values = (0..inputs).map(|j| weight(j % outputs, (j + k) % inputs));
+            (k * batch, cells(values, batch))
+        };
+        let diagonals: BTreeMap<usize, Vec<Complex64>> = (0..outputs).map(diagonal).collect();
+        let babies = 1 << outputs.trailing_zeros().div_ceil(2);
+        let plan = LinearPlan::new(parameters, diagonals, level, input_scale, parameters.scale())?;
+        let plan = plan.with_steps(Steps { difference: batch, first: 0, babies })?;
+        let fold = (outputs * batch, inputs / outputs);
+        Ok(Self { transform: LinearTransform::deferred(plan), bias: Vec::new(), fold })
+    }
+
+    fn with_bias(self, batch: usize, bias: impl Iterator<Item = f64>) -> Self {
+        Self { bias: cells(bias, batch), ..self }
+    }
+
+    fn evaluate<A: Arithmetic>(&self, arithmetic: &A, input: &A::Vector) -> Result<A::Vector, CkksError> {
+        let products = arithmetic.linear(&self.transform, input)?;
+        let (stride, count) = self.fold;
+        arithmetic.add_values(&sum_strided(arithmetic, &products, stride, count)?, &self.bias)
+    }
+}
+
+/// Each value in `batch` slots.
+fn cells(values: impl Iterator<Item = f64>, batch: usize) -> Vec<Complex64> {
+    values.flat_map(|value| std::iter::repeat_n(Complex64::from(value), batch)).collect()
+}

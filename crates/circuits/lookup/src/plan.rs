@@ -1,0 +1,164 @@
+//! The ways to evaluate a lookup, by name, and the levels each consumes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use unspoken_ckks::Complex64;
+use unspoken_ring::RingKind;
+
+use crate::cosine::{self, cosine};
+use crate::error::LookupError;
+use crate::table::alpha;
+
+/// How the selected columns are computed from the encrypted indices. `p = 2n` columns, `l` subtables, `d` rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Plan {
+    /// The paper's (Algorithm 1): all powers, each conjugated to split its real and imaginary part, then a real matrix.
+    /// `l (2n - 1)` key switches.
+    Paper,
+    /// All powers, then a complex matrix, then one conjugation per output: `l (n - 1) + d` key switches.
+    ComplexFirst,
+    /// As `ComplexFirst`, the last layer of the power tree left unrelinearised until after the matrix:
+    /// `l (n/2 - 1) + 2d` key switches.
+    LazyLast,
+    /// Powers up to `babies = m`, and multiples of `m`; each output is a sum over groups of a combination of the former
+    /// times one of the latter, relinearised once: about `l (m + n/m) + 2d` key switches.
+    BabyGiant {
+        /// `m`, a power of two from 2 to `n/2`.
+        babies: usize,
+    },
+    /// In the conjugate-invariant ring, where a ciphertext has twice the slots: Chebyshev polynomials up to `babies = m`
+    /// of a cosine, and those of multiples of `m`, combined as by `BabyGiant`; nothing is conjugated. About
+    /// `l (m + p/m) + d` key switches for twice the tokens. The cosines lie densest near 1 and -1, which costs about
+    /// `log2 p + 1` bits of precision there.
+    Cosine {
+        /// `m`, a power of two from 2 to `p/2`.
+        babies: usize,
+    },
+    /// Kim et al. (ICML 2024): the client sends the index itself, the server makes the one-hot vector with an encrypted
+    /// indicator per column. Our reading of it: `(1 - ((x - k)/p)^2)` squared `2 log2 p + 6` times, which gives the
+    /// depths of the paper's Table 3 for p = 64 and 256. The baseline.
+    Indicator,
+    /// The client sends the one-hot vector itself (the form of HE-LRM): no key switch and one level, but `p` ciphertexts
+    /// per subtable. The planner leaves it out; the baseline for bytes.
+    OneHot,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Plan::Paper => f.write_str("paper"),
+            Plan::ComplexFirst => f.write_str("complex-first"),
+            Plan::LazyLast => f.write_str("lazy-last"),
+            Plan::BabyGiant { babies } => write!(f, "baby-giant-{babies}"),
+            Plan::Cosine { babies } => write!(f, "cosine-{babies}"),
+            Plan::Indicator => f.write_str("indicator"),
+            Plan::OneHot => f.write_str("one-hot"),
+        }
+    }
+}
+
+impl FromStr for Plan {
+    type Err = LookupError;
+
+    fn from_str(name: &str) -> Result<Self, LookupError> {
+        let babies = |prefix| name.strip_prefix(prefix).and_then(|m| m.parse().ok());
+        match name {
+            "paper" => return Ok(Plan::Paper),
+            "complex-first" => return Ok(Plan::ComplexFirst),
+            "lazy-last" => return Ok(Plan::LazyLast),
+            "indicator" => return Ok(Plan::Indicator),
+            "one-hot" => return Ok(Plan::OneHot),
+            _ => {}
+        }
+        if let Some(babies) = babies("baby-giant-") {
+            return Ok(Plan::BabyGiant { babies });
+        }
+        babies("cosine-").map(|babies| Plan::Cosine { babies }).ok_or_else(|| LookupError::Plan {
+            plan: name.into(),
+            preset: "any".into(),
+            reason: "no such plan; there are paper, complex-first, lazy-last, baby-giant-<m>, cosine-<m>, indicator, one-hot"
+                .into(),
+        })
+    }
+}
+
+/// What the client encrypts for each index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IndexEncoding {
+    /// `alpha_j`; zero in a padded slot.
+    Alpha,
+    /// `cos((2j + 1) pi / 2p)`; zero in a padded slot.
+    Cosine,
+    /// `j / p`; one in a padded slot, an index beyond all columns.
+    Index,
+    /// `p` numbers, of which number `j` is one and the others are zero; all zero in a padded slot.
+    OneHot,
+}
+
+impl IndexEncoding {
+    /// Vectors per subtable.
+    pub fn vectors(self, columns: usize) -> usize {
+        if self == IndexEncoding::OneHot { columns } else { 1 }
+    }
+
+    /// What a slot of vector `vector` holds for an index; padding for `None`.
+    pub fn value(self, index: Option<usize>, columns: usize, vector: usize) -> Complex64 {
+        match (self, index) {
+            (IndexEncoding::Alpha, Some(j)) => alpha(j, columns),
+            (IndexEncoding::Cosine, Some(j)) => Complex64::from(cosine(j, columns)),
+            (IndexEncoding::Index, j) => Complex64::from(j.unwrap_or(columns) as f64 / columns as f64),
+            (IndexEncoding::OneHot, Some(j)) => Complex64::from(if j == vector { 1.0 } else { 0.0 }),
+            (IndexEncoding::Alpha | IndexEncoding::Cosine | IndexEncoding::OneHot, None) => Complex64::default(),
+        }
+    }
+}
+
+impl Plan {
+    /// What the client encrypts for this plan.
+    pub fn query_form(self) -> IndexEncoding {
+        match self {
+            Plan::Indicator => IndexEncoding::Index,
+            Plan::OneHot => IndexEncoding::OneHot,
+            Plan::Cosine { .. } => IndexEncoding::Cosine,
+            _ => IndexEncoding::Alpha,
+        }
+    }
+
+    /// Whether it can run in a ring of this kind with outputs of this form.
+    pub fn fits(self, kind: RingKind, form: OutputForm) -> bool {
+        match (kind, self) {
+            (RingKind::ConjugateInvariant, Plan::Cosine { .. } | Plan::Indicator | Plan::OneHot) => {
+                form == OutputForm::Rows
+            }
+            (RingKind::ConjugateInvariant, _) => false,
+            (RingKind::Standard, plan) => plan.query_form() != IndexEncoding::Cosine,
+        }
+    }
+
+    /// Levels it consumes for `columns` columns.
+    pub fn depth(self, columns: usize) -> usize {
+        let log2_n = columns.ilog2() as usize - 1;
+        match self {
+            Plan::Paper | Plan::LazyLast | Plan::BabyGiant { .. } => log2_n + 1,
+            Plan::ComplexFirst => log2_n,
+            Plan::Cosine { babies } => cosine::depth(columns, babies),
+            Plan::Indicator => indicator_squarings(columns) + 2,
+            Plan::OneHot => 1,
+        }
+    }
+}
+
+/// Squarings after the first that make `1 - (1/p)^2` vanish: below `exp(-64)`.
+pub(crate) fn indicator_squarings(columns: usize) -> usize {
+    2 * columns.ilog2() as usize + 6
+}
+
+/// How rows of the tables become outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputForm {
+    /// One real vector per row.
+    Rows,
+    /// One complex vector per two rows, the first in the real part: half the ciphertexts.
+    Pairs,
+}

@@ -1,0 +1,316 @@
+//! Lookups of few tokens at a time, a token's vector spread over one ciphertext (paper, Appendix E).
+//!
+//! With `B` tokens and `W = slots / B` positions, slot `B j + b` holds coordinate `j` of token `b`. A query holds one number
+//! per token, repeated in every position: that is what a vector of `B` slots looks like in a larger ring. Its powers
+//! `a^1 .. a^n`, each in its position, are a product over the bits of the position: `a prod_i (1 + mask_i (a^(2^i) - 1))`,
+//! `log2 n` squarings and as many products, with one level for the masks. The linear step is a matrix times a vector, by
+//! diagonals `B` slots apart, baby steps, giant steps and hoisting.
+//!
+//! Beside the paper: the complex combination comes before the conjugate, so `n = p/2` diagonals do in place of `p` and one
+//! ciphertext holds what took two; and subtables share a ciphertext while `n` times their number fits `W`.
+
+mod layout;
+
+use unspoken_ckks::{
+    Arithmetic, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, LinearPlan, LinearTransform,
+};
+use unspoken_ring::RingKind;
+use unspoken_rlwe::{KeyKind, KeyPlan, galois};
+
+use crate::error::LookupError;
+use crate::indicator::near_zero;
+use crate::plan::{IndexEncoding, Plan, indicator_squarings};
+use crate::powers::{Shape, query_scale};
+use crate::program::output_bits;
+use crate::strided::layout::{Layout, coefficients, diagonals};
+use crate::table::{Table, check_shapes};
+
+/// How the vector of a token is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StridedPlan {
+    /// Powers of `alpha_j`, and one conjugation per output: about `2 log2 p` products, `log2 p + 1` levels in all.
+    Powers,
+    /// The indicator of Kim et al. in every position: `2 log2 p + 7` products and one more level. The baseline.
+    Indicator,
+}
+
+/// A lookup of `B` tokens in `l` subtables, prepared for one preset and plan.
+pub struct StridedLookup {
+    parameters: CkksParameters,
+    plan: StridedPlan,
+    layout: Layout,
+    level: usize,
+    /// One per ciphertext of selections.
+    transforms: Vec<LinearPlan>,
+    /// Sum over the subtables of each row's mean; empty where the plan needs none.
+    constants: Vec<f64>,
+}
+
+impl StridedLookup {
+    /// Prepares a lookup of `batch` tokens at a time. `bound` is the largest magnitude of an output.
+    ///
+    /// # Errors
+    /// If the tables differ in shape, slots are real, the batch is no divisor of the slots or leaves a token too few of
+    /// them, or levels or modulus do not suffice.
+    pub fn new(
+        parameters: &CkksParameters,
+        tables: &[Table],
+        plan: StridedPlan,
+        batch: usize,
+        bound: f64,
+    ) -> Result<Self, LookupError> {
+        let (rows, columns) = check_shapes(tables)?;
+        let refuse = |reason: String| LookupError::Plan {
+            plan: format!("strided {plan:?}"),
+            preset: parameters.name().into(),
+            reason,
+        };
+        if parameters.ring().kind() == RingKind::ConjugateInvariant {
+            return Err(refuse("its slots are real; use a standard preset".into()));
+        }
+        let len = plan.coordinates(columns);
+        let width = parameters.slots().checked_div(batch).unwrap_or(0);
+        let fits = plan == StridedPlan::Indicator || len <= width;
+        if !batch.is_power_of_two() || width < rows || !fits {
+            let (slots, needed) = (parameters.slots(), if fits { rows } else { rows.max(len) });
+            return Err(refuse(format!(
+                "{batch} tokens in {slots} slots leave {width} for each, needed {needed}; take a power of two of at most {}",
+                slots / needed.next_power_of_two()
+            )));
+        }
+        let shared = plan.shared(tables.len(), columns, width);
+        let chunks = len.div_ceil(width);
+        let layout = Layout { batch, width, subtables: tables.len(), columns, len, shared, chunks };
+        let level = plan.depth(columns);
+        if level > parameters.max_level() {
+            let available = parameters.max_level();
+            return Err(refuse(format!("it needs {level} levels, the preset has {available}; use a deeper preset")));
+        }
+        if !bound.is_finite() || output_bits(parameters, 0, bound) < 0.0 {
+            return Err(refuse(format!("outputs up to {bound:.3e} do not fit; scale the table down")));
+        }
+        let input = Shape { level, scale: query_scale(parameters, level) };
+        let shape = plan.shape(input, columns, parameters).ok_or_else(|| refuse("too few levels".into()))?;
+        let matrices = coefficients(plan, tables);
+        let transform = |i: usize| {
+            let diagonals = diagonals(&layout, i, rows, &matrices);
+            LinearPlan::new(parameters, diagonals, shape.level, shape.scale, parameters.scale())
+        };
+        let transforms = (0..layout.groups() * chunks).map(transform).collect::<Result<_, _>>()?;
+        let mean = |r| tables.iter().map(|table| table.expansion(r).constant).sum();
+        let constants = if plan == StridedPlan::Powers { (0..rows).map(mean).collect() } else { Vec::new() };
+        Ok(StridedLookup { parameters: parameters.clone(), plan, layout, level, transforms, constants })
+    }
+
+    /// Query vectors: fewer than subtables where these share a ciphertext.
+    pub fn queries(&self) -> usize {
+        self.layout.groups()
+    }
+
+    /// The level at which queries are encrypted. Outputs have level 0 and the preset's scale.
+    pub fn input_level(&self) -> usize {
+        self.level
+    }
+
+    /// The scale at which queries are encrypted.
+    pub fn input_scale(&self) -> f64 {
+        query_scale(&self.parameters, self.level)
+    }
+
+    /// Bytes of the encoded diagonals.
+    pub fn bytes(&self) -> usize {
+        self.transforms.iter().map(LinearPlan::bytes).sum()
+    }
+
+    /// The keys it needs.
+    pub fn key_plan(&self) -> KeyPlan {
+        let mut plan = KeyPlan::new();
+        plan.require(KeyKind::Relinearisation, self.parameters.chain(self.level));
+        self.transforms.iter().for_each(|transform| plan.extend(&transform.key_plan()));
+        if self.plan == StridedPlan::Powers {
+            let element = galois::conjugation(self.parameters.ring());
+            plan.require(KeyKind::Galois { element }, self.parameters.chain(0));
+        }
+        plan
+    }
+
+    /// What the client encodes: short vectors, which the encoder repeats over all slots. One list of indices per subtable,
+    /// one entry per token; missing ones are padded, which gives a row's mean for powers and zero for indicators.
+    ///
+    /// # Errors
+    /// If there are too many, or one is beyond the columns.
+    pub fn query_values(&self, indices: &[Vec<Option<usize>>]) -> Result<Vec<Vec<Complex64>>, LookupError> {
+        let Layout { batch, subtables, columns, shared, .. } = self.layout;
+        let largest = indices.iter().flatten().flatten().max().copied().unwrap_or(0);
+        if indices.len() != subtables || indices.iter().any(|list| list.len() > batch) || largest >= columns {
+            let found = format!("{} lists of up to index {largest}", indices.len());
+            let needed = format!("{subtables} lists of at most {batch} indices below {columns}");
+            return Err(LookupError::Query { what: "the indices", found, needed });
+        }
+        let value = |group: usize, slot: usize| {
+            let index = indices.get(group * shared + slot / batch).and_then(|list| list.get(slot % batch));
+            self.plan.query_form().value(index.copied().flatten(), columns, 0)
+        };
+        Ok((0..self.queries()).map(|g| (0..shared * batch).map(|slot| value(g, slot)).collect()).collect())
+    }
+
+    /// The first stage (VecGen): the vectors that select.
+    ///
+    /// # Errors
+    /// If the query does not fit, or keys are missing.
+    pub fn generate<A: Arithmetic>(&self, arithmetic: &A, query: &[A::Vector]) -> Result<Vec<A::Vector>, LookupError> {
+        if query.len() != self.queries() {
+            let (found, needed) = (query.len().to_string(), self.queries().to_string());
+            return Err(LookupError::Query { what: "the number of vectors", found, needed });
+        }
+        let mut selections = Vec::new();
+        for (group, vector) in query.iter().enumerate() {
+            for chunk in 0..self.layout.chunks {
+                let i = group * self.layout.chunks + chunk;
+                selections.push(match self.plan {
+                    StridedPlan::Powers => self.powers(arithmetic, vector)?,
+                    StridedPlan::Indicator => self.indicators(arithmetic, vector, i)?,
+                });
+            }
+        }
+        Ok(selections)
+    }
+
+    /// The second stage (MatVec) by plain rotations, for any arithmetic: one vector with the rows of every token.
+    ///
+    /// # Errors
+    /// If `selections` are not of this lookup, or keys are missing.
+    pub fn combine<A: Arithmetic>(&self, arithmetic: &A, selections: &[A::Vector]) -> Result<A::Vector, LookupError> {
+        let images = self.transforms.iter().zip(selections).map(|(plan, vector)| plan.evaluate(arithmetic, vector));
+        self.finish(arithmetic, &images.collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// Encodes the diagonals, for [`StridedTables::combine`]: [`StridedLookup::bytes`] of memory.
+    ///
+    /// # Errors
+    /// If an entry does not fit its scale.
+    pub fn encode(self, encoder: &Encoder) -> Result<StridedTables, LookupError> {
+        let encode = |plan: &LinearPlan| LinearTransform::new(encoder, plan.clone());
+        let transforms = self.transforms.iter().map(encode).collect::<Result<_, _>>()?;
+        Ok(StridedTables { lookup: self, transforms })
+    }
+
+    /// `a^1 .. a^n`, each in its position.
+    fn powers<A: Arithmetic>(&self, arithmetic: &A, alpha: &A::Vector) -> Result<A::Vector, CkksError> {
+        let mut square = alpha.clone();
+        let mut power = alpha.clone();
+        for bit in 0..self.layout.len.trailing_zeros() {
+            if bit > 0 {
+                square = arithmetic.multiply(&square, &square)?;
+            }
+            let has_bit = |j: usize| (self.layout.place(0, j).1 >> bit) & 1 == 1;
+            let mask = |wanted: bool| self.layout.spread(|j| Complex64::from(f64::from(has_bit(j) == wanted)));
+            let scale = self.parameters.level_modulus(arithmetic.level(&square));
+            let masked = arithmetic.rescale(&arithmetic.mul_values(&square, &mask(true), scale)?)?;
+            power = arithmetic.multiply(&power, &arithmetic.add_values(&masked, &mask(false))?)?;
+        }
+        Ok(power)
+    }
+
+    /// The indicator of its column in each position.
+    fn indicators<A: Arithmetic>(&self, arithmetic: &A, x: &A::Vector, i: usize) -> Result<A::Vector, CkksError> {
+        let columns = self.layout.columns as f64;
+        let targets = self.layout.spread(|j| Complex64::from(-(self.layout.place(i, j).1 as f64) / columns));
+        near_zero(arithmetic, &arithmetic.add_values(x, &targets)?, self.layout.columns)
+    }
+
+    /// Sums over the ciphertexts; for powers, the real part and the constant.
+    fn finish<A: Arithmetic>(&self, arithmetic: &A, images: &[A::Vector]) -> Result<A::Vector, LookupError> {
+        let Some((first, rest)) = images.split_first().filter(|_| images.len() == self.transforms.len()) else {
+            let (found, needed) = (images.len().to_string(), self.transforms.len().to_string());
+            return Err(LookupError::Query { what: "the number of selection vectors", found, needed });
+        };
+        let mut sum = first.clone();
+        for image in rest {
+            sum = arithmetic.add(&sum, image)?;
+        }
+        if self.plan == StridedPlan::Indicator {
+            return Ok(sum);
+        }
+        let sum = arithmetic.add(&sum, &arithmetic.conjugate(&sum)?)?;
+        if self.constants.iter().all(|&constant| constant == 0.0) {
+            return Ok(sum);
+        }
+        let Layout { batch, width, .. } = self.layout;
+        let constant = |slot: usize| Complex64::from(self.constants.get(slot / batch).copied().unwrap_or(0.0));
+        Ok(arithmetic.add_values(&sum, &(0..batch * width).map(constant).collect::<Vec<_>>())?)
+    }
+}
+
+/// A strided lookup with its diagonals encoded.
+pub struct StridedTables {
+    lookup: StridedLookup,
+    transforms: Vec<LinearTransform>,
+}
+
+impl StridedTables {
+    /// The lookup.
+    pub fn lookup(&self) -> &StridedLookup {
+        &self.lookup
+    }
+
+    /// As [`StridedLookup::combine`], hoisted.
+    ///
+    /// # Errors
+    /// As for [`StridedLookup::combine`].
+    pub fn combine(&self, evaluator: &Evaluator<'_>, selections: &[Ciphertext]) -> Result<Ciphertext, LookupError> {
+        let images =
+            self.transforms.iter().zip(selections).map(|(transform, vector)| transform.apply(evaluator, vector));
+        self.lookup.finish(evaluator, &images.collect::<Result<Vec<_>, _>>()?)
+    }
+}
+
+impl StridedPlan {
+    /// What the client encrypts.
+    pub fn query_form(self) -> IndexEncoding {
+        match self {
+            StridedPlan::Powers => IndexEncoding::Alpha,
+            StridedPlan::Indicator => IndexEncoding::Index,
+        }
+    }
+
+    /// Levels it consumes, the linear step included.
+    pub fn depth(self, columns: usize) -> usize {
+        match self {
+            StridedPlan::Powers => columns.ilog2() as usize + 1,
+            StridedPlan::Indicator => Plan::Indicator.depth(columns),
+        }
+    }
+
+    /// How many subtables share a ciphertext with `width` positions per token: a power of two.
+    pub fn shared(self, subtables: usize, columns: usize, width: usize) -> usize {
+        (width / self.coordinates(columns)).clamp(1, subtables.next_power_of_two())
+    }
+
+    fn coordinates(self, columns: usize) -> usize {
+        match self {
+            StridedPlan::Powers => columns / 2,
+            StridedPlan::Indicator => columns,
+        }
+    }
+
+    /// The shape of the selection vectors.
+    fn shape(self, input: Shape, columns: usize, parameters: &CkksParameters) -> Option<Shape> {
+        let mut square = input;
+        if self == StridedPlan::Indicator {
+            for _ in 0..=indicator_squarings(columns) {
+                square = square.times(square, parameters)?;
+            }
+            return Some(square);
+        }
+        let mut power = input;
+        for bit in 0..self.coordinates(columns).trailing_zeros() {
+            if bit > 0 {
+                square = square.times(square, parameters)?;
+            }
+            let factor = Shape { level: square.level.checked_sub(1)?, scale: square.scale };
+            power = power.times(factor, parameters)?;
+        }
+        Some(power)
+    }
+}

@@ -1,0 +1,324 @@
+//! Linear maps of whole matrices: transposes, rows and columns picked in any order, products with plaintext matrices.
+
+mod builder;
+
+use builder::Builder;
+use ndarray::Array2;
+use unspoken_ckks::{Arithmetic, CkksParameters, Cost, LinearTransform};
+use unspoken_permute::Permutation;
+use unspoken_permute::factors::{to_depth, transpose};
+use unspoken_rlwe::KeyPlan;
+
+use crate::encrypted::EncryptedMatrix;
+use crate::error::{MatrixError, check_depth, shape_error, shown};
+use crate::layout::Layout;
+use crate::tile::{self, Form, Term};
+
+/// A linear map of the entries of a matrix, made ready: its diagonals are encoded once, at their first encrypted use.
+///
+/// It spends one level, a transpose one per factor. The result is clean, whatever lay outside the tiles of its input, and has the parameters' scale.
+pub struct LinearMap {
+    operation: &'static str,
+    layout: Layout,
+    from: (usize, usize),
+    to: (usize, usize),
+    level: usize,
+    /// What happens to every tile first, a level each.
+    factors: Vec<LinearTransform>,
+    transforms: Vec<LinearTransform>,
+    /// For every tile of the result, row-major: which transform of which tile, to be added.
+    tiles: Vec<Vec<(usize, usize)>>,
+}
+
+/// What a map is made ready for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Input {
+    /// Rows and columns.
+    pub shape: (usize, usize),
+    /// The level it has at least; the result is one below.
+    pub level: usize,
+    /// Its scale.
+    pub scale: f64,
+}
+
+impl LinearMap {
+    /// The transpose in `depth` factors, a level each: all but the last exchange the blocks off the diagonal of ever smaller
+    /// blocks, with three diagonals; the last transposes what blocks remain, of size `b`, with `2b - 1` diagonals
+    /// (Permutation decomposition paper, section 4.1).
+    ///
+    /// # Errors
+    /// If the depth is 0 or more than `log2 d` (and 1), or the levels are not there.
+    pub fn transpose(
+        parameters: &CkksParameters,
+        layout: Layout,
+        input: Input,
+        depth: usize,
+    ) -> Result<Self, MatrixError> {
+        const OPERATION: &str = "transpose";
+        let most = Self::transpose_depths(layout);
+        if !(1..=most).contains(&depth) {
+            let found = format!("depth {depth} for tiles of {}", layout.dim());
+            return Err(MatrixError::Layout { operation: OPERATION, found, needed: format!("from 1 to {most}") });
+        }
+        let remedy = if depth > 1 { "depth 1 needs one level" } else { REMEDY };
+        check_depth(OPERATION, input.level.min(parameters.max_level()), depth, remedy)?;
+        let mut permutations = to_depth(&transpose(layout.dim())?, depth)?;
+        if permutations.is_empty() {
+            permutations.push(Permutation::identity(1)?);
+        }
+        let mut form = Form { level: input.level, input: input.scale, output: parameters.scale() };
+        let mut factors = Vec::with_capacity(depth);
+        for permutation in &permutations {
+            factors.push(tile::permutation(parameters, layout, form, permutation)?);
+            form = Form { level: form.level - 1, input: form.output, ..form };
+        }
+        let transforms = factors.pop().into_iter().collect();
+        let (rows, columns) = (layout.tiles(input.shape.1), layout.tiles(input.shape.0));
+        let tiles = (0..rows * columns).map(|tile| vec![(0, tile % columns * rows + tile / columns)]).collect();
+        let builder = Builder::new(OPERATION, parameters, layout, input)?;
+        Ok(LinearMap { factors, ..builder.finish((input.shape.1, input.shape.0), transforms, tiles) })
+    }
+
+    /// How many factors a transpose can have.
+    pub fn transpose_depths(layout: Layout) -> usize {
+        (layout.dim().ilog2() as usize).max(1)
+    }
+
+    /// The rows of these numbers, in this order, as numpy's `a[rows]`: a permutation, a selection, or with repetitions.
+    ///
+    /// # Errors
+    /// If there are no rows, one is not there, or there is no level left.
+    pub fn rows(
+        parameters: &CkksParameters,
+        layout: Layout,
+        input: Input,
+        rows: &[usize],
+    ) -> Result<Self, MatrixError> {
+        const OPERATION: &str = "pick rows";
+        check_indices(OPERATION, "row", rows, input.shape.0)?;
+        let weight = |row: usize, from| if rows[row] == from { 1.0 } else { 0.0 };
+        let builder = Builder::new(OPERATION, parameters, layout, input)?;
+        Self::left(builder, rows.len(), Skews::default(), weight)
+    }
+
+    /// The columns of these numbers, in this order, as numpy's `a[:, columns]`.
+    ///
+    /// # Errors
+    /// If there are no columns, one is not there, or there is no level left.
+    pub fn columns(
+        parameters: &CkksParameters,
+        layout: Layout,
+        input: Input,
+        columns: &[usize],
+    ) -> Result<Self, MatrixError> {
+        const OPERATION: &str = "pick columns";
+        check_indices(OPERATION, "column", columns, input.shape.1)?;
+        let weight = |from, column: usize| if columns[column] == from { 1.0 } else { 0.0 };
+        Self::right(OPERATION, parameters, layout, input, columns.len(), weight)
+    }
+
+    /// `weights @ x`, by the diagonals of the weights: `2 sqrt(d)` rotations with one block, no others' arrangement needed,
+    /// so products chain at a level each.
+    ///
+    /// # Errors
+    /// If shapes do not fit, a weight is not finite, or there is no level left.
+    pub fn times_left(
+        parameters: &CkksParameters,
+        layout: Layout,
+        input: Input,
+        weights: &Array2<f64>,
+    ) -> Result<Self, MatrixError> {
+        Self::times_left_skewed(parameters, layout, input, weights, Skews::default())
+    }
+
+    /// As [`LinearMap::times_left`], of a matrix with skewed columns to one: see [`SkewedProduct`](crate::SkewedProduct).
+    pub(crate) fn times_left_skewed(
+        parameters: &CkksParameters,
+        layout: Layout,
+        input: Input,
+        weights: &Array2<f64>,
+        skews: Skews,
+    ) -> Result<Self, MatrixError> {
+        crate::product::check_shapes(weights.dim(), input.shape)?;
+        let builder = Builder::new(TIMES, parameters, layout, input)?;
+        Self::left(builder, weights.nrows(), skews, |row, from| weights[(row, from)])
+    }
+
+    /// `x @ weights`, by the diagonals of the weights.
+    ///
+    /// # Errors
+    /// As for [`LinearMap::times_left`].
+    pub fn times_right(
+        parameters: &CkksParameters,
+        layout: Layout,
+        input: Input,
+        weights: &Array2<f64>,
+    ) -> Result<Self, MatrixError> {
+        crate::product::check_shapes(input.shape, weights.dim())?;
+        let weight = |from, column| weights[(from, column)];
+        Self::right(TIMES, parameters, layout, input, weights.ncols(), weight)
+    }
+
+    /// Row `r` of the result is `sum weight(r, k) * row k`, with the columns of input and result skewed.
+    fn left(
+        builder: Builder<'_>,
+        rows: usize,
+        skews: Skews,
+        weight: impl Fn(usize, usize) -> f64,
+    ) -> Result<Self, MatrixError> {
+        let (layout, shape) = (builder.layout(), builder.input().shape);
+        let (d, inner) = (layout.dim(), shape.0);
+        let block = |to: usize, from: usize| {
+            let (rows, inner) = (d.min(rows - to * d), d.min(inner - from * d));
+            let cells = (0..rows * inner).map(|cell| (cell / inner, cell % inner));
+            let weighted = cells.map(|(row, k)| (row, k, weight(to * d + row, from * d + k)));
+            let terms = weighted.filter(|(_, _, weight)| *weight != 0.0).flat_map(|(row, k, weight)| {
+                (0..d).map(move |column| {
+                    let (to, from) = (skewed(d, row, column, skews.to), skewed(d, k, column, skews.from));
+                    Term { row: to, column, index: from as i64 - to as i64, weight }
+                })
+            });
+            terms.collect::<Vec<_>>()
+        };
+        let (grid, columns) = ((layout.tiles(rows), layout.tiles(inner)), layout.tiles(shape.1));
+        let (transforms, blocks) = builder.blocks(d, grid, block)?;
+        let of = |(row, column): (usize, usize)| {
+            blocks[row].iter().map(|&(transform, from)| (transform, from * columns + column)).collect()
+        };
+        let tiles = (0..grid.0 * columns).map(|tile| of((tile / columns, tile % columns))).collect();
+        Ok(builder.finish((rows, shape.1), transforms, tiles))
+    }
+
+    /// Column `c` of the result is `sum weight(k, c) * column k`.
+    fn right(
+        operation: &'static str,
+        parameters: &CkksParameters,
+        layout: Layout,
+        input: Input,
+        columns: usize,
+        weight: impl Fn(usize, usize) -> f64,
+    ) -> Result<Self, MatrixError> {
+        let (d, inner) = (layout.dim(), input.shape.1);
+        let builder = Builder::new(operation, parameters, layout, input)?;
+        let block = |to: usize, from: usize| {
+            let (columns, inner) = (d.min(columns - to * d), d.min(inner - from * d));
+            let cells = (0..columns * inner).map(|cell| (cell / inner, cell % inner));
+            let weighted = cells.map(|(column, k)| (column, k, weight(from * d + k, to * d + column)));
+            let terms = weighted.filter(|(_, _, weight)| *weight != 0.0).flat_map(|(column, k, weight)| {
+                (0..d).map(move |row| Term { row, column, index: k as i64 - column as i64, weight })
+            });
+            terms.collect::<Vec<_>>()
+        };
+        let (grid, rows) = ((layout.tiles(columns), layout.tiles(inner)), layout.tiles(input.shape.0));
+        let (transforms, blocks) = builder.blocks(1, grid, block)?;
+        let of = |(row, column): (usize, usize)| {
+            blocks[column].iter().map(|&(transform, from)| (transform, row * grid.1 + from)).collect()
+        };
+        let tiles = (0..rows * grid.0).map(|tile| of((tile / grid.0, tile % grid.0))).collect();
+        Ok(builder.finish((input.shape.0, columns), transforms, tiles))
+    }
+
+    /// What it does.
+    pub(crate) fn operation(&self) -> &'static str {
+        self.operation
+    }
+
+    /// Levels it spends.
+    pub fn depth(&self) -> usize {
+        self.factors.len() + 1
+    }
+
+    /// Work on one tile of the input that makes one term of the result: of a transpose all of it.
+    pub(crate) fn tile_cost(&self) -> Cost {
+        let mut cost = Cost::default();
+        self.factors.iter().chain(self.transforms.first()).for_each(|factor| cost += factor.plan().cost());
+        cost
+    }
+
+    /// The keys it needs.
+    pub fn key_plan(&self) -> KeyPlan {
+        let mut plan = KeyPlan::new();
+        self.factors.iter().chain(&self.transforms).for_each(|transform| plan.extend(&transform.plan().key_plan()));
+        plan
+    }
+
+    /// The shape of its result.
+    pub fn output_shape(&self) -> (usize, usize) {
+        self.to
+    }
+
+    /// The map of every matrix of the batch.
+    ///
+    /// # Errors
+    /// If the matrix is of another shape or layout than prepared for, its level too low, its scale another, or keys are
+    /// missing: all of them are named before anything is done.
+    pub fn apply<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        a: &EncryptedMatrix<A::Vector>,
+    ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
+        if a.shape() != self.from || a.layout() != self.layout {
+            let reason = format!(
+                "shape {} in tiles of {} with {} blocks; it was made ready for {} in tiles of {} with {} blocks",
+                shown(a.shape()),
+                a.layout().dim(),
+                a.layout().blocks(),
+                shown(self.from),
+                self.layout.dim(),
+                self.layout.blocks()
+            );
+            return Err(shape_error(self.operation, reason));
+        }
+        arithmetic.require_keys(self.operation, &self.key_plan())?;
+        let lowered = a.try_map(|tile| {
+            let tile = arithmetic.drop_to(tile, self.level)?;
+            self.factors.iter().try_fold(tile, |tile, factor| arithmetic.linear(factor, &tile))
+        })?;
+        let tile = |terms: &Vec<(usize, usize)>| {
+            let mut sum: Option<A::Vector> = None;
+            for &(transform, from) in terms {
+                let term = arithmetic.linear(&self.transforms[transform], &lowered.tiles()[from])?;
+                sum = Some(match sum {
+                    Some(sum) => arithmetic.add(&sum, &term)?,
+                    None => term,
+                });
+            }
+            sum.ok_or_else(|| shape_error(self.operation, "a tile that is a sum of nothing; needed at least one term"))
+        };
+        let tiles = self.tiles.iter().map(tile).collect::<Result<_, _>>()?;
+        Ok(lowered.result(self.to, tiles, true))
+    }
+}
+
+pub(crate) fn check_indices(
+    operation: &'static str,
+    what: &str,
+    indices: &[usize],
+    extent: usize,
+) -> Result<(), MatrixError> {
+    if indices.is_empty() {
+        return Err(shape_error(operation, format!("no {what}s; needed at least one")));
+    }
+    match indices.iter().find(|&&index| index >= extent) {
+        None => Ok(()),
+        Some(index) => {
+            Err(shape_error(operation, format!("index {index} is out of bounds for a matrix of {extent} {what}s")))
+        }
+    }
+}
+
+const REMEDY: &str = "start at a higher level, or use a deeper preset";
+
+const TIMES: &str = "multiply by a plaintext";
+
+/// By how many rows for each column before it a column is shifted up, in the input of a map and in its result; below `d`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Skews {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+}
+
+/// Where row `row` of a column lies that is shifted up by `skew * column` rows, modulo `d`.
+fn skewed(d: usize, row: usize, column: usize, skew: usize) -> usize {
+    (row + d - skew * column % d) % d
+}

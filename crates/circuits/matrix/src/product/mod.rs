@@ -1,0 +1,238 @@
+//! Products of encrypted matrices.
+
+mod expanded;
+mod jkls;
+mod original;
+mod planner;
+
+use expanded::Expanded;
+use jkls::Jkls;
+use original::Original;
+pub use planner::{Estimate, Task, estimates};
+use unspoken_ckks::{Arithmetic, CkksParameters};
+
+use crate::encrypted::{EncryptedMatrix, check_match};
+use crate::error::{MatrixError, check_depth, shape_error, shown};
+use crate::layout::Layout;
+
+/// How two encrypted matrices are multiplied. `d` is the dimension of the tiles, `m` the blocks of their encoding space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Rizomiliotis and Triakosia, improved (Permutation decomposition paper, section 4.2, Appendix B.3): expansion by
+    /// adding the vector to itself rotated, one mask per group of `m` indices, replication. Two levels. With `step = d`:
+    /// `2 log2 m + 2 (d/m) log2 d + log2 m` rotations at radix 2.
+    Expanded {
+        /// Doublings are taken `log2 radix` at a time, as one sum of `radix` rotations with one division: a power of two
+        /// from 2. More keys, less time.
+        radix: usize,
+        /// Before the mask the vector is rotated by all multiples of `step` (a power of two up to `d`), once for all
+        /// groups, so that only `log2 step` doublings are left after it: more keys and masks, less time. `d` is none.
+        step: usize,
+    },
+    /// Rizomiliotis and Triakosia as published, for `m = d`: `d - 1` rotations and masks for each factor, then
+    /// `3 log2 d` rotations. Two levels. The baseline.
+    Original {
+        /// Whether the `d - 1` rotations are one double-hoisted linear transformation, instead of one by one.
+        hoisted: bool,
+    },
+    /// Jiang, Kim, Lauter and Song (CCS 2018), for `m = 1`: two permutations by baby steps and giant steps, then `d` shifts
+    /// of columns (with masks) and of rows. Three levels; the result is always clean.
+    Jkls {
+        /// Whether the shifts are hoisted, those of columns with one division for both masks; else they are rotations one
+        /// by one, as published.
+        hoisted: bool,
+    },
+}
+
+impl Method {
+    /// Levels it spends.
+    pub fn depth(self) -> usize {
+        match self {
+            Method::Expanded { .. } | Method::Original { .. } => 2,
+            Method::Jkls { .. } => 3,
+        }
+    }
+
+    /// Every way to multiply in this layout, the baselines included.
+    pub fn all(layout: Layout) -> Vec<Method> {
+        let (d, m) = (layout.dim(), layout.blocks());
+        let powers = |from: usize, to: usize| (from.ilog2()..=to.ilog2()).map(|log2| 1usize << log2);
+        let mut methods = Vec::new();
+        // With one group, rotations before the mask are no fewer than after it.
+        for step in powers(if m == d { d } else { 1 }, d) {
+            // No stage is longer than the longest of its sums.
+            let most = step.max(m).clamp(2, MAX_RADIX);
+            methods.extend(powers(2, most).map(|radix| Method::Expanded { radix, step }));
+        }
+        if m == d {
+            methods.extend([true, false].map(|hoisted| Method::Original { hoisted }));
+        }
+        if m == 1 {
+            methods.extend([true, false].map(|hoisted| Method::Jkls { hoisted }));
+        }
+        methods
+    }
+}
+
+impl std::fmt::Display for Method {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Method::Expanded { radix, step } => write!(f, "expanded-{radix}-{step}"),
+            Method::Original { hoisted: true } => f.write_str("original-hoisted"),
+            Method::Original { hoisted: false } => f.write_str("original"),
+            Method::Jkls { hoisted: true } => f.write_str("jkls-hoisted"),
+            Method::Jkls { hoisted: false } => f.write_str("jkls"),
+        }
+    }
+}
+
+/// The largest radix that is worth its keys.
+const MAX_RADIX: usize = 32;
+
+/// A product made ready: its masks are encoded once, at their first encrypted use.
+pub struct Product {
+    layout: Layout,
+    method: Method,
+    level: usize,
+    kind: Kind,
+}
+
+enum Kind {
+    Expanded(Box<Expanded>),
+    Original(Box<Original>),
+    Jkls(Box<Jkls>),
+}
+
+const OPERATION: &str = "matmul";
+
+/// Level and scales of the factors of a product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Factors {
+    pub(crate) level: usize,
+    pub(crate) scales: [f64; 2],
+}
+
+impl Product {
+    /// Makes a product ready for factors at `level` or above with these scales. The result is [`Method::depth`] levels
+    /// below `level`, at the parameters' scale.
+    ///
+    /// # Errors
+    /// If the method does not exist in this layout, or the levels are not there.
+    pub fn new(
+        parameters: &CkksParameters,
+        layout: Layout,
+        method: Method,
+        level: usize,
+        scales: [f64; 2],
+    ) -> Result<Self, MatrixError> {
+        let remedy = "start at a higher level, or use a deeper preset";
+        check_depth(OPERATION, level.min(parameters.max_level()), method.depth(), remedy)?;
+        let refuse = |needed: &str| {
+            let found = format!("method {method} for tiles of {} with {} blocks", layout.dim(), layout.blocks());
+            Err(MatrixError::Layout { operation: OPERATION, found, needed: needed.into() })
+        };
+        let factors = Factors { level, scales };
+        let kind = match method {
+            Method::Expanded { radix, step } => {
+                if !radix.is_power_of_two() || radix < 2 || !step.is_power_of_two() || step > layout.dim() {
+                    return refuse("a radix from 2 and a step up to the dimension, powers of two");
+                }
+                Kind::Expanded(Box::new(Expanded::new(parameters, layout, (radix, step), factors)?))
+            }
+            Method::Original { hoisted } => {
+                if layout.blocks() != layout.dim() {
+                    return refuse("as many blocks as the dimension");
+                }
+                Kind::Original(Box::new(Original::new(parameters, layout, hoisted, factors)?))
+            }
+            Method::Jkls { hoisted } => {
+                if layout.blocks() != 1 {
+                    return refuse("one block");
+                }
+                Kind::Jkls(Box::new(Jkls::new(parameters, layout, hoisted, factors)?))
+            }
+        };
+        Ok(Product { layout, method, level, kind })
+    }
+
+    /// How it multiplies.
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// The level of its result.
+    pub fn output_level(&self) -> usize {
+        self.level - self.method.depth()
+    }
+
+    /// `a @ b` for every matrix of the batch. The result is clean if the layout has one block.
+    ///
+    /// # Errors
+    /// If shapes, layouts or batches do not fit, a factor is not clean, its level is too low or its scale another than the
+    /// one prepared for, or keys are missing.
+    pub fn apply<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        a: &EncryptedMatrix<A::Vector>,
+        b: &EncryptedMatrix<A::Vector>,
+    ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
+        check_shapes(a.shape(), b.shape())?;
+        check_match(OPERATION, a, b)?;
+        if a.layout() != self.layout {
+            return Err(MatrixError::Layout {
+                operation: OPERATION,
+                found: format!("tiles of {} with {} blocks", a.layout().dim(), a.layout().blocks()),
+                needed: format!("tiles of {} with {} blocks", self.layout.dim(), self.layout.blocks()),
+            });
+        }
+        if !(a.is_clean() && b.is_clean()) {
+            return Err(MatrixError::Layout {
+                operation: OPERATION,
+                found: "a factor with something outside its tiles, left by a product over several blocks".into(),
+                needed: "clean factors: mask it with Cleaning, one level".into(),
+            });
+        }
+        let tiles = match &self.kind {
+            Kind::Expanded(product) => product.apply(arithmetic, a, b)?,
+            Kind::Original(product) => product.apply(arithmetic, a, b)?,
+            Kind::Jkls(product) => product.apply(arithmetic, a, b)?,
+        };
+        Ok(a.result((a.shape().0, b.shape().1), tiles, false))
+    }
+}
+
+/// Whether shapes can be multiplied; the message is numpy's.
+pub(crate) fn check_shapes(a: (usize, usize), b: (usize, usize)) -> Result<(), MatrixError> {
+    if a.1 == b.0 {
+        return Ok(());
+    }
+    let reason = format!("{} @ {}: inner dimensions {} and {} differ", shown(a), shown(b), a.1, b.0);
+    Err(shape_error(OPERATION, reason))
+}
+
+/// For every tile of the result, the sum over `k` of `product(a[row][k], b[k][column])`, in row-major order.
+fn grid<V, T, E>(
+    a: &EncryptedMatrix<V>,
+    b: &EncryptedMatrix<V>,
+    mut sum: impl FnMut(usize, usize) -> Result<T, E>,
+) -> Result<Vec<T>, E> {
+    let (rows, columns) = (a.grid().0, b.grid().1);
+    (0..rows * columns).map(|tile| sum(tile / columns, tile % columns)).collect()
+}
+
+/// `sum + term`, or the term if there is no sum yet.
+fn accumulate<A: Arithmetic>(
+    arithmetic: &A,
+    sum: Option<A::Vector>,
+    term: A::Vector,
+) -> Result<Option<A::Vector>, MatrixError> {
+    Ok(Some(match sum {
+        Some(sum) => arithmetic.add(&sum, &term)?,
+        None => term,
+    }))
+}
+
+/// What a sum over no terms gives: the shapes were checked, so there is at least one.
+fn nothing() -> MatrixError {
+    shape_error(OPERATION, "a sum over no tiles; needed at least one")
+}

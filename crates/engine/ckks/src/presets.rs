@@ -1,0 +1,335 @@
+//! Named parameter sets. A name says the ring degree, the depth, and the bits of the scale.
+
+use unspoken_ring::modular::primes_descending;
+use unspoken_ring::{RingKind, RingLiteral};
+use unspoken_rlwe::security::SecretDistribution;
+use unspoken_rlwe::{EncapsulationLiteral, ParametersLiteral};
+
+use crate::error::CkksError;
+use crate::parameters::{BootstrapLiteral, CkksLiteral, CkksParameters, REDUCTION_DEPTH};
+
+/// The shape of a preset; its primes follow from it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Preset {
+    /// Its name: `n<log2 degree>[_real|_boot|_linear]_depth<levels>_scale<bits>`, after `insecure_` where it is.
+    /// `linear` sets have no special primes: what they encrypt can be added and multiplied by plaintexts, not rotated nor
+    /// multiplied with each other.
+    pub name: &'static str,
+    /// What it is good for.
+    pub purpose: &'static str,
+    log2_degree: u32,
+    kind: RingKind,
+    /// Of 30 bits each, unless a bootstrap says otherwise.
+    base_primes: usize,
+    /// From level 1 upwards.
+    groups: [LevelGroup; MAX_GROUPS],
+    special_primes: usize,
+    digit_len: usize,
+    bootstrap: Option<BootstrapShape>,
+}
+
+/// Successive levels of the same size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct LevelGroup {
+    levels: usize,
+    bits: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct BootstrapShape {
+    literal: BootstrapLiteral,
+    /// Bits of level 0.
+    base_bits: f64,
+    /// Chain primes of the keys under the sparse secret.
+    encapsulation_primes: usize,
+}
+
+const MAX_GROUPS: usize = 3;
+
+/// Bits of a pair of the largest primes.
+const LARGEST_PAIR_BITS: f64 = 60.0;
+
+const fn preset(
+    name: &'static str,
+    purpose: &'static str,
+    (log2_degree, levels, bits): (u32, usize, f64),
+    (base_primes, special_primes, digit_len): (usize, usize, usize),
+) -> Preset {
+    let none = LevelGroup { levels: 0, bits };
+    let groups = [LevelGroup { levels, bits }, none, none];
+    let kind = RingKind::Standard;
+    Preset { name, purpose, log2_degree, kind, base_primes, groups, special_primes, digit_len, bootstrap: None }
+}
+
+const fn real(preset: Preset) -> Preset {
+    Preset { kind: RingKind::ConjugateInvariant, ..preset }
+}
+
+/// Adds the levels of a bootstrap to those a circuit uses: the slots-to-coefficients map at the bottom, of the size of the
+/// circuit's levels, then above the circuit the modular reduction and the coefficients-to-slots map.
+const fn boot(
+    preset: Preset,
+    literal: BootstrapLiteral,
+    (base_bits, reduction_bits, top_bits): (f64, f64, f64),
+    encapsulation_primes: usize,
+) -> Preset {
+    let LevelGroup { levels, bits } = preset.groups[0];
+    let groups = [
+        LevelGroup { levels: levels + literal.slots_to_coefficients, bits },
+        LevelGroup { levels: REDUCTION_DEPTH, bits: reduction_bits },
+        LevelGroup { levels: literal.coefficients_to_slots, bits: top_bits },
+    ];
+    Preset { groups, bootstrap: Some(BootstrapShape { literal, base_bits, encapsulation_primes }), ..preset }
+}
+
+const fn factors(slots_to_coefficients: usize, coefficients_to_slots: usize, ratio: f64) -> BootstrapLiteral {
+    BootstrapLiteral { slots_to_coefficients, coefficients_to_slots, message_ratio_bits: ratio }
+}
+
+/// The most that a ring of degree 2^15 takes when there are no switching keys: 29 primes, which is why the scale is
+/// a little below 2^30.
+const LINEAR_N15: (u32, usize, f64) = (15, 27, 29.94);
+
+/// Every preset that ships. All but the insecure ones have 128 bits.
+pub const PRESETS: [Preset; 23] = [
+    preset("n13_depth3_scale30", "shallow circuits on small batches", (13, 3, 30.0), (2, 2, 2)),
+    preset("n14_depth8_scale30", "lookups of up to 256 columns, about 10 bits", (14, 8, 30.0), (2, 4, 4)),
+    preset("n14_depth5_scale50", "short circuits at high precision", (14, 5, 50.0), (2, 3, 3)),
+    preset("n15_depth8_scale50", "lookups of up to 256 columns at high precision", (15, 8, 50.0), (3, 6, 6)),
+    preset("n15_depth10_scale50", "lookups of up to 1024 columns at high precision", (15, 10, 50.0), (3, 9, 9)),
+    preset("n15_depth11_scale50", "circuits of middle depth", (15, 11, 50.0), (2, 6, 6)),
+    preset("n15_depth17_scale30", "permutations and matrices, about 12 bits", (15, 17, 30.0), (2, 8, 7)),
+    preset(
+        "n15_linear_depth27_scale30",
+        "sums and plaintext products alone: all 868 bits for data",
+        LINEAR_N15,
+        (2, 0, 1),
+    ),
+    preset("n16_depth20_scale58", "deep circuits; the set of the engine's benchmark", (16, 20, 58.0), (3, 9, 9)),
+    preset("n16_depth24_scale52", "the one-hot baseline of lookups", (16, 24, 52.0), (2, 10, 10)),
+    preset("n16_depth28_scale50", "the one-hot baseline of lookups of 1024 columns", (16, 28, 50.0), (2, 9, 9)),
+    real(preset("n14_real_depth8_scale30", "real lookups, twice the slots", (14, 8, 30.0), (2, 4, 4))),
+    real(preset("n15_real_depth11_scale50", "real circuits of middle depth", (15, 11, 50.0), (3, 6, 6))),
+    real(preset("n15_real_depth17_scale30", "real matrices, about 12 bits", (15, 17, 30.0), (2, 8, 7))),
+    boot(
+        preset("n15_boot_depth4_scale30", "bootstrapping with small ciphertexts", (15, 4, 30.0), (2, 3, 2)),
+        factors(2, 3, 11.0),
+        (50.0, 48.0, 50.0),
+        4,
+    ),
+    boot(
+        preset("n16_boot_depth8_scale50", "bootstrapping at high precision", (16, 8, 50.0), (2, 12, 12)),
+        factors(3, 4, 14.0),
+        (60.0, 60.0, 56.0),
+        5,
+    ),
+    boot(
+        preset("insecure_n11_boot_depth8_scale50", "tests of bootstrapping", (11, 8, 50.0), (2, 12, 12)),
+        factors(3, 4, 14.0),
+        (60.0, 60.0, 56.0),
+        5,
+    ),
+    preset("insecure_n11_linear_depth4_scale30", "tests of encryption alone", (11, 4, 29.9), (2, 0, 1)),
+    preset("insecure_n11_depth9_scale50", "tests", (11, 9, 50.0), (3, 4, 4)),
+    preset("insecure_n11_depth24_scale52", "tests of deep circuits", (11, 24, 52.0), (2, 10, 10)),
+    preset("insecure_n11_depth17_scale30", "tests of permutations", (11, 17, 30.0), (2, 8, 7)),
+    real(preset("insecure_n11_real_depth17_scale30", "tests of matrices", (11, 17, 30.0), (2, 8, 7))),
+    real(preset("insecure_n11_real_depth9_scale50", "tests in the real ring", (11, 9, 50.0), (3, 4, 4))),
+];
+
+impl Preset {
+    /// The preset of that name.
+    ///
+    /// # Errors
+    /// If there is none; the message lists those that exist.
+    pub fn find(name: &str) -> Result<&'static Preset, CkksError> {
+        PRESETS.iter().find(|p| p.name == name).ok_or_else(|| {
+            let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
+            CkksError::Parameters {
+                name: name.into(),
+                reason: format!("no such preset; there are {}", names.join(", ")),
+            }
+        })
+    }
+
+    /// The explicit numbers.
+    ///
+    /// # Errors
+    /// If there are not enough primes of the sizes asked for.
+    pub fn literal(&self) -> Result<CkksLiteral, CkksError> {
+        let degree = 1usize << self.log2_degree;
+        let step = self.kind.prime_step(degree);
+        let mut used = Vec::new();
+        let largest = |count: usize, used: &mut Vec<u32>| -> Vec<u32> {
+            let free = primes_descending(1 << 16, 1 << 30, step).filter(|q| !used.contains(q));
+            let taken: Vec<u32> = free.take(count).collect();
+            used.extend(&taken);
+            taken
+        };
+        let special = largest(self.special_primes, &mut used);
+        let base = LevelGroup { levels: 1, bits: self.bootstrap.map_or(LARGEST_PAIR_BITS, |shape| shape.base_bits) };
+        let too_few = |group: &LevelGroup| CkksError::Parameters {
+            name: self.name.into(),
+            reason: format!("too few primes 1 modulo {step} for {} levels of {} bits", group.levels, group.bits),
+        };
+        let mut chain = if base.bits < LARGEST_PAIR_BITS {
+            let pair = choose_level_primes(&base, step, &used).ok_or_else(|| too_few(&base))?.primes;
+            used.extend(&pair);
+            pair
+        } else {
+            largest(self.base_primes, &mut used)
+        };
+        // The largest levels choose first: they have the fewest primes to choose from.
+        let mut order: Vec<usize> = (0..MAX_GROUPS).filter(|&g| self.groups[g].levels > 0).collect();
+        order.sort_by(|&a, &b| self.groups[b].bits.total_cmp(&self.groups[a].bits));
+        let mut chosen: [Option<LevelPrimes>; MAX_GROUPS] = [const { None }; MAX_GROUPS];
+        for g in order {
+            let group = &self.groups[g];
+            let primes = choose_level_primes(group, step, &used).ok_or_else(|| too_few(group))?;
+            used.extend(&primes.primes);
+            chosen[g] = Some(primes);
+        }
+        let mut level_primes = Vec::new();
+        for (group, primes) in self.groups.iter().zip(&chosen) {
+            level_primes.extend(std::iter::repeat_n(group.primes_per_level(), group.levels));
+            chain.extend(primes.iter().flat_map(|p| &p.primes));
+        }
+        let scale_bits = chosen[0].as_ref().map_or(self.groups[0].bits, |p| p.scale.log2());
+        let ring = RingLiteral { degree, kind: self.kind, chain, special, digit_len: self.digit_len };
+        let secret = SecretDistribution::UniformTernary;
+        let encapsulation = self
+            .bootstrap
+            .map(|shape| EncapsulationLiteral { base: self.base_primes, primes: shape.encapsulation_primes });
+        Ok(CkksLiteral {
+            rlwe: ParametersLiteral { name: self.name.into(), ring, secret, encapsulation },
+            base_primes: self.base_primes,
+            level_primes,
+            scale_bits,
+            bootstrap: self.bootstrap.map(|shape| shape.literal),
+        })
+    }
+
+    /// Builds the parameters.
+    ///
+    /// # Errors
+    /// As for [`Preset::literal`] and [`CkksParameters::new`].
+    pub fn build(&self) -> Result<CkksParameters, CkksError> {
+        CkksParameters::new(self.literal()?)
+    }
+}
+
+struct LevelPrimes {
+    /// From level 1 upwards.
+    primes: Vec<u32>,
+    scale: f64,
+}
+
+impl LevelGroup {
+    fn primes_per_level(&self) -> usize {
+        if self.bits > 32.0 { 2 } else { 1 }
+    }
+}
+
+/// Chooses the primes of the levels from the top down so that the scale of a repeated square stays put: with `s` the
+/// scale at a level, the next is `s^2 / q`, so each `q` is taken closest to `s^2 / scale`, which undoes the deviation of
+/// those before it instead of doubling it.
+fn choose_level_primes(group: &LevelGroup, step: u32, used: &[u32]) -> Option<LevelPrimes> {
+    let (depth, primes_per_level) = (group.levels, group.primes_per_level());
+    let target = (group.bits / primes_per_level as f64).exp2();
+    let free = primes_descending(1 << 16, 1 << 30, step).filter(|q| !used.contains(q));
+    let (above, below): (Vec<u32>, Vec<u32>) = free.partition(|&q| f64::from(q) > target);
+    let count = depth + SPARE_GROUPS;
+    let mut groups: Vec<Vec<u32>> = match primes_per_level {
+        1 => below.into_iter().take(count).map(|q| vec![q]).collect(),
+        // Nothing lies above: the largest go with each other.
+        2 if above.len() < count => below.chunks_exact(2).take(count).map(<[u32]>::to_vec).collect(),
+        _ => pair_up(&below, above, count, group.bits.exp2()),
+    };
+    if groups.len() < depth {
+        return None;
+    }
+    let product = |group: &Vec<u32>| group.iter().map(|&q| f64::from(q)).product::<f64>();
+    // The groups never meet the target exactly: the scale is what they are on average.
+    let scale = (groups.iter().map(|g| product(g).log2()).sum::<f64>() / groups.len() as f64).exp2();
+    let mut current = scale;
+    let mut levels = Vec::new();
+    for _ in 0..depth {
+        let wanted = current * current / scale;
+        let distance = |group: &Vec<u32>| (product(group) / wanted).ln().abs();
+        let closest = (0..groups.len()).min_by(|&a, &b| distance(&groups[a]).total_cmp(&distance(&groups[b])))?;
+        let group = groups.swap_remove(closest);
+        current = current * current / product(&group);
+        levels.push(group);
+    }
+    Some(LevelPrimes { primes: levels.into_iter().rev().flatten().collect(), scale })
+}
+
+/// Groups beyond the depth to choose from.
+const SPARE_GROUPS: usize = 4;
+
+/// Pairs each of the `count` largest primes of `below` (descending) with the prime of `above` that brings the product
+/// closest to `target`.
+fn pair_up(below: &[u32], mut above: Vec<u32>, count: usize, target: f64) -> Vec<Vec<u32>> {
+    let mut pairs = Vec::new();
+    for &low in below.iter().take(count) {
+        let distance = |high: &u32| (f64::from(low) * f64::from(*high) / target).ln().abs();
+        let Some(closest) = (0..above.len()).min_by(|&a, &b| distance(&above[a]).total_cmp(&distance(&above[b])))
+        else {
+            break;
+        };
+        pairs.push(vec![low, above.swap_remove(closest)]);
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use unspoken_rlwe::security::SECURITY_BITS;
+
+    use super::*;
+
+    #[test]
+    fn every_preset_builds_and_says_the_truth_in_its_name() {
+        for preset in PRESETS.iter().filter(|p| p.log2_degree <= 14) {
+            let parameters = preset.build().unwrap();
+            let secure = parameters.rlwe().secured_objects().iter().all(|o| o.security_bits >= SECURITY_BITS);
+            assert_eq!(secure, !preset.name.starts_with("insecure_"), "{}", preset.name);
+            let spent = preset.bootstrap.map_or(0, |shape| {
+                REDUCTION_DEPTH + shape.literal.slots_to_coefficients + shape.literal.coefficients_to_slots
+            });
+            assert!(preset.name.contains(&format!("depth{}", parameters.max_level() - spent)));
+        }
+    }
+
+    #[test]
+    fn large_presets_have_their_security() {
+        for preset in PRESETS.iter().filter(|p| p.log2_degree > 14) {
+            let literal = preset.literal().unwrap();
+            let ring = &literal.rlwe.ring;
+            let bits: f64 = ring.chain.iter().chain(&ring.special).map(|&q| f64::from(q).log2()).sum();
+            let bound = unspoken_rlwe::security::max_log2_modulus(ring.degree, literal.rlwe.secret).unwrap();
+            assert!(bits <= bound, "{}: {bits:.1} of {bound}", preset.name);
+        }
+    }
+
+    #[test]
+    fn scales_stay_put_under_repeated_squaring() {
+        for preset in &PRESETS {
+            let literal = preset.literal().unwrap();
+            // The levels circuits use; a bootstrap chooses its scales one by one.
+            let group = &preset.groups[0];
+            let primes = &literal.rlwe.ring.chain[literal.base_primes..][..group.levels * group.primes_per_level()];
+            let mut scale = literal.scale_bits;
+            for level in primes.chunks(group.primes_per_level()).rev() {
+                scale = 2.0 * scale - level.iter().map(|&q| f64::from(q).log2()).sum::<f64>();
+                assert!((scale - literal.scale_bits).abs() < 0.35, "{}: {scale}", preset.name);
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_names_list_the_known_ones() {
+        let message = Preset::find("n99").unwrap_err().to_string();
+        assert!(message.contains("n15_depth8_scale50"), "{message}");
+    }
+}

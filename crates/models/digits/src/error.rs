@@ -1,0 +1,91 @@
+//! What can go wrong, and what to do about it.
+
+use std::path::PathBuf;
+
+use unspoken_store::FileError;
+
+/// Images or labels could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// The file could not be opened or read.
+    #[error("read {path}: {source}; fetch the data with `python3 scripts/fetch_data.py mnist`", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The file is not what its name says.
+    #[error("read {path}: found {found}, needed {needed}; fetch the data again with `python3 scripts/fetch_data.py mnist`", path = path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What it holds.
+        found: String,
+        /// What it must hold.
+        needed: String,
+    },
+    /// Something given as an image is none.
+    #[error("make an image: found {found}, needed {needed}; scale and crop it to 28 x 28 first")]
+    Image {
+        /// What was given.
+        found: String,
+        /// What is an image.
+        needed: String,
+    },
+}
+
+/// A network could not be built, read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// A file could not be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A field has a value no model has.
+    #[error("check the model: found {field}: {found}, needed {needed}; train or download the model again")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        found: String,
+        /// The values allowed.
+        needed: String,
+    },
+}
+
+impl ModelError {
+    /// A field with a value that no model has.
+    pub(crate) fn field(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        Self::Field { field, found: found.to_string(), needed: needed.to_string() }
+    }
+}
+
+/// A network could not be trained.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// An option is outside its range.
+    #[error("train: found {name} = {found}, needed {needed}; change the option")]
+    Option {
+        /// The option's name.
+        name: &'static str,
+        /// Its value.
+        found: String,
+        /// The values allowed.
+        needed: String,
+    },
+    /// A weight became infinite or not a number.
+    #[error("train: found a weight that is not finite in epoch {epoch}, needed finite weights; lower the rate")]
+    Diverged {
+        /// The epoch, from 1.
+        epoch: usize,
+    },
+    /// The caller raised the cancellation flag.
+    #[error("train: cancelled in epoch {epoch}; nothing was kept, train again from the start")]
+    Cancelled {
+        /// The epoch, from 1.
+        epoch: usize,
+    },
+    /// The trained parameters do not make a model.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+}

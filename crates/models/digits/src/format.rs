@@ -1,0 +1,64 @@
+//! A network's two files: `digits.json` and `digits.safetensors`.
+//!
+//! Written completely or not at all, weights before the JSON that names their checksum. Reading trusts nothing: sizes
+//! are limited before allocation, unknown fields and versions are refused, weights must match their checksum and shape
+//! and be finite, and the id must be their hash.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use unspoken_store::{Dtype, FilePair, ModelId};
+
+use crate::error::ModelError;
+use crate::network::{Network, TrainingRecord};
+use crate::shape::Shape;
+
+const KIND: &str = "unspoken-digits-network";
+const VERSION: u32 = 1;
+const TENSOR: &str = "parameters";
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    model_id: ModelId,
+    shape: Shape,
+    training: TrainingRecord,
+    weights_blake3: String,
+}
+
+fn pair(directory: &Path) -> FilePair {
+    FilePair::new(directory, "digits", KIND, VERSION)
+}
+
+impl Network {
+    /// Writes `digits.safetensors` and `digits.json` into `directory`, which is created when absent.
+    ///
+    /// # Errors
+    /// [`ModelError::File`].
+    pub fn save(&self, directory: impl AsRef<Path>) -> Result<(), ModelError> {
+        let pair = pair(directory.as_ref());
+        let bytes: Vec<u8> = self.parameters().iter().flat_map(|p| p.to_le_bytes()).collect();
+        let weights_blake3 = pair.write_weights(TENSOR, Dtype::F64, vec![self.parameters().len()], &bytes)?;
+        let (shape, training) = (self.shape(), self.training().clone());
+        Ok(pair.write_json(&Content { model_id: self.id(), shape, training, weights_blake3 })?)
+    }
+
+    /// Reads and checks `digits.json` and `digits.safetensors`.
+    ///
+    /// # Errors
+    /// Any of [`ModelError`].
+    pub fn load(directory: impl AsRef<Path>) -> Result<Self, ModelError> {
+        let pair = pair(directory.as_ref());
+        let content: Content = pair.read_json()?;
+        content.shape.check()?;
+        let dimensions = [content.shape.parameters()];
+        let bytes = pair.read_weights(&content.weights_blake3, TENSOR, Dtype::F64, &dimensions)?;
+        let (values, _) = bytes.as_chunks();
+        let parameters = values.iter().map(|&value| f64::from_le_bytes(value)).collect();
+        let network = Network::new(content.shape, parameters, content.training)?;
+        if network.id() != content.model_id {
+            return Err(ModelError::field("model id", content.model_id, network.id()));
+        }
+        Ok(network)
+    }
+}

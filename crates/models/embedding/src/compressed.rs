@@ -1,0 +1,129 @@
+//! A whole compressed table: both halves together, to measure and as reference.
+
+use serde::{Deserialize, Serialize};
+use unspoken_store::{ModelHasher, ModelId};
+
+use crate::codes::TokenCodes;
+use crate::error::{EmbeddingError, TableError};
+use crate::quality::Quality;
+use crate::subtables::Subtables;
+use crate::table::EmbeddingTable;
+use crate::tokens::TokenList;
+
+/// How a compressed table came to be. Kept with the server's half.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompressionRecord {
+    /// The seed; with the same table and options it gives the same compressed table.
+    pub seed: u64,
+    /// Rounds of k-means for each subtable of the start.
+    pub start_rounds: usize,
+    /// Rounds of alternating minimisation.
+    pub rounds: usize,
+    /// Changes tried on each row's code in each round.
+    pub trials: usize,
+    /// Rows of the table.
+    pub tokens: usize,
+}
+
+/// Both halves of a compressed table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CompressedTable {
+    codes: TokenCodes,
+    subtables: Subtables,
+    record: CompressionRecord,
+}
+
+impl CompressedTable {
+    /// Joins two halves of one compression.
+    ///
+    /// # Errors
+    /// [`EmbeddingError::Halves`] when they are not of one compression.
+    pub fn join(codes: TokenCodes, subtables: Subtables, record: CompressionRecord) -> Result<Self, EmbeddingError> {
+        let differ = |what, client: String, server: String| Err(EmbeddingError::Halves { what, client, server });
+        if codes.id() != subtables.id() {
+            return differ("model id", codes.id().to_string(), subtables.id().to_string());
+        }
+        if codes.shape() != subtables.shape() {
+            let show = |shape| format!("{shape:?}");
+            return differ("shape", show(codes.shape()), show(subtables.shape()));
+        }
+        if codes.tokens().len() != record.tokens {
+            return differ("number of tokens", codes.tokens().len().to_string(), record.tokens.to_string());
+        }
+        Ok(Self { codes, subtables, record })
+    }
+
+    /// The client's half.
+    pub fn codes(&self) -> &TokenCodes {
+        &self.codes
+    }
+
+    /// The server's half.
+    pub fn subtables(&self) -> &Subtables {
+        &self.subtables
+    }
+
+    /// How it came to be.
+    pub fn record(&self) -> &CompressionRecord {
+        &self.record
+    }
+
+    /// The embedding of a token, as the compressed table has it; that of the row for unknown tokens where there is one
+    /// and the token is unknown.
+    ///
+    /// # Errors
+    /// [`EmbeddingError::UnknownToken`] where there is none.
+    pub fn reconstruct(&self, token: &str) -> Result<Vec<f32>, EmbeddingError> {
+        self.reconstruct_row(self.codes.token_id(token)?)
+    }
+
+    /// The embedding of the token in row `id`.
+    ///
+    /// # Errors
+    /// [`EmbeddingError::TokenId`] outside the vocabulary.
+    pub fn reconstruct_row(&self, id: usize) -> Result<Vec<f32>, EmbeddingError> {
+        self.subtables.reconstruct(self.codes.code(id)?)
+    }
+
+    /// The whole table as the compressed form has it.
+    ///
+    /// # Errors
+    /// [`EmbeddingError::Table`] if a sum of entries leaves the range of a table's values.
+    pub fn decompress(&self) -> Result<EmbeddingTable, EmbeddingError> {
+        let width = self.subtables.shape().width;
+        let mut values = Vec::with_capacity(self.codes.tokens().len() * width);
+        for id in 0..self.codes.tokens().len() {
+            values.extend(self.reconstruct_row(id)?);
+        }
+        Ok(EmbeddingTable::new(self.codes.tokens().clone(), width, values)?)
+    }
+
+    /// What compression cost: the difference to the table it was made from.
+    ///
+    /// # Errors
+    /// [`EmbeddingError::Table`] when `table` has other tokens or another width.
+    pub fn quality(&self, table: &EmbeddingTable) -> Result<Quality, EmbeddingError> {
+        let width = self.subtables.shape().width;
+        if table.tokens() != self.codes.tokens() || table.width() != width {
+            let found = format!("a table of {} tokens and width {}", table.tokens().len(), table.width());
+            let needed = format!("the table that was compressed: {} tokens, width {width}", self.record.tokens);
+            return Err(TableError::Shape { found, needed }.into());
+        }
+        let pairs = table.values().chunks_exact(width).zip(0..).map(|(row, id)| Ok((row, self.reconstruct_row(id)?)));
+        Quality::of(pairs)
+    }
+}
+
+/// The id of a compressed table: a hash over tokens, codes and subtables.
+pub(crate) fn model_id(tokens: &TokenList, codes: &[u16], values: &[f32]) -> ModelId {
+    let mut hasher = ModelHasher::new("unspoken compressed embedding id v1");
+    hasher.tokens(tokens.as_slice());
+    for code in codes {
+        hasher.bytes(&code.to_le_bytes());
+    }
+    for value in values {
+        hasher.bytes(&value.to_le_bytes());
+    }
+    hasher.finish()
+}

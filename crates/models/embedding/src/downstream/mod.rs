@@ -1,0 +1,107 @@
+//! What compression costs a model that uses the embeddings: sentiment of film reviews.
+
+mod logistic;
+
+use ndarray::{Array2, Axis};
+use rayon::prelude::*;
+use unspoken_store::Dataset;
+
+use crate::error::TaskError;
+use crate::table::EmbeddingTable;
+use crate::tokens::TokenList;
+use crate::wordpiece::Segmenter;
+
+/// Labelled texts as token ids, split into a training part and a held-out part.
+///
+/// A text is the mean of the embeddings of the tokens it has in the vocabulary; a logistic regression on these, with a
+/// ridge and trained to its optimum, tells the two labels apart. There is no randomness in it but the split, so a
+/// difference in accuracy between two tables comes from the tables.
+pub struct ReviewTask {
+    tokens: usize,
+    train: Part,
+    test: Part,
+    labels: [String; 2],
+}
+
+struct Part {
+    /// The ids of each text.
+    texts: Vec<Vec<u32>>,
+    /// Whether the label is the second.
+    labels: Vec<bool>,
+}
+
+/// Shares of texts whose label was predicted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Accuracy {
+    /// In the training part.
+    pub training: f64,
+    /// In the held-out part.
+    pub held_out: f64,
+}
+
+impl ReviewTask {
+    /// Segments the texts with a vocabulary and splits them: `test_share` of each class is held out.
+    ///
+    /// # Errors
+    /// [`TaskError::Labels`] unless there are two labels, [`TaskError::Data`] for an impossible share.
+    pub fn new(data: &Dataset, tokens: &TokenList, test_share: f64, seed: u64) -> Result<Self, TaskError> {
+        let mut labels = data.labels().to_vec();
+        labels.sort_unstable();
+        labels.dedup();
+        let labels: [String; 2] =
+            labels.try_into().map_err(|labels: Vec<_>| TaskError::Labels { found: labels.len() })?;
+        let split = data.split(0.0, test_share, seed)?;
+        let segmenter = Segmenter::new(tokens);
+        let part = |data: &Dataset| Part {
+            texts: data.texts().par_iter().map(|text| ids(&segmenter, text)).collect(),
+            labels: data.labels().iter().map(|label| *label == labels[1]).collect(),
+        };
+        Ok(Self { tokens: tokens.len(), train: part(&split.train), test: part(&split.test), labels })
+    }
+
+    /// The two labels, in alphabetical order.
+    pub fn labels(&self) -> &[String; 2] {
+        &self.labels
+    }
+
+    /// Texts in the training part and in the held-out part.
+    pub fn len(&self) -> (usize, usize) {
+        (self.train.texts.len(), self.test.texts.len())
+    }
+
+    /// Trains the classifier on the embeddings of a table and tells how it does.
+    ///
+    /// # Errors
+    /// [`TaskError::Vocabulary`] when the table is of another vocabulary's size.
+    pub fn accuracy(&self, table: &EmbeddingTable) -> Result<Accuracy, TaskError> {
+        if table.tokens().len() != self.tokens {
+            return Err(TaskError::Vocabulary { found: table.tokens().len(), needed: self.tokens });
+        }
+        let train = features(&self.train, table);
+        let model = logistic::fit(&train, &self.train.labels);
+        let share = |features: &Array2<f64>, labels: &[bool]| {
+            let right = features.axis_iter(Axis(0)).zip(labels).filter(|&(text, &label)| model.predict(text) == label);
+            right.count() as f64 / labels.len().max(1) as f64
+        };
+        let training = share(&train, &self.train.labels);
+        Ok(Accuracy { training, held_out: share(&features(&self.test, table), &self.test.labels) })
+    }
+}
+
+fn ids(segmenter: &Segmenter, text: &str) -> Vec<u32> {
+    segmenter.segment(text).into_iter().filter_map(|(_, id)| Some(id? as u32)).collect()
+}
+
+/// Texts x width: mean embeddings; zero for a text without known tokens.
+fn features(part: &Part, table: &EmbeddingTable) -> Array2<f64> {
+    let width = table.width();
+    let mut features = Array2::zeros((part.texts.len(), width));
+    let rows: Vec<_> = features.axis_iter_mut(Axis(0)).zip(&part.texts).collect();
+    rows.into_par_iter().for_each(|(mut feature, ids)| {
+        for row in ids.iter().filter_map(|&id| table.row(id as usize)) {
+            feature.iter_mut().zip(row).for_each(|(sum, &value)| *sum += f64::from(value));
+        }
+        feature /= ids.len().max(1) as f64;
+    });
+    features
+}

@@ -1,0 +1,188 @@
+//! What can go wrong, and what to do about it.
+
+use std::path::PathBuf;
+
+use unspoken_store::FileError;
+
+use crate::table::LARGEST_VALUE;
+
+/// An embedding table could not be read or built.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// The file could not be opened or read.
+    #[error("read {path}: {source}; check that the file exists and is readable", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The file does not hold the array it should.
+    #[error("read {path}: found {found}, needed {needed}; convert the table, or name another tensor", path = path.display())]
+    Array {
+        /// The file.
+        path: PathBuf,
+        /// What it holds.
+        found: String,
+        /// What it must hold.
+        needed: String,
+    },
+    /// The list of tokens is malformed.
+    #[error("read {path}: found {found}, needed {needed}; use the list that belongs to the table", path = path.display())]
+    TokenFile {
+        /// The file.
+        path: PathBuf,
+        /// What it holds.
+        found: String,
+        /// What it must hold.
+        needed: String,
+    },
+    /// A list of tokens that no table has.
+    #[error("check the tokens: found {found}, needed {needed}; use the list that belongs to the table")]
+    Tokens {
+        /// What is wrong.
+        found: String,
+        /// What is allowed.
+        needed: String,
+    },
+    /// There are not as many tokens as rows.
+    #[error(
+        "pair rows with tokens: found {rows} rows and {tokens} tokens, needed as many of each; use the list of tokens that belongs to the table"
+    )]
+    Count {
+        /// Rows of the table.
+        rows: usize,
+        /// Tokens.
+        tokens: usize,
+    },
+    /// The table has no rows, or rows of a length no table has.
+    #[error("check the table: found {found}, needed {needed}")]
+    Shape {
+        /// The shape.
+        found: String,
+        /// The shapes allowed.
+        needed: String,
+    },
+    /// A value is not a number, infinite or enormous.
+    #[error(
+        "check the table: found {value} in row {row} (token {token:?}), column {column}, needed a number of magnitude at \
+         most {LARGEST_VALUE:e}; correct the row or leave it out"
+    )]
+    Value {
+        /// The row, from 0.
+        row: usize,
+        /// The row's token.
+        token: String,
+        /// The column, from 0.
+        column: usize,
+        /// The value.
+        value: f32,
+    },
+}
+
+/// A table could not be compressed.
+#[derive(Debug, thiserror::Error)]
+pub enum CompressError {
+    /// An option is outside its range.
+    #[error("compress: found {name} = {found}, needed {needed}; change the option")]
+    Option {
+        /// The option's name.
+        name: &'static str,
+        /// Its value.
+        found: String,
+        /// The values allowed.
+        needed: String,
+    },
+    /// The caller raised the cancellation flag.
+    #[error("compress: cancelled in step {step}; nothing was kept, compress again from the start")]
+    Cancelled {
+        /// The step, from 1.
+        step: usize,
+    },
+    /// The parts do not make a compressed table.
+    #[error(transparent)]
+    Embedding(#[from] EmbeddingError),
+}
+
+/// A compressed table, or half of one, could not be built, read, written or asked.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbeddingError {
+    /// A file could not be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The list of tokens is none that a table has.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// A field has a value no compressed table has.
+    #[error("check the compressed table: found {field}: {found}, needed {needed}; compress or download it again")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        found: String,
+        /// The values allowed.
+        needed: String,
+    },
+    /// The two halves were not made together.
+    #[error(
+        "join the halves of a compressed table: found client {client}, server {server}, needed the same {what}; use the \
+         two halves of one compression"
+    )]
+    Halves {
+        /// What differs.
+        what: &'static str,
+        /// The client half's value.
+        client: String,
+        /// The server half's value.
+        server: String,
+    },
+    /// A token id lies outside the vocabulary.
+    #[error("look up a token: found id {id}, needed 0 to {last}; check which vocabulary the ids belong to", last = tokens - 1)]
+    TokenId {
+        /// The id.
+        id: usize,
+        /// Tokens in the vocabulary.
+        tokens: usize,
+    },
+    /// A token is not in the vocabulary, which has no row for unknown ones.
+    #[error(
+        "look up a token: found {token:?}, needed one of the vocabulary's {tokens} tokens; leave it out, or compress the table with a row for unknown tokens"
+    )]
+    UnknownToken {
+        /// The token.
+        token: String,
+        /// Tokens in the vocabulary.
+        tokens: usize,
+    },
+}
+
+impl EmbeddingError {
+    /// A field with a value that no compressed table has.
+    pub(crate) fn field(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        Self::Field { field, found: found.to_string(), needed: needed.to_string() }
+    }
+}
+
+/// A classifier over embeddings could not be trained.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskError {
+    /// The reviews could not be split.
+    #[error(transparent)]
+    Data(#[from] unspoken_store::DataError),
+    /// The classifier is for two classes.
+    #[error("train on reviews: found {found} distinct labels, needed 2; pass a column of two labels")]
+    Labels {
+        /// Distinct labels found.
+        found: usize,
+    },
+    /// The embeddings are not those of the vocabulary the task was made for.
+    #[error(
+        "train on reviews: found a table of {found} tokens, needed the {needed} the task was made with; use one vocabulary"
+    )]
+    Vocabulary {
+        /// Tokens of the table.
+        found: usize,
+        /// Tokens of the task.
+        needed: usize,
+    },
+}

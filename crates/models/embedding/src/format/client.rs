@@ -1,0 +1,50 @@
+//! `client.json` and `client.safetensors`.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use unspoken_store::{Dtype, FilePair, ModelId};
+
+use super::VERSION;
+use crate::codes::TokenCodes;
+use crate::error::EmbeddingError;
+use crate::shape::Shape;
+use crate::tokens::TokenList;
+
+const KIND: &str = "unspoken-embedding-client";
+const TENSOR: &str = "codes";
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    model_id: ModelId,
+    shape: Shape,
+    weights_blake3: String,
+    tokens: Vec<String>,
+}
+
+fn pair(directory: &Path) -> FilePair {
+    FilePair::new(directory, "client", KIND, VERSION)
+}
+
+pub(super) fn save(codes: &TokenCodes, directory: &Path) -> Result<(), EmbeddingError> {
+    let pair = pair(directory);
+    let shape = codes.shape();
+    let bytes: Vec<u8> = codes.all().iter().flat_map(|code| code.to_le_bytes()).collect();
+    let dimensions = vec![codes.tokens().len(), shape.subtables];
+    let weights_blake3 = pair.write_weights(TENSOR, Dtype::U16, dimensions, &bytes)?;
+    let tokens = codes.tokens().as_slice().to_vec();
+    Ok(pair.write_json(&Content { model_id: codes.id(), shape, weights_blake3, tokens })?)
+}
+
+pub(super) fn load(directory: &Path) -> Result<TokenCodes, EmbeddingError> {
+    let pair = pair(directory);
+    let content: Content = pair.read_json()?;
+    content.shape.check()?;
+    let tokens = TokenList::new(content.tokens)?;
+    let dimensions = [tokens.len(), content.shape.subtables];
+    let bytes = pair.read_weights(&content.weights_blake3, TENSOR, Dtype::U16, &dimensions)?;
+    let (codes, _) = bytes.as_chunks();
+    let codes = codes.iter().map(|&code| u16::from_le_bytes(code)).collect();
+    TokenCodes::new(content.model_id, content.shape, tokens, codes)
+}

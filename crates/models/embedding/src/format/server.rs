@@ -1,0 +1,51 @@
+//! `server.json` and `server.safetensors`.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use unspoken_store::{Dtype, FilePair, ModelId};
+
+use super::VERSION;
+use crate::compressed::CompressionRecord;
+use crate::error::EmbeddingError;
+use crate::shape::Shape;
+use crate::subtables::Subtables;
+
+const KIND: &str = "unspoken-embedding-server";
+const TENSOR: &str = "subtables";
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    model_id: ModelId,
+    shape: Shape,
+    compression: CompressionRecord,
+    weights_blake3: String,
+}
+
+fn pair(directory: &Path) -> FilePair {
+    FilePair::new(directory, "server", KIND, VERSION)
+}
+
+fn dimensions(shape: Shape) -> [usize; 3] {
+    [shape.subtables, shape.width, shape.columns]
+}
+
+pub(super) fn save(subtables: &Subtables, record: &CompressionRecord, directory: &Path) -> Result<(), EmbeddingError> {
+    let pair = pair(directory);
+    let shape = subtables.shape();
+    let bytes: Vec<u8> = subtables.values().iter().flat_map(|value| value.to_le_bytes()).collect();
+    let weights_blake3 = pair.write_weights(TENSOR, Dtype::F32, dimensions(shape).to_vec(), &bytes)?;
+    let compression = record.clone();
+    Ok(pair.write_json(&Content { model_id: subtables.id(), shape, compression, weights_blake3 })?)
+}
+
+pub(super) fn load(directory: &Path) -> Result<(Subtables, CompressionRecord), EmbeddingError> {
+    let pair = pair(directory);
+    let content: Content = pair.read_json()?;
+    content.shape.check()?;
+    let bytes = pair.read_weights(&content.weights_blake3, TENSOR, Dtype::F32, &dimensions(content.shape))?;
+    let (values, _) = bytes.as_chunks();
+    let values = values.iter().map(|&value| f32::from_le_bytes(value)).collect();
+    Ok((Subtables::new(content.model_id, content.shape, values)?, content.compression))
+}

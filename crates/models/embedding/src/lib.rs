@@ -1,0 +1,29 @@
+#![doc = include_str!("../README.md")]
+
+mod codes;
+mod compress;
+mod compressed;
+mod downstream;
+mod error;
+mod format;
+mod load;
+mod quality;
+mod shape;
+mod subtables;
+mod table;
+mod tokens;
+mod wordpiece;
+
+pub use codes::TokenCodes;
+pub use compress::{CompressOptions, Phase, Progress, compress};
+pub use compressed::{CompressedTable, CompressionRecord};
+pub use downstream::{Accuracy, ReviewTask};
+pub use error::{CompressError, EmbeddingError, TableError, TaskError};
+pub use load::Source;
+pub use quality::Quality;
+pub use shape::Shape;
+pub use subtables::Subtables;
+pub use table::{EmbeddingTable, LARGEST_VALUE};
+pub use tokens::{TokenList, UNKNOWN_NAMES};
+pub use unspoken_store::{FileError, ModelId};
+pub use wordpiece::Segmenter;

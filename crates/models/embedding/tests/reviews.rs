@@ -1,0 +1,52 @@
+//! The downstream task: accuracy follows what the embeddings hold.
+
+#[allow(missing_docs)]
+mod common;
+
+use std::sync::atomic::AtomicBool;
+
+use common::{quick, table};
+use unspoken_embedding::{EmbeddingTable, ReviewTask, TaskError, compress};
+use unspoken_store::Dataset;
+
+/// Texts of four tokens of 40; those of label `good` have one of the first ten more than the others.
+fn reviews() -> Dataset {
+    let text = |i: usize| {
+        let first = if i.is_multiple_of(2) { i / 2 % 10 } else { 10 + i % 30 };
+        format!("t{first} t{} T{} t{} zebra!", 10 + i * 7 % 30, 10 + i * 11 % 30, 10 + i * 13 % 30)
+    };
+    let label = |i: usize| if i.is_multiple_of(2) { "good" } else { "bad" }.to_owned();
+    Dataset::new((0..400).map(text).collect(), (0..400).map(label).collect()).expect("as many of each")
+}
+
+/// The first coordinate tells the first ten tokens from the rest.
+fn telling() -> EmbeddingTable {
+    table(
+        40,
+        4,
+        |row, column| if column == 0 { f32::from(u8::from(row < 10)) } else { ((row * 7 + column) % 5) as f32 },
+    )
+}
+
+#[test]
+fn telling_embeddings_classify_and_silent_ones_do_not() {
+    let good = telling();
+    let task = ReviewTask::new(&reviews(), good.tokens(), 0.25, 0).expect("two labels");
+    assert_eq!((task.len(), task.labels()), ((300, 100), &["bad".into(), "good".into()]));
+    let accuracy = task.accuracy(&good).expect("same vocabulary");
+    assert!(accuracy.held_out > 0.99 && accuracy.training > 0.99, "{accuracy:?}");
+    let silent = task.accuracy(&table(40, 4, |_, _| 1.0)).expect("same vocabulary");
+    assert!((0.4..=0.6).contains(&silent.held_out), "{silent:?}");
+    let compressed = compress(&good, &quick(), &mut |_| {}, &AtomicBool::new(false)).expect("compresses");
+    let kept = task.accuracy(&compressed.decompress().expect("in range")).expect("same vocabulary");
+    assert!(kept.held_out > 0.95, "{kept:?}");
+}
+
+#[test]
+fn other_vocabularies_and_labels_are_refused() {
+    let task = ReviewTask::new(&reviews(), telling().tokens(), 0.25, 0).expect("two labels");
+    let other = table(41, 4, |_, _| 0.0);
+    assert!(matches!(task.accuracy(&other), Err(TaskError::Vocabulary { found: 41, needed: 40 })));
+    let one = Dataset::new(vec!["t1".into()], vec!["good".into()]).expect("one of each");
+    assert!(matches!(ReviewTask::new(&one, other.tokens(), 0.0, 0), Err(TaskError::Labels { found: 1 })));
+}

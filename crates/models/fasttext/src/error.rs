@@ -1,0 +1,87 @@
+//! What can go wrong, and what to do about it.
+
+use unspoken_store::{DataError, FileError};
+
+/// A model could not be trained.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// An option is outside its range.
+    #[error("train: found {name} = {found}, needed {needed}; change the option")]
+    Option {
+        /// The option's name.
+        name: &'static str,
+        /// Its value.
+        found: String,
+        /// The values allowed.
+        needed: &'static str,
+    },
+    /// The texts and labels do not pair up.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// A classifier needs two classes or more.
+    #[error(
+        "train: found {found} distinct labels among {examples} examples, needed 2 to {most}; pass examples of each class"
+    )]
+    Classes {
+        /// Distinct labels found.
+        found: usize,
+        /// Examples to train on.
+        examples: usize,
+        /// Most classes supported.
+        most: usize,
+    },
+    /// A weight became infinite or not a number.
+    #[error(
+        "train: found a weight that is not finite in epoch {epoch}, needed finite weights; lower the learning rates"
+    )]
+    Diverged {
+        /// The epoch, from 1, counted over both phases.
+        epoch: usize,
+    },
+    /// The caller raised the cancellation flag.
+    #[error("train: cancelled in epoch {epoch}; nothing was kept, train again from the start")]
+    Cancelled {
+        /// The epoch, from 1, counted over both phases.
+        epoch: usize,
+    },
+    /// The trained parts do not make a model.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+}
+
+/// A model, or half of one, could not be built, read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// A file could not be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A field has a value no model has.
+    #[error("check the model: found {field}: {found}, needed {needed}; train or download the model again")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        found: String,
+        /// The values allowed.
+        needed: String,
+    },
+    /// The two halves were not trained together.
+    #[error(
+        "join the halves of a model: found client {client}, server {server}, needed the same {what}; use the two halves of one training run"
+    )]
+    Halves {
+        /// What differs.
+        what: &'static str,
+        /// The client half's value.
+        client: String,
+        /// The server half's value.
+        server: String,
+    },
+}
+
+impl ModelError {
+    /// A field with a value that no model has.
+    pub(crate) fn field(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        Self::Field { field, found: found.to_string(), needed: needed.to_string() }
+    }
+}

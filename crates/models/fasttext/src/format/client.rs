@@ -1,0 +1,65 @@
+//! `client.json` and `client.safetensors`.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use unspoken_store::{Dtype, FilePair, ModelId};
+
+use super::VERSION;
+use crate::encoder::Encoder;
+use crate::error::ModelError;
+use crate::shape::Shape;
+use crate::tokenise::Tokeniser;
+use crate::vocabulary::Vocabulary;
+
+const KIND: &str = "unspoken-fasttext-client";
+const TENSOR: &str = "codes";
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    model_id: ModelId,
+    shape: Shape,
+    tokeniser: Tokeniser,
+    labels: Vec<String>,
+    weights_blake3: String,
+    vocabulary: Vec<String>,
+}
+
+fn pair(directory: &Path) -> FilePair {
+    FilePair::new(directory, "client", KIND, VERSION)
+}
+
+pub(super) fn save(encoder: &Encoder, directory: &Path) -> Result<(), ModelError> {
+    let pair = pair(directory);
+    let shape = encoder.shape();
+    let bytes: Vec<u8> = encoder.codes().iter().flat_map(|code| code.to_le_bytes()).collect();
+    let dimensions = vec![encoder.vocabulary().len(), shape.subtables];
+    let weights_blake3 = pair.write_weights(TENSOR, Dtype::U16, dimensions, &bytes)?;
+    Ok(pair.write_json(&Content {
+        model_id: encoder.id(),
+        shape,
+        tokeniser: encoder.tokeniser(),
+        labels: encoder.labels().to_vec(),
+        weights_blake3,
+        vocabulary: encoder.vocabulary().tokens().to_vec(),
+    })?)
+}
+
+pub(super) fn load(directory: &Path) -> Result<Encoder, ModelError> {
+    let pair = pair(directory);
+    let content: Content = pair.read_json()?;
+    content.shape.check()?;
+    let vocabulary = Vocabulary::from_tokens(content.vocabulary)?;
+    let dimensions = [vocabulary.len(), content.shape.subtables];
+    let bytes = pair.read_weights(&content.weights_blake3, TENSOR, Dtype::U16, &dimensions)?;
+    let (codes, _) = bytes.as_chunks();
+    Encoder::new(
+        content.model_id,
+        content.shape,
+        content.tokeniser,
+        content.labels,
+        vocabulary,
+        codes.iter().map(|&code| u16::from_le_bytes(code)).collect(),
+    )
+}

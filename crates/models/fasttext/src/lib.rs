@@ -1,0 +1,21 @@
+#![doc = include_str!("../README.md")]
+
+mod encoder;
+mod error;
+mod format;
+mod model;
+mod shape;
+mod stream;
+mod tables;
+mod tokenise;
+mod train;
+mod vocabulary;
+
+pub use encoder::{Codes, Encoder};
+pub use error::{ModelError, TrainError};
+pub use model::{Model, TrainingRecord};
+pub use shape::Shape;
+pub use tables::ScoreTables;
+pub use tokenise::Tokeniser;
+pub use train::{Phase, Progress, TrainOptions, fit, fit_with_validation};
+pub use vocabulary::{UNKNOWN, Vocabulary};

@@ -1,0 +1,126 @@
+//! A whole model: both halves together, for training and for reference scores.
+
+use serde::{Deserialize, Serialize};
+use unspoken_store::{ModelHasher, ModelId};
+
+use crate::encoder::{Encoder, argmax};
+use crate::error::ModelError;
+use crate::tables::ScoreTables;
+use crate::vocabulary::Vocabulary;
+
+/// The id of a model: a hash over the vocabulary, the codes and the score tables.
+pub(crate) fn model_id(vocabulary: &Vocabulary, codes: &[u16], scores: &[f64]) -> ModelId {
+    let mut hasher = ModelHasher::new("unspoken fasttext model id v1");
+    hasher.tokens(vocabulary.tokens());
+    for code in codes {
+        hasher.bytes(&code.to_le_bytes());
+    }
+    for score in scores {
+        hasher.bytes(&score.to_le_bytes());
+    }
+    hasher.finish()
+}
+
+/// How a model came to be. Kept with the server's half.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainingRecord {
+    /// The seed; with the same data and options it gives the same model.
+    pub seed: u64,
+    /// BLAKE3 of the training data, see [`Dataset::checksum`](unspoken_store::Dataset::checksum).
+    pub data_blake3: String,
+    /// Training examples.
+    pub examples: usize,
+    /// Embedding dimension `d` in training. Folding removes it.
+    pub dimension: usize,
+    /// Epochs with relaxed codes.
+    pub relaxed_epochs: usize,
+    /// Epochs with hard codes.
+    pub hard_epochs: usize,
+    /// Accuracy on the validation part, of the hard codes that the model keeps.
+    /// Absent when there was no validation part.
+    pub validation_accuracy: Option<f64>,
+}
+
+/// Both halves of a model.
+///
+/// ```
+/// use std::sync::atomic::AtomicBool;
+/// use unspoken_fasttext::{TrainOptions, fit};
+///
+/// let texts: Vec<String> = (0..40)
+///     .map(|i| if i % 2 == 0 { "win a free prize" } else { "see you at home" }.to_owned())
+///     .collect();
+/// let labels: Vec<String> = (0..40)
+///     .map(|i| if i % 2 == 0 { "spam" } else { "ham" }.to_owned())
+///     .collect();
+/// let options = TrainOptions { columns: 16, dimension: 8, ..TrainOptions::default() };
+/// let model = fit(&texts, &labels, &options, &mut |_| {}, &AtomicBool::new(false))?;
+///
+/// // The client's half gives codes, the server's half scores, the client a label.
+/// let codes = model.encoder().encode("claim your free prize");
+/// let scores = model.tables().scores(&codes)?;
+/// assert_eq!(model.encoder().label(&scores)?, "spam");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    encoder: Encoder,
+    tables: ScoreTables,
+    training: TrainingRecord,
+}
+
+impl Model {
+    /// Joins two halves of one training run.
+    ///
+    /// # Errors
+    /// [`ModelError::Halves`] when their ids or shapes differ.
+    pub fn join(encoder: Encoder, tables: ScoreTables, training: TrainingRecord) -> Result<Self, ModelError> {
+        let differ = |what, client: String, server: String| Err(ModelError::Halves { what, client, server });
+        if encoder.id() != tables.id() {
+            return differ("model id", encoder.id().to_string(), tables.id().to_string());
+        }
+        if encoder.shape() != tables.shape() {
+            let show = |shape| format!("{shape:?}");
+            return differ("shape", show(encoder.shape()), show(tables.shape()));
+        }
+        Ok(Self { encoder, tables, training })
+    }
+
+    /// The client's half.
+    pub fn encoder(&self) -> &Encoder {
+        &self.encoder
+    }
+
+    /// The server's half.
+    pub fn tables(&self) -> &ScoreTables {
+        &self.tables
+    }
+
+    /// How the model came to be.
+    pub fn training(&self) -> &TrainingRecord {
+        &self.training
+    }
+
+    /// The class scores of a message: `z = sum over tokens and subtables of
+    /// S_t[:, j_t]`, one for each class.
+    pub fn scores(&self, text: &str) -> Vec<f64> {
+        let mut scores = vec![0.0; self.tables.shape().classes];
+        for token in self.encoder.encode(text).tokens() {
+            self.tables.add_token(token, &mut scores);
+        }
+        scores
+    }
+
+    /// The label of a message: that of its largest score, the first of equals.
+    pub fn predict(&self, text: &str) -> &str {
+        &self.encoder.labels()[argmax(&self.scores(text))]
+    }
+
+    /// The share of texts whose predicted label is the one given; 0 for no texts.
+    pub fn accuracy(&self, data: &unspoken_store::Dataset) -> f64 {
+        let pairs = data.texts().iter().zip(data.labels());
+        let right = pairs.filter(|(text, label)| self.predict(text) == *label);
+        right.count() as f64 / data.len().max(1) as f64
+    }
+}

@@ -1,0 +1,286 @@
+//! Token codes in training: relaxed to probabilities first, hard afterwards.
+
+use rayon::prelude::*;
+use unspoken_store::Random;
+
+use super::kernel::{add_scaled, dot, softmax};
+use super::parameters::Folded;
+use crate::encoder::argmax;
+use crate::shape::Shape;
+use crate::stream::Stream;
+
+/// Half-width of the uniform start of the logits: it breaks ties, no more.
+const START: f32 = 0.01;
+/// Decay of the averages of gradients and of their squares.
+const BETA1: f32 = 0.9;
+const BETA2: f32 = 0.99;
+/// Keeps a row whose gradient is zero where it is.
+const EPSILON: f32 = 1e-20;
+/// Momentum below this becomes 0 instead of a subnormal number, which is slow.
+const FLUSH: f32 = 1e-30;
+/// Tokens whose gradients are summed before they join the others. A constant,
+/// so that the order of additions does not depend on the number of threads.
+const GROUP: usize = 64;
+
+/// How tokens pick columns: what a batch needs of it, forwards and backwards.
+///
+/// Gradients and scores are tokens x classes, in the order of `tokens`, which are
+/// distinct vocabulary rows.
+pub(super) trait Assignment {
+    /// The contribution of each token to each class, `sum_t S_t q_t`, where `q_t`
+    /// is the token's distribution over the columns of subtable `t`.
+    fn forward(&mut self, tokens: &[u32], folded: &Folded) -> Vec<f32>;
+
+    /// Given the gradient by those contributions, moves the assignment itself (if
+    /// it can move) and returns the gradient by the folded tables.
+    fn backward(&mut self, tokens: &[u32], folded: &Folded, gradient: &[f32]) -> Folded;
+}
+
+/// One token's logits (subtables x columns) and the state of their optimiser.
+#[derive(Clone, Default)]
+struct Token {
+    logits: Vec<f32>,
+    momentum: Vec<f32>,
+    /// one for each subtable
+    variance: Vec<f32>,
+    /// BETA1^step, BETA2^step, over the batches that hold the token
+    decay: (f32, f32),
+}
+
+/// Codes relaxed to `q_t = softmax(logits_t / temperature)` (Appendix D.2).
+pub(super) struct RelaxedCodes {
+    shape: Shape,
+    tokens: Vec<Token>,
+    /// distributions of the tokens of the current batch
+    batch: Vec<Vec<f32>>,
+    pub(super) temperature: f32,
+    pub(super) rate: f32,
+}
+
+impl RelaxedCodes {
+    pub(super) fn new(shape: Shape, vocabulary: usize, rate: f32, seed: u64) -> Self {
+        let mut random = Random::new(seed, Stream::Logits as u64);
+        let size = shape.subtables * shape.columns;
+        let tokens = (0..vocabulary)
+            .map(|_| Token {
+                logits: (0..size).map(|_| random.symmetric(START)).collect(),
+                momentum: vec![0.0; size],
+                variance: vec![0.0; shape.subtables],
+                decay: (1.0, 1.0),
+            })
+            .collect();
+        Self { shape, tokens, batch: Vec::new(), temperature: 1.0, rate }
+    }
+
+    /// The most probable column of each token and subtable.
+    pub(super) fn harden(&self) -> HardCodes {
+        let columns = self.shape.columns;
+        let codes = self
+            .tokens
+            .par_iter()
+            .flat_map_iter(|token| token.logits.chunks_exact(columns))
+            .map(|row| argmax(row) as u16)
+            .collect();
+        HardCodes { shape: self.shape, codes }
+    }
+}
+
+impl Assignment for RelaxedCodes {
+    fn forward(&mut self, tokens: &[u32], folded: &Folded) -> Vec<f32> {
+        let (columns, classes) = (self.shape.columns, self.shape.classes);
+        let (all, temperature) = (&self.tokens, self.temperature);
+        let distribution = |&token: &u32| {
+            let mut q = all[token as usize].logits.clone();
+            q.chunks_exact_mut(columns).for_each(|row| softmax(row, temperature));
+            q
+        };
+        self.batch = tokens.par_iter().map(distribution).collect();
+        let contribution = |q: &Vec<f32>, c: usize| -> f32 {
+            let rows = q.chunks_exact(columns).enumerate();
+            rows.map(|(t, row)| dot(row, folded.row(t, c))).sum()
+        };
+        self.batch.par_iter().flat_map_iter(|q| (0..classes).map(move |c| contribution(q, c))).collect()
+    }
+
+    fn backward(&mut self, tokens: &[u32], folded: &Folded, gradient: &[f32]) -> Folded {
+        let (shape, rate, temperature) = (self.shape, self.rate, self.temperature);
+        // The batch's tokens leave the vocabulary for the time of the update, so
+        // that threads can hold them apart.
+        let mut moved: Vec<Token> =
+            tokens.iter().map(|&token| std::mem::take(&mut self.tokens[token as usize])).collect();
+        let groups: Vec<Folded> = moved
+            .par_chunks_mut(GROUP)
+            .zip(self.batch.par_chunks(GROUP))
+            .zip(gradient.par_chunks(GROUP * shape.classes))
+            .map(|((group, distributions), gradients)| {
+                let mut sum = Folded::zero(shape);
+                let gradients = gradients.chunks_exact(shape.classes);
+                for ((token, q), gradient) in group.iter_mut().zip(distributions).zip(gradients) {
+                    for (t, row) in q.chunks_exact(shape.columns).enumerate() {
+                        for (c, &g) in gradient.iter().enumerate() {
+                            add_scaled(sum.row_mut(t, c), g, row);
+                        }
+                    }
+                    token.step(q, folded, gradient, temperature, rate);
+                }
+                sum
+            })
+            .collect();
+        for (&token, state) in tokens.iter().zip(moved) {
+            self.tokens[token as usize] = state;
+        }
+        let mut total = Folded::zero(shape);
+        for group in &groups {
+            add_scaled(&mut total.values, 1.0, &group.values);
+        }
+        total
+    }
+}
+
+impl Token {
+    /// One Adam step of this token's logits. The second moment is one number for
+    /// each row of logits (their mean square), so that within a row the direction
+    /// of the gradient is kept and the best column wins, also for rare tokens.
+    /// Tokens that are not in a batch are not touched.
+    fn step(&mut self, q: &[f32], folded: &Folded, gradient: &[f32], temperature: f32, rate: f32) {
+        let columns = folded.columns;
+        self.decay = (self.decay.0 * BETA1, self.decay.1 * BETA2);
+        let scales = (1.0 / (1.0 - self.decay.0), 1.0 / (1.0 - self.decay.1));
+        let mut by_logit = vec![0.0f32; columns];
+        let rows =
+            self.logits.chunks_exact_mut(columns).zip(self.momentum.chunks_exact_mut(columns)).zip(&mut self.variance);
+        for (t, ((logits, momentum), variance)) in rows.enumerate() {
+            logit_gradient(&q[t * columns..][..columns], folded, t, gradient, &mut by_logit);
+            by_logit.iter_mut().for_each(|g| *g /= temperature);
+            let square = dot(&by_logit, &by_logit) / columns as f32;
+            *variance += (1.0 - BETA2) * (square - *variance);
+            let scale = rate * scales.0 / ((*variance * scales.1).sqrt() + EPSILON);
+            for ((logit, momentum), &g) in logits.iter_mut().zip(momentum).zip(&by_logit) {
+                let moved = *momentum + (1.0 - BETA1) * (g - *momentum);
+                *momentum = if moved.abs() < FLUSH { 0.0 } else { moved };
+                *logit -= scale * *momentum;
+            }
+        }
+    }
+}
+
+/// The gradient by the logits of one row of a softmax `q` at temperature 1, from
+/// that by the token's contribution: `q (h - q.h)`, where `h = sum_c g_c S_t[c]`.
+fn logit_gradient(q: &[f32], folded: &Folded, t: usize, gradient: &[f32], out: &mut [f32]) {
+    out.fill(0.0);
+    for (c, &g) in gradient.iter().enumerate() {
+        add_scaled(out, g, folded.row(t, c));
+    }
+    let mean = dot(q, out);
+    for (out, &q) in out.iter_mut().zip(q) {
+        *out = q * (*out - mean);
+    }
+}
+
+/// Hard codes: each token is one column of each subtable. They do not move.
+pub(super) struct HardCodes {
+    shape: Shape,
+    /// vocabulary x subtables
+    pub(super) codes: Vec<u16>,
+}
+
+impl HardCodes {
+    pub(super) fn code(&self, token: u32) -> &[u16] {
+        &self.codes[token as usize * self.shape.subtables..][..self.shape.subtables]
+    }
+}
+
+impl Assignment for HardCodes {
+    fn forward(&mut self, tokens: &[u32], folded: &Folded) -> Vec<f32> {
+        let mut contributions = vec![0.0; tokens.len() * self.shape.classes];
+        let outputs = contributions.chunks_exact_mut(self.shape.classes);
+        for (&token, output) in tokens.iter().zip(outputs) {
+            for (t, &code) in self.code(token).iter().enumerate() {
+                for (c, sum) in output.iter_mut().enumerate() {
+                    *sum += folded.row(t, c)[usize::from(code)];
+                }
+            }
+        }
+        contributions
+    }
+
+    fn backward(&mut self, tokens: &[u32], _: &Folded, gradient: &[f32]) -> Folded {
+        let mut total = Folded::zero(self.shape);
+        let inputs = gradient.chunks_exact(self.shape.classes);
+        for (&token, input) in tokens.iter().zip(inputs) {
+            for (t, &code) in self.code(token).iter().enumerate() {
+                for (c, &g) in input.iter().enumerate() {
+                    total.row_mut(t, c)[usize::from(code)] += g;
+                }
+            }
+        }
+        total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::train::parameters::Parameters;
+
+    const SHAPE: Shape = Shape { subtables: 2, columns: 10, classes: 3, max_tokens: 8 };
+
+    fn folded() -> Folded {
+        let mut folded = Parameters::new(SHAPE, 5, 1).fold();
+        folded.values.iter_mut().for_each(|value| *value *= 100.0);
+        folded
+    }
+
+    /// For the loss `sum_c g_c (S_1 softmax(logits))_c`.
+    #[test]
+    fn logit_gradients_are_those_of_the_loss() {
+        let (folded, gradient) = (folded(), [0.5, -1.0, 0.25]);
+        let logits: Vec<f32> = (0..10u8).map(|j| f32::from(j * j % 7) * 0.3).collect();
+        let loss = |logits: &[f32]| -> f32 {
+            let mut q = logits.to_vec();
+            softmax(&mut q, 1.0);
+            let classes = gradient.iter().enumerate();
+            classes.map(|(c, g)| g * dot(&q, folded.row(1, c))).sum()
+        };
+        let mut q = logits.clone();
+        softmax(&mut q, 1.0);
+        let mut found = vec![0.0; 10];
+        logit_gradient(&q, &folded, 1, &gradient, &mut found);
+        for (j, found) in found.into_iter().enumerate() {
+            let moved = |by: f32| {
+                let mut logits = logits.clone();
+                logits[j] += by;
+                loss(&logits)
+            };
+            let difference = (moved(0.01) - moved(-0.01)) / 0.02;
+            assert!((found - difference).abs() < 1e-3, "{found} {difference}");
+        }
+    }
+
+    #[test]
+    fn cold_relaxed_codes_agree_with_hard_ones() {
+        let folded = folded();
+        let mut relaxed = RelaxedCodes::new(SHAPE, 5, 0.1, 3);
+        relaxed.temperature = 1e-6;
+        let tokens = [0, 2, 4];
+        let soft = relaxed.forward(&tokens, &folded);
+        let hard = relaxed.harden().forward(&tokens, &folded);
+        for (soft, hard) in soft.iter().zip(&hard) {
+            assert!((soft - hard).abs() < 1e-3, "{soft} {hard}");
+        }
+    }
+
+    #[test]
+    fn a_step_lowers_the_loss_and_leaves_other_tokens_alone() {
+        let folded = folded();
+        let mut codes = RelaxedCodes::new(SHAPE, 3, 0.1, 3);
+        let before = codes.forward(&[0, 2], &folded);
+        let untouched = codes.forward(&[1], &folded);
+        codes.forward(&[0, 2], &folded);
+        let gradient = [1.0, 0.0, 0.0, 0.0, -1.0, 0.0];
+        codes.backward(&[0, 2], &folded, &gradient);
+        let after = codes.forward(&[0, 2], &folded);
+        assert!(after[0] < before[0] && after[4] > before[4]);
+        assert_eq!(codes.forward(&[1], &folded), untouched);
+    }
+}

@@ -1,0 +1,309 @@
+//! Training from scratch (paper, Appendix D.2).
+//!
+//! Two phases. *Relaxed*: each token and subtable has logits over the columns; the
+//! forward pass uses `softmax(logits / temperature)`, and everything is learnt
+//! together while the temperature falls. *Hard*: each token takes its most
+//! probable column for good, and subtables and classifier are tuned to these
+//! codes, so that the accuracy reported is that of the model that is kept.
+
+mod batch;
+mod codes;
+mod kernel;
+mod options;
+mod parameters;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use batch::{Batch, Example, Tally};
+use codes::{Assignment, HardCodes, RelaxedCodes};
+pub use options::TrainOptions;
+use parameters::{Folded, Parameters};
+use unspoken_store::{Dataset, Random};
+
+use crate::encoder::Encoder;
+use crate::error::TrainError;
+use crate::model::{Model, TrainingRecord, model_id};
+use crate::shape::Shape;
+use crate::stream::Stream;
+use crate::tables::{ScoreTables, centre};
+use crate::vocabulary::Vocabulary;
+
+/// Examples judged at once.
+const JUDGE_BATCH: usize = 256;
+
+/// The two phases of training, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Codes are probabilities.
+    Relaxed,
+    /// Codes are fixed columns.
+    Hard,
+}
+
+/// Where training stands, after each epoch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// The phase of this epoch.
+    pub phase: Phase,
+    /// The epoch, from 1, counted over both phases.
+    pub epoch: usize,
+    /// Epochs of both phases.
+    pub epochs: usize,
+    /// Mean cross-entropy of the epoch's training examples, in nats.
+    pub loss: f64,
+    /// Share of the epoch's training examples answered correctly.
+    pub training_accuracy: f64,
+    /// Share of the validation part answered correctly with hard codes. Absent
+    /// when there is no validation part.
+    pub validation_accuracy: Option<f64>,
+}
+
+/// Trains a model on `texts` and their `labels`, setting
+/// [`validation_share`](TrainOptions::validation_share) of each class aside to
+/// choose the best checkpoint. `progress` is called after each epoch; raising
+/// `cancel` stops training at the next batch.
+///
+/// # Errors
+/// [`TrainError::Data`] when texts and labels do not pair up, and those of
+/// [`fit_with_validation`].
+pub fn fit(
+    texts: &[String],
+    labels: &[String],
+    options: &TrainOptions,
+    progress: &mut dyn FnMut(&Progress),
+    cancel: &AtomicBool,
+) -> Result<Model, TrainError> {
+    options.check()?;
+    let data = Dataset::new(texts.to_vec(), labels.to_vec())?;
+    let split = data.split(options.validation_share, 0.0, options.seed)?;
+    fit_with_validation(&split.train, &split.validation, options, progress, cancel)
+}
+
+/// Trains a model on `train` and keeps the checkpoint that does best on
+/// `validation` (the last one when that is empty). Validation examples whose label
+/// is not in `train` count as wrong.
+///
+/// # Errors
+/// [`TrainError::Option`] for an option outside its range, [`TrainError::Classes`]
+/// for fewer than two labels or too many, [`TrainError::Diverged`],
+/// [`TrainError::Cancelled`].
+pub fn fit_with_validation(
+    train: &Dataset,
+    validation: &Dataset,
+    options: &TrainOptions,
+    progress: &mut dyn FnMut(&Progress),
+    cancel: &AtomicBool,
+) -> Result<Model, TrainError> {
+    options.check()?;
+    let corpus = Corpus::new(train, validation, options)?;
+    let mut trainer = Trainer::new(&corpus, options, progress, cancel);
+    let codes = trainer.relaxed_phase()?;
+    let best = trainer.hard_phase(codes)?;
+    corpus.assemble(best, train, options)
+}
+
+/// Tokenised data with the vocabulary and the labels of its training part.
+struct Corpus {
+    vocabulary: Vocabulary,
+    labels: Vec<String>,
+    shape: Shape,
+    train: Vec<Example>,
+    validation: Vec<Example>,
+    /// Validation examples of a label that training never shows.
+    foreign: usize,
+}
+
+/// What the trainer keeps: codes, the tables that go with them, and how they did.
+struct Checkpoint {
+    codes: HardCodes,
+    folded: Folded,
+    validation: Tally,
+}
+
+impl Corpus {
+    fn new(train: &Dataset, validation: &Dataset, options: &TrainOptions) -> Result<Self, TrainError> {
+        let mut labels = train.labels().to_vec();
+        labels.sort_unstable();
+        labels.dedup();
+        if !(Shape::MIN_CLASSES..=Shape::MAX_CLASSES).contains(&labels.len()) {
+            return Err(TrainError::Classes { found: labels.len(), examples: train.len(), most: Shape::MAX_CLASSES });
+        }
+        let tokenise = |data: &Dataset| -> Vec<Vec<String>> {
+            let texts = data.texts().iter();
+            texts.map(|text| options.tokeniser.tokens(text)).collect()
+        };
+        let train_tokens = tokenise(train);
+        let vocabulary =
+            Vocabulary::build(train_tokens.iter().map(Vec::as_slice), options.min_count, options.max_vocabulary);
+        let examples = |tokens: &[Vec<String>], data: &Dataset| -> Vec<Example> {
+            let pairs = tokens.iter().zip(data.labels());
+            pairs
+                .filter_map(|(tokens, label)| {
+                    Some(Example { tokens: vocabulary.rows_of(tokens), class: labels.binary_search(label).ok()? })
+                })
+                .collect()
+        };
+        let train = examples(&train_tokens, train);
+        let known = examples(&tokenise(validation), validation);
+        Ok(Self {
+            shape: options.shape(labels.len()),
+            train,
+            foreign: validation.len() - known.len(),
+            validation: known,
+            vocabulary,
+            labels,
+        })
+    }
+
+    /// Judges codes and tables on the validation part.
+    fn validate(&self, codes: &mut HardCodes, folded: &Folded) -> Tally {
+        let mut tally = Tally { examples: self.foreign, ..Tally::default() };
+        for examples in self.validation.chunks(JUDGE_BATCH) {
+            tally.add(Batch::new(examples.iter()).judge(codes, folded));
+        }
+        tally
+    }
+
+    /// Makes the two halves from the best checkpoint.
+    fn assemble(self, best: Checkpoint, train: &Dataset, options: &TrainOptions) -> Result<Model, TrainError> {
+        let mut scores: Vec<f64> = best.folded.values.iter().map(|&v| f64::from(v)).collect();
+        centre(&mut scores, self.shape.columns);
+        let codes = best.codes.codes;
+        let id = model_id(&self.vocabulary, &codes, &scores);
+        let training = TrainingRecord {
+            seed: options.seed,
+            data_blake3: train.checksum(),
+            examples: train.len(),
+            dimension: options.dimension,
+            relaxed_epochs: options.relaxed_epochs,
+            hard_epochs: options.hard_epochs,
+            validation_accuracy: accuracy(&best.validation),
+        };
+        let encoder = Encoder::new(id, self.shape, options.tokeniser, self.labels, self.vocabulary, codes)?;
+        let tables = ScoreTables::new(id, self.shape, scores)?;
+        Ok(Model::join(encoder, tables, training)?)
+    }
+}
+
+fn accuracy(validation: &Tally) -> Option<f64> {
+    (validation.examples > 0).then(|| validation.accuracy())
+}
+
+struct Trainer<'a> {
+    corpus: &'a Corpus,
+    options: &'a TrainOptions,
+    progress: &'a mut dyn FnMut(&Progress),
+    cancel: &'a AtomicBool,
+    parameters: Parameters,
+    order: Vec<usize>,
+    shuffling: Random,
+    hiding: Random,
+    epoch: usize,
+}
+
+impl<'a> Trainer<'a> {
+    fn new(
+        corpus: &'a Corpus,
+        options: &'a TrainOptions,
+        progress: &'a mut dyn FnMut(&Progress),
+        cancel: &'a AtomicBool,
+    ) -> Self {
+        Self {
+            parameters: Parameters::new(corpus.shape, options.dimension, options.seed),
+            order: (0..corpus.train.len()).collect(),
+            shuffling: Random::new(options.seed, Stream::Order as u64),
+            hiding: Random::new(options.seed, Stream::Unknown as u64),
+            epoch: 0,
+            corpus,
+            options,
+            progress,
+            cancel,
+        }
+    }
+
+    fn relaxed_phase(&mut self) -> Result<HardCodes, TrainError> {
+        let options = self.options;
+        let mut codes =
+            RelaxedCodes::new(self.corpus.shape, self.corpus.vocabulary.len(), options.code_rate, options.seed);
+        let last = (options.relaxed_epochs - 1).max(1) as f32;
+        for epoch in 0..options.relaxed_epochs {
+            codes.temperature = options.final_temperature.powf(epoch as f32 / last);
+            let training = self.epoch(&mut codes, options.rate)?;
+            let folded = self.parameters.fold();
+            let validation = self.corpus.validate(&mut codes.harden(), &folded);
+            self.report(Phase::Relaxed, training, validation);
+        }
+        Ok(codes.harden())
+    }
+
+    fn hard_phase(&mut self, mut codes: HardCodes) -> Result<Checkpoint, TrainError> {
+        let options = self.options;
+        let mut best: Option<(Folded, Tally)> = None;
+        for epoch in 0..options.hard_epochs {
+            let left = 1.0 - epoch as f32 / options.hard_epochs as f32;
+            let training = self.epoch(&mut codes, options.rate * left)?;
+            let folded = self.parameters.fold();
+            let validation = self.corpus.validate(&mut codes, &folded);
+            self.report(Phase::Hard, training, validation);
+            if best.as_ref().is_none_or(|(_, best)| !is_better(best, &validation)) {
+                best = Some((folded, validation));
+            }
+        }
+        let (folded, validation) = best.unwrap_or_else(|| (self.parameters.fold(), Tally::default()));
+        Ok(Checkpoint { codes, folded, validation })
+    }
+
+    /// One pass over the training part in a new order.
+    fn epoch(&mut self, codes: &mut impl Assignment, rate: f32) -> Result<Tally, TrainError> {
+        self.epoch += 1;
+        self.shuffling.shuffle(&mut self.order);
+        let mut tally = Tally::default();
+        for indices in self.order.chunks(self.options.batch) {
+            if self.cancel.load(Ordering::Relaxed) {
+                return Err(TrainError::Cancelled { epoch: self.epoch });
+            }
+            let examples: Vec<Example> = indices
+                .iter()
+                .map(|&index| self.corpus.train[index].clone())
+                .map(|example| hide(example, self.options.unknown_share, &mut self.hiding))
+                .collect();
+            let folded = self.parameters.fold();
+            let (gradient, batch) = Batch::new(examples.iter()).learn(codes, &folded);
+            self.parameters.step(&gradient, rate, self.options.weight_decay);
+            tally.add(batch);
+        }
+        let finite = |folded: Folded| folded.values.iter().all(|value| value.is_finite());
+        if !tally.loss.is_finite() || !finite(self.parameters.fold()) {
+            return Err(TrainError::Diverged { epoch: self.epoch });
+        }
+        Ok(tally)
+    }
+
+    fn report(&mut self, phase: Phase, training: Tally, validation: Tally) {
+        (self.progress)(&Progress {
+            phase,
+            epoch: self.epoch,
+            epochs: self.options.relaxed_epochs + self.options.hard_epochs,
+            loss: training.mean_loss(),
+            training_accuracy: training.accuracy(),
+            validation_accuracy: accuracy(&validation),
+        });
+    }
+}
+
+/// Whether `old` beats `new`: more right answers, or as many at a lower loss. Two
+/// empty tallies are equal, so that without validation the last epoch is kept.
+fn is_better(old: &Tally, new: &Tally) -> bool {
+    old.right > new.right || (old.right == new.right && old.loss < new.loss)
+}
+
+/// Hides each token as unknown with probability `share`.
+fn hide(mut example: Example, share: f32, random: &mut Random) -> Example {
+    for token in &mut example.tokens {
+        // `symmetric(1.0)` is uniform in [-1, 1).
+        if random.symmetric(1.0) < 2.0 * share - 1.0 {
+            *token = 0;
+        }
+    }
+    example
+}

@@ -1,0 +1,119 @@
+//! Errors of files and data sets.
+
+use std::path::PathBuf;
+
+/// A model file could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The file could not be opened, read or written.
+    #[error("{operation} {path}: {source}; check the path, its permissions and the free space", path = path.display())]
+    Io {
+        /// `read` or `write`.
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The file is larger than any model written here.
+    #[error("read {path}: found more than {most} bytes, needed at most that; this is not a model file", path = path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The limit in bytes.
+        most: u64,
+    },
+    /// The JSON is malformed, or lacks a field, or has one too many.
+    #[error("read {path}: {source}; train or download the model again", path = path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// The parser's reason.
+        source: serde_json::Error,
+    },
+    /// The file is of another kind or another format version.
+    #[error("read {path}: found format {found:?}, needed {needed:?}; use the matching file, or the release that wrote it", path = path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Kind and version in the file.
+        found: String,
+        /// Kind and version this reader takes.
+        needed: String,
+    },
+    /// The bytes of a weights file are not those its JSON was written with.
+    #[error("read {path}: found BLAKE3 {found}, needed {needed}; the file is damaged or from another model, fetch it again", path = path.display())]
+    Checksum {
+        /// The weights file.
+        path: PathBuf,
+        /// Checksum of the bytes there.
+        found: String,
+        /// Checksum the JSON states.
+        needed: String,
+    },
+    /// The weights file is not the tensor it should be.
+    #[error("read {path}: found {found}, needed {needed}; train or download the model again", path = path.display())]
+    Tensor {
+        /// The weights file.
+        path: PathBuf,
+        /// What it holds.
+        found: String,
+        /// What it must hold.
+        needed: String,
+    },
+}
+
+/// A data set could not be read or split.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// The file could not be opened or read.
+    #[error("read {path}: {source}; check that the file exists and is readable", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// One line is not a record.
+    #[error("read {path}, line {line}: found {found}, needed {needed}; correct or remove the line", path = path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// Line number, from 1.
+        line: u64,
+        /// What the line holds.
+        found: String,
+        /// What a line must hold.
+        needed: String,
+    },
+    /// A named column is not in the header.
+    #[error("read {path}: found columns {found:?}, needed {needed:?}; name a column of the header", path = path.display())]
+    Column {
+        /// The file.
+        path: PathBuf,
+        /// The columns the header names.
+        found: Vec<String>,
+        /// The column asked for.
+        needed: String,
+    },
+    /// There are not as many labels as texts.
+    #[error(
+        "pair texts with labels: found {texts} texts and {labels} labels, needed as many of each; pass one label for each text"
+    )]
+    Length {
+        /// Number of texts.
+        texts: usize,
+        /// Number of labels.
+        labels: usize,
+    },
+    /// The fractions of a split leave nothing to train on.
+    #[error(
+        "split the data: found fractions {validation} for validation and {test} for test, needed both at least 0 and their sum below 1; lower them"
+    )]
+    Fractions {
+        /// Share of the records for validation.
+        validation: f64,
+        /// Share of the records for test.
+        test: f64,
+    },
+}

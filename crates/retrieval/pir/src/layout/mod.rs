@@ -1,0 +1,147 @@
+//! What a client must know to turn an index or a key into cells of the tables, and cells into a record. It stays as it is
+//! when records change.
+
+mod bucket;
+mod error;
+mod index;
+mod keys;
+mod plan;
+
+pub use bucket::{BUCKET_OVERHEAD, Bucket};
+pub use error::LayoutError;
+pub use keys::Tag;
+pub use plan::KeysPlan;
+use serde::{Deserialize, Serialize};
+
+use crate::mode::Mode;
+use crate::parameters::{MAX_LOG2_FAILURE, PirParameters};
+use crate::shape::{DatabaseShape, MAX_INDEX_BITS};
+
+/// Most planes: pieces of a cell, and responses to a query.
+pub const MAX_PLANES: usize = 4096;
+
+/// Most pieces in all planes together.
+const MAX_PIECES: u64 = 1 << 32;
+
+/// Most candidate buckets of a key.
+const MAX_CANDIDATES: u32 = 3;
+
+/// How long the records are that are asked for by index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Length {
+    /// All of so many bytes. A cell is the record and nothing else.
+    Fixed(u32),
+    /// Up to so many bytes, or no record at all. A cell has four bytes more than the longest record.
+    Variable {
+        /// Bytes of the longest record there is room for.
+        max: u32,
+    },
+}
+
+/// How records lie in cells. All cells of a database have the same length; cell `i` is piece `i` of each plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Layout {
+    /// Record `i` is cell `i`.
+    Index {
+        /// Records there is room for.
+        records: u64,
+        /// Their length.
+        length: Length,
+    },
+    /// A record is in one of the buckets that its key names; a bucket is a cell.
+    Keys {
+        /// Buckets.
+        buckets: u64,
+        /// Bytes of a bucket.
+        bucket_bytes: u32,
+        /// Buckets that a record may be in: 1 to 3.
+        candidates: u32,
+        /// What makes tags and buckets out of keys. Public.
+        seed: [u8; 16],
+    },
+}
+
+impl Layout {
+    /// Checks what came from outside: afterwards no product of its numbers overflows, and [`Layout::shape`] exists.
+    ///
+    /// # Errors
+    /// If a number is outside its limits.
+    pub fn check(&self, parameters: &PirParameters) -> Result<(), LayoutError> {
+        let limit = |what, found: u64, least: u64, most: u64| match (least..=most).contains(&found) {
+            true => Ok(()),
+            false => Err(LayoutError::Limit { what, found, needed: format!("{least} to {most}") }),
+        };
+        let most_bytes = (MAX_PLANES * parameters.piece_bytes()) as u64;
+        let cell_bytes = match *self {
+            Layout::Index { length: Length::Fixed(bytes), .. } => bytes.into(),
+            Layout::Index { length: Length::Variable { max }, .. } => u64::from(max) + index::LENGTH_BYTES as u64,
+            Layout::Keys { buckets, bucket_bytes, candidates, .. } => {
+                limit("candidate buckets of a key", candidates.into(), 1, MAX_CANDIDATES.into())?;
+                limit("buckets", buckets, candidates.into(), 1 << MAX_INDEX_BITS)?;
+                limit("bytes of a bucket", bucket_bytes.into(), bucket::LEAST_BYTES as u64, most_bytes)?;
+                bucket_bytes.into()
+            }
+        };
+        limit("bytes of a cell", cell_bytes, 0, most_bytes)?;
+        limit("cells", self.cells(), 1, 1 << MAX_INDEX_BITS)?;
+        let planes = self.planes(parameters) as u64;
+        limit("pieces in all planes", self.cells() * planes, 1, MAX_PIECES)?;
+        // A record is right if all responses are that it comes in.
+        let responses = planes * if let Layout::Keys { candidates, .. } = *self { candidates.into() } else { 1 };
+        let found = parameters.log2_failure(self.shape(parameters)?, Mode::Packed) + (responses as f64).log2();
+        match found <= MAX_LOG2_FAILURE {
+            true => Ok(()),
+            false => Err(LayoutError::Limit {
+                what: "responses for a record",
+                found: responses,
+                needed: format!("so few that one is wrong at most once in 2^{:.0}", -MAX_LOG2_FAILURE),
+            }),
+        }
+    }
+
+    /// Cells of each plane.
+    pub fn cells(&self) -> u64 {
+        match *self {
+            Layout::Index { records, .. } => records,
+            Layout::Keys { buckets, .. } => buckets,
+        }
+    }
+
+    /// Bytes of a cell that mean something. Responses carry whole pieces: zeros follow.
+    pub fn cell_bytes(&self) -> usize {
+        match *self {
+            Layout::Index { length: Length::Fixed(bytes), .. } => bytes as usize,
+            Layout::Index { length: Length::Variable { max }, .. } => max as usize + index::LENGTH_BYTES,
+            Layout::Keys { bucket_bytes, .. } => bucket_bytes as usize,
+        }
+    }
+
+    /// Pieces of a cell: tables, and responses to a query. At least one.
+    pub fn planes(&self, parameters: &PirParameters) -> usize {
+        self.cell_bytes().div_ceil(parameters.piece_bytes()).max(1)
+    }
+
+    /// The shape of each plane.
+    ///
+    /// # Errors
+    /// If there are no cells or too many.
+    pub fn shape(&self, parameters: &PirParameters) -> Result<DatabaseShape, LayoutError> {
+        Ok(DatabaseShape::new(parameters, self.cells())?)
+    }
+
+    /// The part of a cell that means something.
+    fn content<'a>(&self, cell: &'a [u8]) -> Result<&'a [u8], LayoutError> {
+        let Some((content, padding)) = cell.split_at_checked(self.cell_bytes()) else {
+            return Err(LayoutError::Cell { what: "it is too short" });
+        };
+        match padding.iter().all(|&byte| byte == 0) {
+            true => Ok(content),
+            false => Err(LayoutError::Cell { what: "what follows it is not zero" }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

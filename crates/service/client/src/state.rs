@@ -1,0 +1,270 @@
+//! What a client keeps on disk between runs: its secret key, and which bundle the service has.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use zeroize::Zeroizing;
+
+use crate::transport::Cancel;
+
+/// How often a waiting process looks whether the lock is free.
+const LOCK_POLL: Duration = Duration::from_millis(50);
+
+/// Bytes of a hash that names something.
+const TAG: usize = 16;
+
+/// A private directory for one client of one application of one service.
+///
+/// For each parameter set there is a file `secret-*.key`: whoever reads it reads every query. The directory is its owner's
+/// alone, and one process at a time makes keys in it.
+#[derive(Clone, Debug)]
+pub struct StateDir {
+    path: PathBuf,
+}
+
+impl StateDir {
+    /// Opens or makes the directory for an application of a service below `root`.
+    ///
+    /// # Errors
+    /// If it cannot be made, or belongs to somebody else.
+    pub fn open(root: &Path, url: &str, application: &str) -> io::Result<Self> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(url.trim_end_matches('/').as_bytes());
+        hasher.update(&[0]);
+        hasher.update(application.as_bytes());
+        let name = hasher.finalize().to_hex();
+        let path = root.join(&name.as_str()[..2 * TAG]);
+        private_dir(&path)?;
+        Ok(Self { path })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Waits until no other process makes keys here; others wait while the value lives.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Interrupted`] when cancelled, or if the file cannot be locked.
+    pub(crate) fn lock(&self, cancel: &Cancel) -> io::Result<File> {
+        let file = OpenOptions::new().create(true).append(true).open(self.path.join("lock"))?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if cancel.is_cancelled() => return Err(io::ErrorKind::Interrupted.into()),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_POLL),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// Begins with the numbers of a secret: the first one will be 0.
+    pub(crate) fn begin_numbers(&self, session: &[u8]) -> io::Result<()> {
+        self.store_next_number(session, 0)
+    }
+
+    /// Takes `count` numbers of a secret that nobody takes again here, whatever becomes of the process and the machine: the
+    /// first of them.
+    pub(crate) fn take_numbers(&self, session: &[u8], count: u32) -> io::Result<u32> {
+        let lock = OpenOptions::new().create(true).append(true).open(self.path.join("numbers.lock"))?;
+        lock.lock()?;
+        let path = self.numbers_path(session);
+        let first = match read_if_there(&path)?.as_deref().map(<[u8; 4]>::try_from) {
+            None => {
+                let lost = "is lost, so numbers could come twice; delete its directory to make a new secret key";
+                return Err(io::Error::other(format!("{} {lost}", path.display())));
+            }
+            Some(Ok(next)) => u32::from_le_bytes(next),
+            Some(Err(_)) => {
+                return Err(io::Error::other(format!("{} is damaged; delete its directory", path.display())));
+            }
+        };
+        let spent = || io::Error::other(format!("all are spent; delete {} to make new keys", self.path.display()));
+        let next = first.checked_add(count).ok_or_else(spent)?;
+        self.store_next_number(session, next)?;
+        Ok(first)
+    }
+
+    fn store_next_number(&self, session: &[u8], next: u32) -> io::Result<()> {
+        write_private(&self.numbers_path(session), &next.to_le_bytes())?;
+        // The name must be on the disk too before a number leaves.
+        #[cfg(unix)]
+        File::open(&self.path)?.sync_all()?;
+        Ok(())
+    }
+
+    fn numbers_path(&self, session: &[u8]) -> PathBuf {
+        self.path.join(format!("numbers-{}.next", hex(session)))
+    }
+
+    /// What is kept for the parameters of that fingerprint.
+    pub(crate) fn entry(&self, fingerprint: &[u8]) -> Entry<'_> {
+        Entry { state: self, parameters: hex(fingerprint) }
+    }
+}
+
+/// The files of one parameter set.
+pub(crate) struct Entry<'a> {
+    state: &'a StateDir,
+    parameters: String,
+}
+
+/// The bundle at the service, and what it was made from.
+pub(crate) struct Uploaded {
+    pub(crate) id: String,
+    made_from: [u8; 2 * TAG],
+}
+
+impl Uploaded {
+    /// The record of a bundle made from this secret for this description.
+    pub(crate) fn new(id: &str, secret: &[u8], description: &[u8]) -> Self {
+        Uploaded { id: id.into(), made_from: origin(secret, description) }
+    }
+
+    /// Whether the bundle was made from this very secret for this very description.
+    pub(crate) fn fits(&self, secret: &[u8], description: &[u8]) -> bool {
+        self.made_from == origin(secret, description)
+    }
+}
+
+impl Entry<'_> {
+    pub(crate) fn secret(&self) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+        Ok(read_if_there(&self.file("secret", "key"))?.map(Zeroizing::new))
+    }
+
+    pub(crate) fn store_secret(&self, secret: &[u8]) -> io::Result<()> {
+        write_private(&self.file("secret", "key"), secret)
+    }
+
+    pub(crate) fn uploaded(&self) -> io::Result<Option<Uploaded>> {
+        let Some(bytes) = read_if_there(&self.file("upload", "id"))? else { return Ok(None) };
+        let Some((made_from, id)) = bytes.split_first_chunk() else { return Ok(None) };
+        Ok(Some(Uploaded { id: String::from_utf8_lossy(id).into_owned(), made_from: *made_from }))
+    }
+
+    pub(crate) fn store_uploaded(&self, uploaded: &Uploaded) -> io::Result<()> {
+        write_private(&self.file("upload", "id"), &[&uploaded.made_from, uploaded.id.as_bytes()].concat())
+    }
+
+    /// Where the bundle lies while it is made and sent; it names its secret and description, so that what an earlier
+    /// attempt left is used for nothing else.
+    pub(crate) fn bundle(&self, secret: &[u8], description: &[u8]) -> PathBuf {
+        self.state.path.join(format!("bundle-{}.keys", hex(&origin(secret, description))))
+    }
+
+    fn file(&self, what: &str, ending: &str) -> PathBuf {
+        self.state.path.join(format!("{what}-{}.{ending}", self.parameters))
+    }
+}
+
+/// Names a secret and a description without telling them.
+fn origin(secret: &[u8], description: &[u8]) -> [u8; 2 * TAG] {
+    let mut hasher =
+        blake3::Hasher::new_derive_key("unspoken client state 2026: a secret key and what it was used for");
+    hasher.update(&(secret.len() as u64).to_le_bytes());
+    hasher.update(secret);
+    hasher.update(description);
+    *hasher.finalize().as_bytes()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Makes a directory only its owner can enter, and refuses one of another owner.
+fn private_dir(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+        builder.mode(0o700);
+        builder.create(path)?;
+        // Only the owner may change the mode: a directory that somebody else prepared is refused here.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+    }
+    #[cfg(not(unix))]
+    builder.create(path)
+}
+
+/// Makes a new file only its owner can read, in place of one that was there; never through a link.
+pub(crate) fn private_file(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Writes all or nothing: a temporary file, then a rename.
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("new");
+    let mut file = private_file(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(temporary, path)
+}
+
+fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_is_taken_twice() {
+        let root = std::env::temp_dir().join(format!("unspoken-numbers-{}", std::process::id()));
+        let state = StateDir::open(&root, "http://127.0.0.1:1", "pir/codes").unwrap();
+        let secret = [7; 16];
+        assert!(state.take_numbers(&secret, 3).unwrap_err().to_string().contains("is lost"));
+        state.begin_numbers(&secret).unwrap();
+        assert_eq!(state.take_numbers(&secret, 3).unwrap(), 0);
+        assert_eq!(state.clone().take_numbers(&secret, 1).unwrap(), 3);
+        assert!(state.take_numbers(&secret, u32::MAX).unwrap_err().to_string().contains("new keys"));
+        assert_eq!(state.take_numbers(&secret, u32::MAX - 4).unwrap(), 4);
+        assert!(state.take_numbers(&secret, 1).is_err());
+        assert!(state.take_numbers(&[8; 16], 1).is_err());
+        fs::write(state.numbers_path(&secret), b"abc").unwrap();
+        assert!(state.take_numbers(&secret, 1).unwrap_err().to_string().contains("damaged"));
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_record_fits_only_what_it_was_made_from() {
+        let root = std::env::temp_dir().join(format!("unspoken-state-{}", std::process::id()));
+        let state = StateDir::open(&root, "http://127.0.0.1:1/", "classify/spam").unwrap();
+        assert_eq!(state.path(), StateDir::open(&root, "http://127.0.0.1:1", "classify/spam").unwrap().path());
+        let entry = state.entry(&[7; 16]);
+        assert!(entry.secret().unwrap().is_none());
+        entry.store_secret(b"secret").unwrap();
+        entry.store_uploaded(&Uploaded::new("id", b"secret", b"description")).unwrap();
+        let found = entry.uploaded().unwrap().unwrap();
+        assert_eq!(found.id, "id");
+        assert!(found.fits(b"secret", b"description"));
+        assert!(!found.fits(b"secret", b"another"));
+        assert!(!found.fits(b"another", b"description"));
+        assert!(state.entry(&[8; 16]).secret().unwrap().is_none());
+        assert_ne!(entry.bundle(b"a", b"b"), entry.bundle(b"ab", b""));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode(state.path()), 0o700);
+            assert_eq!(mode(&entry.file("secret", "key")), 0o600);
+        }
+        fs::remove_dir_all(root).unwrap();
+    }
+}

@@ -1,0 +1,92 @@
+//! How to reach a service.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Where the service is, who asks, and how patiently.
+#[derive(Clone)]
+pub struct TransportConfig {
+    /// `https://host:port`, or `http://` for a service on this machine.
+    pub url: String,
+    /// Bearer token, if the service wants one.
+    pub token: Option<String>,
+    /// Certificate authorities to trust besides the system's, as PEM.
+    pub authorities_pem: Option<Vec<u8>>,
+    /// Send the token over plain HTTP to another machine.
+    pub allow_plaintext: bool,
+    /// Until a connection stands, TLS included.
+    pub connect_timeout: Duration,
+    /// For a control message or one chunk of an upload.
+    pub request_timeout: Duration,
+    /// For an answer, the service's queue included.
+    pub answer_timeout: Duration,
+    /// Bytes of one chunk of an upload.
+    pub chunk_bytes: usize,
+    /// Longest answer that is read, in bytes.
+    pub max_answer_bytes: usize,
+    /// When and how often to try again.
+    pub retry: RetryPolicy,
+}
+
+/// When and how often to try again. `Retry-After` of the service is honoured
+/// where it asks for more patience than this.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RetryPolicy {
+    /// Time after which a call that keeps failing gives up. An upload that
+    /// makes progress starts anew with each chunk.
+    pub patience: Duration,
+    /// First pause; each one is twice as long as the last.
+    pub first_pause: Duration,
+    /// Longest pause.
+    pub longest_pause: Duration,
+}
+
+impl TransportConfig {
+    /// The usual patience, no token.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            token: None,
+            authorities_pem: None,
+            allow_plaintext: false,
+            connect_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(120),
+            answer_timeout: Duration::from_secs(1200),
+            chunk_bytes: 4 << 20,
+            max_answer_bytes: 1 << 30,
+            retry: RetryPolicy::default(),
+        }
+    }
+
+    /// The same with a token.
+    pub fn with_token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// The same with certificate authorities, as PEM.
+    pub fn with_authorities(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.authorities_pem = Some(pem.into());
+        self
+    }
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            patience: Duration::from_secs(120),
+            first_pause: Duration::from_millis(200),
+            longest_pause: Duration::from_secs(10),
+        }
+    }
+}
+
+impl fmt::Debug for TransportConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransportConfig")
+            .field("url", &self.url)
+            .field("token", &self.token.as_ref().map(|_| "[secret]"))
+            .field("retry", &self.retry)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,108 @@
+//! What can go wrong between here and the service.
+
+use std::io;
+use std::time::Duration;
+
+use unspoken_wire::ProblemCode;
+
+/// Why a call did not succeed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The service understood and said no.
+    #[error("{0}")]
+    Refused(Problem),
+    /// The service could not be reached, or the connection was lost.
+    #[error("reach {url}: {reason}; check the address and that the service runs")]
+    Unreachable {
+        /// The service.
+        url: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// No answer in the time allowed.
+    #[error("wait for {url}: no answer within {after:?}; allow more time or ask for less")]
+    TimedOut {
+        /// The service.
+        url: String,
+        /// The time allowed.
+        after: Duration,
+    },
+    /// Trying again did not help for as long as the policy allows.
+    #[error("gave up after {after:?} of trying: {last}")]
+    GaveUp {
+        /// Time spent.
+        after: Duration,
+        /// The last failure.
+        last: Box<Error>,
+    },
+    /// The caller cancelled.
+    #[error("cancelled")]
+    Cancelled,
+    /// The key bundle cannot be read here.
+    #[error("read the key bundle: {0}")]
+    Source(io::Error),
+    /// The configuration cannot be used.
+    #[error("set up connection: {reason}")]
+    Config {
+        /// What is wrong and what is needed.
+        reason: String,
+    },
+    /// A key id is out of shape.
+    #[error("read key id: found {found:?}, needed 32 lower-case hexadecimal digits")]
+    KeyId {
+        /// The text, shortened.
+        found: String,
+    },
+    /// The other side is not a service of this version.
+    #[error("understand the service: {reason}; check the address and the versions of both sides")]
+    Protocol {
+        /// What did not fit.
+        reason: String,
+    },
+}
+
+/// A refusal of the service.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the service refused ({code}, request {request_id}): {message}; {remedy}")]
+pub struct Problem {
+    /// The stable code, as text; see [`Problem::known_code`].
+    pub code: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What was found and needed.
+    pub message: String,
+    /// What to do.
+    pub remedy: String,
+    /// When the same request may succeed, if ever.
+    pub retry_after: Option<Duration>,
+    /// The request's name in the service's log.
+    pub request_id: String,
+}
+
+impl Problem {
+    /// The code, if this version knows it.
+    pub fn known_code(&self) -> Option<ProblemCode> {
+        ProblemCode::from_name(&self.code)
+    }
+}
+
+impl Error {
+    /// The code of a refusal, also of one that was given up on.
+    pub fn code(&self) -> Option<ProblemCode> {
+        match self {
+            Self::Refused(problem) => problem.known_code(),
+            Self::GaveUp { last, .. } => last.code(),
+            _ => None,
+        }
+    }
+
+    /// How long to wait at least before trying again, if that may help.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        match self {
+            Self::Refused(problem) => problem.retry_after,
+            Self::Unreachable { .. } => Some(Duration::ZERO),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Talking to a service: blocking calls that retry, resume and can be
+//! cancelled. Keys, queries and answers are plain bytes here.
+//!
+//! ```no_run
+//! use std::fs::File;
+//! use unspoken_client::transport::{Cancel, Transport, TransportConfig};
+//!
+//! let config = TransportConfig::new("https://ask.example.org").with_token("unspoken_…");
+//! let transport = Transport::new(config)?;
+//! let cancel = Cancel::new();
+//! let app = transport.describe("classify/spam", &cancel)?;
+//! let format = app.limits.key_format;
+//! let mut keys = File::open("spam.keys").map_err(unspoken_client::transport::Error::Source)?;
+//! let id = transport.upload_keys("classify/spam", format, &mut keys, |_| {}, &cancel)?;
+//! let answer = transport.ask("classify/spam", &id, vec![0; 100], &cancel)?;
+//! # Ok::<(), unspoken_client::transport::Error>(())
+//! ```
+
+mod cancel;
+mod config;
+mod error;
+mod request;
+mod retry;
+mod upload;
+
+use bytes::Bytes;
+pub use cancel::Cancel;
+pub use config::{RetryPolicy, TransportConfig};
+pub use error::{Error, Problem};
+use request::{Connection, Expect, Outgoing};
+use reqwest::Method;
+use unspoken_wire::decode;
+use unspoken_wire::http::{APPS_PATH, KEYS_PATH};
+use unspoken_wire::v1::{ApplicationDescription, ApplicationList, KeyList, KeyStatus, Limits};
+pub use upload::Progress;
+
+/// Names a key bundle at a service. Not a secret by itself, but of no use to
+/// anyone without the token it was uploaded with.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KeyId(String);
+
+impl KeyId {
+    /// An id as it was printed.
+    ///
+    /// # Errors
+    /// [`Error::KeyId`] if it is not 32 lower-case hexadecimal digits.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        if text.len() == 32 && text.bytes().all(digit) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(Error::KeyId { found: text.chars().take(40).collect() })
+        }
+    }
+
+    /// 32 hexadecimal digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for KeyId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a service says about one application.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    /// What it accepts, in bytes.
+    pub limits: Limits,
+    /// A message of the application: what is needed to make keys.
+    pub description: Vec<u8>,
+}
+
+/// A connection to one service. Calls block; several threads may share it.
+/// Every call can be cancelled from another thread, which also tells the
+/// service to stop.
+pub struct Transport {
+    connection: Connection,
+    config: TransportConfig,
+}
+
+impl Transport {
+    /// Prepares a connection; nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if the URL, the token or the certificate authority
+    /// cannot be used, or the token would travel in the clear.
+    pub fn new(config: TransportConfig) -> Result<Self, Error> {
+        Ok(Self { connection: Connection::new(&config)?, config })
+    }
+
+    /// Names of the applications of the service.
+    ///
+    /// # Errors
+    /// [`Error`], after retries where they help.
+    pub fn applications(&self, cancel: &Cancel) -> Result<Vec<String>, Error> {
+        let answer = self.control(Outgoing::new(Method::GET, APPS_PATH), cancel)?;
+        Ok(read::<ApplicationList>(&answer)?.names)
+    }
+
+    /// What one application accepts and needs.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with `application_not_found`, or as every call.
+    pub fn describe(&self, application: &str, cancel: &Cancel) -> Result<Description, Error> {
+        let path = app_path(application)?;
+        let answer = self.control(Outgoing::new(Method::GET, path), cancel)?;
+        let message = read::<ApplicationDescription>(&answer)?;
+        let limits =
+            message.limits.ok_or_else(|| Error::Protocol { reason: "the description has no limits".into() })?;
+        Ok(Description { limits, description: message.description })
+    }
+
+    /// Sends a query and waits for the answer, both bytes of the application.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with `key_not_found` if the keys expired,
+    /// `malformed_query` or `does_not_fit` from the application, or as every
+    /// call.
+    pub fn ask(
+        &self,
+        application: &str,
+        key: &KeyId,
+        query: impl Into<Bytes>,
+        cancel: &Cancel,
+    ) -> Result<Bytes, Error> {
+        let path = format!("{}?key={key}", app_path(application)?);
+        let outgoing = Outgoing::new(Method::POST, path)
+            .with_body(query.into())
+            .expecting(Expect::Answer, self.config.answer_timeout);
+        self.send_with_retries(&outgoing, cancel)
+    }
+
+    /// This client's key bundles at the service.
+    ///
+    /// # Errors
+    /// [`Error`], after retries where they help.
+    pub fn keys(&self, cancel: &Cancel) -> Result<Vec<KeyStatus>, Error> {
+        let answer = self.control(Outgoing::new(Method::GET, KEYS_PATH), cancel)?;
+        Ok(read::<KeyList>(&answer)?.keys)
+    }
+
+    /// How one key bundle stands.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with `key_not_found`, or as every call.
+    pub fn key_status(&self, key: &KeyId, cancel: &Cancel) -> Result<KeyStatus, Error> {
+        read(&self.control(Outgoing::new(Method::GET, key_path(key)), cancel)?)
+    }
+
+    /// Removes a key bundle from the service.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with `key_not_found`, or as every call.
+    pub fn delete_key(&self, key: &KeyId, cancel: &Cancel) -> Result<(), Error> {
+        self.control(Outgoing::new(Method::DELETE, key_path(key)), cancel).map(drop)
+    }
+
+    fn control(&self, outgoing: Outgoing, cancel: &Cancel) -> Result<Bytes, Error> {
+        self.send_with_retries(&outgoing, cancel)
+    }
+
+    fn send_with_retries(&self, outgoing: &Outgoing, cancel: &Cancel) -> Result<Bytes, Error> {
+        retry::run(&self.config.retry, cancel, || self.connection.send(outgoing, cancel))
+    }
+}
+
+fn app_path(application: &str) -> Result<String, Error> {
+    if !unspoken_wire::is_application_name(application) {
+        let reason = format!("{application:?} is not an application name such as classify/spam");
+        return Err(Error::Config { reason });
+    }
+    Ok(format!("{APPS_PATH}/{application}"))
+}
+
+fn key_path(key: &KeyId) -> String {
+    format!("{KEYS_PATH}/{key}")
+}
+
+fn read<M: unspoken_wire::Message + Default>(bytes: &[u8]) -> Result<M, Error> {
+    decode(bytes, unspoken_wire::MAX_CONTROL_BYTES).map_err(|error| Error::Protocol { reason: error.to_string() })
+}

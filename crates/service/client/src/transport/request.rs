@@ -1,0 +1,257 @@
+//! One request and its response, on a runtime of its own so that callers may
+//! be anywhere and can stop waiting.
+
+use std::net::IpAddr;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::{Certificate, Client, Method, Response, StatusCode, Url};
+use tokio::runtime::Runtime;
+use unspoken_wire::http::{BYTES, PROTOBUF, UPLOAD_OFFSET};
+use unspoken_wire::{MAX_CONTROL_BYTES, decode, v1};
+
+use super::cancel::POLL;
+use super::{Cancel, Error, Problem, TransportConfig};
+
+/// What kind of response is expected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expect {
+    Control,
+    Answer,
+}
+
+/// A request to send, perhaps more than once.
+#[derive(Clone)]
+pub(super) struct Outgoing {
+    method: Method,
+    path: String,
+    body: Option<Bytes>,
+    offset: Option<u64>,
+    expect: Expect,
+    timeout: Option<Duration>,
+}
+
+impl Outgoing {
+    pub(super) fn new(method: Method, path: impl Into<String>) -> Self {
+        let expect = Expect::Control;
+        Self { method, path: path.into(), body: None, offset: None, expect, timeout: None }
+    }
+
+    pub(super) fn with_body(mut self, body: Bytes) -> Self {
+        self.body = Some(body);
+        self
+    }
+
+    /// A chunk of an upload that starts at `offset`.
+    pub(super) fn at_offset(mut self, offset: u64) -> Self {
+        self.offset = Some(offset);
+        self
+    }
+
+    pub(super) fn expecting(mut self, expect: Expect, timeout: Duration) -> Self {
+        self.expect = expect;
+        self.timeout = Some(timeout);
+        self
+    }
+}
+
+pub(super) struct Connection {
+    /// Taken when dropped.
+    runtime: Option<Runtime>,
+    client: Client,
+    base: Url,
+    request_timeout: Duration,
+    max_answer_bytes: usize,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Connection {
+    pub(super) fn new(config: &TransportConfig) -> Result<Self, Error> {
+        // Whoever installed one first keeps it; any will do.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let base = parse_url(config)?;
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static(PROTOBUF));
+        if let Some(token) = &config.token {
+            let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+                .map_err(|_| wrong("the token has characters a header cannot carry"))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let mut builder = Client::builder()
+            .default_headers(headers)
+            .connect_timeout(config.connect_timeout)
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("unspoken/", env!("CARGO_PKG_VERSION")));
+        if is_loopback(&base) {
+            builder = builder.no_proxy();
+        }
+        if let Some(pem) = &config.authorities_pem {
+            let authorities = Certificate::from_pem_bundle(pem)
+                .map_err(|error| wrong(format!("certificate authorities: {error}")))?;
+            if authorities.is_empty() {
+                return Err(wrong("certificate authorities: no certificate in the PEM"));
+            }
+            builder = builder.tls_certs_merge(authorities);
+        }
+        let client = builder.build().map_err(|error| wrong(reasons(&error)))?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("unspoken-transport")
+            .enable_all()
+            .build()
+            .map_err(|error| wrong(format!("no thread for the connection: {error}")))?;
+        Ok(Self {
+            runtime: Some(runtime),
+            client,
+            base,
+            request_timeout: config.request_timeout,
+            max_answer_bytes: config.max_answer_bytes,
+        })
+    }
+
+    /// Sends once and reads the response.
+    pub(super) fn send(&self, outgoing: &Outgoing, cancel: &Cancel) -> Result<Bytes, Error> {
+        cancel.check()?;
+        let timeout = outgoing.timeout.unwrap_or(self.request_timeout);
+        let limit = match outgoing.expect {
+            Expect::Control => MAX_CONTROL_BYTES,
+            Expect::Answer => self.max_answer_bytes,
+        };
+        let url = self.base.join(&outgoing.path).map_err(|error| wrong(error.to_string()))?;
+        let mut request = self.client.request(outgoing.method.clone(), url).timeout(timeout);
+        if let Some(offset) = outgoing.offset {
+            request = request.header(UPLOAD_OFFSET, offset);
+        }
+        if let Some(body) = &outgoing.body {
+            request = request.header(CONTENT_TYPE, BYTES).body(body.clone());
+        }
+        let url = self.base.to_string();
+        self.wait(cancel, async move {
+            let failed = |error: reqwest::Error| {
+                if error.is_timeout() && !error.is_connect() {
+                    Error::TimedOut { url: url.clone(), after: timeout }
+                } else {
+                    Error::Unreachable { url: url.clone(), reason: reasons(&error) }
+                }
+            };
+            let response = request.send().await.map_err(failed)?;
+            if response.status().is_success() {
+                return read_body(response, limit).await?.map_err(failed);
+            }
+            let (status, headers) = (response.status(), response.headers().clone());
+            let body = read_body(response, MAX_CONTROL_BYTES).await?.map_err(failed)?;
+            Err(refusal(status, &headers, &body))
+        })
+    }
+
+    /// Runs a future to its end, or drops it when cancelled.
+    fn wait<T: Send + 'static>(
+        &self,
+        cancel: &Cancel,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let lost = || wrong("the thread of the connection is gone");
+        let runtime = self.runtime.as_ref().ok_or_else(lost)?;
+        let (done, result) = channel();
+        let task = runtime.spawn(async move {
+            // Nobody listens any more only if the call was cancelled.
+            let _ = done.send(work.await);
+        });
+        loop {
+            match result.recv_timeout(POLL) {
+                Ok(result) => return result,
+                Err(RecvTimeoutError::Disconnected) => return Err(lost()),
+                Err(RecvTimeoutError::Timeout) if cancel.is_cancelled() => {
+                    task.abort();
+                    return Err(Error::Cancelled);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+/// The outer error is one of this protocol, the inner one of the connection.
+async fn read_body(mut response: Response, limit: usize) -> Result<Result<Bytes, reqwest::Error>, Error> {
+    let too_long = || Error::Protocol { reason: format!("a response of over {limit} bytes") };
+    if response.content_length().is_some_and(|length| length > limit as u64) {
+        return Err(too_long());
+    }
+    let mut body = BytesMut::new();
+    loop {
+        match response.chunk().await {
+            Err(error) => return Ok(Err(error)),
+            Ok(None) => return Ok(Ok(body.freeze())),
+            Ok(Some(piece)) if piece.len() > limit - body.len() => return Err(too_long()),
+            Ok(Some(piece)) => body.extend_from_slice(&piece),
+        }
+    }
+}
+
+/// What a status that is no success means. Something between here and the
+/// service may answer without a `Problem`.
+fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Error {
+    let is_problem = headers.get(CONTENT_TYPE).is_some_and(|media| media == PROTOBUF);
+    let problem =
+        is_problem.then(|| decode::<v1::Problem>(body, MAX_CONTROL_BYTES).ok()).flatten().unwrap_or_else(|| {
+            v1::Problem {
+                code: "unknown".into(),
+                message: format!("HTTP status {status}, without a reason"),
+                remedy: "check the address and what lies between".into(),
+                ..v1::Problem::default()
+            }
+        });
+    let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    Error::Refused(Problem {
+        code: problem.code,
+        status: status.as_u16(),
+        message: problem.message,
+        remedy: problem.remedy,
+        retry_after: seconds.map(Duration::from_secs),
+        request_id: problem.request_id,
+    })
+}
+
+fn parse_url(config: &TransportConfig) -> Result<Url, Error> {
+    let url = Url::parse(&config.url).map_err(|error| wrong(format!("URL {:?}: {error}", config.url)))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return Err(wrong(format!("URL {:?}: needed https://host or http://host", config.url)));
+    }
+    let in_the_clear = url.scheme() == "http" && !is_loopback(&url);
+    if in_the_clear && config.token.is_some() && !config.allow_plaintext {
+        return Err(wrong(format!("the token would travel to {url} in the clear; use https, or set allow_plaintext")));
+    }
+    Ok(url)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or("");
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+fn wrong(reason: impl Into<String>) -> Error {
+    Error::Config { reason: reason.into() }
+}
+
+/// An error and what caused it, on one line.
+fn reasons(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,187 @@
+//! The transport against a peer that misbehaves as a network does. That it
+//! works with the real service is tested with the service.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use unspoken_client::transport::{Cancel, Error, KeyId, Transport, TransportConfig};
+use unspoken_wire::v1::{ApplicationList, Problem};
+use unspoken_wire::{Message, ProblemCode};
+
+const KEY: &str = "0123456789abcdef0123456789abcdef";
+
+/// Answers one connection after the other with these bytes, then closes it.
+/// Ends with how many requests came.
+struct Peer {
+    address: SocketAddr,
+    thread: JoinHandle<usize>,
+}
+
+impl Peer {
+    fn start(responses: Vec<Vec<u8>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let thread = std::thread::spawn(move || {
+            let mut served = 0;
+            for response in responses {
+                let (mut stream, _) = listener.accept().unwrap();
+                read_head(&mut stream);
+                served += 1;
+                stream.write_all(&response).unwrap();
+            }
+            served
+        });
+        Self { address, thread }
+    }
+
+    fn served(self) -> usize {
+        self.thread.join().unwrap()
+    }
+}
+
+fn read_head(stream: &mut TcpStream) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+        head.push(byte[0]);
+    }
+}
+
+fn response(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: application/x-protobuf\r\n\
+         {headers}Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body].concat()
+}
+
+fn names() -> Vec<u8> {
+    response("200 OK", "", &ApplicationList { names: vec!["a/b".into()] }.encode_to_vec())
+}
+
+fn refusal(code: ProblemCode, headers: &str) -> Vec<u8> {
+    let problem = Problem { code: code.name().into(), ..Problem::default() };
+    response(&format!("{} no", code.status()), headers, &problem.encode_to_vec())
+}
+
+fn config(address: SocketAddr) -> TransportConfig {
+    let mut config = TransportConfig::new(format!("http://{address}"));
+    config.retry.first_pause = Duration::from_millis(10);
+    config.retry.patience = Duration::from_secs(10);
+    config.max_answer_bytes = 1000;
+    config
+}
+
+#[test]
+fn it_comes_again_when_it_is_told_to_and_not_before() {
+    let peer = Peer::start(vec![refusal(ProblemCode::QueueFull, "Retry-After: 1\r\n"), names()]);
+    let start = Instant::now();
+    let found = Transport::new(config(peer.address)).unwrap().applications(&Cancel::new());
+    assert_eq!(found.unwrap(), ["a/b"]);
+    assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
+    assert_eq!(peer.served(), 2);
+}
+
+#[test]
+fn it_does_not_come_again_when_that_cannot_help() {
+    let peer = Peer::start(vec![refusal(ProblemCode::Unauthorized, "")]);
+    let transport = Transport::new(config(peer.address)).unwrap();
+    let refused = transport.applications(&Cancel::new()).unwrap_err();
+    assert!(matches!(refused, Error::Refused(_)), "{refused}");
+    assert_eq!(refused.code(), Some(ProblemCode::Unauthorized));
+    assert_eq!(peer.served(), 1);
+}
+
+#[test]
+fn lost_connections_are_made_up_for() {
+    let half = names()[..40].to_vec();
+    let short = [names()[..names().len() - 2].to_vec(), half, Vec::new(), names()];
+    let peer = Peer::start(short.to_vec());
+    let found = Transport::new(config(peer.address)).unwrap().applications(&Cancel::new());
+    assert_eq!(found.unwrap(), ["a/b"]);
+    assert_eq!(peer.served(), 4);
+}
+
+#[test]
+fn it_gives_up_in_the_time_allowed_and_says_why() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut config = config(nobody);
+    config.retry.patience = Duration::from_millis(300);
+    let start = Instant::now();
+    let error = Transport::new(config).unwrap().applications(&Cancel::new()).unwrap_err();
+    match &error {
+        Error::GaveUp { last, .. } => assert!(matches!(**last, Error::Unreachable { .. })),
+        other => panic!("{other}"),
+    }
+    assert!(error.to_string().contains("refused"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn a_wait_can_be_cancelled() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let transport = Transport::new(config(listener.local_addr().unwrap())).unwrap();
+    let cancel = Cancel::new();
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| transport.ask("a/b", &KeyId::parse(KEY).unwrap(), vec![1], &cancel));
+        let (mut stream, _) = listener.accept().unwrap();
+        read_head(&mut stream);
+        cancel.cancel();
+        assert!(matches!(asking.join().unwrap(), Err(Error::Cancelled)));
+        // The service sees that nobody waits.
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        assert!(stream.read_to_end(&mut Vec::new()).is_ok());
+    });
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn answers_over_the_limit_and_pages_of_strangers_are_errors() {
+    let page = b"HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\nContent-Type: text/html\r\n\
+                 Content-Length: 6\r\n\r\n<html>";
+    let endless = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
+    let endless = [endless.as_slice(), &[7; 1001]].concat();
+    let long = response("200 OK", "", &[7; 1001]);
+    let garbage = response("200 OK", "", &[0xff; 100]);
+    let peer = Peer::start(vec![long, endless, page.to_vec(), garbage]);
+    let transport = Transport::new(config(peer.address)).unwrap();
+    let (key, cancel) = (KeyId::parse(KEY).unwrap(), Cancel::new());
+    for _ in 0..2 {
+        let error = transport.ask("a/b", &key, vec![1], &cancel).unwrap_err();
+        assert!(error.to_string().contains("over 1000 bytes"), "{error}");
+    }
+    let error = transport.ask("a/b", &key, vec![1], &cancel).unwrap_err();
+    assert!(matches!(&error, Error::Refused(problem) if problem.status == 502), "{error}");
+    assert!(matches!(transport.applications(&cancel), Err(Error::Protocol { .. })));
+    assert_eq!(peer.served(), 4);
+}
+
+#[test]
+fn it_works_inside_an_asynchronous_runtime_too() {
+    let peer = Peer::start(vec![names()]);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let transport = Transport::new(config(peer.address)).unwrap();
+        assert_eq!(transport.applications(&Cancel::new()).unwrap(), ["a/b"]);
+    });
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_here() {
+    for url in ["", "localhost", "ftp://localhost", "http://"] {
+        let refused = Transport::new(TransportConfig::new(url));
+        assert!(matches!(refused.err(), Some(Error::Config { .. })), "{url:?}");
+    }
+    let authorities = TransportConfig::new("https://localhost").with_authorities(*b"no PEM");
+    assert!(matches!(Transport::new(authorities).err(), Some(Error::Config { .. })));
+    for id in ["", "xyz", &KEY.to_uppercase(), &KEY[1..]] {
+        assert!(KeyId::parse(id).is_err(), "{id:?}");
+    }
+    let transport = Transport::new(TransportConfig::new("http://127.0.0.1:9")).unwrap();
+    let escape = transport.describe("../keys", &Cancel::new());
+    assert!(matches!(escape.err(), Some(Error::Config { .. })));
+}

@@ -1,0 +1,218 @@
+//! What the service can be asked: the boundary to the cryptography.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use unspoken_wire::{ProblemCode, is_application_name};
+
+/// One thing the service can be asked, e.g. a text classifier.
+///
+/// The service stores and moves bytes; only the application knows what they
+/// mean. Every byte it is handed comes from a client and may be hostile.
+/// [`load_keys`](Self::load_keys) and [`answer`](Self::answer) run on a worker
+/// thread and may take long; the others must be quick.
+pub trait Application: Send + Sync + 'static {
+    /// Keys of one client, parsed and ready for use.
+    type Keys: Send + Sync + 'static;
+
+    /// Stable name in the URL, e.g. `classify/spam`; see
+    /// [`is_application_name`].
+    fn name(&self) -> &str;
+
+    /// What a client needs before it makes keys: the bytes of a message that
+    /// the application defines.
+    fn describe(&self) -> Vec<u8>;
+
+    /// What it accepts. Read once, when the service starts.
+    fn limits(&self) -> ApplicationLimits;
+
+    /// Bytes of memory the loaded keys will take, computed from the first
+    /// [`header_bytes`](ApplicationLimits::header_bytes) of the bundle (fewer
+    /// if the bundle is shorter). Called as soon as these have arrived, so
+    /// that a bundle of the wrong version is refused early, and again before
+    /// each load.
+    ///
+    /// # Errors
+    /// [`ApplicationError::Malformed`] or [`ApplicationError::DoesNotFit`].
+    fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError>;
+
+    /// Parses and checks a complete bundle. The keys are used only if the
+    /// bundle's checksum holds too. Reading fails once the load is cancelled.
+    ///
+    /// # Errors
+    /// [`ApplicationError::Malformed`], [`ApplicationError::DoesNotFit`], or
+    /// [`ApplicationError::Read`] as the reader returned it.
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<Self::Keys, ApplicationError>;
+
+    /// Bytes of memory the application itself takes for as long as it is
+    /// offered. Read once, when the service starts.
+    fn prepared_bytes(&self) -> u64;
+
+    /// Bytes of memory one answer needs at most while it is computed, beyond
+    /// keys, query and answer.
+    fn working_bytes(&self) -> u64;
+
+    /// Computes one answer, at most
+    /// [`max_answer_bytes`](ApplicationLimits::max_answer_bytes) long. Should
+    /// look at `cancel` a few times a second and stop when it is set: the
+    /// client went away, time ran out, or the service is shutting down.
+    ///
+    /// # Errors
+    /// Any but [`ApplicationError::Read`].
+    fn answer(&self, keys: &Self::Keys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError>;
+}
+
+/// What one application accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApplicationLimits {
+    /// Version of its key bundle format.
+    pub key_format: u32,
+    /// Bytes at the start of a bundle that
+    /// [`loaded_key_bytes`](Application::loaded_key_bytes) needs.
+    pub header_bytes: usize,
+    /// Largest key bundle, in bytes.
+    pub max_key_bytes: u64,
+    /// Largest query, in bytes.
+    pub max_query_bytes: usize,
+    /// Largest answer, in bytes.
+    pub max_answer_bytes: usize,
+}
+
+/// Why an application did not do what it was asked. The text of
+/// `Malformed` and `DoesNotFit` is sent to the client; that of `Internal`
+/// goes to the log only.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApplicationError {
+    /// The bytes are not a key bundle or query of this application.
+    #[error("{0}")]
+    Malformed(String),
+    /// Well-formed, but for other parameters, another model or other keys.
+    #[error("{0}")]
+    DoesNotFit(String),
+    /// Stopped because `cancel` was set.
+    #[error("cancelled")]
+    Cancelled,
+    /// The reader given to `load_keys` failed.
+    #[error("read the key bundle: {0}")]
+    Read(#[from] io::Error),
+    /// A fault of the application.
+    #[error("{0}")]
+    Internal(String),
+}
+
+/// The applications a service offers.
+#[derive(Clone, Default)]
+pub struct Applications {
+    by_name: BTreeMap<String, Offer>,
+}
+
+/// One application and its limits, read once.
+#[derive(Clone)]
+pub(crate) struct Offer {
+    pub(crate) application: Arc<dyn DynApplication>,
+    pub(crate) limits: ApplicationLimits,
+}
+
+impl Applications {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// These and one more. Of two with the same name the later one stays.
+    ///
+    /// # Errors
+    /// [`InvalidName`] if the name cannot stand in a URL.
+    pub fn with(mut self, application: impl Application) -> Result<Self, InvalidName> {
+        let name = application.name().to_owned();
+        if !is_application_name(&name) {
+            return Err(InvalidName(name));
+        }
+        let limits = application.limits();
+        self.by_name.insert(name, Offer { application: Arc::new(application), limits });
+        Ok(self)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Offer> {
+        self.by_name.get(name)
+    }
+
+    pub(crate) fn offers(&self) -> impl Iterator<Item = (&str, &Offer)> {
+        self.by_name.iter().map(|(name, offer)| (name.as_str(), offer))
+    }
+}
+
+/// An application's name cannot stand in a URL.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "add application: name {0:?} cannot stand in a URL; needed lower-case segments joined by \
+     '/', such as classify/spam"
+)]
+pub struct InvalidName(String);
+
+/// Loaded keys of any application.
+pub(crate) type AnyKeys = Arc<dyn Any + Send + Sync>;
+
+/// [`Application`] without its key type, so that several fit in one map.
+pub(crate) trait DynApplication: Send + Sync {
+    fn describe(&self) -> Vec<u8>;
+    fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError>;
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<AnyKeys, ApplicationError>;
+    fn prepared_bytes(&self) -> u64;
+    fn working_bytes(&self) -> u64;
+    fn answer(&self, keys: &AnyKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError>;
+}
+
+impl<A: Application> DynApplication for A {
+    fn describe(&self) -> Vec<u8> {
+        Application::describe(self)
+    }
+
+    fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError> {
+        Application::loaded_key_bytes(self, header)
+    }
+
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<AnyKeys, ApplicationError> {
+        Ok(Arc::new(Application::load_keys(self, bundle)?))
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        Application::prepared_bytes(self)
+    }
+
+    fn working_bytes(&self) -> u64 {
+        Application::working_bytes(self)
+    }
+
+    fn answer(&self, keys: &AnyKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
+        let keys = keys
+            .downcast_ref::<A::Keys>()
+            .ok_or_else(|| ApplicationError::Internal("keys of another application were passed".into()))?;
+        Application::answer(self, keys, query, cancel)
+    }
+}
+
+/// Which bytes an application complained about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Keys,
+    Query,
+}
+
+impl ApplicationError {
+    /// The problem a client sees for this error.
+    pub(crate) fn code(&self, subject: Subject) -> ProblemCode {
+        match (self, subject) {
+            (Self::Malformed(_), Subject::Keys) => ProblemCode::MalformedKeys,
+            (Self::Malformed(_), Subject::Query) => ProblemCode::MalformedQuery,
+            (Self::DoesNotFit(_), _) => ProblemCode::DoesNotFit,
+            (Self::Cancelled, _) => ProblemCode::ShuttingDown,
+            (Self::Read(_), _) => ProblemCode::StorageFailed,
+            (Self::Internal(_), _) => ProblemCode::Internal,
+        }
+    }
+}

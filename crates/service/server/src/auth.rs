@@ -1,0 +1,243 @@
+//! Bearer tokens. A token is 32 random bytes; the server keeps only its
+//! SHA-256 hash, which is enough for a secret nobody can guess.
+
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use std::time::SystemTime;
+use std::{fmt, io};
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// Who a request comes from: the name of its token.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ClientName(Arc<str>);
+
+impl ClientName {
+    pub(crate) fn new(name: &str) -> Self {
+        Self(name.into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClientName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A token just made: the secret for the client and the line for the server.
+pub struct NewToken {
+    /// What the client sends. Shown once; the server cannot recover it.
+    pub secret: String,
+    /// The line to append to the token file.
+    pub line: String,
+}
+
+/// Makes a token for the client `name`.
+///
+/// # Errors
+/// [`TokenError::Name`] if the name cannot stand in the file,
+/// [`TokenError::Random`] if the operating system has no randomness.
+pub fn make_token(name: &str) -> Result<NewToken, TokenError> {
+    if !is_client_name(name) {
+        return Err(TokenError::Name { found: name.chars().take(40).collect() });
+    }
+    let mut bytes = [0u8; 32];
+    getrandom::fill(&mut bytes).map_err(|error| TokenError::Random(error.to_string()))?;
+    let secret = format!("unspoken_{}", hex(&bytes));
+    let line = format!("{name}:{}", hex(&Sha256::digest(secret.as_bytes())));
+    Ok(NewToken { secret, line })
+}
+
+/// Why tokens cannot be made or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// A client name has characters it may not have.
+    #[error("name client: found {found:?}, needed 1 to 64 letters, digits, '.', '_', '-' or '@'")]
+    Name {
+        /// The name, shortened.
+        found: String,
+    },
+    /// No randomness.
+    #[error("make token: the operating system gave no randomness: {0}")]
+    Random(String),
+    /// The file cannot be read.
+    #[error("read tokens {path}: {source}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// A line is not `name:hash`.
+    #[error(
+        "read tokens: line {line} is not name:hash with the 64 hexadecimal digits of a SHA-256 \
+         hash; make lines with `unspoken keys token`"
+    )]
+    Line {
+        /// Number of the line, from 1.
+        line: usize,
+    },
+    /// A file without a token would lock everyone out.
+    #[error("read tokens: the file has no token; add one with `unspoken keys token`")]
+    Empty,
+}
+
+/// Decides who a request comes from.
+pub(crate) enum Gate {
+    /// No tokens: everyone is the same client.
+    Open,
+    /// A client needs a token of the file.
+    Tokens { path: PathBuf, known: RwLock<TokenFile> },
+}
+
+pub(crate) struct TokenFile {
+    stamp: Option<(SystemTime, u64)>,
+    tokens: Vec<(ClientName, [u8; 32])>,
+}
+
+impl Gate {
+    pub(crate) fn new(path: Option<&Path>) -> Result<Self, TokenError> {
+        let Some(path) = path else { return Ok(Self::Open) };
+        let known = RwLock::new(TokenFile::read(path)?);
+        Ok(Self::Tokens { path: path.to_owned(), known })
+    }
+
+    /// The client whose token the `Authorization` header carries.
+    pub(crate) fn client(&self, authorization: Option<&str>) -> Option<ClientName> {
+        let known = match self {
+            Self::Open => return Some(ClientName::new("anonymous")),
+            Self::Tokens { known, .. } => known,
+        };
+        let (scheme, secret) = authorization?.split_once(' ')?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let presented: [u8; 32] = Sha256::digest(secret.trim().as_bytes()).into();
+        let known = known.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Every entry is compared, so time tells nothing about which one fits.
+        let mut found = None;
+        for (name, hash) in &known.tokens {
+            if bool::from(hash.ct_eq(&presented)) {
+                found = Some(name.clone());
+            }
+        }
+        found
+    }
+
+    /// Reads the file again if it changed. A file that cannot be read leaves
+    /// the tokens as they were. Returns whether tokens were replaced.
+    pub(crate) fn reload(&self) -> Result<bool, TokenError> {
+        let Self::Tokens { path, known } = self else { return Ok(false) };
+        let stamp = std::fs::metadata(path).ok().as_ref().and_then(stamp);
+        if stamp == known.read().unwrap_or_else(|poisoned| poisoned.into_inner()).stamp {
+            return Ok(false);
+        }
+        let fresh = TokenFile::read(path)?;
+        *known.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = fresh;
+        Ok(true)
+    }
+}
+
+impl TokenFile {
+    fn read(path: &Path) -> Result<Self, TokenError> {
+        let failed = |source| TokenError::File { path: path.to_owned(), source };
+        let stamp = std::fs::metadata(path).ok().as_ref().and_then(stamp);
+        let text = std::fs::read_to_string(path).map_err(failed)?;
+        Ok(Self { stamp, tokens: parse(&text)? })
+    }
+}
+
+fn stamp(metadata: &Metadata) -> Option<(SystemTime, u64)> {
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+fn parse(text: &str) -> Result<Vec<(ClientName, [u8; 32])>, TokenError> {
+    let mut tokens = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let entry = line
+            .split_once(':')
+            .filter(|(name, _)| is_client_name(name))
+            .and_then(|(name, hash)| Some((ClientName::new(name), unhex(hash)?)));
+        tokens.push(entry.ok_or(TokenError::Line { line: index + 1 })?);
+    }
+    if tokens.is_empty() {
+        return Err(TokenError::Empty);
+    }
+    Ok(tokens)
+}
+
+fn is_client_name(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-@".contains(&b))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * N {
+        return None;
+    }
+    let value = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = value(pair[0])? << 4 | value(pair[1])?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_opens_the_gate_only_for_its_own_client() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (ann, bob) = (make_token("ann").unwrap(), make_token("bob").unwrap());
+        std::fs::write(file.path(), format!("# clients\n{}\n\n{}\n", ann.line, bob.line)).unwrap();
+        let gate = Gate::new(Some(file.path())).unwrap();
+        let client = |header: &str| gate.client(Some(header)).map(|name| name.to_string());
+        assert_eq!(client(&format!("Bearer {}", ann.secret)).as_deref(), Some("ann"));
+        assert_eq!(client(&format!("bearer {}", bob.secret)).as_deref(), Some("bob"));
+        assert_eq!(client(&format!("Bearer {}x", ann.secret)), None);
+        assert_eq!(client(&format!("Basic {}", ann.secret)), None);
+        assert_eq!(client("Bearer"), None);
+        assert_eq!(gate.client(None), None);
+    }
+
+    #[test]
+    fn a_changed_file_is_read_again_and_a_broken_one_is_not() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (ann, bob) = (make_token("ann").unwrap(), make_token("bob").unwrap());
+        std::fs::write(file.path(), &ann.line).unwrap();
+        let gate = Gate::new(Some(file.path())).unwrap();
+        assert!(!gate.reload().unwrap());
+        std::fs::write(file.path(), format!("{}\nhalf a li", bob.line)).unwrap();
+        assert!(matches!(gate.reload(), Err(TokenError::Line { line: 2 })));
+        assert!(gate.client(Some(&format!("Bearer {}", ann.secret))).is_some());
+        std::fs::write(file.path(), format!("{}\n", bob.line)).unwrap();
+        assert!(gate.reload().unwrap());
+        assert!(gate.client(Some(&format!("Bearer {}", ann.secret))).is_none());
+        assert!(gate.client(Some(&format!("Bearer {}", bob.secret))).is_some());
+    }
+
+    #[test]
+    fn names_and_files_out_of_shape_are_refused() {
+        assert!(matches!(make_token("a:b"), Err(TokenError::Name { .. })));
+        assert!(matches!(make_token(""), Err(TokenError::Name { .. })));
+        assert!(matches!(parse("# nobody\n"), Err(TokenError::Empty)));
+        assert!(matches!(parse("ann:abcd\n"), Err(TokenError::Line { line: 1 })));
+    }
+}

@@ -1,0 +1,149 @@
+//! Request bodies: bounded, and never waited for longer than allowed.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::{HeaderMap, header};
+use unspoken_wire::ProblemCode;
+
+use crate::refusal::Refusal;
+
+/// The length a request declares, if it does.
+pub(crate) fn declared_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// A body read piece by piece; each piece must come within the stall time.
+pub(crate) struct Pieces {
+    body: Body,
+    stall: Duration,
+}
+
+impl Pieces {
+    pub(crate) fn new(body: Body, stall: Duration) -> Self {
+        Self { body, stall }
+    }
+
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
+        loop {
+            let frame = tokio::time::timeout(self.stall, self.body.frame()).await.map_err(|_| too_slow(self.stall))?;
+            match frame {
+                None => return Ok(None),
+                Some(Err(error)) => {
+                    return Err(Refusal::new(
+                        ProblemCode::MalformedRequest,
+                        format!("the body broke off: {error}"),
+                        "send the whole body",
+                    ));
+                }
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The whole body, at most `limit` bytes, within `total`.
+pub(crate) async fn read_all(
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+    stall: Duration,
+    total: Duration,
+) -> Result<Bytes, Refusal> {
+    let declared = declared_length(headers);
+    if let Some(length) = declared.filter(|&length| length > limit as u64) {
+        return Err(too_large(length, limit));
+    }
+    let mut pieces = Pieces::new(body, stall);
+    let read = async {
+        let mut whole = BytesMut::new();
+        while let Some(piece) = pieces.next().await? {
+            if piece.len() > limit - whole.len() {
+                return Err(too_large((whole.len() + piece.len()) as u64, limit));
+            }
+            whole.extend_from_slice(&piece);
+        }
+        Ok(whole.freeze())
+    };
+    tokio::time::timeout(total, read).await.unwrap_or_else(|_| Err(too_slow(total)))
+}
+
+pub(crate) fn too_large(found: u64, limit: usize) -> Refusal {
+    Refusal::new(
+        ProblemCode::TooLarge,
+        format!("the body has {found} bytes or more; at most {limit} are accepted"),
+        "send less; the limits are in the application's description",
+    )
+}
+
+fn too_slow(time: Duration) -> Refusal {
+    Refusal::new(
+        ProblemCode::BodyTimeout,
+        format!("the body did not arrive within {time:?}"),
+        "send it again, faster; an upload goes on from Upload-Offset",
+    )
+}
+
+/// A body whose remains can be read after its handler dropped it. A client
+/// that is still sending when it is refused would otherwise lose the refusal
+/// to a reset connection.
+#[derive(Clone)]
+pub(crate) struct SharedBody(Arc<Mutex<Body>>);
+
+impl SharedBody {
+    pub(crate) fn new(body: Body) -> Self {
+        Self(Arc::new(Mutex::new(body)))
+    }
+
+    /// Reads and forgets what is left, up to a limit of bytes and time.
+    pub(crate) async fn linger(self, limit: usize, time: Duration) {
+        let mut left = limit;
+        let mut body = self;
+        let drain = async {
+            while let Some(Ok(frame)) = body.frame().await {
+                let length = frame.data_ref().map_or(0, Bytes::len);
+                if length >= left {
+                    return;
+                }
+                left -= length;
+            }
+        };
+        // Out of time or bytes, the connection is closed.
+        let _ = tokio::time::timeout(time, drain).await;
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        http_body::Body::is_end_stream(&*self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Body> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl http_body::Body for SharedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut *self.lock()).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_finished()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        http_body::Body::size_hint(&*self.lock())
+    }
+}

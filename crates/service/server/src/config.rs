@@ -1,0 +1,280 @@
+//! How a service is set up. A [`ServerConfig`] is a literal: fill it in from
+//! flags or a file; it is checked when the service is bound.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything a service needs to know. As a file it is TOML or JSON with the
+/// field names below; durations are texts such as `"30s"` or `"7d"`.
+///
+/// ```
+/// let config = unspoken_server::ServerConfig::from_toml(
+///     r#"
+///     listen = "127.0.0.1:8443"
+///     data_dir = "/var/lib/unspoken"
+///     [limits]
+///     keys_per_client = 2
+///     [timeouts]
+///     key_lifetime = "30d"
+///     "#,
+/// )?;
+/// assert_eq!(config.limits.keys_per_client, 2);
+/// # Ok::<(), unspoken_server::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerConfig {
+    /// Address to listen on. Port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Directory for keys and uploads. Made if missing; one service at a time.
+    pub data_dir: PathBuf,
+    /// Certificate and key; without them the service speaks plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// File of lines `name:token-hash`. Without it, everyone is one client
+    /// named `anonymous`.
+    pub tokens: Option<PathBuf>,
+    /// Serve without tokens on an address other machines can reach.
+    pub allow_anonymous: bool,
+    /// Answers computed at once; 0 takes the number of cores.
+    pub workers: usize,
+    /// What clients may take.
+    pub limits: ServiceLimits,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+}
+
+/// Where certificate and key lie, both PEM.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsFiles {
+    /// Certificate chain, leaf first.
+    pub certificate: PathBuf,
+    /// Private key.
+    pub key: PathBuf,
+}
+
+/// What clients may take of the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServiceLimits {
+    /// Bytes of memory for loaded keys, queries, answers and work in progress.
+    pub memory_bytes: u64,
+    /// Bytes of disk for key bundles, unfinished uploads included at their
+    /// declared length.
+    pub key_disk_bytes: u64,
+    /// Key bundles of one client, unfinished uploads included.
+    pub keys_per_client: usize,
+    /// Requests of all clients waiting for a worker.
+    pub queue: usize,
+    /// Requests of one client waiting for a worker.
+    pub queue_per_client: usize,
+    /// Queries of one client at once: arriving, waiting, or being answered.
+    pub queries_per_client: usize,
+    /// Connections open at once; more wait to be accepted.
+    pub connections: usize,
+}
+
+/// How long things may take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Timeouts {
+    /// TLS handshake and request head; also an idle connection's life.
+    #[serde(with = "humantime_serde")]
+    pub head: Duration,
+    /// Silence allowed while a body arrives or a response leaves.
+    #[serde(with = "humantime_serde")]
+    pub stall: Duration,
+    /// A whole query body.
+    #[serde(with = "humantime_serde")]
+    pub query_body: Duration,
+    /// From a complete request to its answer: waiting, loading, computing.
+    #[serde(with = "humantime_serde")]
+    pub answer: Duration,
+    /// Life of an upload since its last byte.
+    #[serde(with = "humantime_serde")]
+    pub upload_lifetime: Duration,
+    /// Life of a finished key bundle.
+    #[serde(with = "humantime_serde")]
+    pub key_lifetime: Duration,
+    /// How often expired bundles are swept and the disk is probed.
+    #[serde(with = "humantime_serde")]
+    pub sweep: Duration,
+    /// After a shutdown signal: still accepting, but not ready, so that a load
+    /// balancer can turn away first.
+    #[serde(with = "humantime_serde")]
+    pub drain_notice: Duration,
+    /// Then: finishing what runs before it is cancelled.
+    #[serde(with = "humantime_serde")]
+    pub drain: Duration,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080),
+            data_dir: PathBuf::from("unspoken-data"),
+            tls: None,
+            tokens: None,
+            allow_anonymous: false,
+            workers: 0,
+            limits: ServiceLimits::default(),
+            timeouts: Timeouts::default(),
+        }
+    }
+}
+
+impl Default for ServiceLimits {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 4 << 30,
+            key_disk_bytes: 64 << 30,
+            keys_per_client: 4,
+            queue: 256,
+            queue_per_client: 16,
+            queries_per_client: 32,
+            connections: 1024,
+        }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(30),
+            stall: Duration::from_secs(30),
+            query_body: Duration::from_secs(300),
+            answer: Duration::from_secs(900),
+            upload_lifetime: Duration::from_secs(24 * 3600),
+            key_lifetime: Duration::from_secs(30 * 24 * 3600),
+            sweep: Duration::from_secs(30),
+            drain_notice: Duration::ZERO,
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// Not the TOML that was expected.
+    #[error("read configuration: {0}")]
+    Toml(#[from] Box<toml::de::Error>),
+    /// Not the JSON that was expected.
+    #[error("read configuration: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The file cannot be read.
+    #[error("read configuration {path}: {source}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// A field's value is out of range.
+    #[error("check configuration: {field} is {found}; needed {needed}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        found: String,
+        /// What it must be.
+        needed: &'static str,
+    },
+    /// Anyone on the network could use the service.
+    #[error(
+        "check configuration: listen is {listen} and there are no tokens, so everyone who \
+         reaches the address is served; set tokens, listen on 127.0.0.1, or set allow_anonymous"
+    )]
+    Open {
+        /// The address.
+        listen: SocketAddr,
+    },
+}
+
+impl ServerConfig {
+    /// Reads TOML.
+    ///
+    /// # Errors
+    /// [`ConfigError::Toml`] with the line at fault.
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        toml::from_str(text).map_err(|error| ConfigError::Toml(Box::new(error)))
+    }
+
+    /// Reads JSON.
+    ///
+    /// # Errors
+    /// [`ConfigError::Json`] with the line at fault.
+    pub fn from_json(text: &str) -> Result<Self, ConfigError> {
+        Ok(serde_json::from_str(text)?)
+    }
+
+    /// Reads a file: JSON if it is named `.json`, TOML otherwise.
+    ///
+    /// # Errors
+    /// [`ConfigError::File`] if it cannot be read, or as for its format.
+    pub fn from_file(path: &Path) -> Result<Self, ConfigError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|source| ConfigError::File { path: path.to_owned(), source })?;
+        match path.extension() {
+            Some(extension) if extension == "json" => Self::from_json(&text),
+            _ => Self::from_toml(&text),
+        }
+    }
+
+    /// Checks what types do not. [`Server::bind`](crate::Server::bind) does it
+    /// too.
+    ///
+    /// # Errors
+    /// [`ConfigError::Field`] or [`ConfigError::Open`].
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let counts = [
+            ("limits.memory_bytes", self.limits.memory_bytes),
+            ("limits.key_disk_bytes", self.limits.key_disk_bytes),
+            ("limits.keys_per_client", self.limits.keys_per_client as u64),
+            ("limits.queue", self.limits.queue as u64),
+            ("limits.queue_per_client", self.limits.queue_per_client as u64),
+            ("limits.queries_per_client", self.limits.queries_per_client as u64),
+            ("limits.connections", self.limits.connections as u64),
+        ];
+        for (field, value) in counts {
+            if value == 0 {
+                return Err(ConfigError::Field { field, found: "0".into(), needed: "at least 1" });
+            }
+        }
+        let durations = [
+            ("timeouts.head", self.timeouts.head),
+            ("timeouts.stall", self.timeouts.stall),
+            ("timeouts.query_body", self.timeouts.query_body),
+            ("timeouts.answer", self.timeouts.answer),
+            ("timeouts.upload_lifetime", self.timeouts.upload_lifetime),
+            ("timeouts.key_lifetime", self.timeouts.key_lifetime),
+            ("timeouts.sweep", self.timeouts.sweep),
+        ];
+        for (field, value) in durations {
+            if value < Duration::from_millis(1) || value > Duration::from_secs(100 * 365 * 86400) {
+                let needed = "1 ms to 100 years";
+                return Err(ConfigError::Field { field, found: format!("{value:?}"), needed });
+            }
+        }
+        if self.workers > 1024 {
+            let (field, found) = ("workers", self.workers.to_string());
+            return Err(ConfigError::Field { field, found, needed: "at most 1024" });
+        }
+        if self.tokens.is_none() && !self.listen.ip().is_loopback() && !self.allow_anonymous {
+            return Err(ConfigError::Open { listen: self.listen });
+        }
+        Ok(())
+    }
+
+    /// Answers computed at once.
+    pub(crate) fn worker_count(&self) -> usize {
+        match self.workers {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            count => count,
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Structured logs on standard error. They hold names, sizes and times; never
+//! tokens, bodies or keys.
+
+use std::io::IsTerminal;
+
+use serde::{Deserialize, Serialize};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, fmt};
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line, for machines.
+    Json,
+}
+
+/// A log cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[error("start log: {0}")]
+pub struct LogError(String);
+
+/// Starts logging for the whole process. `filter` is a level or a list such
+/// as `info,unspoken_server=debug`.
+///
+/// # Errors
+/// [`LogError`] if the filter makes no sense or a log was started before.
+pub fn init_logging(format: LogFormat, filter: &str) -> Result<(), LogError> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| LogError(error.to_string()))?;
+    // Colours are for a terminal, not for a file.
+    let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
+    let started = match format {
+        LogFormat::Text => lines.finish().try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).finish().try_init(),
+    };
+    started.map_err(|error| LogError(error.to_string()))
+}

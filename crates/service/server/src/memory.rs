@@ -1,0 +1,266 @@
+//! A budget of memory, counted in bytes, and the loaded keys that live in it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+
+use crate::application::AnyKeys;
+use crate::store::KeyId;
+
+/// There is not enough memory left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{needed} bytes of memory are needed; {in_use} of {limit} are in use")]
+pub(crate) struct MemoryFull {
+    pub(crate) needed: u64,
+    pub(crate) in_use: u64,
+    pub(crate) limit: u64,
+}
+
+impl MemoryFull {
+    /// Whether the same need could be met once others are done.
+    pub(crate) fn may_pass(&self) -> bool {
+        self.needed <= self.limit
+    }
+}
+
+/// Bytes set aside; given back when dropped.
+pub(crate) struct Reservation {
+    budget: Arc<Budget>,
+    bytes: u64,
+}
+
+struct Budget {
+    limit: u64,
+    in_use: Mutex<u64>,
+}
+
+impl Budget {
+    fn in_use(&self) -> MutexGuard<'_, u64> {
+        self.in_use.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reservation, MemoryFull> {
+        let mut in_use = self.in_use();
+        match in_use.checked_add(bytes) {
+            Some(total) if total <= self.limit => {
+                *in_use = total;
+                Ok(Reservation { budget: self.clone(), bytes })
+            }
+            _ => Err(MemoryFull { needed: bytes, in_use: *in_use, limit: self.limit }),
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        *self.budget.in_use() -= self.bytes;
+    }
+}
+
+/// Keys in memory. They count against the budget until the last user drops
+/// them.
+pub(crate) struct LoadedKeys {
+    pub(crate) keys: AnyKeys,
+    // Dropped after the keys.
+    _memory: Reservation,
+}
+
+/// All memory the service may use, and the keys loaded into it. When memory
+/// runs short, keys nobody is using leave, the longest unused first.
+pub(crate) struct KeyCache {
+    budget: Arc<Budget>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    clock: u64,
+    cells: HashMap<KeyId, Cell>,
+}
+
+/// One bundle's place. Its lock is held while it is loaded, so that it is
+/// loaded once.
+#[derive(Clone)]
+struct Cell {
+    keys: Arc<Mutex<Option<Arc<LoadedKeys>>>>,
+    used: u64,
+}
+
+impl KeyCache {
+    pub(crate) fn new(limit: u64) -> Self {
+        let budget = Arc::new(Budget { limit, in_use: Mutex::new(0) });
+        Self { budget, state: Mutex::default() }
+    }
+
+    /// Sets bytes aside, letting unused keys go if necessary. May take as long
+    /// as freeing them takes.
+    pub(crate) fn reserve(&self, bytes: u64) -> Result<Reservation, MemoryFull> {
+        loop {
+            match self.budget.reserve(bytes) {
+                Err(full) if full.may_pass() && self.evict_one() => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// The keys of `id`. If they are not here, `bytes` says how much memory
+    /// they take and `load` loads them. Blocks while another thread loads the
+    /// same keys.
+    pub(crate) fn get_or_load<E: From<MemoryFull>>(
+        &self,
+        id: KeyId,
+        bytes: impl FnOnce() -> Result<u64, E>,
+        load: impl FnOnce() -> Result<AnyKeys, E>,
+    ) -> Result<Arc<LoadedKeys>, E> {
+        let cell = {
+            let mut state = self.lock();
+            state.clock += 1;
+            let used = state.clock;
+            let cell = state.cells.entry(id).or_insert_with(|| Cell { keys: Arc::default(), used });
+            cell.used = used;
+            cell.keys.clone()
+        };
+        let mut place = cell.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(keys) = &*place {
+            return Ok(keys.clone());
+        }
+        let memory = self.reserve(bytes()?)?;
+        let loaded = Arc::new(LoadedKeys { keys: load()?, _memory: memory });
+        *place = Some(loaded.clone());
+        Ok(loaded)
+    }
+
+    /// Forgets keys; whoever is using them goes on undisturbed.
+    pub(crate) fn remove(&self, id: KeyId) {
+        let cell = self.lock().cells.remove(&id);
+        drop(cell);
+    }
+
+    /// Bytes in use and bytes there are.
+    pub(crate) fn usage(&self) -> (u64, u64) {
+        (*self.budget.in_use(), self.budget.limit)
+    }
+
+    /// Bundles in memory, or being loaded.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().cells.len()
+    }
+
+    /// Drops places whose load failed.
+    pub(crate) fn tidy(&self) {
+        self.lock().cells.retain(|_, cell| {
+            Arc::strong_count(&cell.keys) > 1 || !matches!(cell.keys.try_lock().as_deref(), Ok(None))
+        });
+    }
+
+    fn evict_one(&self) -> bool {
+        let victim = {
+            let mut state = self.lock();
+            let oldest = state
+                .cells
+                .iter()
+                .filter(|(_, cell)| is_idle(cell))
+                .min_by_key(|(_, cell)| cell.used)
+                .map(|(id, _)| *id);
+            oldest.and_then(|id| state.cells.remove(&id))
+        };
+        // Freed here, outside the lock.
+        victim.is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Loaded, and used by nobody. New users come through the cache's lock, which
+/// the caller holds.
+fn is_idle(cell: &Cell) -> bool {
+    let place = match cell.keys.try_lock() {
+        Ok(place) => place,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => return false,
+    };
+    Arc::strong_count(&cell.keys) == 1 && place.as_ref().is_some_and(|keys| Arc::strong_count(keys) == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn id(number: u8) -> KeyId {
+        KeyId::from_bytes([number; 16])
+    }
+
+    fn load(cache: &KeyCache, number: u8, bytes: u64) -> Result<Arc<LoadedKeys>, MemoryFull> {
+        cache.get_or_load(id(number), || Ok(bytes), || Ok(Arc::new(number)))
+    }
+
+    #[test]
+    fn the_longest_unused_keys_make_room() {
+        let cache = KeyCache::new(100);
+        for number in 1..=2 {
+            load(&cache, number, 40).unwrap();
+        }
+        load(&cache, 1, 40).unwrap();
+        load(&cache, 3, 40).unwrap();
+        assert_eq!(cache.usage(), (80, 100));
+        // 1 and 3 are still here: loading them again would fail.
+        for number in [1, 3] {
+            let hit = cache.get_or_load(id(number), || Ok(40), || Err(MemoryFull { needed: 0, in_use: 0, limit: 0 }));
+            assert!(hit.is_ok(), "{number} was evicted");
+        }
+    }
+
+    #[test]
+    fn keys_in_use_stay_and_the_refusal_says_whether_to_wait() {
+        let cache = KeyCache::new(100);
+        let in_use = load(&cache, 1, 80).unwrap();
+        let refused = load(&cache, 2, 40).err().unwrap();
+        assert_eq!(refused, MemoryFull { needed: 40, in_use: 80, limit: 100 });
+        assert!(refused.may_pass());
+        drop(in_use);
+        load(&cache, 2, 40).unwrap();
+        assert_eq!(cache.usage(), (40, 100));
+        assert!(!load(&cache, 3, 101).err().unwrap().may_pass());
+        assert!(cache.reserve(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn many_threads_load_once() {
+        let cache = KeyCache::new(100);
+        let loads = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let loaded = cache.get_or_load::<MemoryFull>(
+                        id(1),
+                        || Ok(60),
+                        || {
+                            loads.fetch_add(1, Ordering::Relaxed);
+                            std::thread::sleep(std::time::Duration::from_millis(20));
+                            Ok(Arc::new(1u8))
+                        },
+                    );
+                    assert!(loaded.is_ok());
+                });
+            }
+        });
+        assert_eq!(loads.load(Ordering::Relaxed), 1);
+        assert_eq!(cache.usage().0, 60);
+    }
+
+    #[test]
+    fn a_failed_load_leaves_nothing() {
+        let cache = KeyCache::new(100);
+        let full = MemoryFull { needed: 1, in_use: 2, limit: 3 };
+        assert!(cache.get_or_load(id(1), || Ok(60), || Err(full)).is_err());
+        assert_eq!(cache.usage().0, 0);
+        cache.tidy();
+        assert_eq!(cache.count(), 0);
+        load(&cache, 1, 60).unwrap();
+        cache.tidy();
+        assert_eq!(cache.count(), 1);
+    }
+}

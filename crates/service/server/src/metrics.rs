@@ -1,0 +1,94 @@
+//! Numbers for Prometheus.
+
+use std::time::Duration;
+
+use prometheus::{
+    Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+};
+
+use crate::memory::KeyCache;
+use crate::queue::FairQueue;
+use crate::store::Store;
+
+/// All metrics of one service.
+pub(crate) struct Metrics {
+    registry: Registry,
+    pub(crate) requests: IntCounterVec,
+    pub(crate) in_flight: IntGauge,
+    pub(crate) upload_bytes: IntCounter,
+    pub(crate) busy: IntGauge,
+    answer_seconds: HistogramVec,
+    load_seconds: HistogramVec,
+    queue_depth: IntGauge,
+    bundles: IntGaugeVec,
+    disk_bytes: IntGauge,
+    memory_bytes: IntGauge,
+    memory_limit: IntGauge,
+    loaded: IntGauge,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> prometheus::Result<Self> {
+        let registry = Registry::new();
+        let gauge = |name: &str, help: &str| -> prometheus::Result<IntGauge> {
+            let gauge = IntGauge::new(name, help)?;
+            registry.register(Box::new(gauge.clone()))?;
+            Ok(gauge)
+        };
+        let seconds = |name: &str, help: &str| -> prometheus::Result<HistogramVec> {
+            let buckets = prometheus::exponential_buckets(0.01, 2.0, 16)?;
+            let options = HistogramOpts::new(name, help).buckets(buckets);
+            let histogram = HistogramVec::new(options, &["application"])?;
+            registry.register(Box::new(histogram.clone()))?;
+            Ok(histogram)
+        };
+        let requests = IntCounterVec::new(
+            Opts::new("unspoken_requests_total", "Requests, by route, method and status"),
+            &["route", "method", "status"],
+        )?;
+        registry.register(Box::new(requests.clone()))?;
+        let upload_bytes = IntCounter::new("unspoken_upload_bytes_total", "Bytes of key bundles received")?;
+        registry.register(Box::new(upload_bytes.clone()))?;
+        let bundles = IntGaugeVec::new(Opts::new("unspoken_key_bundles", "Key bundles on disk"), &["state"])?;
+        registry.register(Box::new(bundles.clone()))?;
+        Ok(Self {
+            in_flight: gauge("unspoken_requests_in_flight", "Requests being handled")?,
+            busy: gauge("unspoken_workers_busy", "Workers loading keys or computing answers")?,
+            queue_depth: gauge("unspoken_queue_depth", "Requests waiting for a worker")?,
+            disk_bytes: gauge("unspoken_key_disk_bytes", "Bytes of key bundles on disk")?,
+            memory_bytes: gauge("unspoken_memory_bytes", "Bytes set aside of the budget")?,
+            memory_limit: gauge("unspoken_memory_limit_bytes", "Bytes in the budget")?,
+            loaded: gauge("unspoken_keys_loaded", "Key bundles in memory")?,
+            answer_seconds: seconds("unspoken_answer_seconds", "Time to compute an answer")?,
+            load_seconds: seconds("unspoken_key_load_seconds", "Time to load a key bundle")?,
+            requests,
+            upload_bytes,
+            bundles,
+            registry,
+        })
+    }
+
+    pub(crate) fn answered(&self, application: &str, time: Duration) {
+        self.answer_seconds.with_label_values(&[application]).observe(time.as_secs_f64());
+    }
+
+    pub(crate) fn loaded(&self, application: &str, time: Duration) {
+        self.load_seconds.with_label_values(&[application]).observe(time.as_secs_f64());
+    }
+
+    /// The text Prometheus reads.
+    pub(crate) fn render(&self, store: &Store, cache: &KeyCache, queue: &FairQueue) -> prometheus::Result<Vec<u8>> {
+        let totals = store.totals();
+        self.bundles.with_label_values(&["ready"]).set(totals.ready as i64);
+        self.bundles.with_label_values(&["uploading"]).set(totals.uploading as i64);
+        self.disk_bytes.set(totals.bytes as i64);
+        let (in_use, limit) = cache.usage();
+        self.memory_bytes.set(in_use as i64);
+        self.memory_limit.set(limit as i64);
+        self.loaded.set(cache.count() as i64);
+        self.queue_depth.set(queue.depth() as i64);
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(text)
+    }
+}

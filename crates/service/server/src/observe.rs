@@ -1,0 +1,138 @@
+//! Around every request: an id, who asks, a line in the log, numbers, and the
+//! body of a refusal. Nothing here sees content.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use hyper::header::{self, HeaderValue};
+use hyper::{HeaderMap, Method};
+use unspoken_wire::http::REQUEST_ID;
+
+use crate::auth::{ClientName, hex};
+use crate::body::{SharedBody, declared_length};
+use crate::refusal::{Refusal, wants_json};
+use crate::service::Service;
+
+/// Bytes and time spent on reading what a refused client is still sending.
+const LINGER_BYTES: usize = 32 << 20;
+const LINGER_TIME: Duration = Duration::from_secs(3);
+
+/// The client a request comes from, if its token is known.
+#[derive(Clone)]
+pub(crate) struct Asker(pub(crate) Option<ClientName>);
+
+pub(crate) async fn observe(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let json = wants_json(&parts.headers);
+    let request_id = request_id(&parts.headers);
+    let authorization = parts.headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
+    let client = service.gate.client(authorization);
+    parts.extensions.insert(Asker(client.clone()));
+    let route = parts.extensions.get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str);
+    let mut record = Record {
+        service: &service,
+        start: Instant::now(),
+        id: request_id,
+        method: known_method(&parts.method),
+        route: route.to_owned(),
+        client,
+        received: declared_length(&parts.headers),
+        finished: false,
+    };
+    service.engine.metrics.in_flight.inc();
+
+    let body = SharedBody::new(body);
+    let request = Request::from_parts(parts, axum::body::Body::new(body.clone()));
+    let mut response = next.run(request).await;
+    if !body.is_finished() {
+        tokio::spawn(body.linger(LINGER_BYTES, LINGER_TIME));
+    }
+    let refusal = response.extensions_mut().remove::<Refusal>();
+    if let Some(refusal) = &refusal {
+        response = refusal.render(json, &record.id);
+    }
+    if let Ok(value) = HeaderValue::from_str(&record.id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    record.finish(&response, refusal.as_ref());
+    response
+}
+
+/// What is known of one request. Dropped unfinished, the client went away.
+struct Record<'a> {
+    service: &'a Service,
+    start: Instant,
+    id: String,
+    method: &'static str,
+    route: String,
+    client: Option<ClientName>,
+    received: Option<u64>,
+    finished: bool,
+}
+
+impl Record<'_> {
+    fn finish(&mut self, response: &Response, refusal: Option<&Refusal>) {
+        self.finished = true;
+        let sent = http_body::Body::size_hint(response.body()).exact();
+        self.write(response.status().as_u16(), sent, refusal);
+    }
+
+    fn write(&self, status: u16, sent: Option<u64>, refusal: Option<&Refusal>) {
+        let metrics = &self.service.engine.metrics;
+        let labels = [self.route.as_str(), self.method, &status.to_string()];
+        metrics.requests.with_label_values(&labels).inc();
+        tracing::info!(
+            request_id = self.id,
+            method = self.method,
+            route = self.route,
+            status,
+            client = self.client.as_ref().map(ClientName::as_str),
+            received_bytes = self.received,
+            sent_bytes = sent,
+            millis = self.start.elapsed().as_millis() as u64,
+            code = refusal.map(|refusal| refusal.code.name()),
+            reason = refusal.map(Refusal::message),
+            "request"
+        );
+    }
+}
+
+impl Drop for Record<'_> {
+    fn drop(&mut self) {
+        self.service.engine.metrics.in_flight.dec();
+        if !self.finished {
+            // The status nginx logs for a client that closed its connection.
+            self.write(499, None, None);
+        }
+    }
+}
+
+/// The client's own request id if it is harmless, or a new one.
+fn request_id(headers: &HeaderMap) -> String {
+    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    let harmless = |id: &&str| {
+        (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+    };
+    if let Some(id) = given.filter(harmless) {
+        return id.to_owned();
+    }
+    let mut bytes = [0; 8];
+    // Only a name: if there is no randomness, all requests share one.
+    let _ = getrandom::fill(&mut bytes);
+    hex(&bytes)
+}
+
+/// A label for the metrics; clients cannot make up new ones.
+fn known_method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        _ => "other",
+    }
+}

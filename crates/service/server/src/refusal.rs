@@ -1,0 +1,213 @@
+//! Saying no: every refusal becomes a `Problem` with a status and, where
+//! asking again helps, a `Retry-After`.
+
+use std::io;
+
+use axum::response::{IntoResponse, Response};
+use http_body_util::Full;
+use hyper::{HeaderMap, StatusCode, header};
+use unspoken_wire::http::PROTOBUF;
+use unspoken_wire::v1::Problem;
+use unspoken_wire::{Message, ProblemCode, WireError};
+
+use crate::application::{ApplicationError, Subject};
+use crate::memory::MemoryFull;
+use crate::queue::NoPlace;
+use crate::store::StoreError;
+
+/// Why a request is refused. The observing layer turns it into a body in the
+/// format the client accepts.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) code: ProblemCode,
+    message: String,
+    remedy: &'static str,
+    retry_after_seconds: u32,
+    /// Bytes the server has of an upload, where that is what the client needs
+    /// to know.
+    offset: Option<u64>,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: ProblemCode, message: impl Into<String>, remedy: &'static str) -> Self {
+        Self { code, message: message.into(), remedy, retry_after_seconds: 0, offset: None }
+    }
+
+    pub(crate) fn again_after(mut self, seconds: u32) -> Self {
+        self.retry_after_seconds = seconds.max(1);
+        self
+    }
+
+    pub(crate) fn with_offset(mut self, offset: u64) -> Self {
+        self.offset = Some(offset);
+        self
+    }
+
+    /// What the log may know.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub(crate) fn key_not_found() -> Self {
+        Self::new(
+            ProblemCode::KeyNotFound,
+            "no such key bundle of this client",
+            "declare and upload the bundle; it may have expired",
+        )
+    }
+
+    pub(crate) fn application_not_found() -> Self {
+        Self::new(ProblemCode::ApplicationNotFound, "no such application here", "list them with GET /v1/apps")
+    }
+
+    pub(crate) fn shutting_down() -> Self {
+        Self::new(ProblemCode::ShuttingDown, "the service is shutting down", "ask again later").again_after(5)
+    }
+
+    pub(crate) fn from_application(error: &ApplicationError, subject: Subject) -> Self {
+        let code = error.code(subject);
+        let (message, remedy) = match error {
+            ApplicationError::Malformed(text) => (text.clone(), "send what the application's description asks for"),
+            ApplicationError::DoesNotFit(text) => {
+                (text.clone(), "read the application's description again and make keys and query for it")
+            }
+            ApplicationError::Cancelled => return Self::shutting_down(),
+            ApplicationError::Read(source) => return Self::from_io(source),
+            ApplicationError::Internal(_) => {
+                ("the application failed".to_owned(), "report the request id to the service owner")
+            }
+        };
+        Self::new(code, message, remedy)
+    }
+
+    fn from_io(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::new(
+                ProblemCode::StorageFull,
+                "the disk for keys is full",
+                "resume the upload once the service owner has made room",
+            ),
+            _ => Self::new(
+                ProblemCode::StorageFailed,
+                "the disk for keys failed",
+                "report the request id to the service owner",
+            ),
+        }
+    }
+
+    /// A response whose body the observing layer fills in.
+    pub(crate) fn render(&self, json: bool, request_id: &str) -> Response {
+        let problem = Problem {
+            code: self.code.name().into(),
+            status: u32::from(self.code.status()),
+            message: self.message.clone(),
+            remedy: self.remedy.into(),
+            retry_after_seconds: self.retry_after_seconds,
+            request_id: request_id.into(),
+        };
+        let mut response = message_response(&problem, json);
+        *response.status_mut() = StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        if self.retry_after_seconds > 0 {
+            headers.insert(header::RETRY_AFTER, self.retry_after_seconds.into());
+        }
+        if let Some(offset) = self.offset {
+            headers.insert(unspoken_wire::http::UPLOAD_OFFSET, offset.into());
+        }
+        if self.code == ProblemCode::Unauthorized {
+            headers.insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<MemoryFull> for Refusal {
+    fn from(full: MemoryFull) -> Self {
+        let refusal = |remedy| Self::new(ProblemCode::MemoryFull, full.to_string(), remedy);
+        if full.may_pass() {
+            refusal("ask again later").again_after(1)
+        } else {
+            refusal("use smaller keys, or have the service owner raise limits.memory_bytes")
+        }
+    }
+}
+
+impl Refusal {
+    pub(crate) fn from_no_place(no_place: &NoPlace, wait_seconds: u32) -> Self {
+        let (code, message) = match no_place {
+            NoPlace::Queue { limit } => (ProblemCode::QueueFull, format!("all {limit} places in the queue are taken")),
+            NoPlace::Client { limit } => {
+                (ProblemCode::TooManyRequests, format!("all {limit} places this client has in the queue are taken"))
+            }
+        };
+        Self::new(code, message, "ask again later").again_after(wait_seconds)
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        let message = error.to_string();
+        match error {
+            StoreError::NotFound => Self::key_not_found(),
+            StoreError::TooManyKeys { .. } => Self::new(ProblemCode::TooManyKeys, message, "delete a key bundle first"),
+            StoreError::Quota { .. } => Self::new(
+                ProblemCode::StorageFull,
+                message,
+                "delete a key bundle, or have the service owner raise limits.key_disk_bytes",
+            ),
+            StoreError::OffsetMismatch { have, .. } => {
+                Self::new(ProblemCode::OffsetMismatch, message, "send bytes from Upload-Offset on").with_offset(have)
+            }
+            StoreError::TooLong { .. } => {
+                Self::new(ProblemCode::TooLarge, message, "send exactly the bytes declared, or declare the bundle anew")
+            }
+            StoreError::WrongState { .. } => {
+                Self::new(ProblemCode::WrongState, message, "read the bundle's status first")
+            }
+            StoreError::Damaged { .. } => {
+                Self::new(ProblemCode::KeyDamaged, message, "delete the bundle and upload it again")
+            }
+            StoreError::ChecksumMismatch => {
+                Self::new(ProblemCode::ChecksumMismatch, message, "declare the bundle and upload it again")
+            }
+            StoreError::Io(source) => Self::from_io(&source),
+        }
+    }
+}
+
+impl From<WireError> for Refusal {
+    fn from(error: WireError) -> Self {
+        let code = match error {
+            WireError::TooLong { .. } => ProblemCode::TooLarge,
+            _ => ProblemCode::MalformedRequest,
+        };
+        Self::new(code, error.to_string(), "send the message the schema describes")
+    }
+}
+
+/// Whether control messages go out as JSON: unless the client names protobuf.
+pub(crate) fn wants_json(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    !accept.split(',').any(|range| {
+        let media = range.split(';').next().unwrap_or("").trim();
+        media == PROTOBUF || media == "application/protobuf"
+    })
+}
+
+/// A 200 response with one control message.
+pub(crate) fn message_response<M: Message + serde::Serialize>(message: &M, json: bool) -> Response {
+    // These messages hold texts, numbers and bytes, which JSON always can.
+    let (media, bytes) = match json.then(|| serde_json::to_vec(message)) {
+        Some(Ok(bytes)) => ("application/json", bytes),
+        _ => (PROTOBUF, message.encode_to_vec()),
+    };
+    ([(header::CONTENT_TYPE, media)], axum::body::Body::new(Full::from(bytes))).into_response()
+}

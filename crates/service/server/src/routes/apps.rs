@@ -1,0 +1,106 @@
+//! Describing applications and asking them.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use unspoken_wire::ProblemCode;
+use unspoken_wire::http::BYTES;
+use unspoken_wire::v1::{ApplicationDescription, ApplicationList, Limits};
+
+use crate::application::Offer;
+use crate::body::{declared_length, read_all, too_large};
+use crate::refusal::{Refusal, message_response, wants_json};
+use crate::service::{Client, Service, blocking};
+use crate::store::{Entry, KeyId, incomplete};
+
+pub(super) async fn list(State(service): State<Arc<Service>>, _: Client, headers: HeaderMap) -> Response {
+    let names = service.applications.offers().map(|(name, _)| name.to_owned()).collect();
+    message_response(&ApplicationList { names }, wants_json(&headers))
+}
+
+pub(super) async fn describe(
+    State(service): State<Arc<Service>>,
+    _: Client,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let offer = service.offer(&name)?;
+    let limits = Limits {
+        key_format: offer.limits.key_format,
+        max_key_bytes: offer.limits.max_key_bytes,
+        max_query_bytes: offer.limits.max_query_bytes as u64,
+        max_answer_bytes: offer.limits.max_answer_bytes as u64,
+    };
+    let description = offer.application.describe();
+    let message = ApplicationDescription { name, limits: Some(limits), description };
+    Ok(message_response(&message, wants_json(&headers)))
+}
+
+/// Everything that can be refused is refused before the query is read.
+pub(super) async fn ask(
+    State(service): State<Arc<Service>>,
+    Client(client): Client,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let offer = service.offer(&name)?;
+    let id = key_parameter(request.uri().query())?;
+    let entry = service.engine.store.find(&client, id)?;
+    check_key(offer, &name, &entry)?;
+
+    let _share = service.shares.take(&client).ok_or_else(|| too_many(service.shares.limit()))?;
+    let (parts, body) = request.into_parts();
+    let limit = offer.limits.max_query_bytes;
+    let length = declared_length(&parts.headers).unwrap_or(limit as u64);
+    if length > limit as u64 {
+        return Err(too_large(length, limit));
+    }
+    let engine = service.engine.clone();
+    let memory = blocking(move || engine.cache.reserve(length)).await??;
+    let (stall, total) = (service.timeouts.stall, service.timeouts.query_body);
+    let query = read_all(&parts.headers, body, limit, stall, total).await?;
+
+    let answer = service.engine.answer(&client, offer, entry, query, memory).await?;
+    Ok(([(header::CONTENT_TYPE, BYTES)], answer).into_response())
+}
+
+fn too_many(limit: usize) -> Refusal {
+    let message = format!("the client has {limit} queries under way, as many as it may");
+    Refusal::new(ProblemCode::TooManyRequests, message, "ask again later").again_after(1)
+}
+
+/// The `key` of `?key={id}`. An id that cannot exist is one that does not.
+fn key_parameter(query: Option<&str>) -> Result<KeyId, Refusal> {
+    let value = query.unwrap_or("").split('&').find_map(|pair| pair.strip_prefix("key=")).ok_or_else(|| {
+        let remedy = "add ?key= with the id of a finished key bundle";
+        Refusal::new(ProblemCode::MalformedRequest, "the URL names no key bundle", remedy)
+    })?;
+    KeyId::parse(value).ok_or_else(Refusal::key_not_found)
+}
+
+fn check_key(offer: &Offer, name: &str, entry: &Entry) -> Result<(), Refusal> {
+    if entry.meta.application != name {
+        let message = format!("the key bundle is for {:?}, the query for {name:?}", entry.meta.application);
+        let remedy = "make keys for this application";
+        return Err(Refusal::new(ProblemCode::DoesNotFit, message, remedy));
+    }
+    check_format(offer, entry.meta.key_format)?;
+    if !entry.is_ready() {
+        return Err(incomplete(entry.offset(), entry.meta.length).into());
+    }
+    Ok(())
+}
+
+pub(super) fn check_format(offer: &Offer, found: u32) -> Result<(), Refusal> {
+    let needed = offer.limits.key_format;
+    if found != needed {
+        return Err(Refusal::new(
+            ProblemCode::UnsupportedFormat,
+            format!("the key bundle has format {found}; the application reads {needed}"),
+            "make the keys with a client of the same version as the service",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! Declaring, listing and removing key bundles.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use unspoken_wire::http::UPLOAD_OFFSET;
+use unspoken_wire::v1::{KeyDeclaration, KeyList};
+use unspoken_wire::{CheckedDeclaration, MAX_CONTROL_BYTES, ProblemCode, decode};
+
+use super::apps::check_format;
+use crate::body::read_all;
+use crate::refusal::{Refusal, message_response, wants_json};
+use crate::service::{Client, Service, blocking};
+use crate::store::{Entry, KeyId};
+
+pub(super) async fn declare(
+    State(service): State<Arc<Service>>,
+    Client(client): Client,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let (parts, body) = request.into_parts();
+    let stall = service.timeouts.stall;
+    let bytes = read_all(&parts.headers, body, MAX_CONTROL_BYTES, stall, stall).await?;
+    let declared = decode::<KeyDeclaration>(&bytes, MAX_CONTROL_BYTES)?;
+    let declared = CheckedDeclaration::try_from(declared)?;
+    let offer = service.offer(&declared.application)?;
+    check_format(offer, declared.key_format)?;
+    let limit = offer.limits.max_key_bytes;
+    if declared.length > limit {
+        return Err(Refusal::new(
+            ProblemCode::TooLarge,
+            format!("the bundle has {} bytes; the application takes {limit}", declared.length),
+            "make keys for the parameters in the application's description",
+        ));
+    }
+    let engine = service.engine.clone();
+    let (entry, is_new) = blocking(move || engine.store.declare(&client, declared)).await??;
+    let mut response = status_response(&service, &entry, &parts.headers);
+    if is_new {
+        *response.status_mut() = StatusCode::CREATED;
+    }
+    Ok(response)
+}
+
+pub(super) async fn list(State(service): State<Arc<Service>>, Client(client): Client, headers: HeaderMap) -> Response {
+    let keys = service.engine.store.of_owner(&client);
+    message_response(&KeyList { keys }, wants_json(&headers))
+}
+
+pub(super) async fn status(
+    State(service): State<Arc<Service>>,
+    Client(client): Client,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let entry = service.engine.store.find(&client, parse_id(&id)?)?;
+    Ok(status_response(&service, &entry, &headers))
+}
+
+pub(super) async fn delete(
+    State(service): State<Arc<Service>>,
+    Client(client): Client,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Refusal> {
+    let entry = service.engine.store.find(&client, parse_id(&id)?)?;
+    let (guard, _) = entry.take_over().await;
+    let engine = service.engine.clone();
+    blocking(move || {
+        let _guard = guard;
+        engine.store.discard(&entry)?;
+        engine.cache.remove(entry.id);
+        Ok::<_, Refusal>(())
+    })
+    .await??;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// An id that cannot exist is one that does not.
+pub(super) fn parse_id(text: &str) -> Result<KeyId, Refusal> {
+    KeyId::parse(text).ok_or_else(Refusal::key_not_found)
+}
+
+pub(super) fn status_response(service: &Service, entry: &Entry, headers: &HeaderMap) -> Response {
+    let status = service.engine.store.status(entry);
+    let mut response = message_response(&status, wants_json(headers));
+    response.headers_mut().insert(UPLOAD_OFFSET, status.offset.into());
+    response
+}

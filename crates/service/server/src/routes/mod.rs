@@ -1,0 +1,72 @@
+//! The paths of the service.
+
+mod apps;
+mod keys;
+mod upload;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Router, middleware};
+use unspoken_wire::ProblemCode;
+
+use crate::engine::internal;
+use crate::observe::observe;
+use crate::refusal::Refusal;
+use crate::service::Service;
+
+pub(crate) fn router(service: Arc<Service>) -> Router {
+    let key = get(keys::status).patch(upload::append).delete(keys::delete);
+    Router::new()
+        .route("/v1/apps", get(apps::list))
+        .route("/v1/apps/{*name}", get(apps::describe).post(apps::ask))
+        .route("/v1/keys", get(keys::list).post(keys::declare))
+        .route("/v1/keys/{id}", key)
+        .route("/v1/keys/{id}/complete", post(upload::complete))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(middleware::from_fn_with_state(service.clone(), observe))
+        .with_state(service)
+}
+
+/// The process runs.
+async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// The service wants requests.
+async fn readyz(State(service): State<Arc<Service>>) -> (StatusCode, &'static str) {
+    if service.draining.load(Ordering::Relaxed) {
+        (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n")
+    } else if !service.engine.store.is_healthy() {
+        (StatusCode::SERVICE_UNAVAILABLE, "the disk for keys failed\n")
+    } else {
+        (StatusCode::OK, "ready\n")
+    }
+}
+
+async fn metrics(State(service): State<Arc<Service>>) -> Response {
+    let engine = &service.engine;
+    match engine.metrics.render(&engine.store, &engine.cache, &engine.queue) {
+        Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "cannot render metrics");
+            internal().into_response()
+        }
+    }
+}
+
+async fn not_found() -> Refusal {
+    Refusal::new(ProblemCode::NotFound, "no such path", "see the README of unspoken-wire")
+}
+
+async fn method_not_allowed() -> Refusal {
+    Refusal::new(ProblemCode::MethodNotAllowed, "the path does not take this method", "see the README of unspoken-wire")
+}

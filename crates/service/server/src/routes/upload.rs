@@ -1,0 +1,146 @@
+//! Receiving the bytes of a key bundle, and completing it.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use bytes::BytesMut;
+use tokio_util::sync::CancellationToken;
+use unspoken_wire::ProblemCode;
+use unspoken_wire::http::UPLOAD_OFFSET;
+
+use super::keys::{parse_id, status_response};
+use crate::application::Offer;
+use crate::body::{Pieces, declared_length};
+use crate::engine::{Engine, is_verdict};
+use crate::refusal::Refusal;
+use crate::service::{Client, Service, blocking};
+use crate::store::{Entry, WriteGuard, incomplete};
+
+/// Bytes gathered before they are written.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// Appends a body to an upload. Whatever arrived before the body broke off
+/// stays, up to the last megabyte.
+pub(super) async fn append(
+    State(service): State<Arc<Service>>,
+    Client(client): Client,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let entry = service.engine.store.find(&client, parse_id(&id)?)?;
+    let offer = service.offer(&entry.meta.application)?.clone();
+    let (parts, body) = request.into_parts();
+    let offset = chunk_offset(&parts.headers)?;
+
+    let (guard, replaced) = entry.take_over().await;
+    service.engine.store.check_chunk(&entry, offset, declared_length(&parts.headers))?;
+    let mut writer = Writer { engine: service.engine.clone(), offer, entry: entry.clone(), _guard: guard };
+    let mut pieces = Pieces::new(body, service.timeouts.stall);
+    let mut gathered = BytesMut::with_capacity(WRITE_BYTES);
+    let ended = loop {
+        match next_piece(&mut pieces, &replaced).await {
+            Ok(Some(piece)) => gathered.extend_from_slice(&piece),
+            Ok(None) => break Ok(()),
+            Err(refusal) => break Err(refusal),
+        }
+        if gathered.len() >= WRITE_BYTES {
+            writer = writer.write(gathered.split()).await?;
+        }
+    };
+    writer.write(gathered).await?;
+    ended?;
+    Ok(status_response(&service, &entry, &parts.headers))
+}
+
+async fn next_piece(pieces: &mut Pieces, replaced: &CancellationToken) -> Result<Option<bytes::Bytes>, Refusal> {
+    tokio::select! {
+        piece = pieces.next() => piece,
+        () = replaced.cancelled() => Err(Refusal::new(
+            ProblemCode::WrongState,
+            "another request took this upload over",
+            "send one chunk at a time",
+        )),
+    }
+}
+
+fn chunk_offset(headers: &HeaderMap) -> Result<u64, Refusal> {
+    let value = headers.get(UPLOAD_OFFSET).and_then(|value| value.to_str().ok());
+    value.and_then(|text| text.parse().ok()).ok_or_else(|| {
+        Refusal::new(
+            ProblemCode::MalformedRequest,
+            "Upload-Offset is missing or not a number",
+            "send the byte at which the chunk starts",
+        )
+    })
+}
+
+/// Writes to one upload. It travels to the disk thread and back, so that the
+/// guard is held while bytes are written even if the client goes away.
+struct Writer {
+    engine: Arc<Engine>,
+    offer: Offer,
+    entry: Arc<Entry>,
+    _guard: WriteGuard,
+}
+
+impl Writer {
+    async fn write(self, bytes: BytesMut) -> Result<Self, Refusal> {
+        if bytes.is_empty() {
+            return Ok(self);
+        }
+        blocking(move || {
+            self.engine.store.append(&self.entry, &bytes)?;
+            self.engine.metrics.upload_bytes.inc_by(bytes.len() as u64);
+            self.check_header_once(bytes.len() as u64)?;
+            Ok(self)
+        })
+        .await?
+    }
+
+    /// Looks at the header when its last byte has just come, so that a bundle
+    /// that can never be used is refused early.
+    fn check_header_once(&self, just_written: u64) -> Result<(), Refusal> {
+        let header_end = (self.offer.limits.header_bytes as u64).min(self.entry.meta.length);
+        let end = self.entry.offset();
+        if end < header_end || end - just_written >= header_end {
+            return Ok(());
+        }
+        let (_, limit) = self.engine.cache.usage();
+        match self.engine.check_header(&self.offer, &self.entry) {
+            Ok(needed) if needed > limit => {
+                self.engine.store.discard(&self.entry)?;
+                Err(Refusal::new(
+                    ProblemCode::MemoryFull,
+                    format!("the keys need {needed} bytes of memory; there are {limit} in all"),
+                    "use smaller keys, or have the service owner raise limits.memory_bytes",
+                ))
+            }
+            Err(refusal) if is_verdict(refusal.code) => {
+                self.engine.store.discard(&self.entry)?;
+                Err(refusal)
+            }
+            other => other.map(drop),
+        }
+    }
+}
+
+/// Checks a complete upload and makes it usable. Harmless when repeated.
+pub(super) async fn complete(
+    State(service): State<Arc<Service>>,
+    Client(client): Client,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let entry = service.engine.store.find(&client, parse_id(&id)?)?;
+    let offer = service.offer(&entry.meta.application)?;
+    let (guard, _) = entry.take_over().await;
+    if !entry.is_ready() {
+        if entry.offset() != entry.meta.length {
+            return Err(incomplete(entry.offset(), entry.meta.length).into());
+        }
+        service.engine.complete(&client, offer, entry.clone(), guard).await?;
+    }
+    Ok(status_response(&service, &entry, &headers))
+}

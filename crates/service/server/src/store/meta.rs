@@ -1,0 +1,81 @@
+//! What is written beside a bundle's bytes.
+
+use std::io;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use unspoken_wire::CheckedDeclaration;
+
+use crate::auth::{ClientName, hex, unhex};
+
+/// Version of this file.
+const VERSION: u32 = 1;
+
+/// The `meta.json` of one bundle.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Meta {
+    version: u32,
+    pub(crate) owner: String,
+    pub(crate) application: String,
+    pub(crate) key_format: u32,
+    pub(crate) length: u64,
+    /// Hexadecimal BLAKE3 hash of the bytes.
+    blake3: String,
+    declared_unix_seconds: u64,
+    /// Set once the bundle is complete and checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    finished_unix_seconds: Option<u64>,
+}
+
+impl Meta {
+    pub(super) fn new(owner: &ClientName, bundle: CheckedDeclaration, now: SystemTime) -> Self {
+        Self {
+            version: VERSION,
+            owner: owner.to_string(),
+            application: bundle.application,
+            key_format: bundle.key_format,
+            length: bundle.length,
+            blake3: hex(&bundle.blake3),
+            declared_unix_seconds: unix_seconds(now),
+            finished_unix_seconds: None,
+        }
+    }
+
+    pub(super) fn finished(&self, now: SystemTime) -> Self {
+        Self { finished_unix_seconds: Some(unix_seconds(now)), ..self.clone() }
+    }
+
+    /// When the bundle was finished, if it was.
+    pub(super) fn finished_at(&self) -> Option<SystemTime> {
+        UNIX_EPOCH.checked_add(Duration::from_secs(self.finished_unix_seconds?))
+    }
+
+    pub(super) fn is_same_bundle(&self, other: &Self) -> bool {
+        (&self.owner, &self.application, self.key_format, self.length, &self.blake3)
+            == (&other.owner, &other.application, other.key_format, other.length, &other.blake3)
+    }
+
+    pub(crate) fn has_hash(&self, hash: &blake3::Hash) -> bool {
+        self.blake3 == hash.to_hex().as_str()
+    }
+
+    pub(super) fn to_json(&self) -> io::Result<Vec<u8>> {
+        serde_json::to_vec_pretty(self).map_err(io::Error::other)
+    }
+
+    pub(super) fn from_json(bytes: &[u8]) -> Result<Self, String> {
+        let meta: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        if meta.version != VERSION {
+            return Err(format!("version {}, needed {VERSION}", meta.version));
+        }
+        if unhex::<32>(&meta.blake3).is_none() {
+            return Err("blake3 is not 64 hexadecimal digits".into());
+        }
+        Ok(meta)
+    }
+}
+
+pub(super) fn unix_seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,472 @@
+//! Key bundles on disk.
+//!
+//! ```text
+//! data_dir/lock              held while a service runs
+//! data_dir/uploads/ID/       meta.json, data: as far as it came
+//! data_dir/keys/ID/          meta.json, data: complete, checked, synced
+//! data_dir/trash/ID/         being removed
+//! ```
+//!
+//! A bundle becomes usable by one rename of its directory from `uploads` to
+//! `keys`, after its bytes were checked and synced. Whenever the process dies,
+//! a bundle is therefore either an upload that resumes or expires, or finished.
+//! It leaves by one rename to `trash`.
+
+mod meta;
+mod recover;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime};
+use std::{fmt, io};
+
+pub(crate) use meta::Meta;
+use tokio_util::sync::CancellationToken;
+use unspoken_wire::CheckedDeclaration;
+use unspoken_wire::v1::{KeyState, KeyStatus};
+
+use crate::auth::{ClientName, hex, unhex};
+use crate::disk::Disk;
+
+const META: &str = "meta.json";
+const DATA: &str = "data";
+
+/// Names a key bundle: 128 random bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct KeyId([u8; 16]);
+
+impl KeyId {
+    fn random() -> io::Result<Self> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(Self(bytes))
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let id = Self(unhex(text)?);
+        // Upper-case digits would be a second name for the same bundle.
+        (id.to_string() == text).then_some(id)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+/// Why the store refused.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    #[error("no such key bundle")]
+    NotFound,
+    #[error("the client holds {held} key bundles; at most {limit} are allowed")]
+    TooManyKeys { held: usize, limit: usize },
+    #[error("the bundle has {needed} bytes; {used} of the {limit} for keys are taken")]
+    Quota { needed: u64, used: u64, limit: u64 },
+    #[error("the chunk starts at byte {found}; the server has {have} bytes")]
+    OffsetMismatch { found: u64, have: u64 },
+    #[error("the chunk ends at byte {end}; {length} were declared")]
+    TooLong { end: u64, length: u64 },
+    #[error("the bundle is {found}; needed {needed}")]
+    WrongState { found: String, needed: &'static str },
+    #[error("the stored bundle is damaged: {found}")]
+    Damaged { found: String },
+    #[error("the uploaded bytes do not have the checksum declared")]
+    ChecksumMismatch,
+    #[error("disk: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// What clients may store, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StorePolicy {
+    pub(crate) key_disk_bytes: u64,
+    pub(crate) keys_per_client: usize,
+    pub(crate) upload_lifetime: Duration,
+    pub(crate) key_lifetime: Duration,
+}
+
+/// All key bundles of a service.
+pub(crate) struct Store {
+    disk: Arc<dyn Disk>,
+    root: PathBuf,
+    policy: StorePolicy,
+    entries: Mutex<HashMap<KeyId, Arc<Entry>>>,
+    healthy: AtomicBool,
+    /// Held while the store is open; the operating system lets go of it when
+    /// the process dies.
+    _lock: std::fs::File,
+}
+
+/// One bundle.
+pub(crate) struct Entry {
+    pub(crate) id: KeyId,
+    pub(crate) meta: Meta,
+    progress: Mutex<Progress>,
+    /// Held by whoever changes the bundle.
+    writer: Arc<tokio::sync::Mutex<()>>,
+    /// Cancelled when another request wants to write.
+    current: Mutex<CancellationToken>,
+}
+
+/// The right to change one bundle.
+pub(crate) type WriteGuard = tokio::sync::OwnedMutexGuard<()>;
+
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    state: State,
+    offset: u64,
+    touched: SystemTime,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Uploading,
+    Ready,
+    Gone,
+}
+
+/// Numbers for the metrics.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) uploading: usize,
+    pub(crate) ready: usize,
+    pub(crate) bytes: u64,
+}
+
+impl Entry {
+    fn new(id: KeyId, meta: Meta, state: State, offset: u64, touched: SystemTime) -> Self {
+        Self {
+            id,
+            meta,
+            progress: Mutex::new(Progress { state, offset, touched }),
+            writer: Arc::default(),
+            current: Mutex::default(),
+        }
+    }
+
+    /// Asks whoever writes this bundle to stop, and waits for the right to.
+    /// The token is cancelled when the next one asks.
+    pub(crate) async fn take_over(&self) -> (WriteGuard, CancellationToken) {
+        let token = CancellationToken::new();
+        let previous = {
+            let mut current = self.current.lock().unwrap_or_else(|poison| poison.into_inner());
+            std::mem::replace(&mut *current, token.clone())
+        };
+        previous.cancel();
+        (self.writer.clone().lock_owned().await, token)
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.progress().state == State::Ready
+    }
+
+    pub(crate) fn offset(&self) -> u64 {
+        self.progress().offset
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn expires(&self, policy: &StorePolicy) -> SystemTime {
+        let progress = self.progress();
+        let lifetime = match progress.state {
+            State::Ready => policy.key_lifetime,
+            State::Uploading | State::Gone => policy.upload_lifetime,
+        };
+        progress.touched + lifetime
+    }
+
+    fn expect_uploading(&self) -> Result<Progress, StoreError> {
+        let progress = *self.progress();
+        match progress.state {
+            State::Uploading => Ok(progress),
+            State::Gone => Err(StoreError::NotFound),
+            State::Ready => Err(StoreError::WrongState { found: "finished".into(), needed: "an upload" }),
+        }
+    }
+}
+
+impl Store {
+    /// The bundle of that owner, unless it is missing, expired, or another's.
+    pub(crate) fn find(&self, owner: &ClientName, id: KeyId) -> Result<Arc<Entry>, StoreError> {
+        let entry = self.entries().get(&id).cloned().ok_or(StoreError::NotFound)?;
+        let expired = entry.expires(&self.policy) <= SystemTime::now();
+        if entry.meta.owner != owner.as_str() || expired || entry.progress().state == State::Gone {
+            return Err(StoreError::NotFound);
+        }
+        Ok(entry)
+    }
+
+    /// All bundles of one owner.
+    pub(crate) fn of_owner(&self, owner: &ClientName) -> Vec<KeyStatus> {
+        let entries = self.entries();
+        let own = entries.values().filter(|entry| entry.meta.owner == owner.as_str());
+        own.map(|entry| self.status(entry)).collect()
+    }
+
+    pub(crate) fn status(&self, entry: &Entry) -> KeyStatus {
+        let expires = entry.expires(&self.policy);
+        let progress = *entry.progress();
+        let state = match progress.state {
+            State::Uploading => KeyState::Uploading,
+            State::Ready => KeyState::Ready,
+            State::Gone => KeyState::Unspecified,
+        };
+        KeyStatus {
+            id: entry.id.to_string(),
+            state: state.into(),
+            application: entry.meta.application.clone(),
+            length: entry.meta.length,
+            offset: progress.offset,
+            expires_unix_seconds: meta::unix_seconds(expires),
+        }
+    }
+
+    /// Starts an upload, or finds the one with the same content. Returns
+    /// whether it is new. Blocks.
+    pub(crate) fn declare(
+        &self,
+        owner: &ClientName,
+        declaration: CheckedDeclaration,
+    ) -> Result<(Arc<Entry>, bool), StoreError> {
+        let now = SystemTime::now();
+        let meta = Meta::new(owner, declaration, now);
+        let (entry, guard) = {
+            let mut entries = self.entries();
+            let live = |entry: &Arc<Entry>| entry.progress().state != State::Gone && entry.expires(&self.policy) > now;
+            if let Some(same) = entries.values().find(|e| e.meta.is_same_bundle(&meta) && live(e)) {
+                return Ok((same.clone(), false));
+            }
+            let held = entries.values().filter(|entry| entry.meta.owner == meta.owner).count();
+            let limit = self.policy.keys_per_client;
+            if held >= limit {
+                return Err(StoreError::TooManyKeys { held, limit });
+            }
+            let used = entries.values().map(|entry| entry.meta.length).sum::<u64>();
+            let (needed, limit) = (meta.length, self.policy.key_disk_bytes);
+            if used.checked_add(needed).is_none_or(|total| total > limit) {
+                return Err(StoreError::Quota { needed, used, limit });
+            }
+            let id = KeyId::random()?;
+            let entry = Arc::new(Entry::new(id, meta, State::Uploading, 0, now));
+            // Held until the files are there; nobody else can have it yet.
+            let guard = entry.writer.clone().try_lock_owned();
+            entries.insert(id, entry.clone());
+            (entry, guard)
+        };
+        let made = self.create_upload(&entry);
+        if let Err(error) = made {
+            self.forget(&entry);
+            let _ = self.disk.remove_dir(&self.upload_dir(entry.id));
+            return Err(self.io_failed(error));
+        }
+        drop(guard);
+        Ok((entry, true))
+    }
+
+    fn create_upload(&self, entry: &Entry) -> io::Result<()> {
+        let dir = self.upload_dir(entry.id);
+        self.disk.create_dir(&dir)?;
+        self.disk.write_at(&dir.join(DATA), 0, &[])?;
+        self.disk.replace(&dir.join(META), &entry.meta.to_json()?)?;
+        self.disk.sync(&dir)?;
+        self.disk.sync(&self.root.join("uploads"))
+    }
+
+    /// Checks that a chunk of `length` bytes (if known) may start at `offset`.
+    pub(crate) fn check_chunk(&self, entry: &Entry, offset: u64, length: Option<u64>) -> Result<(), StoreError> {
+        let progress = entry.expect_uploading()?;
+        if offset != progress.offset {
+            return Err(StoreError::OffsetMismatch { found: offset, have: progress.offset });
+        }
+        let end = offset.saturating_add(length.unwrap_or(0));
+        if end > entry.meta.length {
+            return Err(StoreError::TooLong { end, length: entry.meta.length });
+        }
+        Ok(())
+    }
+
+    /// Adds bytes to an upload. The caller holds the bundle's [`WriteGuard`].
+    /// On an error the upload keeps what it had. Blocks.
+    pub(crate) fn append(&self, entry: &Entry, bytes: &[u8]) -> Result<(), StoreError> {
+        let offset = entry.expect_uploading()?.offset;
+        self.check_chunk(entry, offset, Some(bytes.len() as u64))?;
+        let path = self.upload_dir(entry.id).join(DATA);
+        if let Err(error) = self.disk.write_at(&path, offset, bytes) {
+            // What was written in part is cut off, or written over later.
+            let _ = self.disk.truncate(&path, offset);
+            return Err(self.io_failed(error));
+        }
+        let mut progress = entry.progress();
+        progress.offset = offset + bytes.len() as u64;
+        progress.touched = SystemTime::now();
+        Ok(())
+    }
+
+    /// The first `count` bytes of a bundle, or all it has. Blocks.
+    pub(crate) fn read_header(&self, entry: &Entry, count: usize) -> Result<Vec<u8>, StoreError> {
+        use io::Read;
+        let count = (count as u64).min(entry.offset());
+        let mut header = Vec::new();
+        self.open(entry)?.take(count).read_to_end(&mut header)?;
+        Ok(header)
+    }
+
+    /// Opens a bundle's bytes. Blocks.
+    pub(crate) fn open(&self, entry: &Entry) -> Result<Box<dyn io::Read + Send>, StoreError> {
+        let progress = *entry.progress();
+        let dir = match progress.state {
+            State::Uploading => self.upload_dir(entry.id),
+            State::Ready => self.key_dir(entry.id),
+            State::Gone => return Err(StoreError::NotFound),
+        };
+        self.disk.open(&dir.join(DATA)).map_err(|error| self.io_failed(error))
+    }
+
+    /// Makes a complete, checked upload a finished bundle. The caller holds
+    /// the bundle's [`WriteGuard`]. Blocks.
+    pub(crate) fn finish(&self, entry: &Entry) -> Result<(), StoreError> {
+        let progress = entry.expect_uploading()?;
+        if progress.offset != entry.meta.length {
+            return Err(incomplete(progress.offset, entry.meta.length));
+        }
+        let now = SystemTime::now();
+        self.commit(entry, now).map_err(|error| self.io_failed(error))?;
+        let mut progress = entry.progress();
+        progress.state = State::Ready;
+        progress.touched = now;
+        Ok(())
+    }
+
+    fn commit(&self, entry: &Entry, now: SystemTime) -> io::Result<()> {
+        let (upload, key) = (self.upload_dir(entry.id), self.key_dir(entry.id));
+        self.disk.sync(&upload.join(DATA))?;
+        self.disk.replace(&upload.join(META), &entry.meta.finished(now).to_json()?)?;
+        self.disk.sync(&upload)?;
+        self.disk.rename(&upload, &key)?;
+        let synced = self.disk.sync(&self.root.join("keys")).and_then(|()| self.disk.sync(&self.root.join("uploads")));
+        if synced.is_err() {
+            self.disk.rename(&key, &upload)?;
+        }
+        synced
+    }
+
+    /// Removes a bundle. The caller holds its [`WriteGuard`]. Blocks.
+    pub(crate) fn discard(&self, entry: &Entry) -> Result<(), StoreError> {
+        let state = entry.progress().state;
+        let dir = match state {
+            State::Uploading => self.upload_dir(entry.id),
+            State::Ready => self.key_dir(entry.id),
+            State::Gone => return Err(StoreError::NotFound),
+        };
+        let trash = self.root.join("trash").join(entry.id.to_string());
+        match self.disk.rename(&dir, &trash) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(self.io_failed(error));
+            }
+            _ => self.forget(entry),
+        }
+        // It is gone for everyone already; the next start would finish this.
+        if let Err(error) = self.disk.remove_dir(&trash) {
+            tracing::warn!(key = %entry.id, %error, "removed bundle is still in the trash");
+        }
+        Ok(())
+    }
+
+    /// Removes what has expired and nobody is writing. Returns the bundles
+    /// removed. Blocks.
+    pub(crate) fn sweep(&self) -> Vec<KeyId> {
+        let now = SystemTime::now();
+        let expired: Vec<_> = {
+            let entries = self.entries();
+            entries.values().filter(|e| e.expires(&self.policy) <= now).cloned().collect()
+        };
+        let mut removed = Vec::new();
+        for entry in expired {
+            let Ok(_guard) = entry.writer.clone().try_lock_owned() else { continue };
+            match self.discard(&entry) {
+                Ok(()) => removed.push(entry.id),
+                Err(error) => tracing::error!(key = %entry.id, %error, "cannot remove bundle"),
+            }
+        }
+        removed
+    }
+
+    /// Writes and removes a small file, to know whether the disk works. A full
+    /// disk counts as working: answers do not need it. Blocks.
+    pub(crate) fn probe(&self) {
+        let dir = self.root.join("probe");
+        let written = self
+            .disk
+            .create_dir(&dir)
+            .and_then(|()| self.disk.replace(&dir.join("probe"), b"probe"))
+            .and_then(|()| self.disk.remove_dir(&dir));
+        match written {
+            Ok(()) => self.healthy.store(true, Ordering::Relaxed),
+            Err(error) => drop(self.io_failed(error)),
+        }
+    }
+
+    /// Whether the disk worked when it was last used.
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.healthy.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for entry in self.entries().values() {
+            let progress = *entry.progress();
+            totals.bytes += progress.offset;
+            match progress.state {
+                State::Ready => totals.ready += 1,
+                State::Uploading => totals.uploading += 1,
+                State::Gone => {}
+            }
+        }
+        totals
+    }
+
+    fn io_failed(&self, error: io::Error) -> StoreError {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        tracing::error!(%error, "disk for keys");
+        if !matches!(error.kind(), StorageFull | QuotaExceeded) {
+            self.healthy.store(false, Ordering::Relaxed);
+        }
+        StoreError::Io(error)
+    }
+
+    fn forget(&self, entry: &Entry) {
+        entry.progress().state = State::Gone;
+        self.entries().remove(&entry.id);
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<KeyId, Arc<Entry>>> {
+        self.entries.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn upload_dir(&self, id: KeyId) -> PathBuf {
+        bundle_dir(&self.root, "uploads", id)
+    }
+
+    fn key_dir(&self, id: KeyId) -> PathBuf {
+        bundle_dir(&self.root, "keys", id)
+    }
+}
+
+pub(crate) fn incomplete(offset: u64, length: u64) -> StoreError {
+    StoreError::WrongState { found: format!("uploaded to byte {offset} of {length}"), needed: "all of it" }
+}
+
+fn bundle_dir(root: &Path, kind: &str, id: KeyId) -> PathBuf {
+    root.join(kind).join(id.to_string())
+}

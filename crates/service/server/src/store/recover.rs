@@ -1,0 +1,117 @@
+//! Opening a store: what a process that died left behind.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use super::{DATA, Entry, KeyId, META, Meta, State, Store, StorePolicy};
+use crate::disk::Disk;
+
+/// Longest `meta.json` that is read.
+const MAX_META_BYTES: u64 = 64 << 10;
+
+impl Store {
+    /// Opens the store in `root`, which is made if missing. Uploads go on
+    /// where their bytes end; what is neither a finished bundle nor a sound
+    /// upload is removed or, if it was a finished bundle, left alone and
+    /// logged. Blocks.
+    pub(crate) fn open_at(disk: Arc<dyn Disk>, root: &Path, policy: StorePolicy) -> io::Result<Self> {
+        disk.create_dir(root)?;
+        let lock = lock(&root.join("lock"))?;
+        disk.remove_dir(&root.join("trash"))?;
+        for name in ["uploads", "keys", "trash"] {
+            disk.create_dir(&root.join(name))?;
+        }
+        let store = Self {
+            disk,
+            root: root.to_owned(),
+            policy,
+            entries: Mutex::new(HashMap::new()),
+            healthy: AtomicBool::new(true),
+            _lock: lock,
+        };
+        store.recover_keys()?;
+        store.recover_uploads()?;
+        Ok(store)
+    }
+
+    fn recover_keys(&self) -> io::Result<()> {
+        for dir in self.disk.list(&self.root.join("keys"))? {
+            match self.recover_key(&dir) {
+                Ok(entry) => self.insert(entry),
+                Err(found) => {
+                    tracing::error!(dir = %dir.display(), found, "finished bundle is unusable");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn recover_key(&self, dir: &Path) -> Result<Entry, String> {
+        let (id, meta) = self.read_meta(dir)?;
+        let finished = meta.finished_at().ok_or("meta.json says it is not finished")?;
+        let length = self.data_length(dir)?;
+        if length != meta.length {
+            return Err(format!("{length} bytes, needed {}", meta.length));
+        }
+        Ok(Entry::new(id, meta, State::Ready, length, finished))
+    }
+
+    fn recover_uploads(&self) -> io::Result<()> {
+        for dir in self.disk.list(&self.root.join("uploads"))? {
+            match self.recover_upload(&dir) {
+                Ok(entry) => {
+                    tracing::info!(key = %entry.id, offset = entry.offset(), "upload can resume");
+                    self.insert(entry);
+                }
+                Err(found) => {
+                    tracing::warn!(dir = %dir.display(), found, "unusable upload is removed");
+                    self.disk.remove_dir(&dir)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn recover_upload(&self, dir: &Path) -> Result<Entry, String> {
+        let (id, meta) = self.read_meta(dir)?;
+        let length = self.data_length(dir)?;
+        if length > meta.length {
+            return Err(format!("{length} bytes, at most {} were declared", meta.length));
+        }
+        Ok(Entry::new(id, meta, State::Uploading, length, SystemTime::now()))
+    }
+
+    fn read_meta(&self, dir: &Path) -> Result<(KeyId, Meta), String> {
+        let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let id = KeyId::parse(name).ok_or("the directory is not named by a key id")?;
+        let mut bytes = Vec::new();
+        let file = self.disk.open(&dir.join(META)).map_err(|error| error.to_string())?;
+        file.take(MAX_META_BYTES).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        Ok((id, Meta::from_json(&bytes).map_err(|error| format!("meta.json: {error}"))?))
+    }
+
+    fn data_length(&self, dir: &Path) -> Result<u64, String> {
+        self.disk.length(&dir.join(DATA)).map_err(|error| format!("data: {error}"))
+    }
+
+    fn insert(&self, entry: Entry) {
+        self.entries().insert(entry.id, Arc::new(entry));
+    }
+}
+
+fn lock(path: &PathBuf) -> io::Result<File> {
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "another service uses this directory; stop it or choose another data_dir",
+        )),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}

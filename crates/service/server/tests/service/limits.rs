@@ -1,0 +1,177 @@
+//! Memory, sizes and time run out; the service says so and lives on.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use unspoken_client::transport::{Cancel, Error};
+use unspoken_wire::ProblemCode;
+
+use crate::support::*;
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn a_full_memory_is_a_503_with_a_reason_and_passes() {
+    let mut setup = Setup::new();
+    // Two queries of up to 1 MiB and their answers fit beside 4 MiB of keys.
+    setup.config.limits.memory_bytes = 8 * MIB;
+    let service = setup.start();
+    let client = service.client(None);
+    let (one, two) = (bundle(1, 10_000, 4 * MIB), bundle(2, 10_000, 4 * MIB));
+    let (one_id, two_id) = (upload(&client, &one).unwrap(), upload(&client, &two).unwrap());
+    // The second check pushed the first keys out; both still answer.
+    assert_eq!(ask(&client, &one_id, query(0, b"a")).unwrap(), expected(&one, b"a"));
+    assert_eq!(ask(&client, &two_id, query(0, b"b")).unwrap(), expected(&two, b"b"));
+    assert!(service.metric("unspoken_memory_bytes") <= (8 * MIB) as f64);
+
+    // While the first keys are in use there is no room for the second.
+    std::thread::scope(|scope| {
+        let busy = scope.spawn(|| ask(&client, &one_id, query(1500, b"slow")));
+        wait_until("the slow answer runs", || service.seen.running.load(Ordering::SeqCst) == 1);
+        let refused = ask(&impatient(service.address), &two_id, query(0, b"b")).unwrap_err();
+        assert_eq!(refused.code(), Some(ProblemCode::MemoryFull), "{refused}");
+        assert!(refused.to_string().contains("bytes of memory are needed"), "{refused}");
+        match refused {
+            Error::GaveUp { last, .. } => assert!(
+                matches!(*last, Error::Refused(ref problem)
+                    if problem.status == 503 && problem.retry_after.is_some()),
+                "{last:?}"
+            ),
+            other => panic!("{other:?}"),
+        }
+        // A patient client is answered once the first one is done.
+        assert_eq!(ask(&client, &two_id, query(0, b"b")).unwrap(), expected(&two, b"b"));
+        assert_eq!(busy.join().unwrap().unwrap(), expected(&one, b"slow"));
+    });
+    assert_eq!(service.get("/readyz").status, 200);
+}
+
+#[test]
+fn keys_that_can_never_fit_are_refused_early_and_for_good() {
+    let mut setup = Setup::new();
+    setup.config.limits.memory_bytes = 8 * MIB;
+    let service = setup.start();
+    let client = service.client(None);
+    let start = Instant::now();
+    let refused = upload(&client, &bundle(1, 5_000_000, 9 * MIB)).unwrap_err();
+    assert_eq!(refused.code(), Some(ProblemCode::MemoryFull), "{refused}");
+    assert!(matches!(refused, Error::Refused(ref problem) if problem.retry_after.is_none()));
+    assert!(start.elapsed() < Duration::from_secs(10), "it was tried again");
+    assert!(service.metric("unspoken_upload_bytes_total") < 2_000_000.0);
+    upload(&client, &bundle(2, 10_000, MIB)).unwrap();
+}
+
+#[test]
+fn a_query_over_the_limit_is_a_413_that_arrives() {
+    let service = Setup::new().start();
+    let client = service.client(None);
+    let bundle = bundle(1, 10_000, 10);
+    let id = upload(&client, &bundle).unwrap();
+    // The client is still sending when it is refused, and must hear it.
+    for _ in 0..5 {
+        let refused = ask(&client, &id, vec![0; 20 << 20]).unwrap_err();
+        assert_eq!(refused.code(), Some(ProblemCode::TooLarge), "{refused}");
+    }
+    // One that sends everything before it listens must hear it too.
+    let head = format!("POST /v1/apps/{APP}?key={id} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", 20 << 20);
+    let mut stream = TcpStream::connect(service.address).unwrap();
+    stream.write_all(&[head.as_bytes(), &vec![0; 20 << 20]].concat()).unwrap();
+    let mut start = [0; 12];
+    stream.read_exact(&mut start).unwrap();
+    assert_eq!(&start, b"HTTP/1.1 413");
+    let head = format!(
+        "POST /v1/apps/{APP}?key={id} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+         Transfer-Encoding: chunked\r\n\r\n"
+    );
+    let piece = [b"100000\r\n".as_slice(), &vec![0; 1 << 20], b"\r\n"].concat();
+    let response = raw(service.address, [head.as_bytes(), &piece, &piece].concat());
+    assert_eq!(response.status, 413);
+    let longest = vec![7; (1 << 20) - 4];
+    assert_eq!(ask(&client, &id, query(0, &longest)).unwrap(), expected(&bundle, &longest));
+}
+
+#[test]
+fn a_client_that_sends_nothing_is_not_waited_for() {
+    let mut setup = Setup::new();
+    setup.config.timeouts.stall = Duration::from_millis(200);
+    setup.config.timeouts.head = Duration::from_millis(200);
+    let service = setup.start();
+    let client = service.client(None);
+    let id = upload(&client, &bundle(1, 10_000, 10)).unwrap();
+    let start = Instant::now();
+    let response = raw(
+        service.address,
+        format!(
+            "POST /v1/apps/{APP}?key={id} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+             Content-Length: 1000\r\n\r\nonly this"
+        ),
+    );
+    assert_eq!((response.status, &response.json()["code"]), (408, &"body_timeout".into()));
+    // A head that never ends: the connection is closed.
+    let mut stream = TcpStream::connect(service.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost:").unwrap();
+    assert!([0, 408].contains(&read_response(&mut stream).status));
+    assert!(start.elapsed() < Duration::from_secs(8));
+    assert_eq!(service.metric("unspoken_memory_bytes"), 10.0);
+}
+
+#[test]
+fn an_answer_that_takes_too_long_is_cancelled() {
+    let mut setup = Setup::new();
+    setup.config.timeouts.answer = Duration::from_millis(300);
+    let service = setup.start();
+    let client = service.client(None);
+    let bundle = bundle(1, 10_000, 10);
+    let id = upload(&client, &bundle).unwrap();
+    let refused = ask(&client, &id, query(60_000, b"x")).unwrap_err();
+    assert_eq!(refused.code(), Some(ProblemCode::AnswerTimeout), "{refused}");
+    wait_until("the work stopped", || service.seen.cancelled.load(Ordering::SeqCst) == 1);
+    assert_eq!(ask(&client, &id, query(0, b"x")).unwrap(), expected(&bundle, b"x"));
+}
+
+#[test]
+fn a_client_that_goes_away_stops_the_work() {
+    let service = Setup::new().start();
+    let client = service.client(None);
+    let id = upload(&client, &bundle(1, 10_000, 10)).unwrap();
+    let cancel = Cancel::new();
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| client.ask(APP, &id, query(60_000, b"x"), &cancel));
+        wait_until("the work runs", || service.seen.running.load(Ordering::SeqCst) == 1);
+        cancel.cancel();
+        assert!(matches!(asking.join().unwrap(), Err(Error::Cancelled)));
+    });
+    wait_until("the work stopped", || service.seen.cancelled.load(Ordering::SeqCst) == 1);
+    wait_until("the worker is free", || service.metric("unspoken_workers_busy") == 0.0);
+    assert_eq!(service.metric("unspoken_memory_bytes"), 10.0);
+}
+
+#[test]
+fn a_fault_of_the_application_is_one_clients_500() {
+    let service = Setup::new().start();
+    let client = service.client(None);
+    let bundle = bundle(1, 10_000, 10);
+    let id = upload(&client, &bundle).unwrap();
+    let cases: [(&[u8], ProblemCode); 4] = [
+        (b"panic", ProblemCode::Internal),
+        (b"long", ProblemCode::Internal),
+        (b"internal", ProblemCode::Internal),
+        (b"misfit", ProblemCode::DoesNotFit),
+    ];
+    for (bytes, code) in cases {
+        // More often than there are workers: none is lost.
+        for _ in 0..3 {
+            let refused = ask(&client, &id, query(0, bytes)).unwrap_err();
+            assert_eq!(refused.code(), Some(code), "{refused}");
+            assert!(!refused.to_string().contains("secret reason"), "{refused}");
+        }
+    }
+    let refused = ask(&client, &id, vec![1]).unwrap_err();
+    assert_eq!(refused.code(), Some(ProblemCode::MalformedQuery), "{refused}");
+    assert_eq!(ask(&client, &id, query(0, b"x")).unwrap(), expected(&bundle, b"x"));
+    assert_eq!(service.metric("unspoken_workers_busy"), 0.0);
+    assert_eq!(service.metric("unspoken_memory_bytes"), 10.0);
+}

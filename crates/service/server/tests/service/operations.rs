@@ -1,0 +1,171 @@
+//! What operators see: health, metrics, logs, and shutdown.
+
+use std::io::{self, Write};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use unspoken_server::{ConfigError, ServeError, Server, ServerConfig};
+use unspoken_wire::ProblemCode;
+
+use crate::support::*;
+
+#[test]
+fn health_metrics_and_problems_are_there() {
+    let service = Setup::new().start();
+    assert_eq!(service.get("/healthz").body, "ok\n");
+    assert_eq!(service.get("/readyz").status, 200);
+    let client = service.client(None);
+    let id = upload(&client, &bundle(1, 1000, 123)).unwrap();
+    ask(&client, &id, query(0, b"x")).unwrap();
+    assert_eq!(service.metric("unspoken_answer_seconds_count{application=\"test/xor\"}"), 1.0);
+    assert_eq!(service.metric("unspoken_key_load_seconds_count{application=\"test/xor\"}"), 1.0);
+    assert_eq!(service.metric("unspoken_memory_bytes"), 123.0);
+    assert_eq!(service.metric("unspoken_key_disk_bytes"), 1000.0);
+    assert_eq!(service.metric("unspoken_key_bundles{state=\"ready\"}"), 1.0);
+    let asked = "unspoken_requests_total{method=\"POST\",route=\"/v1/apps/{*name}\",status=\"200\"}";
+    assert_eq!(service.metric(asked), 1.0);
+    // Only the request that reads the metrics is in flight.
+    assert_eq!(service.metric("unspoken_requests_in_flight"), 1.0);
+
+    for (path, status, code) in [
+        ("/nowhere", 404, "not_found"),
+        ("/v1/apps/no/such", 404, "application_not_found"),
+        ("/v1/keys/x", 404, "key_not_found"),
+        (&format!("/v1/keys/{}", id.as_str().to_uppercase()), 404, "key_not_found"),
+        (&format!("/v1/keys/{id}/complete"), 405, "method_not_allowed"),
+    ] {
+        let response = service.get(path);
+        assert_eq!((response.status, &response.json()["code"]), (status, &code.into()), "{path}");
+        let problem = response.json();
+        assert_eq!(response.header("x-request-id"), problem["request_id"].as_str());
+    }
+}
+
+#[test]
+fn a_shutdown_finishes_what_runs() {
+    let mut setup = Setup::new();
+    setup.config.timeouts.drain_notice = Duration::from_millis(300);
+    let mut service = setup.start();
+    let client = service.client(None);
+    let bundle = bundle(1, 1000, 10);
+    let id = upload(&client, &bundle).unwrap();
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| ask(&client, &id, query(1000, b"last")));
+        wait_until("it runs", || service.seen.running.load(Ordering::SeqCst) == 1);
+        service.begin_stop();
+        wait_until("it is not ready", || service.get("/readyz").status == 503);
+        assert_eq!(service.get("/healthz").status, 200);
+        assert_eq!(asking.join().unwrap().unwrap(), expected(&bundle, b"last"));
+    });
+    let address = service.address;
+    service.stop();
+    assert!(std::net::TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn a_shutdown_that_runs_out_of_patience_cancels() {
+    let mut setup = Setup::new();
+    setup.config.timeouts.drain = Duration::from_millis(200);
+    let service = setup.start();
+    let setup_client = service.client(None);
+    let id = upload(&setup_client, &bundle(1, 1000, 10)).unwrap();
+    let (client, seen) = (impatient(service.address), service.seen.clone());
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| ask(&client, &id, query(60_000, b"x")));
+        wait_until("it runs", || seen.running.load(Ordering::SeqCst) == 1);
+        service.stop();
+        let refused = asking.join().unwrap().unwrap_err();
+        assert_eq!(refused.code(), Some(ProblemCode::ShuttingDown), "{refused}");
+    });
+    assert_eq!(seen.cancelled.load(Ordering::SeqCst), 1);
+    assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn logs_name_requests_and_hold_no_content() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .json()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    // For the whole process: other tests write here too, which harms nothing.
+    tracing::subscriber::set_global_default(subscriber).unwrap();
+    let mut setup = Setup::new();
+    let [token] = setup.tokens(["a-client-name"]);
+    let service = setup.start();
+    let client = service.client(Some(&token));
+    let bundle = bundle(77, 1000, 10);
+    let id = upload(&client, &bundle).unwrap();
+    let text = "a very private question";
+    let answer = ask(&client, &id, query(0, text.as_bytes())).unwrap();
+    assert!(ask(&client, &id, query(0, b"internal")).is_err());
+    service.stop();
+    let bytes = log.0.lock().unwrap().clone();
+    let lines = String::from_utf8_lossy(&bytes);
+    assert!(lines.contains("a-client-name") && lines.contains("/v1/apps/{*name}"));
+    assert!(lines.contains("\"received_bytes\":27"), "sizes are missing");
+    let escaped = |bytes: &[u8]| bytes.escape_ascii().to_string();
+    for secret in [token.as_str(), text, "private", &escaped(&answer), &escaped(&bundle[20..40])] {
+        assert!(!lines.contains(secret), "the log holds {secret:?}");
+    }
+}
+
+#[test]
+fn a_configuration_that_makes_no_sense_is_named() {
+    let fields = [
+        ("[limits]\nqueue = 0", "limits.queue is 0"),
+        ("[timeouts]\nstall = \"0s\"", "timeouts.stall is 0ns"),
+        ("workers = 5000", "workers is 5000"),
+    ];
+    for (text, expected) in fields {
+        let error = ServerConfig::from_toml(text).unwrap().check().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    assert!(matches!(ServerConfig::from_toml("lisen = 1"), Err(ConfigError::Toml(_))));
+    let config = Setup::new().config;
+    let json = serde_json::to_string(&config).unwrap();
+    assert_eq!(ServerConfig::from_json(&json).unwrap(), config);
+
+    let bind = |memory_bytes, prepared_bytes| {
+        let mut setup = Setup::new();
+        setup.config.limits.memory_bytes = memory_bytes;
+        setup.app.prepared_bytes = prepared_bytes;
+        let apps = unspoken_server::Applications::new().with(setup.app).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(Server::bind(setup.config, apps)).map(drop)
+    };
+    assert!(matches!(bind(1 << 20, 0), Err(ServeError::Memory { limit: 0x100000, .. })));
+    // Room for one query, one answer and the work, but not for the model too.
+    let enough = (2 << 20) + 1000;
+    bind(enough, 0).unwrap();
+    assert!(matches!(bind(enough, 1), Err(ServeError::Memory { prepared: 1, .. })));
+    assert!(matches!(bind(enough, u64::MAX), Err(ServeError::Memory { .. })));
+    bind(enough + 1, 1).unwrap();
+}
+
+#[test]
+fn the_configuration_in_the_readme_is_the_default_one() {
+    let readme = include_str!("../../README.md");
+    let text = readme.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let config = ServerConfig::from_toml(text).unwrap();
+    assert_eq!(config.limits, ServerConfig::default().limits);
+    assert_eq!(config.timeouts, ServerConfig::default().timeouts);
+    config.check().unwrap();
+}

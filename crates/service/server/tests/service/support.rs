@@ -1,0 +1,333 @@
+//! A service in this process, an application that XORs, and raw requests.
+
+use std::io::{Cursor, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use unspoken_client::transport::{Cancel, Error, KeyId, RetryPolicy, Transport, TransportConfig};
+use unspoken_server::{
+    Application, ApplicationError, ApplicationLimits, Applications, Disk, LocalDisk, Server, ServerConfig, make_token,
+};
+
+pub const APP: &str = "test/xor";
+pub const FORMAT: u32 = 7;
+
+/// What the application saw and did, for tests to look at.
+#[derive(Default)]
+pub struct Seen {
+    pub loads: AtomicUsize,
+    pub answers: AtomicUsize,
+    pub running: AtomicUsize,
+    pub most_running: AtomicUsize,
+    pub cancelled: AtomicUsize,
+}
+
+/// Answers a query with its bytes XORed with the first bytes of the keys.
+///
+/// A bundle is `b"XORK"`, bytes of memory it claims (u64), payload length
+/// (u64), payload. A query is milliseconds to take (u32), then the bytes; the
+/// bytes `panic`, `long` and `misfit` do what they say.
+pub struct Xor {
+    pub prepared_bytes: u64,
+    pub working_bytes: u64,
+    pub seen: Arc<Seen>,
+}
+
+impl Xor {
+    pub fn new() -> Self {
+        Self { prepared_bytes: 0, working_bytes: 1000, seen: Arc::default() }
+    }
+}
+
+fn header_fields(header: &[u8]) -> Result<(u64, u64), ApplicationError> {
+    let bad = |text: &str| ApplicationError::Malformed(text.into());
+    let header: [u8; 20] = header.try_into().map_err(|_| bad("the header is cut off"))?;
+    if &header[..4] != b"XORK" {
+        return Err(bad("not a bundle of XOR keys"));
+    }
+    let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| header[at + i]));
+    Ok((number(4), number(12)))
+}
+
+impl Application for Xor {
+    type Keys = Vec<u8>;
+
+    fn name(&self) -> &str {
+        APP
+    }
+
+    fn describe(&self) -> Vec<u8> {
+        b"xor".to_vec()
+    }
+
+    fn limits(&self) -> ApplicationLimits {
+        ApplicationLimits {
+            key_format: FORMAT,
+            header_bytes: 20,
+            max_key_bytes: 64 << 20,
+            max_query_bytes: 1 << 20,
+            max_answer_bytes: 1 << 20,
+        }
+    }
+
+    fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError> {
+        Ok(header_fields(header)?.0)
+    }
+
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<Vec<u8>, ApplicationError> {
+        self.seen.loads.fetch_add(1, Ordering::SeqCst);
+        let mut header = Vec::new();
+        bundle.take(20).read_to_end(&mut header)?;
+        let (_, length) = header_fields(&header)?;
+        let mut mask = Vec::new();
+        bundle.take(32).read_to_end(&mut mask)?;
+        let rest = std::io::copy(bundle, &mut std::io::sink())?;
+        if mask.len() as u64 + rest != length {
+            return Err(ApplicationError::Malformed("the payload is cut off".into()));
+        }
+        Ok(mask)
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        self.prepared_bytes
+    }
+
+    fn working_bytes(&self) -> u64 {
+        self.working_bytes
+    }
+
+    fn answer(&self, mask: &Vec<u8>, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
+        let seen = &self.seen;
+        let (millis, bytes) = query
+            .split_first_chunk::<4>()
+            .ok_or_else(|| ApplicationError::Malformed("the query has no first word".into()))?;
+        match bytes {
+            b"panic" => panic!("as the query asks"),
+            b"long" => return Ok(vec![0; (1 << 20) + 1]),
+            b"misfit" => return Err(ApplicationError::DoesNotFit("another model".into())),
+            b"internal" => return Err(ApplicationError::Internal("secret reason".into())),
+            _ => {}
+        }
+        let running = seen.running.fetch_add(1, Ordering::SeqCst) + 1;
+        seen.most_running.fetch_max(running, Ordering::SeqCst);
+        let end = Instant::now() + Duration::from_millis(u32::from_le_bytes(*millis).into());
+        while Instant::now() < end && !cancel.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        seen.running.fetch_sub(1, Ordering::SeqCst);
+        if cancel.load(Ordering::SeqCst) {
+            seen.cancelled.fetch_add(1, Ordering::SeqCst);
+            return Err(ApplicationError::Cancelled);
+        }
+        seen.answers.fetch_add(1, Ordering::SeqCst);
+        Ok(bytes.iter().zip(mask.iter().cycle()).map(|(a, b)| a ^ b).collect())
+    }
+}
+
+/// A bundle of `length` bytes (at least 60) that claims `memory` bytes.
+pub fn bundle(seed: u8, length: usize, memory: u64) -> Vec<u8> {
+    let mut bytes = b"XORK".to_vec();
+    bytes.extend(memory.to_le_bytes());
+    bytes.extend((length as u64 - 20).to_le_bytes());
+    let mut state = u64::from(seed) + 1;
+    while bytes.len() < length {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        bytes.push((state >> 56) as u8);
+    }
+    bytes
+}
+
+pub fn query(millis: u32, bytes: &[u8]) -> Vec<u8> {
+    [&millis.to_le_bytes(), bytes].concat()
+}
+
+/// The answer the client of `bundle` should get.
+pub fn expected(bundle: &[u8], bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().zip(bundle[20..52].iter().cycle()).map(|(a, b)| a ^ b).collect()
+}
+
+/// A running service; stopped when dropped.
+pub struct TestService {
+    pub address: SocketAddr,
+    pub seen: Arc<Seen>,
+    pub dir: Arc<TempDir>,
+    stop: Option<tokio::sync::oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+pub struct Setup {
+    pub config: ServerConfig,
+    pub app: Xor,
+    pub disk: Arc<dyn Disk>,
+    pub dir: Arc<TempDir>,
+}
+
+impl Setup {
+    pub fn new() -> Self {
+        Self::at(Arc::new(tempfile::tempdir().unwrap()))
+    }
+
+    /// On the data another service left.
+    pub fn at(dir: Arc<TempDir>) -> Self {
+        let mut config = ServerConfig {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            data_dir: dir.path().join("data"),
+            workers: 2,
+            ..ServerConfig::default()
+        };
+        config.timeouts.drain = Duration::from_secs(5);
+        Self { config, app: Xor::new(), disk: Arc::new(LocalDisk), dir }
+    }
+
+    /// With tokens for these clients; returns their secrets.
+    pub fn tokens<const N: usize>(&mut self, names: [&str; N]) -> [String; N] {
+        let tokens = names.map(|name| make_token(name).unwrap());
+        let path = self.dir.path().join("tokens");
+        let lines: Vec<_> = tokens.iter().map(|token| token.line.as_str()).collect();
+        std::fs::write(&path, lines.join("\n")).unwrap();
+        self.config.tokens = Some(path);
+        tokens.map(|token| token.secret)
+    }
+
+    pub fn start(self) -> TestService {
+        self.start_beside(Applications::new())
+    }
+
+    /// Offers these as well.
+    pub fn start_beside(self, others: Applications) -> TestService {
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let (bound, address) = std::sync::mpsc::channel();
+        let (seen, dir) = (self.app.seen.clone(), self.dir);
+        let apps = others.with(self.app).unwrap();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            runtime.block_on(async {
+                let server = Server::bind_with_disk(self.config, apps, self.disk).await.unwrap();
+                bound.send(server.local_addr().unwrap()).unwrap();
+                server.run(async { drop(stopped.await) }).await;
+            });
+        });
+        let address = address.recv().expect("the service did not start");
+        TestService { address, seen, dir, stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl TestService {
+    pub fn client(&self, token: Option<&str>) -> Transport {
+        transport(self.address, token)
+    }
+
+    /// Begins the shutdown and does not wait.
+    pub fn begin_stop(&mut self) {
+        drop(self.stop.take());
+    }
+
+    /// Shuts down, waits, and hands the data over.
+    pub fn stop(mut self) -> Arc<TempDir> {
+        self.finish();
+        self.dir.clone()
+    }
+
+    fn finish(&mut self) {
+        self.begin_stop();
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(ended.is_ok() || std::thread::panicking(), "the service panicked");
+        }
+    }
+
+    pub fn get(&self, path: &str) -> RawResponse {
+        raw(self.address, format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+    }
+
+    /// The value of one line of the metrics.
+    pub fn metric(&self, line: &str) -> f64 {
+        let text = self.get("/metrics").body;
+        text.lines()
+            .find_map(|found| found.strip_prefix(line)?.trim().parse().ok())
+            .unwrap_or_else(|| panic!("no metric {line:?} in\n{text}"))
+    }
+}
+
+impl Drop for TestService {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+pub fn transport(address: SocketAddr, token: Option<&str>) -> Transport {
+    let mut config = TransportConfig::new(format!("http://{address}"));
+    config.token = token.map(str::to_owned);
+    config.retry = RetryPolicy {
+        patience: Duration::from_secs(60),
+        first_pause: Duration::from_millis(20),
+        longest_pause: Duration::from_millis(500),
+    };
+    config.chunk_bytes = 256 << 10;
+    Transport::new(config).unwrap()
+}
+
+/// A client that does not try again.
+pub fn impatient(address: SocketAddr) -> Transport {
+    let mut config = TransportConfig::new(format!("http://{address}"));
+    config.retry.patience = Duration::ZERO;
+    Transport::new(config).unwrap()
+}
+
+pub fn upload(transport: &Transport, bundle: &[u8]) -> Result<KeyId, Error> {
+    transport.upload_keys(APP, FORMAT, &mut Cursor::new(bundle), |_| {}, &Cancel::new())
+}
+
+pub fn ask(transport: &Transport, key: &KeyId, query: Vec<u8>) -> Result<Vec<u8>, Error> {
+    transport.ask(APP, key, query, &Cancel::new()).map(Vec::from)
+}
+
+pub struct RawResponse {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl RawResponse {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (found, value) = line.split_once(": ")?;
+            found.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.body))
+    }
+}
+
+/// Sends bytes as they are and reads until the service closes.
+pub fn raw(address: SocketAddr, request: impl AsRef<[u8]>) -> RawResponse {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    // A refusal may come before everything is sent.
+    let _ = stream.write_all(request.as_ref());
+    read_response(&mut stream)
+}
+
+pub fn read_response(stream: &mut TcpStream) -> RawResponse {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    RawResponse { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+/// Waits until something is true, at most ten seconds.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        assert!(Instant::now() < end, "still not: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

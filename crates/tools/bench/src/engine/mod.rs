@@ -1,0 +1,194 @@
+//! The engine suite: evaluator operations beside OpenFHE's, transforms, matrix products, keys, threads, memory, bootstraps.
+
+mod bootstrap;
+mod fixture;
+mod keys;
+mod matrix;
+mod operations;
+mod threads;
+mod transforms;
+
+use fixture::Fixture;
+use unspoken_ckks::Preset;
+use unspoken_ring::Backend;
+
+use crate::error::BenchError;
+use crate::peer::{OpenFhe, Request};
+use crate::session::Session;
+
+/// A preset and the OpenFHE parameters nearest to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Comparison {
+    pub(crate) preset: &'static str,
+    pub(crate) request: Request,
+}
+
+/// The set of the engine's targets: log QP about 1,530 against 1,560 bits, five digits each.
+const FULL: Comparison =
+    Comparison { preset: "n16_depth20_scale58", request: Request { log_n: 16, log_qp: 1550, digits: 5 } };
+
+/// For `--quick`: log Q 310 bits each, log QP 404 against 430.
+const QUICK: Comparison =
+    Comparison { preset: "n14_depth5_scale50", request: Request { log_n: 14, log_qp: 430, digits: 3 } };
+
+const OPERATIONS: &str = "operations";
+const KEYS: &str = "keys";
+const THREADS: &str = "threads";
+const TRANSFORMS: &str = "transforms";
+const MATRIX: &str = "matrix";
+const BOOTSTRAP: &str = "bootstrap";
+
+pub(crate) const PARTS: [&str; 6] = [OPERATIONS, KEYS, THREADS, TRANSFORMS, MATRIX, BOOTSTRAP];
+
+pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let quick = session.options.quick;
+    if [OPERATIONS, KEYS, THREADS].iter().any(|part| session.wants(part)) {
+        compare(session, if quick { QUICK } else { FULL })?;
+    }
+    if session.wants(TRANSFORMS) {
+        transforms::run(session, if quick { 11..=14 } else { 11..=17 })?;
+    }
+    if session.wants(MATRIX) {
+        matrix::run(session, if quick { matrix::QUICK } else { matrix::FULL })?;
+    }
+    if session.wants(BOOTSTRAP) {
+        if quick {
+            session.note("bootstraps take minutes: leave out --quick for them");
+        } else {
+            bootstrap::run(session, &bootstrap::FULL)?;
+        }
+    }
+    session.peak_memory("every context and key of what was measured");
+    Ok(())
+}
+
+/// Everything that needs keys: the fixtures are gone when it ends.
+fn compare(session: &mut Session<'_>, comparison: Comparison) -> Result<(), BenchError> {
+    let mut peer = start_peer(session, comparison)?;
+    let mut fixtures = Vec::new();
+    for backend in backends() {
+        session.note(format!("making keys: {}, {} backend", comparison.preset, backend.name()));
+        fixtures.push(Fixture::new(Preset::find(comparison.preset)?, backend)?);
+    }
+    if session.wants(OPERATIONS) {
+        operations::run(session, &fixtures, peer.as_mut())?;
+    }
+    if session.wants(KEYS) {
+        keys::run(session, &fixtures[0], peer.as_ref())?;
+    }
+    if session.wants(THREADS) {
+        threads::run(session, &fixtures[0])?;
+    }
+    Ok(())
+}
+
+/// The fastest backend here; and AVX2, for which the targets are stated, if that is another.
+fn backends() -> Vec<Backend> {
+    let mut backends = vec![Backend::detect()];
+    if Backend::Avx2.is_available() && !backends.contains(&Backend::Avx2) {
+        backends.push(Backend::Avx2);
+    }
+    backends
+}
+
+fn start_peer(session: &mut Session<'_>, comparison: Comparison) -> Result<Option<OpenFhe>, BenchError> {
+    let root = &session.options.root;
+    if !session.options.peers {
+        return Ok(None);
+    }
+    if !OpenFhe::is_set_up(root) {
+        session.note("OpenFHE is not set up: rows come without that baseline; 'make peers' sets it up");
+        return Ok(None);
+    }
+    session.note("starting OpenFHE and making its keys");
+    let peer = OpenFhe::start(&session.options.root, comparison.request, session.clock())?;
+    session.note(format!("OpenFHE {} is ready", peer.setup.version));
+    Ok(Some(peer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Clock, Options, Row, Suite};
+
+    fn tiny_run(measure: impl FnOnce(&mut Session<'_>)) -> Vec<Row> {
+        let options = Options { quick: true, peers: false, clock: Clock::Cpu, ..Options::default() };
+        let mut rows = Vec::new();
+        let (mut sink, mut progress) = (|row| rows.push(row), |_: &str| ());
+        measure(&mut Session::new(Suite::Engine, &options, &mut sink, &mut progress).unwrap());
+        rows
+    }
+
+    #[test]
+    fn operations_keys_and_threads_at_a_small_ring() {
+        let request = Request { log_n: 11, log_qp: 600, digits: 3 };
+        let comparison = Comparison { preset: "insecure_n11_depth9_scale50", request };
+        let rows = tiny_run(|session| compare(session, comparison).unwrap());
+        for case in ["rotate, full level", "multiply and relinearise, half level", "hoist, lowest level"] {
+            let row = rows.iter().find(|row| row.case.starts_with(case)).unwrap();
+            assert!(row.ours > 0.0 && row.ours < 1e4 && row.baseline.is_none(), "{row:?}");
+            assert_eq!((row.metric, row.unit), ("time", "ms"));
+        }
+        let key = rows.iter().find(|row| row.metric == "wire_bytes").unwrap();
+        // Three digits of 25 primes at most, 30 bits each, one half of each row.
+        assert!(key.ours > 0.0 && key.ours < 10.0 * 25.0 * 2048.0 * 4.0, "{key:?}");
+        assert!(rows.iter().any(|row| row.case == "rotate, 2 threads" && row.ratio.is_some()));
+    }
+
+    #[test]
+    fn bootstraps_at_a_small_ring() {
+        let case = bootstrap::Case { preset: "insecure_n11_boot_depth8_scale50", peers: &[] };
+        let rows = tiny_run(|session| bootstrap::run(session, &[case]).unwrap());
+        let find = |metric: &str, case: &str| {
+            let row = rows.iter().find(|row| row.metric == metric && row.case.starts_with(case));
+            row.unwrap_or_else(|| panic!("no {metric} of {case}"))
+        };
+        for (metric, bits) in [("precision_mean", 24.0), ("precision_rms", 24.0), ("precision_worst", 20.0)] {
+            for case in ["bootstrap", "exponential bootstrap"] {
+                let row = find(metric, case);
+                assert!(row.ours > bits && (row.ours - row.baseline.unwrap()).abs() < 2.0, "{row:?}");
+            }
+        }
+        let [mean, worst] = ["precision_mean", "precision_worst"].map(|metric| find(metric, "bootstrap").ours);
+        assert!(mean > worst);
+        assert_eq!(find("levels_left", "bootstrap").ours, 8.0);
+        let bits = find("modulus_left", "bootstrap").ours;
+        assert!((bits - 400.0).abs() < 4.0, "{bits}");
+        let [memory, wire] = ["key_memory", "key_wire"].map(|metric| find(metric, "bootstrap").ours);
+        assert!(wire > 1e6 && memory > 2.0 * wire && memory < 2.5 * wire, "{memory} {wire}");
+        assert!(find("log2_failure", "bootstrap").ours < -40.0);
+        let [whole, half] = ["bootstrap", "exponential bootstrap"].map(|case| find("time", case).ours);
+        assert!(0.0 < half && half < whole && whole < 100.0, "{half} {whole}");
+        assert!(rows.iter().any(|row| row.case.ends_with("2 threads") && row.ratio.is_some()));
+    }
+
+    #[test]
+    fn parts_are_measured_alone_and_unknown_ones_refused() {
+        let session = |only: &str, check: &mut dyn FnMut(Result<Session<'_>, BenchError>)| {
+            let options = Options { only: vec![only.into()], ..Options::default() };
+            check(Session::new(Suite::Engine, &options, &mut |_| (), &mut |_| ()));
+        };
+        session(MATRIX, &mut |session| {
+            let session = session.unwrap();
+            assert!(session.wants(MATRIX) && !session.wants(BOOTSTRAP));
+        });
+        session("matrices", &mut |session| {
+            let message = session.err().unwrap().to_string();
+            assert!(message.contains("matrices") && message.contains("transforms, matrix, bootstrap"), "{message}");
+        });
+    }
+
+    #[test]
+    fn transforms_and_matrices_of_every_backend() {
+        let rows = tiny_run(|session| {
+            transforms::run(session, 11..=11).unwrap();
+            matrix::run(session, matrix::Shape { log_n: 11, rows: 8, columns: 32, primes: 2 }).unwrap();
+            session.peak_memory("of the tests");
+        });
+        let vector = Backend::ALL.into_iter().filter(|b| b.is_available() && *b != Backend::Portable).count().max(1);
+        assert_eq!(rows.iter().filter(|row| row.metric == "time_per_prime").count(), 2 * vector);
+        let rates: Vec<&Row> = rows.iter().filter(|row| row.metric == "rate").collect();
+        assert_eq!(rates.len(), vector);
+        assert!(rates.iter().all(|row| row.ours > 0.01 && row.ours < 1e4), "{rates:?}");
+    }
+}

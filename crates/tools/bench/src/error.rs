@@ -1,0 +1,163 @@
+//! What can go wrong in a benchmark.
+
+use std::path::PathBuf;
+
+use unspoken_audit::AuditError;
+use unspoken_ckks::CkksError;
+use unspoken_classify::ClassifyError;
+use unspoken_client::ClientError;
+use unspoken_cnn::CnnError;
+use unspoken_database::DatabaseError;
+use unspoken_embedding::EmbeddingError;
+use unspoken_encrypt::EncryptError;
+use unspoken_exact::ExactError;
+use unspoken_fasttext::{ModelError, TrainError};
+use unspoken_lookup::LookupError;
+use unspoken_matrix::MatrixError;
+use unspoken_permute::PermuteError;
+use unspoken_pir::PirError;
+use unspoken_protocol::ProtocolError;
+use unspoken_query::QueryError;
+use unspoken_retrieve::RetrieveError;
+use unspoken_ring::RingError;
+use unspoken_rlwe::RlweError;
+use unspoken_store::DataError;
+
+/// Errors of this crate. Each says what was being measured, what was found and what was needed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// No suite of that name.
+    #[error("no suite '{found}'; there are engine, lookup, matrix, encrypt and pir")]
+    Suite {
+        /// The name given.
+        found: String,
+    },
+    /// No part of that name.
+    #[error("no part '{found}' of the suite {suite}; there are {}", if needed.is_empty() { "none" } else { needed })]
+    Part {
+        /// The name given.
+        found: String,
+        /// The suite's name.
+        suite: &'static str,
+        /// The names of its parts.
+        needed: String,
+    },
+    /// An operation gave a wrong result: no timing of it is worth anything.
+    #[error("{case}: the result is off by {found:e}, needed at most {needed:e}; this is a bug, please report it")]
+    Wrong {
+        /// What was measured.
+        case: String,
+        /// Largest distance from the expected values.
+        found: f64,
+        /// Largest distance allowed.
+        needed: f64,
+    },
+    /// A peer process failed.
+    #[error("peer {peer}: {reason}; run 'make peers' again, or leave peers out")]
+    Peer {
+        /// Its name.
+        peer: &'static str,
+        /// What happened.
+        reason: String,
+    },
+    /// A table of numbers cannot be read.
+    #[error("cannot read {}: {reason}; scripts/fetch_data.py downloads it anew", path.display())]
+    Table {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Threads cannot be had.
+    #[error("cannot start {threads} threads: {reason}; ask for fewer")]
+    Threads {
+        /// How many were asked for.
+        threads: usize,
+        /// What the operating system says.
+        reason: String,
+    },
+    /// No temporary directory can be had.
+    #[error("cannot make a temporary directory: {reason}; set TMPDIR to a directory with room")]
+    Folder {
+        /// What the operating system says.
+        reason: String,
+    },
+    /// The ring failed.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// Keys or ciphertexts failed.
+    #[error(transparent)]
+    Rlwe(#[from] RlweError),
+    /// Encrypted arithmetic failed.
+    #[error(transparent)]
+    Ckks(#[from] CkksError),
+    /// Exact encrypted arithmetic failed.
+    #[error(transparent)]
+    Exact(#[from] ExactError),
+    /// A pool of encryptions failed.
+    #[error(transparent)]
+    Encrypt(#[from] EncryptError),
+    /// A published way of encrypting failed.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// A lookup failed.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// An operation on matrices failed.
+    #[error(transparent)]
+    Matrix(#[from] MatrixError),
+    /// A permutation failed.
+    #[error(transparent)]
+    Permute(#[from] PermuteError),
+    /// Private retrieval failed.
+    #[error(transparent)]
+    Retrieval(#[from] PirError),
+    /// The service of a benchmark cannot be had.
+    #[error(
+        "cannot serve what is to be measured: {reason}; ports of this machine and a temporary directory are needed"
+    )]
+    Service {
+        /// What is in the way.
+        reason: String,
+    },
+    /// Asking a service failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The service's half of retrieval failed.
+    #[error(transparent)]
+    Retrieve(#[from] RetrieveError),
+    /// A database on disk failed.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
+    /// Classification failed.
+    #[error(transparent)]
+    Classify(#[from] ClassifyError),
+    /// Two halves of an application do not fit, or their keys failed.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+    /// The compressed table cannot be read.
+    #[error(transparent)]
+    Embedding(#[from] EmbeddingError),
+    /// The data set cannot be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// Training failed.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// The model refuses its own codes.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// An encrypted network failed.
+    #[error(transparent)]
+    Network(#[from] CnnError),
+    /// A query of indices could not be made or read.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// The network refuses its parameters.
+    #[error(transparent)]
+    Digits(unspoken_digits_model::ModelError),
+    /// What was made as an image is none.
+    #[error(transparent)]
+    Image(unspoken_digits_model::DataError),
+}

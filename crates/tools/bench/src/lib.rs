@@ -1,0 +1,127 @@
+#![doc = include_str!("../README.md")]
+
+mod clock;
+mod encrypt;
+mod engine;
+mod error;
+mod lookup;
+mod machine;
+mod matrix;
+mod peer;
+mod pir;
+mod row;
+mod session;
+
+use std::path::PathBuf;
+
+pub use clock::Clock;
+pub use error::BenchError;
+pub use machine::{Machine, peak_memory_bytes};
+pub use row::Row;
+use session::Session;
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Suite {
+    /// Ring and evaluator, against OpenFHE: operations, transforms, matrix products, keys, memory.
+    Engine,
+    /// Encrypted fastText and embeddings: the paper's plan, ours, and the baselines.
+    Lookup,
+    /// Products of encrypted matrices: the paper's, ours, and the published ones.
+    Matrix,
+    /// Client encryption: the published ways, ours, and SEAL's.
+    Encrypt,
+    /// Private retrieval: answers by mode and size, phase by phase.
+    Pir,
+}
+
+impl Suite {
+    /// All suites.
+    pub const ALL: [Suite; 5] = [Suite::Engine, Suite::Lookup, Suite::Matrix, Suite::Encrypt, Suite::Pir];
+
+    /// `engine`, `lookup`, `matrix`, `encrypt` or `pir`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Suite::Engine => "engine",
+            Suite::Lookup => "lookup",
+            Suite::Matrix => "matrix",
+            Suite::Encrypt => "encrypt",
+            Suite::Pir => "pir",
+        }
+    }
+
+    /// What of it can be measured alone ([`Options::only`]); nothing of the lookup suite, whose parts share their keys.
+    pub fn parts(self) -> &'static [&'static str] {
+        match self {
+            Suite::Engine => &engine::PARTS,
+            Suite::Lookup => &[],
+            Suite::Matrix => &matrix::PARTS,
+            Suite::Encrypt => &encrypt::PARTS,
+            Suite::Pir => &pir::PARTS,
+        }
+    }
+}
+
+impl std::str::FromStr for Suite {
+    type Err = BenchError;
+
+    fn from_str(name: &str) -> Result<Self, BenchError> {
+        let found = Suite::ALL.into_iter().find(|suite| suite.name() == name);
+        found.ok_or_else(|| BenchError::Suite { found: name.to_owned() })
+    }
+}
+
+/// How to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Small rings and few repetitions: a suite ends within 60 seconds on two cores.
+    pub quick: bool,
+    /// Thread counts to compare with one thread. All other rows use one thread.
+    pub threads: Vec<usize>,
+    /// The parts of the suite to measure ([`Suite::parts`]); all of them if empty.
+    pub only: Vec<String>,
+    /// Measure other libraries as baselines where they are set up.
+    pub peers: bool,
+    /// What to read on single-threaded rows. Rows of several threads are wall-clock time always.
+    pub clock: Clock,
+    /// The directory of a compressed embedding table, to look up in besides random ones.
+    pub table: Option<PathBuf>,
+    /// The repository: `peers/`, `.peers/venv` and `data/` are looked for here.
+    pub root: PathBuf,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            quick: false,
+            threads: vec![2],
+            only: Vec::new(),
+            peers: true,
+            clock: Clock::Wall,
+            table: None,
+            root: PathBuf::from("."),
+        }
+    }
+}
+
+/// Runs a suite. Each row goes to `sink` as soon as it is known; `progress` is told what is being measured, and why a
+/// baseline is absent.
+///
+/// # Errors
+/// If there is no part of a name in [`Options::only`], an operation fails or gives a wrong result (then nothing is reported for it), or a peer that was set up stops
+/// answering.
+pub fn run(
+    suite: Suite,
+    options: &Options,
+    sink: &mut dyn FnMut(Row),
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), BenchError> {
+    let mut session = Session::new(suite, options, sink, progress)?;
+    match suite {
+        Suite::Engine => engine::run(&mut session),
+        Suite::Lookup => lookup::run(&mut session),
+        Suite::Matrix => matrix::run(&mut session),
+        Suite::Encrypt => encrypt::run(&mut session),
+        Suite::Pir => pir::run(&mut session),
+    }
+}

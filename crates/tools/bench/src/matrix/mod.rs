@@ -1,0 +1,167 @@
+//! The matrix suite: the tables of the permutation paper, ours beside the published algorithms.
+
+mod permutations;
+mod plain;
+mod planned;
+mod products;
+mod table3;
+mod table4;
+mod table6;
+mod table7;
+mod table8;
+
+use permutations::Bench;
+use products::Workshop;
+use unspoken_ckks::{Encoder, Preset};
+
+use crate::error::BenchError;
+use crate::session::Session;
+
+const TABLE3: &str = "table3";
+const TABLE4: &str = "table4";
+const TABLE6: &str = "table6";
+const TABLE7: &str = "table7";
+const TABLE8: &str = "table8";
+const PLAIN: &str = "plain";
+
+pub(crate) const PARTS: [&str; 6] = [TABLE3, TABLE4, TABLE6, TABLE7, TABLE8, PLAIN];
+
+/// Where products are measured: 2^15 real slots and 18 levels, as in the paper.
+const FULL: Case = Case {
+    preset: "n15_real_depth17_scale30",
+    dimensions: &[8, 16, 32, 64],
+    replicated: &[8, 16, 32],
+    plain: &[16, 32],
+    every_space: true,
+    transposes: Some(("n15_depth17_scale30", 128)),
+    random: &[9, 10, 11, 12, 13, 14, 15],
+};
+
+/// For `--quick`: half the slots, and only the largest and the smallest space.
+const QUICK: Case = Case {
+    preset: "n14_real_depth8_scale30",
+    dimensions: &[8, 16],
+    replicated: &[8],
+    plain: &[8],
+    every_space: false,
+    transposes: Some(("n14_real_depth8_scale30", 32)),
+    random: &[9],
+};
+
+/// What to multiply.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    preset: &'static str,
+    /// Dimensions of Table 4.
+    dimensions: &'static [usize],
+    /// Dimensions of Table 8.
+    replicated: &'static [usize],
+    /// Dimensions of products with a plaintext matrix.
+    plain: &'static [usize],
+    /// Every encoding space that fits, or the largest and the smallest.
+    every_space: bool,
+    /// Where transposes are measured, and of which dimension (Table 3).
+    transposes: Option<(&'static str, usize)>,
+    /// Lengths of random permutations (Table 7), as powers of two.
+    random: &'static [u32],
+}
+
+pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    run_case(session, if session.options.quick { QUICK } else { FULL })?;
+    if session.wants(TABLE6) {
+        table6::run(session)?;
+    }
+    session.peak_memory("keys, masks and matrices of the largest product");
+    Ok(())
+}
+
+fn run_case(session: &mut Session<'_>, case: Case) -> Result<(), BenchError> {
+    let encoder = Encoder::new(&Preset::find(case.preset)?.build()?);
+    if session.wants(TABLE3)
+        && let Some((preset, dimension)) = case.transposes
+    {
+        table3::run(session, &Bench::new(Encoder::new(&Preset::find(preset)?.build()?))?, dimension)?;
+    }
+    if session.wants(TABLE7) {
+        let bench = Bench::new(encoder.clone())?;
+        for &log2_length in case.random {
+            table7::run(session, &bench, log2_length)?;
+        }
+    }
+    if session.wants(PLAIN) {
+        for &dimension in case.plain {
+            plain::run(session, &encoder, dimension)?;
+        }
+    }
+    let workshop = Workshop::new(encoder)?;
+    if session.wants(TABLE4) {
+        for &dimension in case.dimensions {
+            table4::run(session, &workshop, dimension, case.every_space)?;
+        }
+    }
+    if session.wants(TABLE8) {
+        for &dimension in case.replicated {
+            table8::run(session, &workshop, dimension)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Clock, Options, Row, Suite};
+
+    #[test]
+    fn products_of_every_space_at_a_small_ring() {
+        let options = Options { quick: true, peers: false, clock: Clock::Cpu, ..Options::default() };
+        let mut rows: Vec<Row> = Vec::new();
+        let (mut sink, mut progress) = (|row| rows.push(row), |_: &str| ());
+        let mut session = Session::new(Suite::Matrix, &options, &mut sink, &mut progress).unwrap();
+        let preset = "insecure_n11_real_depth17_scale30";
+        let transposes = Some((preset, 16));
+        let case = Case {
+            preset,
+            dimensions: &[8],
+            replicated: &[8],
+            plain: &[8],
+            every_space: true,
+            transposes,
+            random: &[6],
+        };
+        run_case(&mut session, case).unwrap();
+        let find = |case: &str, metric: &str, baseline: &str| {
+            let row =
+                rows.iter().find(|r| r.case == case && r.metric == metric && r.baseline_name.starts_with(baseline));
+            row.unwrap_or_else(|| panic!("no {metric} of {case} against '{baseline}'"))
+        };
+        for (blocks, parallel) in [(8, 4), (4, 8), (2, 16), (1, 32)] {
+            let case = format!("product, d = 8, {blocks} blocks");
+            let row = find(&case, "time_per_product", "Rizomiliotis");
+            assert!(row.ours > 0.0 && row.ratio.is_some());
+            assert_eq!((&row.params["at_once"], &row.params["baseline_at_once"]), (&parallel.into(), &4.into()));
+            // 14 rotations of the expansions, 9 more.
+            assert_eq!(find(&case, "rotation_keys", "Rizomiliotis").baseline, Some(23.0));
+        }
+        assert!(find("product, d = 8, 1 blocks", "time_per_product", "Jiang").ratio.is_some());
+        let transpose = find("transpose, d = 16, depth 3", "masks", "Jiang");
+        assert!(transpose.ours < 31.0 && transpose.baseline == Some(31.0), "{transpose:?}");
+        assert!(find("random permutation, n = 2^6", "time", "Benes").ratio.is_some());
+        for case in ["transpose, d = 16, depth 3", "random permutation, n = 2^6"] {
+            let row = find(case, "planned_over_the_fastest_candidate", "");
+            assert!(row.ours >= 1.0 && row.params["candidates"].as_u64() > Some(3), "{row:?}");
+        }
+        let plain = |metric: &str, baseline: &str| find("plain product, d = 8", metric, baseline);
+        for (baseline, depth, keys) in
+            [("slots, from rows", 1.0, None), ("Jiang", 2.0, None), ("coeff", 1.0, Some(0.0))]
+        {
+            let (levels, time) = (plain("depth", baseline), plain("time_per_product", baseline));
+            assert_eq!((levels.ours, levels.baseline), (1.0, Some(depth)));
+            assert!(time.ours > 0.0 && time.ratio.is_some());
+            assert!(keys.is_none() || plain("rotation_keys", baseline).baseline == keys);
+        }
+        let rotated = plain("key_switches", "Jiang");
+        assert!(rotated.baseline > Some(rotated.ours), "{rotated:?}");
+        assert!(find("replication, d = 8, step 1", "time_per_product", "no steps").ratio.is_some());
+    }
+}

@@ -1,0 +1,127 @@
+//! Microsoft SEAL's encoding and encryption (`peers/seal_peer.py`).
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Link, Times, python, script};
+use crate::clock::Clock;
+use crate::error::BenchError;
+
+const SCRIPT: &str = "seal_peer.py";
+
+/// A running SEAL with one context, its keys and one vector.
+pub(crate) struct Seal {
+    link: Link,
+    clock: Clock,
+    /// What it set up.
+    pub(crate) setup: SealSetup,
+}
+
+/// What to ask of SEAL: so many bits over so many primes, the last of which is its special one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SealRequest {
+    pub(crate) log_n: u32,
+    pub(crate) log_qp: u32,
+    pub(crate) primes: u32,
+    pub(crate) special_bits: u32,
+}
+
+/// The parameters SEAL runs with, as it tells them.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct SealSetup {
+    pub(crate) version: String,
+    /// Primes of a ciphertext.
+    pub(crate) towers: usize,
+    pub(crate) log2_q: f64,
+    pub(crate) log2_qp: f64,
+    /// `TC128`, or `none` for small rings.
+    pub(crate) security_level: String,
+    pub(crate) ciphertext_bytes: SealBytes,
+}
+
+/// Bytes of ciphertexts in SEAL's own serialisation.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct SealBytes {
+    pub(crate) encrypt_public: u64,
+    pub(crate) encrypt_symmetric_seeded: u64,
+}
+
+/// What can be timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SealCall {
+    /// A vector of all slots, from a Python list.
+    Encode,
+    /// One number, the same in all slots.
+    EncodeOne,
+    /// Public-key encryption: over all primes, then divided by the special one.
+    Public,
+    /// A public-key encryption of zero over all primes, which is not divided and gets no message.
+    PublicZeroOfAllPrimes,
+    /// Under the secret key.
+    Symmetric,
+    /// The same, the uniform half kept as a seed.
+    SymmetricSeeded,
+}
+
+impl SealCall {
+    fn name(self) -> &'static str {
+        match self {
+            SealCall::Encode => "encode",
+            SealCall::EncodeOne => "encode_one",
+            SealCall::Public => "encrypt_public",
+            SealCall::PublicZeroOfAllPrimes => "encrypt_public_zero_of_all_primes",
+            SealCall::Symmetric => "encrypt_symmetric",
+            SealCall::SymmetricSeeded => "encrypt_symmetric_seeded",
+        }
+    }
+}
+
+impl Seal {
+    pub(crate) const NAME: &str = "SEAL";
+
+    /// Whether `make peers` has been run in the repository at `root`.
+    pub(crate) fn is_set_up(root: &Path) -> bool {
+        python(root).exists() && script(root, SCRIPT).exists()
+    }
+
+    /// Starts the process and makes its context and keys; it decrypts what it will time.
+    pub(crate) fn start(root: &Path, request: SealRequest, clock: Clock) -> Result<Self, BenchError> {
+        let mut link = Link::open(Self::NAME, root, SCRIPT)?;
+        let SealRequest { log_n, log_qp, primes, special_bits } = request;
+        let setup = link.ask(&json!({
+            "cmd": "setup", "log_n": log_n, "log_qp": log_qp, "primes": primes, "special_bits": special_bits,
+        }))?;
+        Ok(Seal { link, clock, setup })
+    }
+
+    /// Seconds of one call.
+    pub(crate) fn time(&mut self, call: SealCall) -> Result<f64, BenchError> {
+        let times: Times = self.link.ask(&json!({ "cmd": "time", "op": call.name(), "reps": 1 }))?;
+        times.first(Self::NAME, self.clock)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_context_of_seal_is_understood() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+        if !Seal::is_set_up(&root) {
+            println!("skipped: SEAL is not set up; `make peers` sets it up");
+            return;
+        }
+        let request = SealRequest { log_n: 11, log_qp: 167, primes: 4, special_bits: 17 };
+        let mut seal = Seal::start(&root, request, Clock::Cpu).unwrap();
+        let SealSetup { towers, log2_q, log2_qp, security_level, .. } = &seal.setup;
+        assert_eq!((*towers, security_level.as_str()), (3, "none"));
+        assert!((log2_q - 150.0).abs() < 0.1 && (log2_qp - 167.0).abs() < 1.1, "{log2_q} {log2_qp}");
+        let bytes = &seal.setup.ciphertext_bytes;
+        assert!(bytes.encrypt_public > 19 * bytes.encrypt_symmetric_seeded / 10, "{bytes:?}");
+        let public = seal.time(SealCall::Public).unwrap();
+        assert!(public > 0.0 && seal.time(SealCall::EncodeOne).unwrap() < public);
+    }
+}

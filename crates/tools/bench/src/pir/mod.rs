@@ -1,0 +1,166 @@
+//! The retrieval suite: answers by mode and size, phase by phase, and what is projected from them.
+
+mod answers;
+mod asker;
+mod rows;
+mod service;
+mod table;
+mod updates;
+
+use std::time::Duration;
+
+use table::Table;
+use unspoken_pir::{Mode, PirParameters, Preset};
+
+use crate::clock::Effort;
+use crate::error::BenchError;
+use crate::row::Metric;
+use crate::session::Session;
+
+const ANSWERS: &str = "answers";
+const ROWS: &str = "rows";
+const UPDATES: &str = "updates";
+const SERVICE: &str = "service";
+
+pub(crate) const PARTS: [&str; 4] = [ANSWERS, ROWS, UPDATES, SERVICE];
+
+/// Phases of an answer, in their order.
+const PHASES: [Metric; 5] = [
+    Metric::less("expansion_time", "s"),
+    Metric::less("selectors_time", "s"),
+    Metric::less("rows_time", "s"),
+    Metric::less("selection_time", "s"),
+    Metric::less("compression_time", "s"),
+];
+
+/// A size of a table.
+#[derive(Clone, Copy)]
+struct Size {
+    name: &'static str,
+    bytes: u64,
+    /// Respire's program for it.
+    respire: &'static str,
+}
+
+/// What is measured.
+struct Case {
+    preset: Preset,
+    sizes: &'static [Size],
+    effort: Effort,
+    /// What a service is asked.
+    loads: &'static [service::Load],
+}
+
+const FULL: Case = Case {
+    preset: Preset::N11,
+    sizes: &[
+        Size { name: "256 MB", bytes: 256 << 20, respire: "256m256" },
+        Size { name: "1 GB", bytes: 1 << 30, respire: "1g256" },
+    ],
+    effort: Effort { least: 5, most: 9, budget: Duration::from_secs(90) },
+    loads: &[(Mode::Packed, 128), (Mode::Bits, 32), (Mode::Compact, 32)],
+};
+
+const QUICK: Case = Case {
+    preset: Preset::N11,
+    sizes: &[Size { name: "16 MB", bytes: 16 << 20, respire: "16m256" }],
+    effort: Effort { least: 1, most: 3, budget: Duration::from_secs(4) },
+    loads: &[(Mode::Packed, 16)],
+};
+
+pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
+    let case = if session.options.quick { QUICK } else { FULL };
+    run_case(session, &case)
+}
+
+fn run_case(session: &mut Session<'_>, case: &Case) -> Result<(), BenchError> {
+    let parameters = case.preset.build()?;
+    if let Some(&smallest) = case.sizes.first().filter(|_| session.wants(UPDATES)) {
+        session.note(format!("a database of {} on disk", smallest.name));
+        updates::run(session, smallest, case.preset)?;
+    }
+    if let Some(&smallest) = case.sizes.first().filter(|_| session.wants(SERVICE)) {
+        service::run(session, case, smallest)?;
+    }
+    let in_memory = session.wants(ANSWERS) || session.wants(ROWS);
+    for &size in case.sizes.iter().filter(|_| in_memory) {
+        run_size(session, case, size, &parameters)?;
+    }
+    session.peak_memory("the largest table and the keys of all modes");
+    Ok(())
+}
+
+fn run_size(session: &mut Session<'_>, case: &Case, size: Size, parameters: &PirParameters) -> Result<(), BenchError> {
+    session.note(format!("a table of {}", size.name));
+    let table = Table::build(parameters, size.bytes)?;
+    if session.wants(ROWS) {
+        rows::run(session, size, &table)?;
+    }
+    if session.wants(ANSWERS) {
+        let largest = case.sizes.last().is_some_and(|last| last.bytes == size.bytes);
+        answers::run(session, case.effort, size, table, largest)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, Row, Suite};
+
+    fn tiny_run() -> Vec<Row> {
+        let options = Options { quick: true, peers: false, ..Options::default() };
+        let mut rows = Vec::new();
+        let (mut sink, mut progress) = (|row| rows.push(row), |_: &str| ());
+        let mut session = Session::new(Suite::Pir, &options, &mut sink, &mut progress).unwrap();
+        let sizes = &[
+            Size { name: "128 KB", bytes: 128 << 10, respire: "none" },
+            Size { name: "1 MB", bytes: 1 << 20, respire: "none" },
+        ];
+        let effort = Effort { least: 2, most: 2, budget: Duration::ZERO };
+        run_case(&mut session, &Case { preset: Preset::InsecureN11, sizes, effort, loads: &[(Mode::Packed, 8)] })
+            .unwrap();
+        rows
+    }
+
+    #[test]
+    fn every_mode_is_measured_phase_by_phase() {
+        let rows = tiny_run();
+        let find = |metric: &str, case: &str| {
+            let row = rows.iter().find(|row| row.metric == metric && row.case == case);
+            row.unwrap_or_else(|| panic!("no {metric} of {case}"))
+        };
+        for mode in ["compact", "bits", "packed"] {
+            let case = format!("1 MB, {mode}");
+            let total = find("answer_time", &case).ours;
+            let phases: f64 = PHASES.iter().map(|phase| find(phase.name, &case).ours).sum();
+            assert!((0.5..1.5).contains(&(phases / total)), "{case}: phases {phases}, all {total}");
+            // Medians of two repetitions of many small products: between nothing and three times the prediction.
+            let noise = find("noise_over_prediction", &case).ours;
+            assert!(noise > 0.05 && noise < 3.0, "{case}: {noise}");
+            assert_eq!(find("response_bytes", &case).ours, find("response_bytes", "1 MB, packed").ours);
+            let projected = find("projected_time", &format!("8 GB, {mode}"));
+            assert!(projected.ours > total && projected.baseline.is_none());
+        }
+        assert_eq!(find("query_bytes", "1 MB, compact").ours, 36.0);
+        assert_eq!(find("query_bytes", "1 MB, session").ours, 8.0, "a number and a body");
+        assert!(find("key_bytes", "compact").ours > find("key_bytes", "packed").ours);
+        for batch in [1, 100] {
+            assert!(find("update_rate", &format!("128 KB, {batch} in a commit")).ours > 1.0);
+        }
+        for clients in [1, 8, 64] {
+            let case = format!("128 KB, packed, {clients} at a time");
+            assert!(find("queries_per_second", &case).ours > 0.1 && find("latency", &case).ours > 0.0);
+            assert_eq!(find("latency", &case).params["queries"], clients.max(8));
+        }
+        for metric in ["build_time", "open_time", "refresh_time", "compaction_time"] {
+            assert!(find(metric, "128 KB").ours > 0.0);
+        }
+        assert!(find("table_per_byte", "128 KB").ours > 16.0);
+        assert_eq!(find("memory_per_byte", "1 MB").ours, 16.0);
+        let sums: Vec<&Row> = rows.iter().filter(|row| row.metric == "row_sums").collect();
+        let backends = unspoken_ring::Backend::ALL.iter().filter(|backend| backend.is_available()).count();
+        assert_eq!(sums.len(), 2 * (backends - 1), "each backend but the portable one, at both sizes");
+        assert!(sums.iter().all(|row| row.ours > 0.0 && row.baseline.is_some()));
+    }
+}

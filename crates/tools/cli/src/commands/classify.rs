@@ -1,0 +1,66 @@
+//! `unspoken classify`
+
+use std::io::BufRead;
+use std::path::PathBuf;
+
+use unspoken_client::ClassifyClient;
+use unspoken_fasttext::Encoder;
+use unspoken_query::QueryForm;
+
+use crate::commands::connection::Target;
+use crate::interrupt;
+use crate::progress::Bars;
+
+/// Classify messages at a service, without showing them
+///
+/// Messages are arguments, or lines of standard input. The first call makes keys and uploads them; later ones use them
+/// again.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// Directory with the model's client half
+    #[arg(long)]
+    model: PathBuf,
+    /// Ask only if the service takes this form of query: direct, compact or one-hot [default: what it takes]
+    #[arg(long, value_parser = clap::value_parser!(QueryForm))]
+    query: Option<QueryForm>,
+    /// One JSON object per message instead of label and text
+    #[arg(long)]
+    json: bool,
+    /// Messages; standard input if there are none
+    messages: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let cancel = interrupt::on_ctrl_c()?;
+    let (transport, application, state) = arguments.target.open(&cancel)?;
+    let words = Encoder::load(&arguments.model)?;
+    let mut bars = Bars::new();
+    let mut client =
+        ClassifyClient::connect(transport, &application, words, &state, &mut |step| bars.step(step), &cancel)?;
+    let offered = client.description().query_form();
+    if let Some(wanted) = arguments.query.filter(|&wanted| wanted != offered) {
+        anyhow::bail!(
+            "the service takes {offered} queries, not {wanted} ones; ask with --query {offered}, or at a service that was \
+             started with `unspoken serve --query {wanted}`"
+        );
+    }
+    let messages = match arguments.messages.as_slice() {
+        [] => std::io::stdin().lock().lines().collect::<Result<Vec<_>, _>>()?,
+        given => given.to_vec(),
+    };
+    let results = client.classify(&messages, &mut |step| bars.step(step), &mut |_| {}, &cancel)?;
+    bars.finish();
+    for (message, result) in messages.iter().zip(&results) {
+        if arguments.json {
+            let scores: serde_json::Map<String, serde_json::Value> =
+                client.labels().iter().cloned().zip(result.scores.iter().map(|&z| z.into())).collect();
+            println!("{}", serde_json::json!({ "label": result.label, "scores": scores }));
+        } else {
+            println!("{}\t{message}", result.label);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! `unspoken digits ask`
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use unspoken_client::DigitsClient;
+use unspoken_digits::Recognised;
+use unspoken_digits_model::{Image, Network};
+use unspoken_protocol::CkksDescribed;
+
+use super::read;
+use crate::commands::connection::{Target, print_usage};
+use crate::interrupt;
+use crate::progress::Bars;
+
+/// Digits on one line.
+const LINE: usize = 64;
+
+/// Have images recognised at a service, without showing them
+///
+/// The first call makes keys and uploads them; later ones use them again. Nothing of the network is needed here.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// File of images in the IDX format of MNIST, for instance data/mnist/t10k-images-idx3-ubyte
+    #[arg(long)]
+    images: PathBuf,
+    /// File of their labels, to tell the share of right answers
+    #[arg(long)]
+    labels: Option<PathBuf>,
+    /// Only the first so many
+    #[arg(long)]
+    count: Option<usize>,
+    /// Directory of the service's network, to compare with its scores in the clear
+    #[arg(long)]
+    check: Option<PathBuf>,
+    /// One JSON object per image, with its scores
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let cancel = interrupt::on_ctrl_c()?;
+    // Before anything is sent: files that are not there cost no keys.
+    let (images, labels) = read(&arguments.images, arguments.labels.as_ref(), arguments.count)?;
+    let network = arguments.check.as_ref().map(Network::load).transpose()?;
+    let (transport, application, state) = arguments.target.open(&cancel)?;
+    let mut bars = Bars::new();
+    let mut client = DigitsClient::connect(transport, &application, (), &state, &mut |step| bars.step(step), &cancel)?;
+    if let Some(network) = &network {
+        let same = client.description().terms().model_id() == network.id().to_bytes();
+        anyhow::ensure!(same, "the service has another network than the one to check with");
+    }
+    let results = client.recognise(&images, &mut |step| bars.step(step), &cancel)?;
+    bars.finish();
+    if arguments.json {
+        for (i, result) in results.iter().enumerate() {
+            let label = labels.as_ref().map(|labels| labels[i]);
+            println!("{}", json!({ "digit": result.digit, "label": label, "scores": result.scores }));
+        }
+        return Ok(());
+    }
+    describe(&client, &results, labels.as_deref());
+    if let Some(network) = &network {
+        compare(network, &images, &results);
+    }
+    Ok(())
+}
+
+fn describe(client: &DigitsClient, results: &[Recognised], labels: Option<&[u8]>) {
+    let digits: Vec<String> = results.iter().map(|result| result.digit.to_string()).collect();
+    for (i, line) in digits.chunks(LINE).enumerate() {
+        println!("{:11} {}", if i == 0 { "digits" } else { "" }, line.concat());
+    }
+    if let Some(labels) = labels {
+        let right = results.iter().zip(labels).filter(|&(result, &label)| result.digit == label).count();
+        let share = 100.0 * right as f64 / results.len() as f64;
+        println!("accuracy    {share:.2} %, {right} of {} images", results.len());
+    }
+    let (description, usage) = (client.description(), client.usage());
+    let (preset, batch) = (description.parameters().name(), description.batch());
+    println!("computed    with preset {preset}, {batch} images a query");
+    print_usage(usage);
+    let each = |seconds: f64| 1e3 * seconds / results.len() as f64;
+    println!(
+        "per image   {:.2} ms here, {:.2} ms at the service",
+        each(usage.client_seconds),
+        each(usage.server_seconds)
+    );
+}
+
+/// Answers beside the network's own.
+fn compare(network: &Network, images: &[Image], results: &[Recognised]) {
+    let (mut differ, mut largest, mut scale) = (0, 0.0f64, 0.0f64);
+    for (image, result) in images.iter().zip(results) {
+        let clear = network.scores(image);
+        differ += usize::from(network.digit(image) != result.digit);
+        for (found, clear) in result.scores.iter().zip(clear) {
+            largest = largest.max((found - clear).abs());
+            scale = scale.max(clear.abs());
+        }
+    }
+    println!("differ      {differ} of {} digits from the network's in the clear", images.len());
+    println!("error       {largest:.2e} at most, in scores up to {scale:.1} (2^{:.1})", (largest / scale).log2());
+}

@@ -1,0 +1,93 @@
+//! `unspoken digits report`
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use unspoken_digits::Recogniser;
+use unspoken_digits_model::Network;
+use unspoken_protocol::{CkksServerHalf, ServerHalf};
+use unspoken_rlwe::KeyBundle;
+
+use super::read;
+use crate::commands::serve::{DIGITS_PRESET, secure};
+
+/// Tell what a network gets right and what a private question to it takes
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Directory of the network
+    model: PathBuf,
+    /// File of images to judge it by, in the IDX format of MNIST
+    #[arg(long, requires = "labels")]
+    images: Option<PathBuf>,
+    /// File of their labels
+    #[arg(long, requires = "images")]
+    labels: Option<PathBuf>,
+    /// Parameter set of the questions
+    #[arg(long, default_value = DIGITS_PRESET)]
+    preset: String,
+    /// Images of a question: a power of two [default: as many as fit]
+    #[arg(long)]
+    batch: Option<usize>,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let network = Network::load(&arguments.model)?;
+    let recogniser = Recogniser::new(&network, &secure(&arguments.preset)?, arguments.batch)?;
+    let (shape, record) = (network.shape(), network.training());
+    let accuracy = arguments.images.as_ref().map(|images| judge(&network, images, arguments.labels.as_ref()));
+    let accuracy = accuracy.transpose()?;
+    let terms = recogniser.terms();
+    let key_bytes = KeyBundle::byte_len(terms.parameters().rlwe(), terms.key_plan());
+    let description = recogniser.description();
+    if arguments.json {
+        let line = json!({
+            "channels": shape.channels, "hidden": shape.hidden, "parameters": shape.parameters(),
+            "training": record, "accuracy": accuracy.map(|(share, _)| share), "score_bound": terms.bound(),
+            "preset": arguments.preset, "batch": description.batch(), "levels": description.query_level(),
+            "query_bytes": recogniser.query_bytes(), "answer_bytes": recogniser.answer_bytes(),
+            "keys": terms.key_plan().len(), "key_bytes": key_bytes,
+            "model_bytes": recogniser.prepared_bytes(), "working_bytes": recogniser.working_bytes(),
+        });
+        println!("{line}");
+        return Ok(());
+    }
+    println!(
+        "network     {} channels, {} hidden neurons, {} numbers",
+        shape.channels,
+        shape.hidden,
+        shape.parameters()
+    );
+    println!("trained     {} epochs of {} images, seed {}", record.epochs, record.examples, record.seed);
+    if let Some((share, count)) = accuracy {
+        println!("accuracy    {:.2} % of {count} images, in the clear", 100.0 * share);
+    }
+    println!("scores      {:.1} at most", terms.bound());
+    println!(
+        "question    {} images in {} vectors of preset {}, {} levels",
+        description.batch(),
+        description.layout().vectors(),
+        arguments.preset,
+        description.query_level()
+    );
+    println!("query       {} bytes", recogniser.query_bytes());
+    println!("answer      {} bytes at most", recogniser.answer_bytes());
+    println!("keys        {}, {key_bytes} bytes", terms.key_plan().len());
+    println!(
+        "memory      {} MiB for the network, {} MiB for each question",
+        recogniser.prepared_bytes() >> 20,
+        recogniser.working_bytes() >> 20
+    );
+    Ok(())
+}
+
+/// The share of images the network gets right, and their number.
+fn judge(network: &Network, images: &PathBuf, labels: Option<&PathBuf>) -> anyhow::Result<(f64, usize)> {
+    let (images, labels) = read(images, labels, None)?;
+    let labels = labels.unwrap_or_default();
+    let right = images.iter().zip(&labels).filter(|&(image, &label)| network.digit(image) == label).count();
+    Ok((right as f64 / images.len() as f64, images.len()))
+}

@@ -1,0 +1,68 @@
+//! `unspoken digits train`
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Context;
+use unspoken_digits_model::{LabelledImages, Shape, TrainOptions, fit};
+
+use crate::interrupt;
+use crate::progress::Bars;
+
+/// Train a network on labelled images
+///
+/// Images and labels are files in the IDX format of MNIST, not compressed; `python3 scripts/fetch_data.py mnist` fetches
+/// them. Only the service needs the network.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// File of images, for instance data/mnist/train-images-idx3-ubyte
+    #[arg(long)]
+    images: PathBuf,
+    /// File of their labels
+    #[arg(long)]
+    labels: PathBuf,
+    /// Directory to write the network to
+    #[arg(long)]
+    out: PathBuf,
+    /// The network: E2DM-lite (2 channels, 32 hidden neurons), or E2DM (4 and 64)
+    #[arg(long, value_enum, default_value = "lite")]
+    network: Form,
+    /// Times each image is seen
+    #[arg(long, default_value_t = TrainOptions::default().epochs)]
+    epochs: usize,
+    /// Images at the end of the file that are set aside and judged
+    #[arg(long, default_value_t = TrainOptions::default().validation)]
+    validation: usize,
+    /// Seed; the same seed gives the same network
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Form {
+    Lite,
+    Full,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let data = LabelledImages::read_files(&arguments.images, &arguments.labels)?;
+    let shape = match arguments.network {
+        Form::Lite => Shape::LITE,
+        Form::Full => Shape::FULL,
+    };
+    let (epochs, validation, seed) = (arguments.epochs, arguments.validation, arguments.seed);
+    let options = TrainOptions { shape, seed, epochs, validation, ..TrainOptions::default() };
+    let cancel = interrupt::on_ctrl_c()?;
+    let mut bars = Bars::new();
+    let start = Instant::now();
+    let network = fit(&data, &options, &mut |progress| bars.image_epoch(progress), cancel.flag())?;
+    bars.finish();
+    network.save(&arguments.out).with_context(|| format!("cannot write {}", arguments.out.display()))?;
+    let (record, seconds) = (network.training(), start.elapsed().as_secs_f64());
+    println!("trained on {} images in {seconds:.1} s, wrote {}", record.examples, arguments.out.display());
+    if let Some(accuracy) = record.validation_accuracy {
+        println!("accuracy on {validation} images set aside: {accuracy:.4}");
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! `unspoken embed ask`
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use unspoken_client::EmbedClient;
+use unspoken_embedding::{Segmenter, Subtables, TokenCodes};
+use unspoken_protocol::CkksDescribed;
+
+use crate::commands::connection::{Target, print_usage};
+use crate::interrupt;
+use crate::progress::Bars;
+
+/// Look the tokens of a text up at a service, without showing them
+///
+/// The first call makes keys and uploads them; later ones use them again. What came back is described, or printed with
+/// --json.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// Directory with the compressed table's client half
+    #[arg(long)]
+    model: PathBuf,
+    /// Directory with the server half, to compare with the embeddings in the clear
+    #[arg(long)]
+    check: Option<PathBuf>,
+    /// Token ids, separated by commas, in place of a text
+    #[arg(long, value_delimiter = ',', conflicts_with = "text")]
+    ids: Vec<usize>,
+    /// One JSON object per token, with its embedding
+    #[arg(long)]
+    json: bool,
+    /// The text
+    #[arg(required_unless_present = "ids")]
+    text: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let cancel = interrupt::on_ctrl_c()?;
+    let codes = TokenCodes::load(&arguments.model)?;
+    // Before anything is sent: a token or id that is not there costs no keys.
+    let ids = token_ids(arguments, &codes)?;
+    let (transport, application, state) = arguments.target.open(&cancel)?;
+    let mut bars = Bars::new();
+    let mut client =
+        EmbedClient::connect(transport, &application, codes, &state, &mut |step| bars.step(step), &cancel)?;
+    let embeddings = client.embed(&ids, &mut |step| bars.step(step), &cancel)?;
+    bars.finish();
+    if arguments.json {
+        for (&id, embedding) in ids.iter().zip(&embeddings) {
+            let token = &client.codes().tokens().as_slice()[id];
+            println!("{}", json!({ "token": token, "id": id, "embedding": embedding }));
+        }
+        return Ok(());
+    }
+    describe(&client, &ids);
+    if let Some(directory) = &arguments.check {
+        let (largest, scale) = difference(&Subtables::load(directory)?, client.codes(), &ids, &embeddings)?;
+        println!("error       {largest:.2e} at most, in numbers up to {scale:.3} (2^{:.1})", (largest / scale).log2());
+    }
+    Ok(())
+}
+
+/// The ids asked for: those given, or those of the text's tokens.
+fn token_ids(arguments: &Arguments, codes: &TokenCodes) -> anyhow::Result<Vec<usize>> {
+    for &id in &arguments.ids {
+        codes.code(id)?;
+    }
+    if !arguments.ids.is_empty() {
+        return Ok(arguments.ids.clone());
+    }
+    let found = Segmenter::new(codes.tokens()).segment(&arguments.text.join(" "));
+    let ids = found.into_iter().map(|(token, id)| match id {
+        Some(id) => Ok(id),
+        None => Ok(codes.token_id(&token)?),
+    });
+    let ids = ids.collect::<anyhow::Result<Vec<_>>>()?;
+    anyhow::ensure!(!ids.is_empty(), "the text has no tokens");
+    Ok(ids)
+}
+
+fn describe(client: &EmbedClient, ids: &[usize]) {
+    let description = client.description();
+    let names: Vec<&str> = ids.iter().map(|&id| client.codes().tokens().as_slice()[id].as_str()).collect();
+    println!("tokens      {}", names.join(" "));
+    println!("embeddings  {} x {}", ids.len(), description.width());
+    println!(
+        "computed    with plan {} and preset {}, {} tokens a query",
+        description.terms().plan(),
+        description.parameters().name(),
+        description.batch()
+    );
+    print_usage(client.usage());
+}
+
+/// The largest difference to the embeddings in the clear, and the largest of their numbers.
+fn difference(
+    subtables: &Subtables,
+    codes: &TokenCodes,
+    ids: &[usize],
+    embeddings: &[Vec<f64>],
+) -> anyhow::Result<(f64, f64)> {
+    anyhow::ensure!(subtables.id() == codes.id(), "the two directories hold halves of different compressed tables");
+    let (mut largest, mut scale) = (0.0f64, 0.0f64);
+    for (&id, embedding) in ids.iter().zip(embeddings) {
+        for (found, clear) in embedding.iter().zip(subtables.reconstruct(codes.code(id)?)?) {
+            largest = largest.max((found - f64::from(clear)).abs());
+            scale = scale.max(f64::from(clear).abs());
+        }
+    }
+    Ok((largest, scale))
+}

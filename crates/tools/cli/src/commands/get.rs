@@ -1,0 +1,131 @@
+//! `unspoken get`
+
+use std::fmt::Write as _;
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use serde_json::json;
+use unspoken_client::{Answer, Mode, Question, RetrieveClient};
+
+use crate::commands::connection::{Target, usage_lines};
+use crate::interrupt;
+use crate::progress::Bars;
+
+/// Fetch records of a database at a service, without showing which
+///
+/// Each record is written to standard output and followed by the end of a line. The first call makes keys and uploads them;
+/// later ones use them again. Ends with status 1 if a record is absent.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// How to ask: packed (some 13 KB a query, keys of some 3 MB, the fastest), bits (4 bytes for each bit of the index, keys
+    /// of some 100 MB), compact (36 bytes, keys of some 100 MB), or session (as compact, with 4 bytes a query: its numbers
+    /// are kept in the state directory, which must never be restored from a copy)
+    #[arg(long, default_value = "packed", value_parser = clap::value_parser!(Mode))]
+    query: Mode,
+    /// Indices in place of keys, separated by commas
+    #[arg(long, value_delimiter = ',', conflicts_with = "keys")]
+    index: Vec<u64>,
+    /// Write the record, and nothing else, to a file
+    #[arg(long, conflicts_with = "json")]
+    out: Option<PathBuf>,
+    /// One JSON object for each record: key or index, version of the database, whether it was found, and the record as text,
+    /// or as hexadecimal digits where it is none
+    #[arg(long)]
+    json: bool,
+    /// Tell on standard error what travelled and how long it took
+    #[arg(long)]
+    usage: bool,
+    /// Keys; lines of standard input if there are none
+    keys: Vec<String>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let cancel = interrupt::on_ctrl_c()?;
+    let questions = questions(arguments)?;
+    anyhow::ensure!(!questions.is_empty(), "nothing to ask for; give keys, or --index");
+    anyhow::ensure!(
+        arguments.out.is_none() || questions.len() == 1,
+        "--out takes the record of one key or index, found {}",
+        questions.len()
+    );
+    let (transport, application, state) = arguments.target.open(&cancel)?;
+    let mut bars = Bars::new();
+    let mut client =
+        RetrieveClient::open(transport, &application, arguments.query, &state, &mut |step| bars.step(step), &cancel)?;
+    let answers = client.get_many(&questions, &mut |step| bars.step(step), &mut |_| {}, &cancel)?;
+    bars.finish();
+    if arguments.usage {
+        eprint!("{}", usage_lines(client.usage()));
+    }
+    write(arguments, &questions, &answers)?;
+    let absent: Vec<String> =
+        questions.iter().zip(&answers).filter(|(_, answer)| answer.record.is_none()).map(|(q, _)| name(q)).collect();
+    anyhow::ensure!(absent.is_empty(), "no such {}", absent.join(", no such "));
+    Ok(())
+}
+
+/// What is asked for: indices, keys, or the lines of standard input.
+fn questions(arguments: &Arguments) -> anyhow::Result<Vec<Question>> {
+    if !arguments.index.is_empty() {
+        return Ok(arguments.index.iter().map(|&index| Question::Index(index)).collect());
+    }
+    let keys = match arguments.keys.as_slice() {
+        [] => std::io::stdin().lock().lines().collect::<Result<_, _>>().context("cannot read keys")?,
+        given => given.to_vec(),
+    };
+    Ok(keys.into_iter().map(|key| Question::Key(key.into_bytes())).collect())
+}
+
+fn write(arguments: &Arguments, questions: &[Question], answers: &[Answer]) -> anyhow::Result<()> {
+    if let Some(path) = &arguments.out {
+        let found = answers.first().and_then(|answer| answer.record.as_ref());
+        return found.map_or(Ok(()), |record| {
+            std::fs::write(path, record).with_context(|| format!("cannot write {}", path.display()))
+        });
+    }
+    let mut out = std::io::stdout().lock();
+    for (question, answer) in questions.iter().zip(answers) {
+        match &answer.record {
+            _ if arguments.json => writeln!(out, "{}", described(question, answer))?,
+            Some(record) => {
+                out.write_all(record)?;
+                writeln!(out)?;
+            }
+            None => {}
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// The line of `--json`.
+fn described(question: &Question, answer: &Answer) -> serde_json::Value {
+    let mut line = json!({ "found": answer.record.is_some(), "version": answer.version });
+    match question {
+        Question::Key(key) => line["key"] = String::from_utf8_lossy(key).into(),
+        Question::Index(index) => line["index"] = (*index).into(),
+    }
+    match answer.record.as_deref().map(|record| (std::str::from_utf8(record), record)) {
+        Some((Ok(text), _)) => line["record"] = text.into(),
+        Some((Err(_), bytes)) => line["record_hex"] = hexadecimal(bytes).into(),
+        None => {}
+    }
+    line
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut digits, byte| {
+        let _ = write!(digits, "{byte:02x}");
+        digits
+    })
+}
+
+fn name(question: &Question) -> String {
+    match question {
+        Question::Key(key) => format!("key: {}", String::from_utf8_lossy(key)),
+        Question::Index(index) => format!("record: {index}"),
+    }
+}

@@ -1,0 +1,81 @@
+//! `unspoken pir put`
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use unspoken_database::{Phase, Progress, Writer};
+use unspoken_pir::Layout;
+
+use super::change::commit;
+use super::records::{RecordOptions, convert};
+use crate::interrupt;
+use crate::progress::Bars;
+
+/// Records between two looks at Ctrl-C.
+const STEP: u64 = 256;
+
+/// Add or overwrite records
+///
+/// One record, or all of a file or a folder (--from): they become one version, or nothing does. Records of a database that
+/// is read by index are added behind the last one; `unspoken pir set` overwrites.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Directory of the database
+    database: PathBuf,
+    /// Key of one record
+    #[arg(required_unless_present = "from", conflicts_with = "from", requires = "value")]
+    key: Option<String>,
+    /// The record
+    value: Option<String>,
+    /// File or directory of records, as for `unspoken pir build`
+    #[arg(long)]
+    from: Option<PathBuf>,
+    #[command(flatten)]
+    records: RecordOptions,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    match (&arguments.from, &arguments.key, &arguments.value) {
+        (Some(from), _, _) => put_all(arguments, from),
+        (None, Some(key), Some(value)) => {
+            let mut writer = Writer::open(&arguments.database)?;
+            let there = writer.put(key.as_bytes(), value.as_bytes())?;
+            commit(&mut writer, if there { "changed     1" } else { "added       1" })
+        }
+        _ => anyhow::bail!("give a key and a record, or --from a file"),
+    }
+}
+
+fn put_all(arguments: &Arguments, from: &Path) -> anyhow::Result<()> {
+    let (source, keyed) = arguments.records.open(from)?;
+    let mut writer = Writer::open(&arguments.database)?;
+    match writer.layout() {
+        Layout::Keys { .. } if !keyed => anyhow::bail!("the database is read by key: name the column with --key"),
+        Layout::Index { .. } if keyed => {
+            anyhow::bail!("the database is read by index: leave out --key, folders have keys")
+        }
+        _ => {}
+    }
+    let cancel = interrupt::on_ctrl_c()?;
+    let mut bars = Bars::new();
+    let total = source.len_hint();
+    let (mut added, mut changed) = (0u64, 0u64);
+    for record in source.map(convert) {
+        let record = record?;
+        let there = match &record.key {
+            Some(key) => writer.put(key, &record.value),
+            None => writer.push(&record.value).map(|_| false),
+        };
+        let place = || format!("record {} of {}; nothing was changed", added + changed, from.display());
+        let there = there.with_context(place)?;
+        added += u64::from(!there);
+        changed += u64::from(there);
+        if (added + changed).is_multiple_of(STEP) {
+            bars.database(&Progress { phase: Phase::Read, done: added + changed, total });
+            anyhow::ensure!(!cancel.is_cancelled(), "cancelled; nothing was changed");
+        }
+    }
+    bars.finish();
+    commit(&mut writer, &format!("added       {added}\nchanged     {changed}"))
+}

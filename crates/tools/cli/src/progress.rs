@@ -1,0 +1,107 @@
+//! Progress bars on standard error; silent where that is no terminal.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use unspoken_client::{Step, transport};
+use unspoken_database as database;
+use unspoken_digits_model as digits;
+use unspoken_embedding as embedding;
+use unspoken_fasttext as fasttext;
+
+/// Shows one piece of work after the other.
+pub struct Bars {
+    current: Option<(&'static str, ProgressBar)>,
+}
+
+impl Bars {
+    /// Nothing shown yet.
+    pub fn new() -> Self {
+        Bars { current: None }
+    }
+
+    /// Shows a step of a client's work.
+    pub fn step(&mut self, step: Step) {
+        match step {
+            Step::MakingKeys { done, total } => self.show("making keys", done as u64, total as u64, false),
+            Step::Uploading(transport::Progress::Hashing { done, total }) => {
+                self.show("hashing keys", done, total, true)
+            }
+            Step::Uploading(transport::Progress::Sending { done, total }) => {
+                self.show("uploading keys", done, total, true)
+            }
+            Step::Uploading(transport::Progress::Checking) => self.show("the service checks the keys", 0, 1, false),
+            Step::Asking { work, done, total } => self.show(work, done as u64, total as u64, false),
+        }
+    }
+
+    /// Shows an epoch of training.
+    pub fn epoch(&mut self, progress: &fasttext::Progress) {
+        self.trained(progress.epoch, progress.epochs, progress.loss, progress.training_accuracy);
+    }
+
+    /// Shows an epoch of training on images.
+    pub fn image_epoch(&mut self, progress: &digits::Progress) {
+        self.trained(progress.epoch, progress.epochs, progress.loss, progress.training_accuracy);
+    }
+
+    fn trained(&mut self, epoch: usize, epochs: usize, loss: f64, accuracy: f64) {
+        self.show("training", epoch as u64, epochs as u64, false);
+        if let Some((_, bar)) = &self.current {
+            bar.set_message(format!("loss {loss:.4}, accuracy {accuracy:.4}"));
+        }
+    }
+
+    /// Shows a step of compressing a table.
+    pub fn compression(&mut self, progress: &embedding::Progress) {
+        self.show("compressing", progress.step as u64, progress.steps as u64, false);
+        if let (Some((_, bar)), Some(error)) = (&self.current, progress.relative_error) {
+            bar.set_message(format!("relative error {error:.4}"));
+        }
+    }
+
+    /// Shows a step of writing a database.
+    pub fn database(&mut self, progress: &database::Progress) {
+        let what = match progress.phase {
+            database::Phase::Read => "reading records",
+            database::Phase::Place => "finding buckets",
+            database::Phase::Write => "writing cells",
+            database::Phase::Encode => "encoding tables",
+        };
+        self.show(what, progress.done, progress.total, false);
+    }
+
+    /// Removes what is shown.
+    pub fn finish(&mut self) {
+        if let Some((_, bar)) = self.current.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Without a total only what is done is shown.
+    fn show(&mut self, what: &'static str, done: u64, total: impl Into<Option<u64>>, bytes: bool) {
+        let total = total.into();
+        if self.current.as_ref().is_none_or(|(current, _)| *current != what) {
+            self.finish();
+            let rest = match (total, bytes) {
+                (None, _) => "{pos} {per_sec}",
+                (Some(_), true) => "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} {msg}",
+                (Some(_), false) => "{bar:30} {pos}/{len} {eta} {msg}",
+            };
+            let style = ProgressStyle::with_template(&format!("{{prefix:28}} {rest}"));
+            let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+            let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new).with_style(style).with_prefix(what);
+            self.current = Some((what, bar));
+        }
+        if let Some((_, bar)) = &self.current {
+            if let Some(total) = total {
+                bar.set_length(total);
+            }
+            bar.set_position(done);
+        }
+    }
+}
+
+impl Drop for Bars {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

@@ -1,0 +1,280 @@
+//! Asking a service: where it is, and a classifier or an embedding table with its keys in place.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use numpy::{PyArray2, PyReadonlyArray2};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use unspoken_client::transport::{Cancel, Transport, TransportConfig};
+use unspoken_client::{ClassifyClient, ClientError, DigitsClient, EmbedClient, Needs, StateDir, Step, Usage};
+use unspoken_digits_model::CLASSES;
+
+use crate::digits::image_list;
+use crate::embedding::Codes;
+use crate::failure::Failure;
+use crate::interruptible;
+use crate::model::{Words, matrix};
+use crate::progress::Reporter;
+
+/// Where a service is and who asks. Nothing is sent until it is asked.
+#[pyclass(frozen, module = "unspoken._unspoken")]
+pub(crate) struct Service(TransportConfig);
+
+impl Service {
+    fn transport(&self) -> Result<Transport, Failure> {
+        Ok(Transport::new(self.0.clone())?)
+    }
+
+    /// The way to the service, the application asked there (its only one if none is named), and where its keys lie.
+    pub(crate) fn target(
+        &self,
+        application: Option<String>,
+        state_dir: &Path,
+        cancel: &Cancel,
+    ) -> Result<(Transport, String, StateDir), Failure> {
+        let transport = self.transport()?;
+        let application = match application {
+            Some(name) => name,
+            None => only_application(&transport, cancel)?,
+        };
+        let state = StateDir::open(state_dir, &self.0.url, &application)
+            .map_err(|source| Failure::State { path: state_dir.display().to_string(), source })?;
+        Ok((transport, application, state))
+    }
+}
+
+#[pymethods]
+impl Service {
+    #[new]
+    fn new(
+        url: String,
+        token: Option<String>,
+        authorities_pem: Option<Vec<u8>>,
+        patience_seconds: f64,
+    ) -> PyResult<Self> {
+        let mut config = TransportConfig { token, authorities_pem, ..TransportConfig::new(url) };
+        config.retry.patience = Duration::try_from_secs_f64(patience_seconds).map_err(|error| {
+            let message = format!("read patience={patience_seconds}: {error}; needed seconds, 0 or more");
+            crate::failure::ConfigurationError::new_err(message)
+        })?;
+        let service = Service(config);
+        // Says now what is wrong with the address, the token or the certificates.
+        service.transport()?;
+        Ok(service)
+    }
+
+    /// What can be asked there.
+    fn applications(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        interruptible::run(py, Reporter::Silent, |_, cancel| Ok(self.transport()?.applications(cancel)?))
+    }
+}
+
+/// A classifier of a service, the keys made and uploaded.
+#[pyclass(module = "unspoken._unspoken")]
+pub(crate) struct Connection {
+    client: ClassifyClient,
+    application: String,
+}
+
+#[pymethods]
+impl Connection {
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        service: &Service,
+        application: Option<String>,
+        words: &Words,
+        state_dir: PathBuf,
+        ready: (usize, usize),
+        progress: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+            let (transport, application, state) = service.target(application, &state_dir, cancel)?;
+            let mut report = |step: Step| report(step.into());
+            let words = words.encoder().clone();
+            let mut client = ClassifyClient::connect(transport, &application, words, &state, &mut report, cancel)?;
+            client.prepare(needs(ready))?;
+            Ok(Connection { client, application })
+        })
+    }
+
+    /// One label for each message, and scores of shape (messages, classes).
+    fn classify<'py>(
+        &mut self,
+        py: Python<'py>,
+        messages: Vec<String>,
+        progress: &Bound<'py, PyAny>,
+    ) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>)> {
+        let client = &mut self.client;
+        let answers = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+            let mut report = |step: Step| report(step.into());
+            client.classify(&messages, &mut report, &mut |_| {}, cancel).map_err(ClientError::into)
+        })?;
+        let (labels, scores): (Vec<_>, Vec<_>) = answers.into_iter().map(|a| (a.label, a.scores)).unzip();
+        let scores = matrix(py, scores.into_iter().flatten().collect(), labels.len(), self.client.labels().len())?;
+        Ok((labels, scores))
+    }
+
+    #[getter]
+    fn application(&self) -> &str {
+        &self.application
+    }
+
+    #[getter]
+    fn preset(&self) -> &str {
+        self.client.description().parameters().name()
+    }
+
+    /// Messages one query holds.
+    #[getter]
+    fn batch(&self) -> usize {
+        self.client.description().batch()
+    }
+
+    /// Bytes and seconds so far, by name.
+    #[getter]
+    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        usage_dict(py, self.client.usage())
+    }
+}
+
+/// An embedding table of a service, the keys made and uploaded.
+#[pyclass(module = "unspoken._unspoken")]
+pub(crate) struct EmbeddingConnection {
+    client: EmbedClient,
+    application: String,
+}
+
+#[pymethods]
+impl EmbeddingConnection {
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        service: &Service,
+        application: Option<String>,
+        codes: &Codes,
+        state_dir: PathBuf,
+        ready: (usize, usize),
+        progress: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+            let (transport, application, state) = service.target(application, &state_dir, cancel)?;
+            let mut report = |step: Step| report(step.into());
+            let codes = codes.codes().clone();
+            let mut client = EmbedClient::connect(transport, &application, codes, &state, &mut report, cancel)?;
+            client.prepare(needs(ready))?;
+            Ok(EmbeddingConnection { client, application })
+        })
+    }
+
+    /// Embeddings of shape (ids, width).
+    fn embed<'py>(
+        &mut self,
+        py: Python<'py>,
+        ids: Vec<usize>,
+        progress: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let client = &mut self.client;
+        let embeddings = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+            let mut report = |step: Step| report(step.into());
+            client.embed(&ids, &mut report, cancel).map_err(ClientError::into)
+        })?;
+        let (rows, width) = (embeddings.len(), self.client.description().width());
+        matrix(py, embeddings.into_iter().flatten().collect(), rows, width)
+    }
+
+    #[getter]
+    fn application(&self) -> &str {
+        &self.application
+    }
+
+    /// Bytes and seconds so far, by name.
+    #[getter]
+    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        usage_dict(py, self.client.usage())
+    }
+}
+
+/// A recogniser of digits of a service, the keys made and uploaded.
+#[pyclass(module = "unspoken._unspoken")]
+pub(crate) struct DigitsConnection {
+    client: DigitsClient,
+    application: String,
+}
+
+#[pymethods]
+impl DigitsConnection {
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        service: &Service,
+        application: Option<String>,
+        state_dir: PathBuf,
+        ready: (usize, usize),
+        progress: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+            let (transport, application, state) = service.target(application, &state_dir, cancel)?;
+            let mut report = |step: Step| report(step.into());
+            let mut client = DigitsClient::connect(transport, &application, (), &state, &mut report, cancel)?;
+            client.prepare(needs(ready))?;
+            Ok(DigitsConnection { client, application })
+        })
+    }
+
+    /// Scores of shape (images, 10) for images of shape (images, 784).
+    fn recognise<'py>(
+        &mut self,
+        py: Python<'py>,
+        images: PyReadonlyArray2<'py, u8>,
+        progress: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let (client, images) = (&mut self.client, image_list(&images)?);
+        let answers = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+            let mut report = |step: Step| report(step.into());
+            client.recognise(&images, &mut report, cancel).map_err(ClientError::into)
+        })?;
+        let rows = answers.len();
+        matrix(py, answers.into_iter().flat_map(|answer| answer.scores).collect(), rows, CLASSES)
+    }
+
+    #[getter]
+    fn application(&self) -> &str {
+        &self.application
+    }
+
+    /// Bytes and seconds so far, by name.
+    #[getter]
+    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        usage_dict(py, self.client.usage())
+    }
+}
+
+/// Queries that must go out at once, and the memory to keep encryptions of zero for them.
+fn needs((burst, memory_bytes): (usize, usize)) -> Needs {
+    Needs { burst, memory_bytes }
+}
+
+pub(crate) fn usage_dict(py: Python<'_>, usage: Usage) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("messages", usage.messages)?;
+    dict.set_item("key_bytes", usage.key_bytes)?;
+    dict.set_item("query_bytes", usage.query_bytes)?;
+    dict.set_item("answer_bytes", usage.answer_bytes)?;
+    dict.set_item("key_seconds", usage.key_seconds)?;
+    dict.set_item("client_seconds", usage.client_seconds)?;
+    dict.set_item("server_seconds", usage.server_seconds)?;
+    Ok(dict)
+}
+
+fn only_application(transport: &Transport, cancel: &Cancel) -> Result<String, Failure> {
+    let mut offered = transport.applications(cancel)?;
+    match (offered.pop(), offered.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (last, _) => {
+            offered.extend(last);
+            Err(Failure::Application { offered })
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Compressed embedding tables, in the clear: compression, files, and embeddings.
+
+use std::path::PathBuf;
+
+use numpy::{PyArray2, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use unspoken_embedding::{
+    self as embedding, CompressOptions, CompressedTable, EmbeddingError, EmbeddingTable, TokenCodes, TokenList,
+};
+
+use crate::failure::Failure;
+use crate::interruptible;
+use crate::model::matrix;
+use crate::progress::{Event, Reporter};
+
+/// What the compressor can be told, from a dictionary with these keys.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Options {
+    columns: usize,
+    seed: u64,
+    subtables: usize,
+    rounds: usize,
+    trials: usize,
+}
+
+impl From<Options> for CompressOptions {
+    fn from(options: Options) -> Self {
+        CompressOptions {
+            seed: options.seed,
+            subtables: options.subtables,
+            columns: options.columns,
+            rounds: options.rounds,
+            trials: options.trials,
+            ..CompressOptions::default()
+        }
+    }
+}
+
+/// Both halves of a compressed table.
+#[pyclass(frozen, module = "unspoken._unspoken")]
+pub(crate) struct Table(CompressedTable);
+
+#[pymethods]
+impl Table {
+    /// The compressed form of a matrix of shape (tokens, width), and its relative error.
+    #[staticmethod]
+    fn compress(
+        py: Python<'_>,
+        rows: PyReadonlyArray2<'_, f32>,
+        tokens: Vec<String>,
+        options: Options,
+        progress: &Bound<'_, PyAny>,
+    ) -> PyResult<(Self, f64)> {
+        let (width, values) = entries(&rows);
+        let options = CompressOptions::from(options);
+        interruptible::run(py, Reporter::from_argument(progress)?, move |report, cancel| {
+            let mut report = |progress: &embedding::Progress| report(Event::from(progress));
+            let table = EmbeddingTable::new(TokenList::new(tokens)?, width, values)?;
+            let compressed = embedding::compress(&table, &options, &mut report, cancel.flag())?;
+            let error = compressed.quality(&table)?.relative_error;
+            Ok((Table(compressed), error))
+        })
+    }
+
+    #[staticmethod]
+    fn load(py: Python<'_>, directory: PathBuf) -> PyResult<Self> {
+        Ok(Table(py.detach(|| CompressedTable::load(directory)).map_err(Failure::from)?))
+    }
+
+    fn save(&self, py: Python<'_>, directory: PathBuf) -> PyResult<()> {
+        Ok(py.detach(|| self.0.save(directory)).map_err(Failure::from)?)
+    }
+
+    /// Embeddings of shape (tokens, width).
+    fn reconstruct<'py>(&self, py: Python<'py>, tokens: Vec<String>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let rows = py.detach(|| tokens.iter().map(|token| self.0.reconstruct(token)).collect::<Result<Vec<_>, _>>());
+        let numbers = rows.map_err(Failure::from)?.into_iter().flatten().map(f64::from).collect();
+        matrix(py, numbers, tokens.len(), self.0.codes().shape().width)
+    }
+
+    /// The relative error against a matrix of shape (tokens, width), its rows in this table's order.
+    fn error(&self, py: Python<'_>, rows: PyReadonlyArray2<'_, f32>) -> PyResult<f64> {
+        let (width, values) = entries(&rows);
+        let quality = py.detach(|| {
+            let table = EmbeddingTable::new(self.0.codes().tokens().clone(), width, values)?;
+            Ok::<_, Failure>(self.0.quality(&table)?)
+        })?;
+        Ok(quality.relative_error)
+    }
+
+    /// The client's half.
+    fn codes(&self) -> Codes {
+        Codes(self.0.codes().clone())
+    }
+
+    #[getter]
+    fn id(&self) -> String {
+        self.0.codes().id().to_string()
+    }
+}
+
+/// The client's half of a compressed table: tokens and their codes.
+#[pyclass(frozen, module = "unspoken._unspoken")]
+pub(crate) struct Codes(TokenCodes);
+
+impl Codes {
+    pub(crate) fn codes(&self) -> &TokenCodes {
+        &self.0
+    }
+}
+
+#[pymethods]
+impl Codes {
+    #[staticmethod]
+    fn load(py: Python<'_>, directory: PathBuf) -> PyResult<Self> {
+        Ok(Codes(py.detach(|| TokenCodes::load(directory)).map_err(Failure::from)?))
+    }
+
+    /// The row of each token.
+    fn ids(&self, tokens: Vec<String>) -> PyResult<Vec<usize>> {
+        let ids = tokens.iter().map(|token| self.0.token_id(token)).collect::<Result<Vec<_>, EmbeddingError>>();
+        Ok(ids.map_err(Failure::from)?)
+    }
+
+    #[getter]
+    fn tokens(&self) -> &[String] {
+        self.0.tokens().as_slice()
+    }
+
+    #[getter]
+    fn width(&self) -> usize {
+        self.0.shape().width
+    }
+
+    #[getter]
+    fn columns(&self) -> usize {
+        self.0.shape().columns
+    }
+
+    #[getter]
+    fn subtables(&self) -> usize {
+        self.0.shape().subtables
+    }
+}
+
+/// The number of columns, and all entries in row order.
+fn entries(rows: &PyReadonlyArray2<'_, f32>) -> (usize, Vec<f32>) {
+    (rows.shape()[1], rows.as_array().iter().copied().collect())
+}

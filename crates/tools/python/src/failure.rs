@@ -1,0 +1,264 @@
+//! The errors of the crates below, as exceptions of the package.
+
+use std::io;
+
+use pyo3::{PyErr, import_exception};
+use unspoken_arrays::ArraysError;
+use unspoken_ckks::CkksError;
+use unspoken_classify::ClassifyError;
+use unspoken_client::{ClientError, transport};
+use unspoken_cnn::CnnError;
+use unspoken_digits::DigitsError;
+use unspoken_digits_model as digits;
+use unspoken_embed::EmbedError;
+use unspoken_embedding::{CompressError, EmbeddingError, TableError};
+use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
+use unspoken_pir::LayoutError;
+use unspoken_protocol::ProtocolError;
+use unspoken_retrieve::RetrieveError;
+use unspoken_wire::ProblemCode;
+
+import_exception!(unspoken.errors, UnspokenError);
+import_exception!(unspoken.errors, ConfigurationError);
+import_exception!(unspoken.errors, ConnectionFailedError);
+import_exception!(unspoken.errors, TimedOutError);
+import_exception!(unspoken.errors, RefusedError);
+import_exception!(unspoken.errors, KeysExpiredError);
+import_exception!(unspoken.errors, MismatchError);
+import_exception!(unspoken.errors, NoSuchIndexError);
+import_exception!(unspoken.errors, StateError);
+import_exception!(unspoken.errors, ModelError);
+import_exception!(unspoken.errors, TrainingError);
+import_exception!(unspoken.errors, UnknownTokenError);
+import_exception!(unspoken.errors, MatrixError);
+import_exception!(unspoken.errors, MissingKeysError);
+
+/// Why work did not succeed. Made without the interpreter, turned into an exception with it.
+pub(crate) enum Failure {
+    /// A model file.
+    Model(ModelFailure),
+    /// Training.
+    Train(TrainError),
+    /// A network for digits.
+    Network(digits::ModelError),
+    /// Training it.
+    TrainNetwork(digits::TrainError),
+    /// Images or labels.
+    Images(digits::DataError),
+    /// A compressed table, or a token of it.
+    Embedding(EmbeddingError),
+    /// A table to compress.
+    Table(TableError),
+    /// Compression.
+    Compress(CompressError),
+    /// Parameters.
+    Ckks(CkksError),
+    /// Encrypted matrices.
+    Arrays(ArraysError),
+    /// Asking, once it is known what.
+    Client(ClientError),
+    /// The directory for the client's own files.
+    State { path: String, source: io::Error },
+    /// No application was named and the service has none, or several.
+    Application { offered: Vec<String> },
+    /// The system gave no threads.
+    Threads(rayon::ThreadPoolBuildError),
+}
+
+impl From<ModelFailure> for Failure {
+    fn from(error: ModelFailure) -> Self {
+        Failure::Model(error)
+    }
+}
+
+impl From<TrainError> for Failure {
+    fn from(error: TrainError) -> Self {
+        Failure::Train(error)
+    }
+}
+
+impl From<digits::ModelError> for Failure {
+    fn from(error: digits::ModelError) -> Self {
+        Failure::Network(error)
+    }
+}
+
+impl From<digits::TrainError> for Failure {
+    fn from(error: digits::TrainError) -> Self {
+        Failure::TrainNetwork(error)
+    }
+}
+
+impl From<digits::DataError> for Failure {
+    fn from(error: digits::DataError) -> Self {
+        Failure::Images(error)
+    }
+}
+
+impl From<CompressError> for Failure {
+    fn from(error: CompressError) -> Self {
+        Failure::Compress(error)
+    }
+}
+
+impl From<TableError> for Failure {
+    fn from(error: TableError) -> Self {
+        Failure::Table(error)
+    }
+}
+
+impl From<EmbeddingError> for Failure {
+    fn from(error: EmbeddingError) -> Self {
+        Failure::Embedding(error)
+    }
+}
+
+impl From<CkksError> for Failure {
+    fn from(error: CkksError) -> Self {
+        Failure::Ckks(error)
+    }
+}
+
+impl From<ArraysError> for Failure {
+    fn from(error: ArraysError) -> Self {
+        Failure::Arrays(error)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Failure::Client(error)
+    }
+}
+
+impl From<transport::Error> for Failure {
+    fn from(error: transport::Error) -> Self {
+        Failure::Client(error.into())
+    }
+}
+
+impl From<rayon::ThreadPoolBuildError> for Failure {
+    fn from(error: rayon::ThreadPoolBuildError) -> Self {
+        Failure::Threads(error)
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> PyErr {
+        match failure {
+            Failure::Model(error) => ModelError::new_err(error.to_string()),
+            Failure::Train(error) => TrainingError::new_err(error.to_string()),
+            Failure::Network(error) => ModelError::new_err(error.to_string()),
+            Failure::TrainNetwork(error) => TrainingError::new_err(error.to_string()),
+            Failure::Images(error) => TrainingError::new_err(error.to_string()),
+            Failure::Embedding(error) => of_table(&error),
+            Failure::Table(error) => TrainingError::new_err(error.to_string()),
+            Failure::Compress(error) => TrainingError::new_err(error.to_string()),
+            Failure::Ckks(error) => UnspokenError::new_err(error.to_string()),
+            Failure::Arrays(error) => of_arrays(&error),
+            Failure::Client(ClientError::Transport(error)) => of_transport(error.to_string(), &error),
+            Failure::Client(ClientError::Protocol(error)) => of_protocol(&error),
+            Failure::Client(ClientError::Classify(error)) => of_classification(&error),
+            Failure::Client(ClientError::Embed(error)) => of_lookup(&error),
+            Failure::Client(ClientError::Digits(error)) => of_recognition(&error),
+            Failure::Client(ClientError::Retrieve(error)) => of_retrieval(&error),
+            Failure::Client(error @ ClientError::State { .. }) => StateError::new_err(error.to_string()),
+            Failure::Client(error) => UnspokenError::new_err(error.to_string()),
+            Failure::State { path, source } => StateError::new_err(format!(
+                "make the state directory {path}: {source}; pass state_dir=, a directory that can be written"
+            )),
+            Failure::Application { offered } => ConfigurationError::new_err(format!(
+                "choose an application: found {offered:?} at the service, needed one; pass application= one of them"
+            )),
+            Failure::Threads(error) => UnspokenError::new_err(format!(
+                "start threads: {error}; set RAYON_NUM_THREADS lower, or raise the limit on threads"
+            )),
+        }
+    }
+}
+
+/// The exception for the innermost cause, with the message of the whole.
+fn of_transport(message: String, error: &transport::Error) -> PyErr {
+    match error {
+        transport::Error::GaveUp { last, .. } => of_transport(message, last),
+        transport::Error::Refused(problem) => {
+            let remedy = problem.remedy.clone();
+            let retry_after = problem.retry_after.map(|time| time.as_secs_f64());
+            let fields =
+                (message, problem.code.clone(), problem.status, remedy, retry_after, problem.request_id.clone());
+            match problem.known_code() {
+                Some(ProblemCode::KeyNotFound | ProblemCode::KeyDamaged) => KeysExpiredError::new_err(fields),
+                _ => RefusedError::new_err(fields),
+            }
+        }
+        transport::Error::Unreachable { .. } => ConnectionFailedError::new_err(message),
+        transport::Error::TimedOut { .. } => TimedOutError::new_err(message),
+        transport::Error::Config { .. } => ConfigurationError::new_err(message),
+        transport::Error::Source(_) => StateError::new_err(message),
+        transport::Error::Protocol { .. } => MismatchError::new_err(message),
+        _ => UnspokenError::new_err(message),
+    }
+}
+
+fn of_protocol(error: &ProtocolError) -> PyErr {
+    match error {
+        ProtocolError::Mismatch { .. } => MismatchError::new_err(error.to_string()),
+        _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_classification(error: &ClassifyError) -> PyErr {
+    match error {
+        ClassifyError::Protocol(error) => of_protocol(error),
+        ClassifyError::Model(error) => ModelError::new_err(error.to_string()),
+        _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_lookup(error: &EmbedError) -> PyErr {
+    match error {
+        EmbedError::Protocol(error) => of_protocol(error),
+        EmbedError::Embedding(error) => of_table(error),
+        _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_recognition(error: &DigitsError) -> PyErr {
+    match error {
+        DigitsError::Protocol(error) => of_protocol(error),
+        DigitsError::Circuit(CnnError::Mismatch { .. }) => MismatchError::new_err(error.to_string()),
+        _ => UnspokenError::new_err(error.to_string()),
+    }
+}
+
+fn of_retrieval(error: &RetrieveError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        RetrieveError::Protocol(error) => of_protocol(error),
+        RetrieveError::Layout(LayoutError::Index { .. }) => NoSuchIndexError::new_err(message),
+        RetrieveError::Layout(LayoutError::Kind { .. }) => ConfigurationError::new_err(message),
+        RetrieveError::Layout(_) => MismatchError::new_err(message),
+        RetrieveError::Io { .. } => StateError::new_err(message),
+        _ => UnspokenError::new_err(message),
+    }
+}
+
+fn of_arrays(error: &ArraysError) -> PyErr {
+    let message = error.to_string();
+    if error.is_missing_keys() {
+        MissingKeysError::new_err(message)
+    } else if error.is_malformed() {
+        MismatchError::new_err(message)
+    } else {
+        MatrixError::new_err(message)
+    }
+}
+
+fn of_table(error: &EmbeddingError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        EmbeddingError::UnknownToken { token, .. } => UnknownTokenError::new_err((message, token.clone())),
+        EmbeddingError::Table(TableError::Shape { .. }) => TrainingError::new_err(message),
+        _ => ModelError::new_err(message),
+    }
+}

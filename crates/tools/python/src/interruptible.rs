@@ -1,0 +1,62 @@
+//! Long work on a thread of its own, while the calling thread watches for signals and shows progress.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use unspoken_client::transport::Cancel;
+
+use crate::failure::Failure;
+use crate::progress::{Event, Reporter};
+
+/// How often the calling thread looks for signals.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Runs `work` without the interpreter lock and returns its result.
+///
+/// `work` is handed a place to report progress and a flag to look at. The calling thread shows the progress and lets
+/// Python handle signals every 50 ms; when a handler or a progress callback raises, the flag is set, `work` is waited for,
+/// and the exception is returned.
+///
+/// The work gets a thread pool of its own, which ends with it: after a `fork` the child never waits for threads that
+/// stayed with its parent.
+pub(crate) fn run<T: Send>(
+    py: Python<'_>,
+    mut reporter: Reporter,
+    work: impl FnOnce(&mut dyn FnMut(Event), &Cancel) -> Result<T, Failure> + Send,
+) -> PyResult<T> {
+    let cancel = Cancel::new();
+    let (sender, mut events) = channel();
+    let mut raised: Option<PyErr> = None;
+    let result = std::thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            // The receiver outlives this thread, so sending does not fail.
+            let mut report = move |event| drop(sender.send(event));
+            let pool = rayon::ThreadPoolBuilder::new().build()?;
+            pool.install(|| work(&mut report, &cancel))
+        });
+        loop {
+            let receiver = &mut events;
+            let received = py.detach(move || receiver.recv_timeout(POLL));
+            if let Err(RecvTimeoutError::Disconnected) = received {
+                break;
+            }
+            if raised.is_none() {
+                let shown = received.map_or(Ok(()), |event| reporter.show(py, event));
+                if let Err(error) = shown.and_then(|()| py.check_signals()) {
+                    cancel.cancel();
+                    raised = Some(error);
+                }
+            }
+        }
+        py.detach(move || worker.join())
+    });
+    if let Some(error) = raised {
+        return Err(error);
+    }
+    match result {
+        Ok(result) => Ok(result?),
+        // A bug in the work: it surfaces as pyo3's PanicException.
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}

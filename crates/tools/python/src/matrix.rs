@@ -1,0 +1,291 @@
+//! Encrypted matrices: programs, secrets, keys, inputs and results.
+
+use std::collections::BTreeMap;
+
+use ndarray::Array3;
+use numpy::{IntoPyArray, PyArray3, PyReadonlyArray3};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use unspoken_arrays::{Answer, ArraysError, Inputs, Keys, Program, Secret, Terms};
+
+use crate::failure::Failure;
+use crate::interruptible;
+use crate::progress::{Event, Reporter};
+
+/// The server's half of a planned expression.
+#[pyclass(frozen, module = "unspoken._unspoken")]
+pub(crate) struct MatrixProgram(Program);
+
+impl MatrixProgram {
+    pub(crate) fn new(program: Program) -> Self {
+        MatrixProgram(program)
+    }
+}
+
+#[pymethods]
+impl MatrixProgram {
+    fn terms(&self) -> MatrixTerms {
+        MatrixTerms(self.0.terms().clone())
+    }
+
+    #[getter]
+    fn output_level(&self) -> usize {
+        self.0.output_level()
+    }
+
+    #[getter]
+    fn seconds(&self) -> f64 {
+        self.0.seconds()
+    }
+
+    #[getter]
+    fn key_switches(&self) -> u64 {
+        self.0.key_switches()
+    }
+
+    #[getter]
+    fn methods(&self) -> Vec<String> {
+        self.0.methods()
+    }
+
+    /// Error, largest entry of the result, and whether a value overflows.
+    fn precision(&self, py: Python<'_>, largest: f64, seed: u64) -> PyResult<(f64, f64, bool)> {
+        let precision = interruptible::run(py, Reporter::Silent, |_, _| Ok(self.0.precision(largest, seed)?))?;
+        Ok((precision.error, precision.largest, precision.overflow))
+    }
+
+    fn run(
+        &self,
+        py: Python<'_>,
+        keys: &MatrixKeys,
+        inputs: Vec<Py<MatrixInputs>>,
+        progress: &Bound<'_, PyAny>,
+    ) -> PyResult<MatrixAnswer> {
+        interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+            let inputs: Vec<&Inputs> = inputs.iter().map(|part| &part.get().0).collect();
+            let report = |done, total| report(Event::vectors(done, total));
+            Ok(MatrixAnswer(self.0.run(&keys.0, &inputs, report, cancel.flag())?))
+        })
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, data: &[u8], accept_insecure: bool) -> PyResult<Self> {
+        Ok(MatrixProgram(read(py, data, accept_insecure, Program::from_bytes)?))
+    }
+}
+
+/// The client's half of a planned expression.
+#[pyclass(frozen, module = "unspoken._unspoken")]
+pub(crate) struct MatrixTerms(Terms);
+
+#[pymethods]
+impl MatrixTerms {
+    #[getter]
+    fn preset(&self) -> &str {
+        self.0.preset()
+    }
+
+    #[getter]
+    fn tile(&self) -> usize {
+        self.0.layout().dim()
+    }
+
+    #[getter]
+    fn blocks(&self) -> usize {
+        self.0.layout().blocks()
+    }
+
+    #[getter]
+    fn level(&self) -> usize {
+        self.0.level()
+    }
+
+    #[getter]
+    fn batch(&self) -> usize {
+        self.0.batch()
+    }
+
+    /// Vectors one after the other that hold the batch.
+    #[getter]
+    fn vectors(&self) -> usize {
+        self.0.groups()
+    }
+
+    #[getter]
+    fn keys(&self) -> usize {
+        self.0.key_plan().len()
+    }
+
+    #[getter]
+    fn key_bytes(&self) -> u64 {
+        self.0.key_bytes()
+    }
+
+    /// Shape of each input, by name.
+    #[getter]
+    fn inputs(&self) -> BTreeMap<String, Vec<usize>> {
+        self.0.inputs().iter().map(|input| (input.name.clone(), input.form.shape(self.0.batch()))).collect()
+    }
+
+    #[getter]
+    fn shape(&self) -> Vec<usize> {
+        self.0.output().shape(self.0.batch())
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &self.0.to_bytes().map_err(Failure::from)?))
+    }
+
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, data: &[u8], accept_insecure: bool) -> PyResult<Self> {
+        Ok(MatrixTerms(read(py, data, accept_insecure, Terms::from_bytes)?))
+    }
+}
+
+/// What encrypts, makes keys and decrypts.
+#[pyclass(frozen, module = "unspoken._unspoken")]
+pub(crate) struct MatrixSecret(Secret);
+
+#[pymethods]
+impl MatrixSecret {
+    #[new]
+    fn new() -> PyResult<Self> {
+        Ok(MatrixSecret(Secret::generate().map_err(Failure::from)?))
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    #[staticmethod]
+    fn from_bytes(data: &[u8]) -> PyResult<Self> {
+        Ok(MatrixSecret(Secret::from_bytes(data).map_err(Failure::from)?))
+    }
+
+    /// Arrays of shape (batch, rows, columns), by name.
+    fn encrypt(
+        &self,
+        py: Python<'_>,
+        terms: &MatrixTerms,
+        inputs: Vec<(String, PyReadonlyArray3<'_, f64>)>,
+    ) -> PyResult<MatrixInputs> {
+        let inputs: Vec<(String, Array3<f64>)> =
+            inputs.into_iter().map(|(name, values)| (name, values.as_array().to_owned())).collect();
+        interruptible::run(py, Reporter::Silent, |_, _| Ok(MatrixInputs(self.0.encrypt(&terms.0, &inputs)?)))
+    }
+
+    fn keys(
+        &self,
+        py: Python<'_>,
+        programs: Vec<Py<MatrixTerms>>,
+        progress: &Bound<'_, PyAny>,
+    ) -> PyResult<MatrixKeys> {
+        interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+            let programs: Vec<&Terms> = programs.iter().map(|terms| &terms.get().0).collect();
+            let report = |done, total| report(Event::keys(done, total));
+            Ok(MatrixKeys(self.0.keys(&programs, report, cancel.flag())?))
+        })
+    }
+
+    /// An array of shape (batch, rows, columns).
+    fn decrypt<'py>(&self, py: Python<'py>, answer: &MatrixAnswer) -> PyResult<Bound<'py, PyArray3<f64>>> {
+        let values = interruptible::run(py, Reporter::Silent, |_, _| Ok(self.0.decrypt(&answer.0)?))?;
+        Ok(values.into_pyarray(py))
+    }
+}
+
+/// Evaluation keys.
+#[pyclass(frozen, module = "unspoken._unspoken")]
+pub(crate) struct MatrixKeys(Keys);
+
+#[pymethods]
+impl MatrixKeys {
+    #[getter]
+    fn preset(&self) -> &str {
+        self.0.preset()
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, data: &[u8], accept_insecure: bool) -> PyResult<Self> {
+        Ok(MatrixKeys(read(py, data, accept_insecure, Keys::from_bytes)?))
+    }
+}
+
+/// Encrypted inputs.
+#[pyclass(frozen, module = "unspoken._unspoken")]
+pub(crate) struct MatrixInputs(Inputs);
+
+#[pymethods]
+impl MatrixInputs {
+    #[getter]
+    fn preset(&self) -> &str {
+        self.0.preset()
+    }
+
+    #[getter]
+    fn names(&self) -> Vec<&str> {
+        self.0.names().collect()
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, data: &[u8], accept_insecure: bool) -> PyResult<Self> {
+        Ok(MatrixInputs(read(py, data, accept_insecure, Inputs::from_bytes)?))
+    }
+}
+
+/// An encrypted result.
+#[pyclass(frozen, module = "unspoken._unspoken")]
+pub(crate) struct MatrixAnswer(Answer);
+
+#[pymethods]
+impl MatrixAnswer {
+    #[getter]
+    fn preset(&self) -> &str {
+        self.0.preset()
+    }
+
+    #[getter]
+    fn shape(&self) -> Vec<usize> {
+        self.0.shape()
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, data: &[u8], accept_insecure: bool) -> PyResult<Self> {
+        Ok(MatrixAnswer(read(py, data, accept_insecure, Answer::from_bytes)?))
+    }
+}
+
+/// Reads bytes without the interpreter lock, and lets Control-C wait no longer than that takes.
+fn read<T: Send>(
+    py: Python<'_>,
+    data: &[u8],
+    accept_insecure: bool,
+    decode: fn(&[u8], bool) -> Result<T, ArraysError>,
+) -> PyResult<T> {
+    interruptible::run(py, Reporter::Silent, |_, _| Ok(decode(data, accept_insecure)?))
+}

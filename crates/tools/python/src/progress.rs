@@ -1,0 +1,191 @@
+//! How far long work is: bars on a terminal, or a callback.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyBool;
+use unspoken_client::{Step, transport};
+use unspoken_digits_model as digits;
+use unspoken_embedding as embedding;
+use unspoken_fasttext as fasttext;
+
+/// What the work is at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Training,
+    Compressing,
+    MakingKeys,
+    HashingKeys,
+    SendingKeys,
+    CheckingKeys,
+    Asking(&'static str),
+    Computing,
+}
+
+impl Stage {
+    fn name(self) -> &'static str {
+        match self {
+            Stage::Training => "training",
+            Stage::Compressing => "compressing",
+            Stage::MakingKeys => "making keys",
+            Stage::HashingKeys => "hashing keys",
+            Stage::SendingKeys => "sending keys",
+            Stage::CheckingKeys => "checking keys",
+            Stage::Asking(work) => work,
+            Stage::Computing => "computing",
+        }
+    }
+
+    /// How its bar looks; it counts epochs, steps, keys, bytes, messages, tokens or vectors.
+    fn template(self) -> &'static str {
+        match self {
+            Stage::HashingKeys | Stage::SendingKeys => {
+                "{prefix:>13} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec} {elapsed}"
+            }
+            Stage::CheckingKeys => "{prefix:>13} {elapsed}",
+            _ => "{prefix:>13} [{bar:30}] {pos}/{len} {elapsed} {msg}",
+        }
+    }
+}
+
+/// One report of the work.
+pub(crate) struct Event {
+    stage: Stage,
+    done: u64,
+    total: u64,
+    note: String,
+}
+
+impl Event {
+    fn new(stage: Stage, done: u64, total: u64) -> Self {
+        Event { stage, done, total, note: String::new() }
+    }
+
+    /// Keys made, of how many.
+    pub(crate) fn keys(done: usize, total: usize) -> Self {
+        Event::new(Stage::MakingKeys, done as u64, total as u64)
+    }
+
+    /// Vectors of a batch computed, of how many.
+    pub(crate) fn vectors(done: usize, total: usize) -> Self {
+        Event::new(Stage::Computing, done as u64, total as u64)
+    }
+}
+
+impl From<Step> for Event {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::MakingKeys { done, total } => Event::new(Stage::MakingKeys, done as u64, total as u64),
+            Step::Asking { work, done, total } => Event::new(Stage::Asking(work), done as u64, total as u64),
+            Step::Uploading(transport::Progress::Hashing { done, total }) => {
+                Event::new(Stage::HashingKeys, done, total)
+            }
+            Step::Uploading(transport::Progress::Sending { done, total }) => {
+                Event::new(Stage::SendingKeys, done, total)
+            }
+            Step::Uploading(transport::Progress::Checking) => Event::new(Stage::CheckingKeys, 0, 1),
+        }
+    }
+}
+
+/// An epoch of training.
+fn epoch(epoch: usize, epochs: usize, loss: f64, validation: Option<f64>) -> Event {
+    let validation = validation.map(|share| format!(", validation accuracy {share:.4}"));
+    let note = format!("loss {loss:.4}{}", validation.unwrap_or_default());
+    Event { note, ..Event::new(Stage::Training, epoch as u64, epochs as u64) }
+}
+
+impl From<&fasttext::Progress> for Event {
+    fn from(progress: &fasttext::Progress) -> Self {
+        epoch(progress.epoch, progress.epochs, progress.loss, progress.validation_accuracy)
+    }
+}
+
+impl From<&digits::Progress> for Event {
+    fn from(progress: &digits::Progress) -> Self {
+        epoch(progress.epoch, progress.epochs, progress.loss, progress.validation_accuracy)
+    }
+}
+
+impl From<&embedding::Progress> for Event {
+    fn from(progress: &embedding::Progress) -> Self {
+        let note = progress.relative_error.map(|error| format!("relative error {error:.4}")).unwrap_or_default();
+        Event { note, ..Event::new(Stage::Compressing, progress.step as u64, progress.steps as u64) }
+    }
+}
+
+/// How far long work is, as a callback sees it.
+#[pyclass(frozen, get_all, module = "unspoken")]
+pub(crate) struct Progress {
+    stage: &'static str,
+    done: u64,
+    total: u64,
+    note: String,
+}
+
+#[pymethods]
+impl Progress {
+    fn __repr__(&self) -> String {
+        let Progress { stage, done, total, note } = self;
+        format!("Progress(stage={stage:?}, done={done}, total={total}, note={note:?})")
+    }
+}
+
+/// Where reports go.
+pub(crate) enum Reporter {
+    Silent,
+    /// Bars on standard error while that is a terminal, one for each stage.
+    Bars(Option<(Stage, ProgressBar)>),
+    Callback(Py<PyAny>),
+}
+
+impl Reporter {
+    /// What a caller's `progress=` asks for: `True`, `False`, `None` or a callable.
+    pub(crate) fn from_argument(progress: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if progress.is_callable() {
+            return Ok(Reporter::Callback(progress.clone().unbind()));
+        }
+        match progress.cast::<PyBool>() {
+            Ok(wanted) if wanted.is_true() => Ok(Reporter::Bars(None)),
+            Ok(_) => Ok(Reporter::Silent),
+            Err(_) if progress.is_none() => Ok(Reporter::Silent),
+            Err(_) => {
+                let found = progress.get_type().name()?;
+                Err(PyTypeError::new_err(format!("read progress=: found {found}, needed True, False or a callable")))
+            }
+        }
+    }
+
+    pub(crate) fn show(&mut self, py: Python<'_>, event: Event) -> PyResult<()> {
+        match self {
+            Reporter::Silent => Ok(()),
+            Reporter::Bars(current) => {
+                draw(current, event);
+                Ok(())
+            }
+            Reporter::Callback(callback) => {
+                let Event { stage, done, total, note } = event;
+                callback.call1(py, (Progress { stage: stage.name(), done, total, note },)).map(drop)
+            }
+        }
+    }
+}
+
+fn draw(current: &mut Option<(Stage, ProgressBar)>, event: Event) {
+    let Event { stage, done, total, note } = event;
+    if current.as_ref().is_none_or(|&(shown, _)| shown != stage) {
+        *current = Some((stage, new_bar(stage, total)));
+    }
+    if let Some((_, bar)) = current {
+        bar.set_message(note);
+        bar.set_position(done);
+    }
+}
+
+fn new_bar(stage: Stage, total: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template(stage.template()).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(total)
+        .with_style(style.progress_chars("=> "))
+        .with_prefix(stage.name())
+        .with_finish(indicatif::ProgressFinish::Abandon)
+}

@@ -1,0 +1,103 @@
+//! Asking a database of a service for records, its keys in place.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use unspoken_client::{Answer, ClientError, Mode, Question, RetrieveClient, Step};
+use unspoken_pir::PirError;
+
+use crate::asking::{Service, usage_dict};
+use crate::failure::{ConfigurationError, Failure};
+use crate::interruptible;
+use crate::progress::Reporter;
+
+/// A database of a service, the keys made and uploaded.
+#[pyclass(module = "unspoken._unspoken")]
+pub(crate) struct RetrievalConnection {
+    client: RetrieveClient,
+    application: String,
+    version: Option<u64>,
+}
+
+#[pymethods]
+impl RetrievalConnection {
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        service: &Service,
+        application: Option<String>,
+        query: &str,
+        state_dir: PathBuf,
+        progress: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let mode: Mode = query.parse().map_err(|error: PirError| ConfigurationError::new_err(error.to_string()))?;
+        interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+            let (transport, application, state) = service.target(application, &state_dir, cancel)?;
+            let mut report = |step: Step| report(step.into());
+            let client = RetrieveClient::open(transport, &application, mode, &state, &mut report, cancel)?;
+            Ok(RetrievalConnection { client, application, version: None })
+        })
+    }
+
+    /// The records of keys, `None` where there is none.
+    fn get<'py>(
+        &mut self,
+        py: Python<'py>,
+        keys: Vec<Vec<u8>>,
+        progress: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
+        self.ask(py, keys.into_iter().map(Question::Key).collect(), progress)
+    }
+
+    /// The records of indices, `None` where there is none.
+    fn get_index<'py>(
+        &mut self,
+        py: Python<'py>,
+        indices: Vec<u64>,
+        progress: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
+        self.ask(py, indices.into_iter().map(Question::Index).collect(), progress)
+    }
+
+    #[getter]
+    fn application(&self) -> &str {
+        &self.application
+    }
+
+    #[getter]
+    fn preset(&self) -> &str {
+        self.client.description().parameters().name()
+    }
+
+    /// The version of the database that the last answer is of.
+    #[getter]
+    fn version(&self) -> Option<u64> {
+        self.version
+    }
+
+    /// Bytes and seconds so far, by name.
+    #[getter]
+    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        usage_dict(py, self.client.usage())
+    }
+}
+
+impl RetrievalConnection {
+    fn ask<'py>(
+        &mut self,
+        py: Python<'py>,
+        questions: Vec<Question>,
+        progress: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
+        let client = &mut self.client;
+        let answers: Vec<Answer> = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+            let mut report = |step: Step| report(step.into());
+            client
+                .get_many(&questions, &mut report, &mut |_| {}, cancel)
+                .map_err(|error: ClientError| Failure::from(error))
+        })?;
+        self.version = answers.last().map_or(self.version, |answer| Some(answer.version));
+        Ok(answers.into_iter().map(|answer| answer.record.map(|record| PyBytes::new(py, &record))).collect())
+    }
+}
