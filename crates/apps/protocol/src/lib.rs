@@ -10,6 +10,7 @@ mod header;
 mod keyring;
 pub mod limits;
 mod replay;
+mod share;
 mod transfer;
 
 pub use application::{ApplicationDescription, ClientHalf, KeyGenerator, KeyLoader, ServerHalf};
@@ -21,6 +22,7 @@ pub use handshake::{CkksPresets, Handshake, ParameterFamily};
 pub use header::CkksHeader;
 pub use keyring::Keyring;
 pub use replay::{ReplayGuard, SeedGuard};
+pub use share::SharingNoise;
 pub use transfer::{output_bytes, write_output};
 
 mod v1 {
