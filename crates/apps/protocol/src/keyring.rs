@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::error::ProtocolError;
 use crate::header::CkksHeader;
+use crate::secret_slots::SecretSlots;
 
 use crate::transfer::read_output;
 
@@ -115,9 +116,9 @@ impl Keyring {
     ///
     /// # Errors
     /// If its bytes are malformed or of other parameters.
-    pub fn open(&self, vector: &[u8]) -> Result<Vec<Complex64>, ProtocolError> {
+    pub fn open(&self, vector: &[u8]) -> Result<SecretSlots, ProtocolError> {
         let (ciphertext, scale) = read_output(self.header.parameters(), vector)?;
-        Ok(self.encoder().decode(&self.secret.decrypt(&ciphertext)?, scale)?)
+        Ok(SecretSlots::new(self.encoder().decode(&self.secret.decrypt(&ciphertext)?, scale)?))
     }
 
     /// Refuses numbers beyond the header's bound, which come of other keys than this secret's.
