@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use unspoken_ckks::SeededCiphertext;
 use unspoken_matrix::Layout;
-use unspoken_protocol::demands::{self, Excess};
+use unspoken_protocol::limits::{self, LimitExceeded};
 use unspoken_rlwe::{KeyBundle, KeyPlan};
 
 use crate::bytes::{Object, Reader, Writer};
@@ -152,10 +152,10 @@ impl Terms {
 
     /// Refuses what no program needs: keys that open bootstraps, and more than a client should make for anybody.
     fn check_use(&self) -> Result<(), ArraysError> {
-        let checked = demands::check_key_kinds(&self.keys, false)
-            .and_then(|()| demands::check_key_bytes(self.context.parameters().rlwe(), &self.keys))
-            .and_then(|()| demands::check_query_bytes(self.input_bytes()));
-        checked.map_err(|Excess { what, found, needed }| ArraysError::Decode {
+        let checked = limits::check_key_kinds(&self.keys, false)
+            .and_then(|()| limits::check_key_bytes(self.context.parameters().rlwe(), &self.keys))
+            .and_then(|()| limits::check_query_bytes(self.input_bytes()));
+        checked.map_err(|LimitExceeded { what, found, needed }| ArraysError::Decode {
             what: "the terms of a program",
             found: format!("{found} ({what})"),
             needed: format!("{needed}; do not trust who sent them"),

@@ -3,7 +3,7 @@
 use std::io;
 
 use unspoken_pir::{LayoutError, PirError};
-use unspoken_protocol::{Failure, Fault, ProtocolError};
+use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +18,17 @@ pub enum RetrieveError {
     /// An index, a key or a cell does not fit the database.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    /// There is no such index. A query was sent all the same.
+    #[error(
+        "ask by index: the index at position {position} is out of range: the database has room for {records} records; ask \
+         below that"
+    )]
+    NoSuchIndex {
+        /// Its position among the questions.
+        position: usize,
+        /// Records there is room for.
+        records: u64,
+    },
     /// Keys could not be written, or the numbers of session queries not be stored.
     #[error("{what}: {source}")]
     Io {
@@ -37,29 +48,29 @@ impl RetrieveError {
     }
 }
 
-impl Failure for RetrieveError {
-    fn fault(&self) -> Fault {
+impl ApplicationError for RetrieveError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            RetrieveError::Protocol(error) => error.fault(),
-            RetrieveError::Pir(error) | RetrieveError::Layout(LayoutError::Pir(error)) => pir_fault(error),
-            RetrieveError::Layout(_) => Fault::Malformed,
-            RetrieveError::Io { source, .. } => Fault::Unreadable(source.kind()),
-            RetrieveError::Randomness(_) => Fault::Internal,
+            RetrieveError::Protocol(error) => error.kind(),
+            RetrieveError::Pir(error) | RetrieveError::Layout(LayoutError::Pir(error)) => pir_error_kind(error),
+            RetrieveError::NoSuchIndex { .. } | RetrieveError::Layout(_) => ErrorKind::Malformed,
+            RetrieveError::Io { source, .. } => ErrorKind::Io(source.kind()),
+            RetrieveError::Randomness(_) => ErrorKind::Internal,
         }
     }
 }
 
-fn pir_fault(error: &PirError) -> Fault {
+fn pir_error_kind(error: &PirError) -> ErrorKind {
     match error {
-        PirError::Interrupted => Fault::Interrupted,
-        PirError::Table { .. } => Fault::Internal,
-        PirError::Mode { .. } | PirError::OtherParameters { .. } | PirError::Failure { .. } => Fault::DoesNotFit,
-        PirError::Format { .. } | PirError::Range { .. } | PirError::Ring(_) => Fault::Malformed,
+        PirError::Interrupted => ErrorKind::Cancelled,
+        PirError::Table { .. } => ErrorKind::Internal,
+        PirError::Mode { .. } | PirError::OtherParameters { .. } | PirError::Failure { .. } => ErrorKind::Mismatch,
+        PirError::Format { .. } | PirError::Range { .. } | PirError::Ring(_) => ErrorKind::Malformed,
         error => match error.read_failure() {
-            Some(io::ErrorKind::UnexpectedEof) => Fault::Malformed,
-            Some(kind) => Fault::Unreadable(kind),
-            None if matches!(error, PirError::Gsw(_)) => Fault::Malformed,
-            None => Fault::Internal,
+            Some(io::ErrorKind::UnexpectedEof) => ErrorKind::Malformed,
+            Some(kind) => ErrorKind::Io(kind),
+            None if matches!(error, PirError::Gsw(_)) => ErrorKind::Malformed,
+            None => ErrorKind::Internal,
         },
     }
 }
