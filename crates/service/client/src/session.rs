@@ -7,12 +7,13 @@ use std::time::Instant;
 use unspoken_classify::ClassifyError;
 use unspoken_digits::DigitsError;
 use unspoken_embed::EmbedError;
+use unspoken_files::create_private_file;
 use unspoken_protocol::{ClientHalf, Described, Failure, ProtocolError};
 use unspoken_retrieve::RetrieveError;
 use unspoken_wire::ProblemCode;
 use unspoken_wire::v1::KeyState;
 
-use crate::state::{StateDir, Uploaded, private_file};
+use crate::state::{StateDir, Uploaded};
 use crate::transport::{self, Cancel, KeyId, Progress, Transport};
 
 /// Bytes that travelled and seconds that passed, since the client was made.
@@ -179,7 +180,7 @@ where
         return Ok(());
     }
     let unfinished = path.with_extension("part");
-    let mut file = BufWriter::new(private_file(&unfinished).map_err(at)?);
+    let mut file = BufWriter::new(create_private_file(&unfinished).map_err(at)?);
     let report = |done, total| (watch.progress)(Step::MakingKeys { done, total });
     half.write_keys(&mut file, report, watch.cancel.flag()).map_err(H::KeyError::into)?;
     file.flush().map_err(at)?;

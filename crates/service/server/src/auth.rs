@@ -49,8 +49,8 @@ pub fn make_token(name: &str) -> Result<NewToken, TokenError> {
     }
     let mut bytes = [0u8; 32];
     getrandom::fill(&mut bytes).map_err(|error| TokenError::Random(error.to_string()))?;
-    let secret = format!("unspoken_{}", hex(&bytes));
-    let line = format!("{name}:{}", hex(&Sha256::digest(secret.as_bytes())));
+    let secret = format!("unspoken_{}", hex::encode(bytes));
+    let line = format!("{name}:{}", hex::encode(Sha256::digest(secret.as_bytes())));
     Ok(NewToken { secret, line })
 }
 
@@ -168,7 +168,7 @@ fn parse(text: &str) -> Result<Vec<(ClientName, [u8; 32])>, TokenError> {
         let entry = line
             .split_once(':')
             .filter(|(name, _)| is_client_name(name))
-            .and_then(|(name, hash)| Some((ClientName::new(name), unhex(hash)?)));
+            .and_then(|(name, hash)| Some((ClientName::new(name), hex::decode_to_array(hash).ok()?)));
         tokens.push(entry.ok_or(TokenError::Line { line: index + 1 })?);
     }
     if tokens.is_empty() {
@@ -179,23 +179,6 @@ fn parse(text: &str) -> Result<Vec<(ClientName, [u8; 32])>, TokenError> {
 
 fn is_client_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-@".contains(&b))
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digits = text.as_bytes();
-    if digits.len() != 2 * N {
-        return None;
-    }
-    let value = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = value(pair[0])? << 4 | value(pair[1])?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method};
 use unspoken_wire::http::REQUEST_ID;
 
-use crate::auth::{ClientName, hex};
+use crate::auth::ClientName;
 use crate::body::{SharedBody, declared_length};
 use crate::refusal::{Refusal, wants_json};
 use crate::service::Service;
@@ -122,7 +122,7 @@ fn request_id(headers: &HeaderMap) -> String {
     let mut bytes = [0; 8];
     // Only a name: if there is no randomness, all requests share one.
     let _ = getrandom::fill(&mut bytes);
-    hex(&bytes)
+    hex::encode(bytes)
 }
 
 /// A label for the metrics; clients cannot make up new ones.
