@@ -89,10 +89,10 @@ pub enum TokenError {
     Empty,
 }
 
-/// Decides who a request comes from.
-pub(crate) enum Gate {
+/// Finds out which client a request comes from.
+pub(crate) enum Authenticator {
     /// No tokens: everyone is the same client.
-    Open,
+    Anonymous,
     /// A client needs a token of the file.
     Tokens { path: PathBuf, known: RwLock<TokenFile> },
 }
@@ -102,17 +102,17 @@ pub(crate) struct TokenFile {
     tokens: Vec<(ClientName, [u8; 32])>,
 }
 
-impl Gate {
+impl Authenticator {
     pub(crate) fn new(path: Option<&Path>) -> Result<Self, TokenError> {
-        let Some(path) = path else { return Ok(Self::Open) };
+        let Some(path) = path else { return Ok(Self::Anonymous) };
         let known = RwLock::new(TokenFile::read(path)?);
         Ok(Self::Tokens { path: path.to_owned(), known })
     }
 
     /// The client whose token the `Authorization` header carries.
-    pub(crate) fn client(&self, authorization: Option<&str>) -> Option<ClientName> {
+    pub(crate) fn authenticate(&self, authorization: Option<&str>) -> Option<ClientName> {
         let known = match self {
-            Self::Open => return Some(ClientName::new("anonymous")),
+            Self::Anonymous => return Some(ClientName::new("anonymous")),
             Self::Tokens { known, .. } => known,
         };
         let (scheme, secret) = authorization?.split_once(' ')?;
@@ -186,18 +186,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_opens_the_gate_only_for_its_own_client() {
+    fn a_token_authenticates_only_its_own_client() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let (ann, bob) = (make_token("ann").unwrap(), make_token("bob").unwrap());
         std::fs::write(file.path(), format!("# clients\n{}\n\n{}\n", ann.line, bob.line)).unwrap();
-        let gate = Gate::new(Some(file.path())).unwrap();
-        let client = |header: &str| gate.client(Some(header)).map(|name| name.to_string());
+        let authenticator = Authenticator::new(Some(file.path())).unwrap();
+        let client = |header: &str| authenticator.authenticate(Some(header)).map(|name| name.to_string());
         assert_eq!(client(&format!("Bearer {}", ann.secret)).as_deref(), Some("ann"));
         assert_eq!(client(&format!("bearer {}", bob.secret)).as_deref(), Some("bob"));
         assert_eq!(client(&format!("Bearer {}x", ann.secret)), None);
         assert_eq!(client(&format!("Basic {}", ann.secret)), None);
         assert_eq!(client("Bearer"), None);
-        assert_eq!(gate.client(None), None);
+        assert_eq!(authenticator.authenticate(None), None);
     }
 
     #[test]
@@ -205,15 +205,15 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let (ann, bob) = (make_token("ann").unwrap(), make_token("bob").unwrap());
         std::fs::write(file.path(), &ann.line).unwrap();
-        let gate = Gate::new(Some(file.path())).unwrap();
-        assert!(!gate.reload().unwrap());
+        let authenticator = Authenticator::new(Some(file.path())).unwrap();
+        assert!(!authenticator.reload().unwrap());
         std::fs::write(file.path(), format!("{}\nhalf a li", bob.line)).unwrap();
-        assert!(matches!(gate.reload(), Err(TokenError::Line { line: 2 })));
-        assert!(gate.client(Some(&format!("Bearer {}", ann.secret))).is_some());
+        assert!(matches!(authenticator.reload(), Err(TokenError::Line { line: 2 })));
+        assert!(authenticator.authenticate(Some(&format!("Bearer {}", ann.secret))).is_some());
         std::fs::write(file.path(), format!("{}\n", bob.line)).unwrap();
-        assert!(gate.reload().unwrap());
-        assert!(gate.client(Some(&format!("Bearer {}", ann.secret))).is_none());
-        assert!(gate.client(Some(&format!("Bearer {}", bob.secret))).is_some());
+        assert!(authenticator.reload().unwrap());
+        assert!(authenticator.authenticate(Some(&format!("Bearer {}", ann.secret))).is_none());
+        assert!(authenticator.authenticate(Some(&format!("Bearer {}", bob.secret))).is_some());
     }
 
     #[test]

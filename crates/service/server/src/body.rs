@@ -66,7 +66,8 @@ pub(crate) async fn read_all(
     }
     let mut pieces = Pieces::new(body, stall);
     let read = async {
-        let mut whole = BytesMut::new();
+        // All at once: a buffer that grows takes twice what the caller has counted.
+        let mut whole = BytesMut::with_capacity(declared.map_or(limit, |length| length as usize));
         while let Some(piece) = pieces.next().await? {
             if piece.len() > limit - whole.len() {
                 return Err(too_large((whole.len() + piece.len()) as u64, limit));

@@ -12,7 +12,7 @@ use unspoken_wire::ProblemCode;
 
 use crate::application::{AnyKeys, ApplicationError, Offer, Subject};
 use crate::auth::ClientName;
-use crate::memory::{KeyCache, LoadedKeys, Reservation};
+use crate::memory::{CountedBytes, KeyCache, LoadedKeys, Reservation};
 use crate::metrics::Metrics;
 use crate::queue::FairQueue;
 use crate::refusal::Refusal;
@@ -36,7 +36,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Computes one answer. `memory` holds the query's bytes.
+    /// Computes one answer. `memory` counts the query's bytes; the answer's are counted until they are dropped.
     pub(crate) async fn answer(
         self: &Arc<Self>,
         client: &ClientName,
@@ -44,7 +44,7 @@ impl Engine {
         entry: Arc<Entry>,
         query: Bytes,
         memory: Reservation,
-    ) -> Result<Vec<u8>, Refusal> {
+    ) -> Result<Bytes, Refusal> {
         let offer = offer.clone();
         self.work(client, move |engine, cancel| {
             let _query_memory = memory;
@@ -182,10 +182,10 @@ impl Engine {
         keys: &LoadedKeys,
         query: &[u8],
         cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, Refusal> {
+    ) -> Result<Bytes, Refusal> {
         let limit = offer.limits.max_answer_bytes;
         let needed = offer.application.working_bytes().saturating_add(limit as u64);
-        let _memory = self.cache.reserve(needed)?;
+        let memory = self.cache.reserve(needed)?;
         let start = Instant::now();
         let answer = offer.application.answer(&keys.keys, query, cancel).map_err(|error| {
             log_internal(name, &error);
@@ -196,7 +196,7 @@ impl Engine {
             tracing::error!(application = name, bytes = answer.len(), limit, "answer is too long");
             return Err(internal());
         }
-        Ok(answer)
+        Ok(Bytes::from_owner(CountedBytes::new(answer, memory)))
     }
 
     /// A guess at how long the queue takes, for `Retry-After`.

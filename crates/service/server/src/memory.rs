@@ -50,9 +50,39 @@ impl Budget {
     }
 }
 
+impl Reservation {
+    /// Gives back all but `bytes`; more than it has stays what it is.
+    pub(crate) fn shrink_to(&mut self, bytes: u64) {
+        let unused = self.bytes.saturating_sub(bytes);
+        *self.budget.in_use() -= unused;
+        self.bytes -= unused;
+    }
+}
+
 impl Drop for Reservation {
     fn drop(&mut self) {
         *self.budget.in_use() -= self.bytes;
+    }
+}
+
+/// Bytes of an answer, counted against the budget until they have been sent.
+pub(crate) struct CountedBytes {
+    bytes: Vec<u8>,
+    // Dropped after the bytes.
+    _memory: Reservation,
+}
+
+impl CountedBytes {
+    /// Keeps as much of the reservation as the bytes take.
+    pub(crate) fn new(bytes: Vec<u8>, mut memory: Reservation) -> Self {
+        memory.shrink_to(bytes.capacity() as u64);
+        Self { bytes, _memory: memory }
+    }
+}
+
+impl AsRef<[u8]> for CountedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -225,6 +255,19 @@ mod tests {
         assert_eq!(cache.usage(), (40, 100));
         assert!(!load(&cache, 3, 101).err().unwrap().may_pass());
         assert!(cache.reserve(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn an_answer_is_counted_until_it_is_dropped() {
+        let cache = KeyCache::new(100);
+        let memory = cache.reserve(90).unwrap();
+        let answer = bytes::Bytes::from_owner(CountedBytes::new(vec![7; 30], memory));
+        assert_eq!(cache.usage().0, 30);
+        let rest = answer.slice(20..);
+        drop(answer);
+        assert_eq!(cache.usage().0, 30);
+        drop(rest);
+        assert_eq!(cache.usage().0, 0);
     }
 
     #[test]

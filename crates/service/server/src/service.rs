@@ -8,18 +8,19 @@ use axum::http::request::Parts;
 use unspoken_wire::ProblemCode;
 
 use crate::application::{Applications, Offer};
-use crate::auth::{ClientName, Gate};
+use crate::auth::{Authenticator, ClientName};
+use crate::concurrency::ConcurrencyLimit;
 use crate::config::Timeouts;
 use crate::engine::{Engine, internal};
-use crate::observe::Asker;
+use crate::observe::RequestClient;
 use crate::refusal::Refusal;
-use crate::share::Shares;
 
 pub(crate) struct Service {
     pub(crate) engine: Arc<Engine>,
     pub(crate) applications: Applications,
-    pub(crate) gate: Gate,
-    pub(crate) shares: Shares,
+    pub(crate) authenticator: Authenticator,
+    /// Queries of each client at once.
+    pub(crate) queries: ConcurrencyLimit<ClientName>,
     pub(crate) timeouts: Timeouts,
     pub(crate) draining: AtomicBool,
 }
@@ -30,15 +31,15 @@ impl Service {
     }
 }
 
-/// The client asking. Requests without a known token are refused.
-pub(crate) struct Client(pub(crate) ClientName);
+/// The client that sent a request. As an argument of a handler it refuses requests without a known token.
+pub(crate) struct KnownClient(pub(crate) ClientName);
 
-impl<S: Sync> FromRequestParts<S> for Client {
+impl<S: Sync> FromRequestParts<S> for KnownClient {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        match parts.extensions.get::<Asker>() {
-            Some(Asker(Some(client))) => Ok(Self(client.clone())),
+        match parts.extensions.get::<RequestClient>() {
+            Some(RequestClient(Some(client))) => Ok(Self(client.clone())),
             _ => Err(Refusal::new(
                 ProblemCode::Unauthorized,
                 "no bearer token, or one this service does not know",

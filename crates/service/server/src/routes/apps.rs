@@ -12,17 +12,17 @@ use unspoken_wire::v1::{ApplicationDescription, ApplicationList, Limits};
 use crate::application::Offer;
 use crate::body::{declared_length, read_all, too_large};
 use crate::refusal::{Refusal, message_response, wants_json};
-use crate::service::{Client, Service, blocking};
+use crate::service::{KnownClient, Service, blocking};
 use crate::store::{Entry, KeyId, incomplete};
 
-pub(super) async fn list(State(service): State<Arc<Service>>, _: Client, headers: HeaderMap) -> Response {
+pub(super) async fn list(State(service): State<Arc<Service>>, _: KnownClient, headers: HeaderMap) -> Response {
     let names = service.applications.offers().map(|(name, _)| name.to_owned()).collect();
     message_response(&ApplicationList { names }, wants_json(&headers))
 }
 
 pub(super) async fn describe(
     State(service): State<Arc<Service>>,
-    _: Client,
+    _: KnownClient,
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
@@ -41,7 +41,7 @@ pub(super) async fn describe(
 /// Everything that can be refused is refused before the query is read.
 pub(super) async fn ask(
     State(service): State<Arc<Service>>,
-    Client(client): Client,
+    KnownClient(client): KnownClient,
     Path(name): Path<String>,
     request: Request,
 ) -> Result<Response, Refusal> {
@@ -50,7 +50,7 @@ pub(super) async fn ask(
     let entry = service.engine.store.find(&client, id)?;
     check_key(offer, &name, &entry)?;
 
-    let _share = service.shares.take(&client).ok_or_else(|| too_many(service.shares.limit()))?;
+    let _permit = service.queries.try_acquire(&client).ok_or_else(|| too_many(service.queries.limit()))?;
     let (parts, body) = request.into_parts();
     let limit = offer.limits.max_query_bytes;
     let length = declared_length(&parts.headers).unwrap_or(limit as u64);

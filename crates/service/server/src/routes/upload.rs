@@ -15,17 +15,20 @@ use crate::application::Offer;
 use crate::body::{Pieces, declared_length};
 use crate::engine::{Engine, is_verdict};
 use crate::refusal::Refusal;
-use crate::service::{Client, Service, blocking};
+use crate::service::{KnownClient, Service, blocking};
 use crate::store::{Entry, WriteGuard, incomplete};
 
 /// Bytes gathered before they are written.
 const WRITE_BYTES: usize = 1 << 20;
 
+/// Bytes of memory one upload takes: what is gathered, and what comes with the last piece.
+const UPLOAD_BYTES: u64 = 2 * WRITE_BYTES as u64;
+
 /// Appends a body to an upload. Whatever arrived before the body broke off
 /// stays, up to the last megabyte.
 pub(super) async fn append(
     State(service): State<Arc<Service>>,
-    Client(client): Client,
+    KnownClient(client): KnownClient,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, Refusal> {
@@ -35,6 +38,8 @@ pub(super) async fn append(
     let offset = chunk_offset(&parts.headers)?;
 
     let (guard, replaced) = entry.take_over().await;
+    let engine = service.engine.clone();
+    let _memory = blocking(move || engine.cache.reserve(UPLOAD_BYTES)).await??;
     service.engine.store.check_chunk(&entry, offset, declared_length(&parts.headers))?;
     let mut writer = Writer { engine: service.engine.clone(), offer, entry: entry.clone(), _guard: guard };
     let mut pieces = Pieces::new(body, service.timeouts.stall);
@@ -129,7 +134,7 @@ impl Writer {
 /// Checks a complete upload and makes it usable. Harmless when repeated.
 pub(super) async fn complete(
     State(service): State<Arc<Service>>,
-    Client(client): Client,
+    KnownClient(client): KnownClient,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {

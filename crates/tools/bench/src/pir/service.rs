@@ -13,7 +13,7 @@ use unspoken_client::{ClientError, Mode, RetrieveClient, StateDir};
 use unspoken_database::{Builder, Database, Record};
 use unspoken_pir::Preset;
 use unspoken_retrieve::Retriever;
-use unspoken_server::{Applications, PrivateApplication, Server, ServerConfig, ServiceLimits};
+use unspoken_server::{Applications, ProtocolApplication, Server, ServerConfig, ServiceLimits};
 
 use super::{Case, Size};
 use crate::clock::median;
@@ -73,7 +73,7 @@ impl Service {
         Builder::new(preset).build(&directory, all, |_| (), &AtomicBool::new(false))?;
         let database = Database::open(&directory)?;
         let insecure = database.snapshot().parameters().is_insecure();
-        let application = PrivateApplication::new(APPLICATION, Retriever::new(database)?);
+        let application = ProtocolApplication::new(APPLICATION, Retriever::new(database)?);
         let applications = Applications::new().with(application).map_err(unavailable)?;
         let most = 2 * CROWDS[CROWDS.len() - 1];
         let limits = ServiceLimits { queue_per_client: most, queries_per_client: most, ..ServiceLimits::default() };
