@@ -104,13 +104,13 @@ pub(crate) struct KeyCache {
 #[derive(Default)]
 struct State {
     clock: u64,
-    cells: HashMap<KeyId, Cell>,
+    slots: HashMap<KeyId, CacheSlot>,
 }
 
 /// One bundle's place. Its lock is held while it is loaded, so that it is
 /// loaded once.
 #[derive(Clone)]
-struct Cell {
+struct CacheSlot {
     keys: Arc<Mutex<Option<Arc<LoadedKeys>>>>,
     used: u64,
 }
@@ -141,15 +141,15 @@ impl KeyCache {
         bytes: impl FnOnce() -> Result<u64, E>,
         load: impl FnOnce() -> Result<AnyKeys, E>,
     ) -> Result<Arc<LoadedKeys>, E> {
-        let cell = {
+        let slot = {
             let mut state = self.lock();
             state.clock += 1;
             let used = state.clock;
-            let cell = state.cells.entry(id).or_insert_with(|| Cell { keys: Arc::default(), used });
-            cell.used = used;
-            cell.keys.clone()
+            let slot = state.slots.entry(id).or_insert_with(|| CacheSlot { keys: Arc::default(), used });
+            slot.used = used;
+            slot.keys.clone()
         };
-        let mut place = cell.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut place = slot.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(keys) = &*place {
             return Ok(keys.clone());
         }
@@ -161,8 +161,8 @@ impl KeyCache {
 
     /// Forgets keys; whoever is using them goes on undisturbed.
     pub(crate) fn remove(&self, id: KeyId) {
-        let cell = self.lock().cells.remove(&id);
-        drop(cell);
+        let slot = self.lock().slots.remove(&id);
+        drop(slot);
     }
 
     /// Bytes in use and bytes there are.
@@ -172,13 +172,13 @@ impl KeyCache {
 
     /// Bundles in memory, or being loaded.
     pub(crate) fn count(&self) -> usize {
-        self.lock().cells.len()
+        self.lock().slots.len()
     }
 
     /// Drops places whose load failed.
     pub(crate) fn tidy(&self) {
-        self.lock().cells.retain(|_, cell| {
-            Arc::strong_count(&cell.keys) > 1 || !matches!(cell.keys.try_lock().as_deref(), Ok(None))
+        self.lock().slots.retain(|_, slot| {
+            Arc::strong_count(&slot.keys) > 1 || !matches!(slot.keys.try_lock().as_deref(), Ok(None))
         });
     }
 
@@ -186,12 +186,12 @@ impl KeyCache {
         let victim = {
             let mut state = self.lock();
             let oldest = state
-                .cells
+                .slots
                 .iter()
-                .filter(|(_, cell)| is_idle(cell))
-                .min_by_key(|(_, cell)| cell.used)
+                .filter(|(_, slot)| is_idle(slot))
+                .min_by_key(|(_, slot)| slot.used)
                 .map(|(id, _)| *id);
-            oldest.and_then(|id| state.cells.remove(&id))
+            oldest.and_then(|id| state.slots.remove(&id))
         };
         // Freed here, outside the lock.
         victim.is_some()
@@ -204,13 +204,13 @@ impl KeyCache {
 
 /// Loaded, and used by nobody. New users come through the cache's lock, which
 /// the caller holds.
-fn is_idle(cell: &Cell) -> bool {
-    let place = match cell.keys.try_lock() {
+fn is_idle(slot: &CacheSlot) -> bool {
+    let place = match slot.keys.try_lock() {
         Ok(place) => place,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         Err(TryLockError::WouldBlock) => return false,
     };
-    Arc::strong_count(&cell.keys) == 1 && place.as_ref().is_some_and(|keys| Arc::strong_count(keys) == 1)
+    Arc::strong_count(&slot.keys) == 1 && place.as_ref().is_some_and(|keys| Arc::strong_count(keys) == 1)
 }
 
 #[cfg(test)]

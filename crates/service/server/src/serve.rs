@@ -278,7 +278,7 @@ fn engine(config: &ServerConfig, prepared: u64, disk: Arc<dyn Disk>) -> Result<E
         queue: FairQueue::new(workers, limits.queue, limits.queue_per_client),
         metrics: Metrics::new().map_err(|error| ServeError::Metrics(error.to_string()))?,
         workers,
-        patience: config.timeouts.answer,
+        answer_timeout: config.timeouts.answer,
         stop: CancellationToken::new(),
         recent_millis: AtomicU64::new(0),
     })
@@ -287,9 +287,9 @@ fn engine(config: &ServerConfig, prepared: u64, disk: Arc<dyn Disk>) -> Result<E
 /// Bytes of all prepared models, once there is room for an answer of each application beside them.
 fn check_memory(config: &ServerConfig, applications: &Applications) -> Result<u64, ServeError> {
     let limit = config.limits.memory_bytes;
-    let prepared = applications.offers().map(|(_, offer)| offer.application.prepared_bytes());
+    let prepared = applications.iter().map(|(_, offer)| offer.application.prepared_bytes());
     let prepared = prepared.fold(0, u64::saturating_add);
-    for (name, offer) in applications.offers() {
+    for (name, offer) in applications.iter() {
         let (query, answer) = (offer.limits.max_query_bytes as u64, offer.limits.max_answer_bytes as u64);
         let working = offer.application.working_bytes();
         let needed = [query, answer, working].into_iter().fold(prepared, u64::saturating_add);

@@ -7,7 +7,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use unspoken_wire::ProblemCode;
 
-use crate::application::{Applications, Offer};
+use crate::application::{Applications, RegisteredApplication};
 use crate::auth::{Authenticator, ClientName};
 use crate::concurrency::ConcurrencyLimit;
 use crate::config::Timeouts;
@@ -26,7 +26,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn offer(&self, name: &str) -> Result<&Offer, Refusal> {
+    pub(crate) fn application(&self, name: &str) -> Result<&RegisteredApplication, Refusal> {
         self.applications.get(name).ok_or_else(Refusal::application_not_found)
     }
 }

@@ -25,7 +25,7 @@ pub(super) async fn declare(
     let bytes = read_all(&parts.headers, body, MAX_CONTROL_BYTES, stall, stall).await?;
     let declared = decode::<KeyDeclaration>(&bytes, MAX_CONTROL_BYTES)?;
     let declared = CheckedDeclaration::try_from(declared)?;
-    let offer = service.offer(&declared.application)?;
+    let offer = service.application(&declared.application)?;
     check_format(offer, declared.key_format)?;
     let limit = offer.limits.max_key_bytes;
     if declared.length > limit {

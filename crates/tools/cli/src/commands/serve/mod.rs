@@ -83,13 +83,13 @@ enum Log {
 }
 
 /// Runs the command.
-pub fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let format = match arguments.log {
         Log::Text => LogFormat::Text,
         Log::Json => LogFormat::Json,
     };
     init_logging(format, &arguments.log_filter)?;
-    let config = configuration(&arguments)?;
+    let config = configuration(arguments)?;
     // Before the models, which may take long to load.
     config.check()?;
     let applications = offer::load(config.offers.clone())?;
