@@ -23,8 +23,8 @@ struct Arguments {
 enum Command {
     /// Train a text classifier from labelled messages
     Train(commands::train::Arguments),
-    /// Offer a model as a service
-    Serve(commands::serve::Arguments),
+    /// Offer applications as a service
+    Serve(Box<commands::serve::Arguments>),
     /// Classify messages at a service, without showing them
     Classify(commands::classify::Arguments),
     /// Fetch records of a database at a service, without showing which
@@ -88,7 +88,7 @@ fn reasons(error: &anyhow::Error) -> String {
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Train(arguments) => commands::train::run(&arguments),
-        Command::Serve(arguments) => commands::serve::run(arguments),
+        Command::Serve(arguments) => commands::serve::run(&arguments),
         Command::Classify(arguments) => commands::classify::run(&arguments),
         Command::Get(arguments) => commands::get::run(&arguments),
         Command::Embed(command) => commands::embed::run(&command),

@@ -13,7 +13,7 @@ use unspoken_client::{ClientError, ServiceClient, StateDir};
 use unspoken_database::{Builder, Database, Record};
 use unspoken_pir::{Mode, Preset};
 use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions, RetrieveServer};
-use unspoken_server::{Applications, PrivateApplication, Server, ServerConfig, ServiceLimits};
+use unspoken_server::{Applications, ProtocolApplication, Server, ServerConfig, ServiceLimits};
 
 use super::{Case, Size};
 use crate::clock::median;
@@ -73,7 +73,7 @@ impl Service {
         Builder::new(preset).build(&directory, all, |_| (), &AtomicBool::new(false))?;
         let database = Database::open(&directory)?;
         let insecure = database.snapshot().parameters().is_insecure();
-        let application = PrivateApplication::new(APPLICATION, RetrieveServer::new(database)?);
+        let application = ProtocolApplication::new(APPLICATION, RetrieveServer::new(database)?);
         let applications = Applications::new().with(application).map_err(unavailable)?;
         let most = 2 * CROWDS[CROWDS.len() - 1];
         let limits = ServiceLimits { queue_per_client: most, queries_per_client: most, ..ServiceLimits::default() };

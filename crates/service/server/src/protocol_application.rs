@@ -8,19 +8,19 @@ use unspoken_protocol::{self as protocol, ClientId, ErrorKind, ServerHalf};
 use crate::application::{Application, ApplicationError, ApplicationLimits};
 
 /// A [`ServerHalf`] under a name.
-pub struct PrivateApplication<H> {
+pub struct ProtocolApplication<H> {
     name: String,
     half: H,
 }
 
-impl<H: ServerHalf> PrivateApplication<H> {
+impl<H: ServerHalf> ProtocolApplication<H> {
     /// Offers `half` as `name`, for instance `classify/spam`.
     pub fn new(name: impl Into<String>, half: H) -> Self {
         Self { name: name.into(), half }
     }
 }
 
-impl<H: ServerHalf> Application for PrivateApplication<H> {
+impl<H: ServerHalf> Application for ProtocolApplication<H> {
     type Keys = H::Keys;
 
     fn name(&self) -> &str {
