@@ -1,6 +1,6 @@
 """Runs benchmark suites and writes docs/benchmarks.md.
 
-`python3 scripts/benchmarks.py target/release/unspoken [SECTION ...]`
+`python3 scripts/benchmarks.py target/release [SECTION ...]`: the directory holds `unspoken` and `unspoken-bench`.
 """
 
 from __future__ import annotations
@@ -221,10 +221,10 @@ def processor() -> str:
     return names[0] if names else platform.machine()
 
 
-def rows(binary: str, suite: str, parts: tuple[str, ...]) -> list[dict]:
+def rows(binary: Path, suite: str, parts: tuple[str, ...]) -> list[dict]:
     """Runs one suite, or parts of it, and returns its rows."""
     only = [argument for part in parts for argument in ("--only", part)]
-    command = [binary, "bench", suite, "--json", "--root", str(ROOT), *only]
+    command = [binary, suite, "--json", "--root", str(ROOT), *only]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -321,7 +321,7 @@ def table_six(found: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def section(binary: str, heading: str) -> str:
+def section(binary: Path, heading: str) -> str:
     """Measures one section of the page; returns it without the heading."""
     _, suite, only, single = next(found for found in SECTIONS if found[0] == heading)
     version = subprocess.run([binary, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
@@ -346,7 +346,7 @@ def sections(page: str) -> dict[str, str]:
     return {heading.strip(): body.strip() + "\n" for heading, _, body in (part.partition("\n") for part in parts)}
 
 
-def embeddings(binary: str) -> str:
+def embeddings(binary: Path) -> str:
     """The section on compressed tables: compresses the real ones and reports on them."""
     wanted = [REVIEWS, *(Path(source[i]) for source in EMBEDDINGS.values() for i in (1, 3))]
     missing = [path for path in wanted if not path.exists()]
@@ -380,11 +380,14 @@ def main() -> None:
     """Measures the sections named, or all of them, and writes the page; the others stay."""
     choices = [*(found[0] for found in SECTIONS), EMBEDDINGS_SECTION]
     if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(choices):
-        sys.exit(f"usage: python3 scripts/benchmarks.py PATH_TO_UNSPOKEN [{' | '.join(choices)}]")
-    binary = sys.argv[1]
+        sys.exit(f"usage: python3 scripts/benchmarks.py DIRECTORY_OF_COMMANDS [{' | '.join(choices)}]")
+    directory = Path(sys.argv[1])
     known = sections(TARGET.read_text()) if TARGET.exists() else {}
     for name in sys.argv[2:] or choices:
-        known[name] = embeddings(binary) if name == EMBEDDINGS_SECTION else section(binary, name)
+        if name == EMBEDDINGS_SECTION:
+            known[name] = embeddings(directory / "unspoken")
+        else:
+            known[name] = section(directory / "unspoken-bench", name)
     known.pop("The lookup paper's figures", None)
     parts = ["# Benchmarks\n", INTRODUCTION]
     parts += [f"## {heading}\n\n{body}" for heading, body in known.items()]

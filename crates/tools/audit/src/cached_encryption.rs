@@ -1,4 +1,5 @@
-//! The audit: every way of encrypting plays the same game against the same attacks, and a coin decides who is broken.
+//! The audit: the same attacks play the same game against every encryption mode. A mode is broken if a fair coin would not
+//! win as often.
 //!
 //! The game is indistinguishability under chosen plaintexts (Definition 4 of the Zinc paper), played `trials` times under one
 //! key. The attacker sees some known messages encrypted. Then, each time, two random messages are drawn and shown, a secret

@@ -1,4 +1,4 @@
-//! Messages of CKKS, BFV and BGV behind one door: what a ciphertext's first component holds, and how to read it.
+//! Messages of CKKS, BFV and BGV under one interface: what a ciphertext's first component holds, and how to read it.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The `unspoken` command: train, serve, ask, measure.
+//! The `unspoken` command: train, serve, ask.
 
 mod commands;
 mod interrupt;
@@ -47,11 +47,10 @@ enum Command {
     Permute(commands::permute::Command),
     /// Show the plans of a lookup and what each costs
     Plan(commands::plan::Arguments),
-    /// Attack ways of encrypting: those that are broken, and ours
-    #[command(subcommand)]
-    Audit(commands::audit::Command),
-    /// Measure against baselines
-    Bench(commands::bench::Arguments),
+    #[command(hide = true, disable_help_flag = true)]
+    Audit(commands::moved::Arguments),
+    #[command(hide = true, disable_help_flag = true)]
+    Bench(commands::moved::Arguments),
     /// Train, serve and ask on this machine, and show what travelled
     Demo(commands::demo::Arguments),
 }
@@ -59,7 +58,7 @@ enum Command {
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
     // `unspoken params | head` ends quietly. Not where there are sockets: a peer that hangs up is an error to report.
-    if matches!(command, Command::Params(_) | Command::Permute(_) | Command::Plan(_) | Command::Audit(_)) {
+    if matches!(command, Command::Params(_) | Command::Permute(_) | Command::Plan(_)) {
         sigpipe::reset();
     }
     match run(command) {
@@ -98,8 +97,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Params(arguments) => commands::params::run(&arguments),
         Command::Permute(command) => commands::permute::run(&command),
         Command::Plan(arguments) => commands::plan::run(&arguments),
-        Command::Audit(command) => commands::audit::run(&command),
-        Command::Bench(arguments) => commands::bench::run(&arguments),
+        Command::Audit(arguments) => commands::moved::exit("audit", "unspoken-bench audit", &arguments),
+        Command::Bench(arguments) => commands::moved::exit("bench", "unspoken-bench", &arguments),
         Command::Demo(arguments) => commands::demo::run(&arguments),
     }
 }

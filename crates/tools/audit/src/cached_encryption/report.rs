@@ -25,9 +25,9 @@ pub struct Report {
 pub struct Finding {
     /// CKKS, BFV or BGV.
     pub scheme: String,
-    /// The way of encrypting.
+    /// The encryption mode.
     pub mode: String,
-    /// Whether that way is claimed to be sound.
+    /// Whether that mode is claimed to be sound.
     pub claimed_sound: bool,
     /// The attack: difference or span.
     pub attack: String,

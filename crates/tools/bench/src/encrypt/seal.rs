@@ -3,13 +3,13 @@
 use serde_json::{Map, Value};
 
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::peer::{Seal, SealCall, SealRequest, SealSetup};
 use crate::row::params;
-use crate::session::Session;
 
 /// Which primes SEAL has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Primes {
+pub(super) enum SealPrimes {
     /// As many bits of data as ours, as nearly as its security check allows.
     Matched,
     /// One prime less, and less data: the fewest primes at nearly the same bits in all.
@@ -17,21 +17,21 @@ pub(super) enum Primes {
 }
 
 /// What of SEAL is timed.
-pub(super) type Subject = (Primes, SealCall);
+pub(super) type SealOperation = (SealPrimes, SealCall);
 
 /// SEAL, where it is set up.
-pub(super) struct Baseline(Option<[Seal; 2]>);
+pub(super) struct SealBaseline(Option<[Seal; 2]>);
 
-impl Baseline {
+impl SealBaseline {
     /// Starts SEAL at both sets of primes, the matched one first.
-    pub(super) fn start(session: &mut Session<'_>, requests: [SealRequest; 2]) -> Result<Self, BenchError> {
-        let (root, clock) = (&session.options.root, session.clock());
-        if !session.options.peers || !Seal::is_set_up(root) {
-            session.note("SEAL is not measured: 'make peers' sets it up");
-            return Ok(Baseline(None));
+    pub(super) fn start(harness: &mut Harness<'_>, requests: [SealRequest; 2]) -> Result<Self, BenchError> {
+        let (root, clock) = (&harness.options.root, harness.clock());
+        if !harness.options.peers || !Seal::is_set_up(root) {
+            harness.progress("SEAL is not measured: 'make peers' sets it up");
+            return Ok(SealBaseline(None));
         }
         let [matched, fewest] = requests;
-        Ok(Baseline(Some([Seal::start(root, matched, clock)?, Seal::start(root, fewest, clock)?])))
+        Ok(SealBaseline(Some([Seal::start(root, matched, clock)?, Seal::start(root, fewest, clock)?])))
     }
 
     /// Whether it is there.
@@ -40,25 +40,25 @@ impl Baseline {
     }
 
     /// Seconds of one call; NaN where SEAL is absent.
-    pub(super) fn time(&mut self, (primes, call): Subject) -> Result<f64, BenchError> {
+    pub(super) fn time(&mut self, (primes, call): SealOperation) -> Result<f64, BenchError> {
         let Some([matched, fewest]) = &mut self.0 else { return Ok(f64::NAN) };
         match primes {
-            Primes::Matched => matched.time(call),
-            Primes::Fewest => fewest.time(call),
+            SealPrimes::Matched => matched.time(call),
+            SealPrimes::Fewest => fewest.time(call),
         }
     }
 
     /// What it set up at these primes.
-    pub(super) fn setup(&self, primes: Primes) -> Option<&SealSetup> {
+    pub(super) fn setup(&self, primes: SealPrimes) -> Option<&SealSetup> {
         let [matched, fewest] = self.0.as_ref()?;
         Some(match primes {
-            Primes::Matched => &matched.setup,
-            Primes::Fewest => &fewest.setup,
+            SealPrimes::Matched => &matched.setup,
+            SealPrimes::Fewest => &fewest.setup,
         })
     }
 
     /// Its parameters, for a row.
-    pub(super) fn params(&self, primes: Primes) -> Map<String, Value> {
+    pub(super) fn params(&self, primes: SealPrimes) -> Map<String, Value> {
         self.setup(primes).map_or_else(Map::new, |setup| {
             params! {
                 "baseline_version": setup.version, "baseline_primes": setup.towers, "baseline_log2_q": rounded(setup.log2_q),
@@ -69,7 +69,7 @@ impl Baseline {
 }
 
 /// As a baseline's name.
-pub(super) fn name((primes, call): Subject) -> String {
+pub(super) fn name((primes, call): SealOperation) -> String {
     let call = match call {
         SealCall::Encode => "encoding",
         SealCall::EncodeOne => "encoding of one number",
@@ -79,8 +79,8 @@ pub(super) fn name((primes, call): Subject) -> String {
         SealCall::SymmetricSeeded => "symmetric, seeded",
     };
     match primes {
-        Primes::Matched => format!("SEAL, {call}"),
-        Primes::Fewest => format!("SEAL of one prime less, {call}"),
+        SealPrimes::Matched => format!("SEAL, {call}"),
+        SealPrimes::Fewest => format!("SEAL of one prime less, {call}"),
     }
 }
 

@@ -10,7 +10,7 @@ use unspoken_digits_model::{
 use super::circuit::{Circuit, Encrypt};
 use crate::error::BenchError;
 
-pub(super) struct Pixels {
+pub(super) struct PixelVectorsCircuit {
     shape: Shape,
     batch: usize,
     slots: usize,
@@ -29,7 +29,7 @@ pub(super) struct Weights<V> {
 }
 
 /// The network's parameters as they are stored.
-pub(super) struct Parts<'a> {
+pub(super) struct StoredParameters<'a> {
     pub(super) kernel: &'a [f64],
     pub(super) kernel_bias: &'a [f64],
     pub(super) dense: &'a [f64],
@@ -38,11 +38,11 @@ pub(super) struct Parts<'a> {
     pub(super) out_bias: &'a [f64],
 }
 
-pub(super) fn parts(network: &Network) -> Parts<'_> {
+pub(super) fn stored_parameters(network: &Network) -> StoredParameters<'_> {
     let shape = network.shape();
     let mut rest = network.parameters();
     let mut next = |count: usize| rest.split_off(..count).unwrap_or_default();
-    Parts {
+    StoredParameters {
         kernel: next(shape.channels * KERNEL * KERNEL),
         kernel_bias: next(shape.channels),
         dense: next(shape.hidden * shape.features()),
@@ -77,10 +77,10 @@ pub(super) fn sum_of_products<A: Arithmetic>(
     Ok(arithmetic.relinearise_rescale(&sum.ok_or_else(wrong)?)?)
 }
 
-impl Pixels {
+impl PixelVectorsCircuit {
     pub(super) fn new(shape: Shape, parameters: &CkksParameters, batch: usize) -> Result<Self, BenchError> {
         let moduli = std::array::from_fn(|i| parameters.level_modulus(i + 1));
-        Ok(Pixels { shape, batch, slots: parameters.slots(), scale: parameters.scale(), moduli })
+        Ok(PixelVectorsCircuit { shape, batch, slots: parameters.slots(), scale: parameters.scale(), moduli })
     }
 
     /// Features of a tile.
@@ -105,7 +105,7 @@ impl Pixels {
     }
 }
 
-impl Circuit for Pixels {
+impl Circuit for PixelVectorsCircuit {
     const NAME: &'static str = "a vector for each pixel under the kernel";
     type Weights<V: Send + Sync> = Weights<V>;
 
@@ -122,7 +122,7 @@ impl Circuit for Pixels {
     }
 
     fn encrypt<V: Send + Sync>(&self, network: &Network, encrypt: Encrypt<'_, V>) -> Result<Weights<V>, BenchError> {
-        let parts = parts(network);
+        let parts = stored_parameters(network);
         let [q1, q2, q3, q4, q5] = self.moduli;
         let convolution = self.scale * self.scale / q5;
         let hidden = convolution * convolution / q4 * self.scale / q3;

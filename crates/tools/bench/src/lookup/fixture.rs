@@ -1,10 +1,10 @@
-//! A client's keys and query beside a server's lookup, and the seconds of its stages.
+//! A lookup with a client's keys and query, and the seconds of its stages.
 
 use std::sync::Arc;
 
 use unspoken_ckks::{Ciphertext, CkksParameters, Encoder, Evaluator, Preset};
 use unspoken_encrypt::{ClientKey, Encryptor};
-use unspoken_lookup::{Generated, Lookup, OutputForm, Plan};
+use unspoken_lookup::{Lookup, OutputForm, Plan};
 use unspoken_protocol::ClientId;
 use unspoken_query::{QueryCodec, QueryReader};
 use unspoken_ring::SecretRng;
@@ -12,15 +12,15 @@ use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
 use super::subtables::Subtables;
 use crate::error::BenchError;
-use crate::session::Session;
+use crate::harness::Harness;
 
 /// Largest error of an entry, relative to the largest.
 const TOLERANCE: f64 = 1e-2;
 
 /// A lookup with the keys and the query of a client, all slots full.
-pub(super) struct Party {
+pub(super) struct LookupFixture {
     pub(super) preset: &'static str,
-    pub(super) parameters: CkksParameters,
+    parameters: CkksParameters,
     pub(super) lookup: Lookup,
     encoder: Encoder,
     secret: Arc<SecretKey>,
@@ -31,7 +31,7 @@ pub(super) struct Party {
 }
 
 /// A lookup that leaves its outputs as rows.
-pub(super) fn lookup(parameters: &CkksParameters, plan: Plan, tables: &Subtables) -> Result<Lookup, BenchError> {
+fn rows_lookup(parameters: &CkksParameters, plan: Plan, tables: &Subtables) -> Result<Lookup, BenchError> {
     Ok(Lookup::new(parameters, &tables.tables, plan, OutputForm::Rows, tables.bound(), None)?)
 }
 
@@ -40,10 +40,10 @@ fn index(slot: usize, t: usize, columns: usize) -> usize {
     (slot * 31 + t * 17 + slot / 7) % columns
 }
 
-impl Party {
+impl LookupFixture {
     pub(super) fn new(preset: &'static str, plan: Plan, tables: &Subtables) -> Result<Self, BenchError> {
         let parameters = Preset::find(preset)?.build()?;
-        let lookup = lookup(&parameters, plan, tables)?;
+        let lookup = rows_lookup(&parameters, plan, tables)?;
         let encoder = Encoder::new(&parameters);
         let mut rng = SecretRng::insecure_from_seed(6);
         let secret = Arc::new(SecretKey::generate(parameters.rlwe(), &mut rng)?);
@@ -56,7 +56,7 @@ impl Party {
         let query_bytes = form.byte_len();
         let (reader, client) = (QueryReader::new(&encoder, form)?, ClientId::new([0; 16]));
         let query = reader.read(&Evaluator::new(&encoder, &keys), client, &bytes)?;
-        Ok(Party { preset, parameters, lookup, encoder, secret, keys, query, query_bytes })
+        Ok(LookupFixture { preset, parameters, lookup, encoder, secret, keys, query, query_bytes })
     }
 
     /// Tokens looked up at once.
@@ -64,39 +64,24 @@ impl Party {
         self.parameters.slots() as f64
     }
 
-    /// VecGen: its result and seconds per token.
-    pub(super) fn generate(&self, session: &Session<'_>) -> Result<(Generated<Ciphertext>, f64), BenchError> {
-        let evaluator = Evaluator::new(&self.encoder, &self.keys);
-        let work = || self.lookup.generate(&evaluator, &self.query);
-        let (result, seconds) = session.clock().time_in(&session.single, work);
-        Ok((result?, seconds / self.tokens()))
-    }
-
-    /// The linear stage of `lookup`, of which `generated` may be another's with the same plan and columns: seconds per
-    /// token, the result checked.
-    pub(super) fn combine(
-        &self,
-        session: &Session<'_>,
-        lookup: &Lookup,
-        tables: &Subtables,
-        generated: &Generated<Ciphertext>,
-    ) -> Result<f64, BenchError> {
-        let evaluator = Evaluator::new(&self.encoder, &self.keys);
-        let work = || lookup.combine(&evaluator, generated);
-        let (result, seconds) = session.clock().time_in(&session.single, work);
-        self.check(lookup, tables, &result?)?;
-        Ok(seconds / self.tokens())
+    /// Seconds per token of VecGen and of the linear stage; the result is checked.
+    pub(super) fn measure(&self, harness: &Harness<'_>, tables: &Subtables) -> Result<[f64; 2], BenchError> {
+        let (evaluator, stopwatch) = (Evaluator::new(&self.encoder, &self.keys), harness.stopwatch());
+        let (generated, vectors) = stopwatch.time(|| self.lookup.generate(&evaluator, &self.query))?;
+        let (outputs, linear) = stopwatch.time(|| self.lookup.combine(&evaluator, &generated))?;
+        self.check(tables, &outputs)?;
+        Ok([vectors, linear].map(|seconds| seconds / self.tokens()))
     }
 
     /// Compares the first and the last row, all slots of them.
-    fn check(&self, lookup: &Lookup, tables: &Subtables, outputs: &[Ciphertext]) -> Result<(), BenchError> {
+    fn check(&self, tables: &Subtables, outputs: &[Ciphertext]) -> Result<(), BenchError> {
         for row in [0, outputs.len() - 1] {
             let slots = self.encoder.decrypt(&outputs[row], &self.secret)?;
             let expected = |slot: usize| tables.sum(row, |t| index(slot, t, tables.columns()));
             let distance = slots.iter().enumerate().map(|(slot, z)| (z - expected(slot)).norm());
             let found = distance.fold(0.0, f64::max) / tables.bound();
             if found.is_nan() || found > TOLERANCE {
-                let case = format!("row {row}, plan {}, preset {}", lookup.plan(), self.preset);
+                let case = format!("row {row}, plan {}, preset {}", self.lookup.plan(), self.preset);
                 return Err(BenchError::Wrong { case, found, needed: TOLERANCE });
             }
         }

@@ -1,4 +1,4 @@
-//! The keys of one scheme and all that is made with them, and what every way of encrypting takes.
+//! The keys of one scheme and all that is made with them, and what every method of encrypting takes.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ pub(super) const SCALE: f64 = (1u64 << 55) as f64;
 const CKKS_TOLERANCE: f64 = 1.0 / (1u64 << 30) as f64;
 
 /// The keys of one scheme.
-pub(super) struct Shop {
+pub(super) struct SchemeFixture {
     pub(super) space: MessageSpace,
     pub(super) secret: Arc<SecretKey>,
     pub(super) public: Arc<PublicKey>,
-    /// The public key of the published ways.
+    /// The public key of the published methods.
     pub(super) vanilla: Vanilla,
     pub(super) zinc: Zinc,
 }
@@ -29,17 +29,17 @@ pub(super) struct Shop {
 /// An encoded message.
 pub(super) struct Message {
     pub(super) own: Encoded,
-    /// What the published ways add where that is something else: in BGV.
+    /// What the published methods add where that is something else: in BGV.
     published: Option<Poly>,
 }
 
-/// What the product's ways take.
+/// What the product's methods take.
 pub(super) enum Encoded {
     Approximate(ckks::Plaintext),
     Exact(Poly),
 }
 
-impl Shop {
+impl SchemeFixture {
     pub(super) fn new(scheme: Scheme, size: Size) -> Result<Self, BenchError> {
         let space = MessageSpace::new(scheme, size)?;
         // Nobody's data is behind these keys: a fixed seed gives every run the same numbers.
@@ -48,7 +48,7 @@ impl Shop {
         let public = PublicKey::generate(&secret, &mut rng)?;
         let vanilla = Vanilla::generate(&space, &secret, &mut rng)?;
         let zinc = Zinc::new(&vanilla, &mut rng)?;
-        Ok(Shop { space, secret: Arc::new(secret), public: Arc::new(public), vanilla, zinc })
+        Ok(SchemeFixture { space, secret: Arc::new(secret), public: Arc::new(public), vanilla, zinc })
     }
 
     /// Numbers that one message holds.
@@ -80,7 +80,7 @@ impl Shop {
         }
     }
 
-    /// Encodes for every way.
+    /// Encodes for every method.
     pub(super) fn message(&self, values: &[f64]) -> Result<Message, BenchError> {
         let own = self.encode(values)?;
         let mut published = None;
@@ -119,12 +119,12 @@ impl Shop {
 }
 
 impl Message {
-    /// A message of CKKS or BFV, which the published ways take as it is.
+    /// A message of CKKS or BFV, which the published methods take as it is.
     pub(super) fn shared(own: Encoded) -> Self {
         Message { own, published: None }
     }
 
-    /// What the published ways add to the first component.
+    /// What the published methods add to the first component.
     pub(super) fn published(&self) -> &Poly {
         self.published.as_ref().unwrap_or(match &self.own {
             Encoded::Approximate(plaintext) => plaintext.poly(),

@@ -22,7 +22,7 @@ pub(super) struct Precision {
 }
 
 /// All slots complex and in use.
-pub(super) struct Site {
+pub(super) struct BootstrapFixture {
     encoder: Encoder,
     bootstrapper: Bootstrapper,
     keys: EvaluationKeys,
@@ -53,7 +53,7 @@ impl Precision {
     }
 }
 
-impl Site {
+impl BootstrapFixture {
     pub(super) fn new(preset: &Preset, backend: Backend) -> Result<Self, BenchError> {
         let parameters = CkksParameters::with_backend(preset.literal()?, backend)?;
         let slots = parameters.slots();
@@ -72,7 +72,7 @@ impl Site {
         let plain = encoder.encode_coefficients(&torus, 0, torus_scale(&plan))?;
         let torus_input = encoder.encrypt(&plain, &secret, &mut rng)?.expand(&parameters);
         let bootstrapper = Bootstrapper::new(&encoder, plan)?;
-        Ok(Site { encoder, bootstrapper, keys, secret, values, input, torus, torus_input })
+        Ok(BootstrapFixture { encoder, bootstrapper, keys, secret, values, input, torus, torus_input })
     }
 
     pub(super) fn plan(&self) -> &Bootstrap {
@@ -106,7 +106,7 @@ impl Site {
         Ok(Precision::between(&self.encoder.decrypt(output, &self.secret)?, &self.exponentials()))
     }
 
-    /// What [`Site::exponential`] should give.
+    /// What [`BootstrapFixture::exponential`] should give.
     fn exponentials(&self) -> Vec<Complex64> {
         let slots = self.parameters().slots();
         let mut expected = vec![Complex64::default(); slots];
@@ -116,7 +116,7 @@ impl Site {
         expected
     }
 
-    /// The simulator's estimates, of [`Site::refresh`] and [`Site::exponential`].
+    /// The simulator's estimates, of [`BootstrapFixture::refresh`] and [`BootstrapFixture::exponential`].
     pub(super) fn estimates(&self) -> Result<[Precision; 2], BenchError> {
         let (simulator, plan) = (Simulator::new(&self.encoder, 4), self.plan());
         let input = simulator.encrypt(&self.values, plan.input_level(), self.parameters().scale())?;

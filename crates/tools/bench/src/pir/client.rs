@@ -1,4 +1,4 @@
-//! A client of one mode and its keys at a server: asks, and checks what it is told.
+//! A client with queries of one mode, and its keys at a server; every record that it gets is checked.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -10,8 +10,8 @@ use unspoken_ring::SecretRng;
 use super::table::Table;
 use crate::error::BenchError;
 
-/// One answer.
-pub(super) struct Answered {
+/// One answer: its times, noise and bytes.
+pub(super) struct MeasuredAnswer {
     pub(super) seconds: f64,
     pub(super) phases: Phases,
     /// Deviation of the response's noise over the one predicted.
@@ -20,7 +20,7 @@ pub(super) struct Answered {
     pub(super) response_bytes: usize,
 }
 
-impl Answered {
+impl MeasuredAnswer {
     /// Seconds of each phase, in the order of [`super::PHASES`].
     pub(super) fn phase_seconds(&self) -> [f64; 5] {
         let Phases { expansion, selectors, rows, selection, compression } = self.phases;
@@ -28,18 +28,18 @@ impl Answered {
     }
 }
 
-pub(super) struct Asker {
+pub(super) struct PirClient {
     pub(super) mode: Mode,
     secret: PirSecret,
     keys: PreparedKeys,
     rng: SecretRng,
     /// Seconds on all threads: keys made by the client, and made ready by the server.
     pub(super) key_seconds: [f64; 2],
-    /// Questions so far.
-    turn: u64,
+    /// Queries so far.
+    queries: u64,
 }
 
-impl Asker {
+impl PirClient {
     pub(super) fn new(table: &Table, mode: Mode) -> Result<Self, BenchError> {
         let mut rng = SecretRng::insecure_from_seed(36);
         let secret = PirSecret::generate(&table.parameters, &mut rng)?;
@@ -48,14 +48,13 @@ impl Asker {
         let made = started.elapsed().as_secs_f64();
         let keys = seeded.expand()?;
         let ready = started.elapsed().as_secs_f64() - made;
-        Ok(Asker { mode, secret, keys, rng, key_seconds: [made, ready], turn: 0 })
+        Ok(PirClient { mode, secret, keys, rng, key_seconds: [made, ready], queries: 0 })
     }
 
-    /// Asks for one piece after the other, far from the last one, and compares what comes back. The answer alone is timed,
-    /// on the threads of the pool.
-    pub(super) fn ask(&mut self, table: &Table, pool: &ThreadPool) -> Result<Answered, BenchError> {
-        let index = (self.turn * 0x9e37_79b1 + table.shape.pieces - 1) % table.shape.pieces;
-        self.turn += 1;
+    /// Queries a piece, another one each time, and compares the record. Times the answer alone, on the threads of the pool.
+    pub(super) fn measure(&mut self, table: &Table, pool: &ThreadPool) -> Result<MeasuredAnswer, BenchError> {
+        let index = (self.queries * 0x9e37_79b1 + table.shape.pieces - 1) % table.shape.pieces;
+        self.queries += 1;
         let query = self.secret.query(self.mode, table.shape, index, &mut self.rng)?;
         let (shape, cancel) = (table.shape, AtomicBool::new(false));
         let started = Instant::now();
@@ -73,7 +72,7 @@ impl Asker {
             return Err(wrong(differ));
         }
         let (measured, predicted) = (self.secret.measured_noise(response)?, table.parameters.response_noise(shape));
-        Ok(Answered {
+        Ok(MeasuredAnswer {
             seconds,
             phases,
             noise_ratio: (measured.0 / predicted.0).sqrt(),

@@ -1,4 +1,4 @@
-//! `unspoken audit`
+//! `unspoken-bench audit`
 
 use unspoken_audit::Size;
 use unspoken_audit::cached_encryption::{self, Finding, Report};
@@ -10,8 +10,8 @@ pub enum Command {
     /// Break encryption that reuses cached encryptions, and show that the same attacks fail against ours
     ///
     /// Plays the game of indistinguishability against faithful reproductions of two published schemes, Zinc and Rache, and
-    /// against the three ways in which this program encrypts, for CKKS, BFV and BGV. Fails if a reproduction withstands, or
-    /// if one of ours does not.
+    /// against the product's own encryption (public key, seeded, pool), for CKKS, BFV and BGV. Fails if an attack on a
+    /// reproduction does not succeed, or if one on the product's own encryption does.
     CachedEncryption {
         /// Small rings: seconds instead of most of a minute
         #[arg(long)]
