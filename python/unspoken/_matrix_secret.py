@@ -12,7 +12,7 @@ import numpy.typing as npt
 from unspoken import _unspoken
 from unspoken._matrix import Matrix, from_input
 from unspoken._matrix_node import Bound
-from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixTerms
+from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixSignature
 from unspoken.errors import MatrixError, StateError
 
 
@@ -98,7 +98,7 @@ class MatrixSecret:
         array = _real(values, "matrix").copy()
         return from_input("", array.shape, Bound(array, self))
 
-    def encrypt(self, program: MatrixProgram | MatrixTerms, **arrays: npt.ArrayLike) -> MatrixInputs:
+    def encrypt(self, program: MatrixProgram | MatrixSignature, **arrays: npt.ArrayLike) -> MatrixInputs:
         """Encrypt inputs of a program, by name; those left out can be encrypted by another call.
 
         Raises
@@ -113,19 +113,19 @@ class MatrixSecret:
         >>> unspoken.MatrixSecret().encrypt(program, a=np.ones(3))
         <MatrixInputs a, encrypted>
         """
-        terms = program.terms if isinstance(program, MatrixProgram) else program
-        shapes, inputs = terms.inputs, []
+        signature = program.signature if isinstance(program, MatrixProgram) else program
+        shapes, inputs = signature.inputs, []
         for name, values in arrays.items():
             array = _real(values, f"input '{name}'")
             if name in shapes and array.shape != shapes[name]:
                 raise MatrixError(f"encrypt: input '{name}' of shape {array.shape}; needed {shapes[name]}")
             extents = array.shape if array.ndim == 3 else (1,) * (3 - array.ndim) + array.shape
             inputs.append((name, np.ascontiguousarray(array).reshape(extents)))
-        return MatrixInputs(self._secret.encrypt(terms._sealed, inputs))
+        return MatrixInputs(self._secret.encrypt(signature._compiled, inputs))
 
     def keys(
         self,
-        *programs: Matrix | MatrixProgram | MatrixTerms,
+        *programs: Matrix | MatrixProgram | MatrixSignature,
         progress: bool | Callable[[_unspoken.Progress], object] = True,
     ) -> MatrixKeys:
         """Make exactly the evaluation keys that programs or expressions need.
@@ -146,11 +146,11 @@ class MatrixSecret:
         >>> len(unspoken.MatrixSecret().keys(a + a, progress=False))
         0
         """
-        terms = []
+        signatures = []
         for each in programs:
             program = (each._program or each.plan()) if isinstance(each, Matrix) else each
-            terms.append((program.terms if isinstance(program, MatrixProgram) else program)._sealed)
-        return MatrixKeys(self._secret.keys(terms, progress))
+            signatures.append((program.signature if isinstance(program, MatrixProgram) else program)._compiled)
+        return MatrixKeys(self._secret.keys(signatures, progress))
 
     def decrypt(self, result: EncryptedMatrix) -> npt.NDArray[np.float64]:
         """Decrypt a result: float64, of its shape.
@@ -167,7 +167,7 @@ class MatrixSecret:
         --------
         >>> secret.decrypt(result)  # doctest: +SKIP
         """
-        return self._secret.decrypt(result._sealed).reshape(result.shape)
+        return self._secret.decrypt(result._compiled).reshape(result.shape)
 
     def __reduce__(self) -> Any:
         """Refuse: secrets are saved with `save`."""

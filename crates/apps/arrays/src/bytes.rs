@@ -1,7 +1,7 @@
 //! The frame of everything that travels: what it is, for which parameters, and numbers of fixed width.
 
 use crate::error::ArraysError;
-use crate::preset::Context;
+use crate::preset::BuiltPreset;
 
 /// Version of the format.
 const VERSION: u16 = 1;
@@ -11,9 +11,9 @@ const MAGIC: [u8; 4] = *b"uspa";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Object {
     Program = 1,
-    Terms = 2,
-    Inputs = 3,
-    Answer = 4,
+    Signature = 2,
+    EncryptedInputs = 3,
+    EncryptedResult = 4,
     Keys = 5,
 }
 
@@ -21,9 +21,9 @@ impl Object {
     fn name(self) -> &'static str {
         match self {
             Object::Program => "a program",
-            Object::Terms => "the terms of a program",
-            Object::Inputs => "encrypted inputs",
-            Object::Answer => "an encrypted result",
+            Object::Signature => "the signature of a program",
+            Object::EncryptedInputs => "encrypted inputs",
+            Object::EncryptedResult => "an encrypted result",
             Object::Keys => "evaluation keys",
         }
     }
@@ -34,12 +34,12 @@ pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
     /// Magic, version (u16), kind (u8), name of the preset, fingerprint of its numbers (16 bytes).
-    pub(crate) fn new(object: Object, context: &Context) -> Self {
+    pub(crate) fn new(object: Object, preset: &BuiltPreset) -> Self {
         let mut out = Writer(MAGIC.to_vec());
         out.0.extend(VERSION.to_le_bytes());
         out.u8(object as u8);
-        out.text(context.parameters().name());
-        out.0.extend(context.parameters().rlwe().fingerprint().0);
+        out.text(preset.parameters().name());
+        out.0.extend(preset.parameters().rlwe().fingerprint().0);
         out
     }
 
@@ -84,7 +84,11 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Reads the frame and finds the parameters; insecure ones only if `accept_insecure`.
-    pub(crate) fn new(object: Object, bytes: &'a [u8], accept_insecure: bool) -> Result<(Self, Context), ArraysError> {
+    pub(crate) fn new(
+        object: Object,
+        bytes: &'a [u8],
+        accept_insecure: bool,
+    ) -> Result<(Self, BuiltPreset), ArraysError> {
         let mut input = Reader { object, rest: bytes };
         if input.take(MAGIC.len())? != MAGIC {
             return Err(input.refuse("another kind of file", "one that begins with 'uspa'"));
@@ -99,8 +103,8 @@ impl<'a> Reader<'a> {
             return Err(input.refuse(format!("object kind {kind}"), format!("kind {}", object as u8)));
         }
         let name = input.text()?;
-        let context = Context::find(&name)?;
-        let parameters = context.parameters().rlwe();
+        let preset = BuiltPreset::find(&name)?;
+        let parameters = preset.parameters().rlwe();
         if parameters.is_insecure() && !accept_insecure {
             return Err(input.refuse(format!("preset '{name}'"), "a secure one"));
         }
@@ -109,7 +113,7 @@ impl<'a> Reader<'a> {
                 input.refuse(format!("other numbers under the name '{name}'"), "the same release on both sides")
             );
         }
-        Ok((input, context))
+        Ok((input, preset))
     }
 
     pub(crate) fn what(&self) -> &'static str {

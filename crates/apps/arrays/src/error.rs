@@ -12,7 +12,7 @@ pub enum ArraysError {
     /// Shapes, layouts, depth, or encrypted arithmetic.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
-    /// Inputs could not be encrypted: a value that is too large, named.
+    /// EncryptedInputs could not be encrypted: a value that is too large, named.
     #[error(transparent)]
     Encrypt(#[from] EncryptError),
     /// What was given does not fit the program.

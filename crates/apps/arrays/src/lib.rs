@@ -2,23 +2,21 @@
 
 mod bytes;
 mod error;
-mod form;
-mod graph;
 mod graph_bytes;
 mod keys;
-mod layouts;
+mod messages;
+mod planner;
 mod preset;
 mod program;
-mod sealed;
 mod secret;
-mod terms;
+mod shape;
+mod signature;
 
 pub use error::ArraysError;
-pub use form::Form;
-pub use graph::{Graph, Node};
 pub use keys::Keys;
-pub use layouts::Options;
-pub use program::{Precision, Program};
-pub use sealed::{Answer, Inputs};
+pub use messages::{EncryptedInputs, EncryptedResult};
+pub use planner::Options;
+pub use program::{Precision, Program, ProgramSource};
 pub use secret::Secret;
-pub use terms::{Input, Terms};
+pub use shape::{ArrayShape, Axes};
+pub use signature::{Input, Signature};

@@ -25,13 +25,14 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<digits::Digits>()?;
     module.add_class::<embedding::Codes>()?;
     module.add_class::<embedding::Table>()?;
-    module.add_class::<matrix::MatrixAnswer>()?;
+    module.add_class::<matrix::EncryptedMatrix>()?;
     module.add_class::<matrix::MatrixInputs>()?;
     module.add_class::<matrix::MatrixKeys>()?;
     module.add_class::<matrix::MatrixProgram>()?;
     module.add_class::<matrix::MatrixSecret>()?;
-    module.add_class::<matrix::MatrixTerms>()?;
+    module.add_class::<matrix::MatrixSignature>()?;
     module.add_class::<matrix_graph::MatrixGraph>()?;
+    module.add_class::<matrix_graph::MatrixOperation>()?;
     module.add_class::<model::Model>()?;
     module.add_class::<model::Words>()?;
     module.add_class::<progress::Progress>()?;

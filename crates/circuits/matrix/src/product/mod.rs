@@ -12,7 +12,7 @@ pub use planner::{Estimate, Task, estimates};
 use unspoken_ckks::{Arithmetic, CkksParameters};
 
 use crate::encrypted::{EncryptedMatrix, check_match};
-use crate::error::{MatrixError, check_depth, shape_error, shown};
+use crate::error::{MatrixError, check_depth, display_shape, shape_error};
 use crate::layout::Layout;
 
 /// How two encrypted matrices are multiplied. `d` is the dimension of the tiles, `m` the blocks of their encoding space.
@@ -189,7 +189,7 @@ impl Product {
             return Err(MatrixError::Layout {
                 operation: OPERATION,
                 found: "a factor with something outside its tiles, left by a product over several blocks".into(),
-                needed: "clean factors: mask it with Cleaning, one level".into(),
+                needed: "clean factors: mask it with TileMask, one level".into(),
             });
         }
         let tiles = match &self.kind {
@@ -206,7 +206,7 @@ pub(crate) fn check_shapes(a: (usize, usize), b: (usize, usize)) -> Result<(), M
     if a.1 == b.0 {
         return Ok(());
     }
-    let reason = format!("{} @ {}: inner dimensions {} and {} differ", shown(a), shown(b), a.1, b.0);
+    let reason = format!("{} @ {}: inner dimensions {} and {} differ", display_shape(a), display_shape(b), a.1, b.0);
     Err(shape_error(OPERATION, reason))
 }
 
