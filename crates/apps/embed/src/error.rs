@@ -2,8 +2,8 @@
 
 use unspoken_embedding::EmbeddingError;
 use unspoken_lookup::LookupError;
-use unspoken_protocol::{Failure, Fault, ProtocolError};
-use unspoken_query::{QueryError, lookup_fault};
+use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
+use unspoken_query::{QueryError, lookup_error_kind};
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -29,13 +29,13 @@ impl EmbedError {
     }
 }
 
-impl Failure for EmbedError {
-    fn fault(&self) -> Fault {
+impl ApplicationError for EmbedError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            EmbedError::Protocol(error) => error.fault(),
-            EmbedError::Query(error) => error.fault(),
-            EmbedError::Lookup(error) => lookup_fault(error),
-            EmbedError::Embedding(_) => Fault::Internal,
+            EmbedError::Protocol(error) => error.kind(),
+            EmbedError::Query(error) => error.kind(),
+            EmbedError::Lookup(error) => lookup_error_kind(error),
+            EmbedError::Embedding(_) => ErrorKind::Internal,
         }
     }
 }

@@ -7,15 +7,15 @@ use unspoken_encrypt::{Needs, Plan};
 use unspoken_rlwe::{EvaluationKeys, FORMAT_VERSION, KeyBundle};
 use zeroize::Zeroizing;
 
+use crate::application::{ApplicationDescription, KeyGenerator, KeyLoader};
 use crate::error::ProtocolError;
-use crate::halves::{Described, KeyLoader, KeyMaker};
+use crate::header::CkksHeader;
 use crate::keyring::Keyring;
-use crate::terms::Terms;
 
-/// The server's half of an application whose keys are those of its terms. Loading them is the same for all.
+/// The server's half of an application whose keys are those of its header. Loading them is the same for all.
 pub trait CkksServerHalf: Send + Sync + 'static {
     /// What all applications of encrypted vectors tell their clients.
-    fn terms(&self) -> &Terms;
+    fn header(&self) -> &CkksHeader;
 }
 
 impl<H: CkksServerHalf> KeyLoader for H {
@@ -28,17 +28,17 @@ impl<H: CkksServerHalf> KeyLoader for H {
 
     /// The plan.
     fn key_front_bytes(&self) -> usize {
-        KeyBundle::plan_bytes(self.terms().key_plan())
+        KeyBundle::plan_bytes(self.header().key_plan())
     }
 
     fn max_key_bytes(&self) -> u64 {
-        KeyBundle::byte_len(self.terms().parameters().rlwe(), self.terms().key_plan())
+        KeyBundle::byte_len(self.header().parameters().rlwe(), self.header().key_plan())
     }
 
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ProtocolError> {
-        let parameters = self.terms().parameters();
+        let parameters = self.header().parameters();
         let plan = KeyBundle::read_plan(parameters.rlwe(), &mut &front[..])?;
-        if plan != *self.terms().key_plan() {
+        if plan != *self.header().key_plan() {
             let needed = "exactly the keys of the description; read it again and make new keys";
             return Err(ProtocolError::mismatch("key bundle", format!("{} keys of another plan", plan.len()), needed));
         }
@@ -46,16 +46,16 @@ impl<H: CkksServerHalf> KeyLoader for H {
     }
 
     fn load_keys(&self, bundle: &mut impl Read) -> Result<EvaluationKeys, ProtocolError> {
-        let keys = KeyBundle::read(self.terms().parameters().rlwe(), bundle)?;
-        keys.check("the application", self.terms().key_plan())?;
+        let keys = KeyBundle::read(self.header().parameters().rlwe(), bundle)?;
+        keys.check("the application", self.header().key_plan())?;
         Ok(keys)
     }
 }
 
-/// A description that begins with terms.
-pub trait CkksDescribed: Described {
-    /// The terms.
-    fn terms(&self) -> &Terms;
+/// A description that begins with a header of CKKS.
+pub trait CkksDescription: ApplicationDescription {
+    /// The header.
+    fn header(&self) -> &CkksHeader;
 }
 
 /// The client's half of an application whose secret key is a keyring's.
@@ -72,7 +72,7 @@ pub trait CkksClientHalf {
     fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError>;
 }
 
-impl<H: CkksClientHalf> KeyMaker for H {
+impl<H: CkksClientHalf> KeyGenerator for H {
     type KeyError = ProtocolError;
 
     fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, ProtocolError> {

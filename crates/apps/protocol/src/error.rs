@@ -1,4 +1,4 @@
-//! What can go wrong between two halves, and whose fault that is.
+//! What can go wrong between two halves, and of what kind it is.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use unspoken_ckks::CkksError;
 use unspoken_encrypt::EncryptError;
 use unspoken_rlwe::RlweError;
 
-use crate::demands::Excess;
+use crate::limits::LimitExceeded;
 
 /// Errors that all applications have.
 #[derive(Debug, thiserror::Error)]
@@ -40,76 +40,71 @@ impl ProtocolError {
     }
 }
 
-impl From<Excess> for ProtocolError {
-    fn from(Excess { what, found, needed }: Excess) -> Self {
+impl From<LimitExceeded> for ProtocolError {
+    fn from(LimitExceeded { what, found, needed }: LimitExceeded) -> Self {
         Self::mismatch(what, found, format!("{needed}; do not trust this service"))
     }
 }
 
-/// Whose fault an error is, as far as a service must know.
+/// What kind of error it is, as far as a service or a caller must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Nobody's: the work was stopped on request.
-    Interrupted,
-    /// The other side's: bytes that make no sense.
+pub enum ErrorKind {
+    /// The work was cancelled.
+    Cancelled,
+    /// Bytes of the other side are malformed.
     Malformed,
-    /// The other side's: bytes made for other parameters, another model or other keys.
-    DoesNotFit,
-    /// The system's: bytes could not be read or written.
-    Unreadable(io::ErrorKind),
-    /// Our own.
+    /// Bytes of the other side are for other parameters, another model or other keys.
+    Mismatch,
+    /// Files or streams could not be read or written.
+    Io(io::ErrorKind),
+    /// A fault of this program or its system.
     Internal,
 }
 
 /// An error of an application.
-pub trait Failure: std::error::Error + Send + Sync + 'static {
-    /// Whose fault it is.
-    fn fault(&self) -> Fault;
-
-    /// Whether the work was stopped on request.
-    fn is_interrupted(&self) -> bool {
-        self.fault() == Fault::Interrupted
-    }
+pub trait ApplicationError: std::error::Error + Send + Sync + 'static {
+    /// What kind of error it is.
+    fn kind(&self) -> ErrorKind;
 }
 
-impl Failure for RlweError {
-    fn fault(&self) -> Fault {
+impl ApplicationError for RlweError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            RlweError::Interrupted => Fault::Interrupted,
-            RlweError::MissingKeys { .. } => Fault::DoesNotFit,
-            RlweError::Io(error) => Fault::Unreadable(error.kind()),
-            RlweError::Decode { .. } | RlweError::Ring(_) => Fault::Malformed,
-            _ => Fault::Internal,
+            RlweError::Interrupted => ErrorKind::Cancelled,
+            RlweError::MissingKeys { .. } => ErrorKind::Mismatch,
+            RlweError::Io(error) => ErrorKind::Io(error.kind()),
+            RlweError::Decode { .. } | RlweError::Ring(_) => ErrorKind::Malformed,
+            _ => ErrorKind::Internal,
         }
     }
 }
 
-impl Failure for CkksError {
-    fn fault(&self) -> Fault {
+impl ApplicationError for CkksError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            CkksError::Rlwe(RlweError::Interrupted) => Fault::Interrupted,
-            _ => Fault::Malformed,
+            CkksError::Rlwe(RlweError::Interrupted) => ErrorKind::Cancelled,
+            _ => ErrorKind::Malformed,
         }
     }
 }
 
-impl Failure for EncryptError {
-    fn fault(&self) -> Fault {
+impl ApplicationError for EncryptError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            EncryptError::Ckks(error) => error.fault(),
-            EncryptError::Rlwe(error) => error.fault(),
-            _ => Fault::Internal,
+            EncryptError::Ckks(error) => error.kind(),
+            EncryptError::Rlwe(error) => error.kind(),
+            _ => ErrorKind::Internal,
         }
     }
 }
 
-impl Failure for ProtocolError {
-    fn fault(&self) -> Fault {
+impl ApplicationError for ProtocolError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            ProtocolError::Ckks(error) => error.fault(),
-            ProtocolError::Rlwe(error) => error.fault(),
-            ProtocolError::Encrypt(error) => error.fault(),
-            ProtocolError::Mismatch { .. } => Fault::DoesNotFit,
+            ProtocolError::Ckks(error) => error.kind(),
+            ProtocolError::Rlwe(error) => error.kind(),
+            ProtocolError::Encrypt(error) => error.kind(),
+            ProtocolError::Mismatch { .. } => ErrorKind::Mismatch,
         }
     }
 }

@@ -11,12 +11,14 @@ use unspoken_rlwe::{KeyBundle, RlweError, SecretKey};
 use zeroize::Zeroizing;
 
 use crate::error::ProtocolError;
-use crate::terms::Terms;
+use crate::header::CkksHeader;
+use crate::secret_slots::SecretSlots;
+
 use crate::transfer::read_output;
 
-/// The secret key of one client for one service's terms.
+/// The secret key of one client for one service.
 pub struct Keyring {
-    terms: Terms,
+    header: CkksHeader,
     encryptor: Encryptor,
     secret: Arc<SecretKey>,
 }
@@ -31,16 +33,16 @@ impl Keyring {
     /// they are asked; see [`Keyring::prepare`].
     ///
     /// # Errors
-    /// If the key does not belong to the terms' preset, or the operating system has no randomness.
-    pub fn new(terms: Terms, stored: Option<&[u8]>) -> Result<Self, ProtocolError> {
-        let parameters = terms.parameters();
+    /// If the key does not belong to the header's preset, or the operating system has no randomness.
+    pub fn new(header: CkksHeader, stored: Option<&[u8]>) -> Result<Self, ProtocolError> {
+        let parameters = header.parameters();
         let secret = match stored {
             Some(bytes) => SecretKey::from_bytes(parameters.rlwe(), bytes)?,
             None => SecretKey::generate(parameters.rlwe(), &mut fresh_randomness()?)?,
         };
         let secret = Arc::new(secret);
         let encryptor = Encryptor::new(parameters, ClientKey::Secret(Arc::clone(&secret)), Needs::default())?;
-        Ok(Keyring { terms, encryptor, secret })
+        Ok(Keyring { header, encryptor, secret })
     }
 
     /// From now on keeps encryptions of zero ready for vectors of at most `level`, as far as `needs` allow, each used once; a
@@ -50,16 +52,16 @@ impl Keyring {
     /// If the operating system has no randomness or no thread.
     pub fn prepare(&mut self, level: usize, needs: Needs) -> Result<Plan, ProtocolError> {
         let key = ClientKey::Secret(Arc::clone(&self.secret));
-        self.encryptor = Encryptor::for_level(self.terms.parameters(), key, level, needs)?;
+        self.encryptor = Encryptor::for_level(self.header.parameters(), key, level, needs)?;
         Ok(self.encryptor.plan())
     }
 
-    /// The terms.
-    pub fn terms(&self) -> &Terms {
-        &self.terms
+    /// The header.
+    pub fn header(&self) -> &CkksHeader {
+        &self.header
     }
 
-    /// The encoder of the terms' parameters.
+    /// The encoder of the header's parameters.
     pub fn encoder(&self) -> &Encoder {
         self.encryptor.encoder()
     }
@@ -84,7 +86,7 @@ impl Keyring {
 
     /// Bytes of the key bundle [`Keyring::write_keys`] writes.
     pub fn key_bytes(&self) -> u64 {
-        KeyBundle::byte_len(self.terms.parameters().rlwe(), self.terms.key_plan())
+        KeyBundle::byte_len(self.header.parameters().rlwe(), self.header.key_plan())
     }
 
     /// Makes the switching keys and writes them as a bundle, one at a time; `progress` is told how many of how many are
@@ -98,7 +100,7 @@ impl Keyring {
         progress: impl FnMut(usize, usize),
         cancel: &AtomicBool,
     ) -> Result<(), ProtocolError> {
-        let plan = self.terms.key_plan();
+        let plan = self.header.key_plan();
         Ok(KeyBundle::write(&self.secret, plan, &mut fresh_randomness()?, out, progress, cancel)?)
     }
 
@@ -107,24 +109,24 @@ impl Keyring {
     /// # Errors
     /// As for [`Encryptor::encrypt_at`].
     pub fn encrypt(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Vec<u8>, ProtocolError> {
-        Ok(self.encryptor.encrypt_at(values, level, scale)?.to_bytes(self.terms.parameters()))
+        Ok(self.encryptor.encrypt_at(values, level, scale)?.to_bytes(self.header.parameters()))
     }
 
     /// Decrypts one vector of an answer: its slots.
     ///
     /// # Errors
     /// If its bytes are malformed or of other parameters.
-    pub fn open(&self, vector: &[u8]) -> Result<Vec<Complex64>, ProtocolError> {
-        let (ciphertext, scale) = read_output(self.terms.parameters(), vector)?;
-        Ok(self.encoder().decode(&self.secret.decrypt(&ciphertext)?, scale)?)
+    pub fn open(&self, vector: &[u8]) -> Result<SecretSlots, ProtocolError> {
+        let (ciphertext, scale) = read_output(self.header.parameters(), vector)?;
+        Ok(SecretSlots::new(self.encoder().decode(&self.secret.decrypt(&ciphertext)?, scale)?))
     }
 
-    /// Refuses numbers beyond the terms' bound, which come of other keys than this secret's.
+    /// Refuses numbers beyond the header's bound, which come of other keys than this secret's.
     ///
     /// # Errors
     /// If there is one.
     pub fn check_bound(&self, mut numbers: impl Iterator<Item = f64>) -> Result<(), ProtocolError> {
-        let bound = self.terms.bound() * (1.0 + 1e-6) + 1e-6;
+        let bound = self.header.bound() * (1.0 + 1e-6) + 1e-6;
         if numbers.all(|number| number.abs() <= bound) {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use unspoken_ckks::{CkksParameters, Complex64, SeededCiphertext};
 use unspoken_encrypt::Encryptor;
 use unspoken_lookup::{IndexEncoding, Lookup, padded_columns, query_scale};
-use zeroize::Zeroize;
+use unspoken_protocol::SecretSlots;
 
 use crate::compact::Compact;
 use crate::direct::Direct;
@@ -144,13 +144,12 @@ impl QueryCodec {
             return indices.iter().map(|indices| compact.encrypt_vector(&secret, indices, &mut rng)).collect();
         }
         let mut vectors = Vec::with_capacity(self.vectors());
-        let mut slots = SecretSlots(vec![Complex64::default(); parameters.slots()]);
+        let mut slots = SecretSlots::new(vec![Complex64::default(); parameters.slots()]);
         for indices in indices {
             for vector in 0..self.values().vectors(self.shape().columns) {
                 let padded = indices.iter().copied().chain(std::iter::repeat(None));
-                let value = |index| self.values().value(index, self.shape().columns, vector);
-                slots.0.iter_mut().zip(padded).for_each(|(slot, index)| *slot = value(index));
-                vectors.push(encryptor.encrypt_at(&slots.0, *level, scale)?.to_bytes(parameters));
+                slots.iter_mut().zip(padded).for_each(|(slot, index)| *slot = self.value(index, vector));
+                vectors.push(encryptor.encrypt_at(&slots, *level, scale)?.to_bytes(parameters));
             }
         }
         Ok(vectors)
@@ -200,6 +199,13 @@ impl QueryCodec {
         }
     }
 
+    /// What a slot of vector `vector` holds. Padded slots take the same time as the others, because their number is secret.
+    fn value(&self, index: Option<usize>, vector: usize) -> Complex64 {
+        let value = |index| self.values().value(index, self.shape().columns, vector);
+        let present = f64::from(u8::from(index.is_some()));
+        value(Some(index.unwrap_or(0))) * present + value(None) * (1.0 - present)
+    }
+
     fn check_indices(&self, indices: &[Vec<Option<usize>>]) -> Result<(), QueryError> {
         let refuse = |what, found, needed| Err(refuse(what, found, needed));
         let QueryShape { parameters, subtables, columns, .. } = self.shape();
@@ -214,24 +220,15 @@ impl QueryCodec {
         if longest > parameters.slots() {
             return refuse("the number of indices", longest.to_string(), format!("at most {}", parameters.slots()));
         }
-        match indices.iter().flatten().flatten().max() {
-            Some(&largest) if largest >= *columns => {
-                refuse("an index", largest.to_string(), format!("below the {columns} columns"))
+        let outside = |index: &Option<usize>| index.is_some_and(|index| index >= *columns);
+        for (subtable, indices) in indices.iter().enumerate() {
+            if let Some(slot) = indices.iter().position(outside) {
+                // Its place and not its value, which is secret.
+                let found = format!("a larger one in slot {slot} of subtable {subtable}");
+                return refuse("an index", found, format!("below the {columns} columns"));
             }
-            _ => Ok(()),
         }
-    }
-}
-
-/// Slots of a query, wiped when dropped.
-struct SecretSlots(Vec<Complex64>);
-
-impl Drop for SecretSlots {
-    fn drop(&mut self) {
-        self.0.iter_mut().for_each(|z| {
-            z.re.zeroize();
-            z.im.zeroize();
-        });
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The server's side of a form of query.
 
 use unspoken_ckks::{Bootstrapper, Ciphertext, Encoder, Evaluator};
-use unspoken_protocol::Ledger;
+use unspoken_protocol::{ClientId, SeedGuard};
 use unspoken_ring::Basis;
 use unspoken_rlwe::KeyPlan;
 
@@ -15,7 +15,7 @@ const BOOTSTRAP_POLYNOMIALS: usize = 64;
 pub struct QueryReader {
     query: QueryCodec,
     bootstrapper: Option<Bootstrapper>,
-    ledger: Ledger,
+    seeds: SeedGuard,
 }
 
 impl QueryReader {
@@ -29,7 +29,7 @@ impl QueryReader {
             QueryCodec::Compact(compact) => Some(Bootstrapper::from_coefficients(encoder, compact.bootstrap()?)?),
             QueryCodec::Direct(_) | QueryCodec::OneHot(_) => None,
         };
-        Ok(QueryReader { query, bootstrapper, ledger: Ledger::default() })
+        Ok(QueryReader { query, bootstrapper, seeds: SeedGuard::default() })
     }
 
     /// The form of query.
@@ -42,9 +42,10 @@ impl QueryReader {
         self.bootstrapper.as_ref().map(|bootstrapper| bootstrapper.plan().query_key_plan()).unwrap_or_default()
     }
 
-    /// Bytes a bootstrap's encoded matrices take in memory. 0 without one.
+    /// Bytes of memory for the seeds that came, and for the encoded matrices of a bootstrap.
     pub fn prepared_bytes(&self) -> u64 {
-        self.bootstrapper.as_ref().map_or(0, |bootstrapper| bootstrapper.plan().bytes() as u64)
+        let matrices = self.bootstrapper.as_ref().map_or(0, |bootstrapper| bootstrapper.plan().bytes() as u64);
+        matrices + self.seeds.capacity_bytes()
     }
 
     /// Bytes of memory a bootstrap takes while it runs: the inputs and the sums of one linear map, twice over. 0 without one.
@@ -54,19 +55,25 @@ impl QueryReader {
         if self.bootstrapper.is_some() { (BOOTSTRAP_POLYNOMIALS * whole) as u64 } else { 0 }
     }
 
-    /// Reads a query of untrusted bytes into the vectors of a [`Lookup`](unspoken_lookup::Lookup), whose own check sees to their level and scale.
+    /// Reads a client's query of untrusted bytes into the vectors of a [`Lookup`](unspoken_lookup::Lookup), whose own check
+    /// sees to their level and scale.
     ///
     /// # Errors
     /// If their number is wrong, one is malformed, or a seed comes twice, in this query or with another vector in an earlier
-    /// one: the difference of such a pair is that of its messages, in the clear but for small errors. Or if the bootstrap of
+    /// one of this client: the difference of such a pair is that of its messages, in the clear but for small errors. Or if the bootstrap of
     /// a compact query fails: keys are missing, or the evaluator was cancelled.
-    pub fn read(&self, evaluator: &Evaluator<'_>, vectors: &[Vec<u8>]) -> Result<Vec<Ciphertext>, QueryError> {
+    pub fn read(
+        &self,
+        evaluator: &Evaluator<'_>,
+        client: ClientId,
+        vectors: &[Vec<u8>],
+    ) -> Result<Vec<Ciphertext>, QueryError> {
         self.query.check_count(vectors)?;
         let (QueryCodec::Compact(compact), Some(bootstrapper)) = (&self.query, &self.bootstrapper) else {
-            return Ok(self.ledger.read(&self.query.shape().parameters, vectors)?);
+            return Ok(self.seeds.read(client, &self.query.shape().parameters, vectors)?);
         };
         let queries = vectors.iter().map(|bytes| compact.read_vector(bytes)).collect::<Result<Vec<_>, _>>()?;
-        self.ledger.admit(queries.iter().map(|query| query.seed().as_slice()), vectors)?;
+        self.seeds.admit(client, queries.iter().map(|query| query.seed().as_slice()), vectors)?;
         queries.iter().map(|query| compact.open(evaluator, bootstrapper, query)).collect()
     }
 }

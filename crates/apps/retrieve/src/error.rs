@@ -3,7 +3,7 @@
 use std::io;
 
 use unspoken_pir::{LayoutError, PirError};
-use unspoken_protocol::{Failure, Fault, ProtocolError};
+use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -37,29 +37,29 @@ impl RetrieveError {
     }
 }
 
-impl Failure for RetrieveError {
-    fn fault(&self) -> Fault {
+impl ApplicationError for RetrieveError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            RetrieveError::Protocol(error) => error.fault(),
-            RetrieveError::Pir(error) | RetrieveError::Layout(LayoutError::Pir(error)) => pir_fault(error),
-            RetrieveError::Layout(_) => Fault::Malformed,
-            RetrieveError::Io { source, .. } => Fault::Unreadable(source.kind()),
-            RetrieveError::Randomness(_) => Fault::Internal,
+            RetrieveError::Protocol(error) => error.kind(),
+            RetrieveError::Pir(error) | RetrieveError::Layout(LayoutError::Pir(error)) => pir_error_kind(error),
+            RetrieveError::Layout(_) => ErrorKind::Malformed,
+            RetrieveError::Io { source, .. } => ErrorKind::Io(source.kind()),
+            RetrieveError::Randomness(_) => ErrorKind::Internal,
         }
     }
 }
 
-fn pir_fault(error: &PirError) -> Fault {
+fn pir_error_kind(error: &PirError) -> ErrorKind {
     match error {
-        PirError::Interrupted => Fault::Interrupted,
-        PirError::Table { .. } => Fault::Internal,
-        PirError::Mode { .. } | PirError::OtherParameters { .. } | PirError::Failure { .. } => Fault::DoesNotFit,
-        PirError::Format { .. } | PirError::Range { .. } | PirError::Ring(_) => Fault::Malformed,
+        PirError::Interrupted => ErrorKind::Cancelled,
+        PirError::Table { .. } => ErrorKind::Internal,
+        PirError::Mode { .. } | PirError::OtherParameters { .. } | PirError::Failure { .. } => ErrorKind::Mismatch,
+        PirError::Format { .. } | PirError::Range { .. } | PirError::Ring(_) => ErrorKind::Malformed,
         error => match error.read_failure() {
-            Some(io::ErrorKind::UnexpectedEof) => Fault::Malformed,
-            Some(kind) => Fault::Unreadable(kind),
-            None if matches!(error, PirError::Gsw(_)) => Fault::Malformed,
-            None => Fault::Internal,
+            Some(io::ErrorKind::UnexpectedEof) => ErrorKind::Malformed,
+            Some(kind) => ErrorKind::Io(kind),
+            None if matches!(error, PirError::Gsw(_)) => ErrorKind::Malformed,
+            None => ErrorKind::Internal,
         },
     }
 }

@@ -1,26 +1,27 @@
-//! The agreement between client and server: which parameters, which model, which keys.
+//! The header of every description of an application of CKKS: which parameters, which model, which keys.
 
 use prost::Message;
-use unspoken_ckks::{CkksParameters, Preset};
+use unspoken_ckks::CkksParameters;
 use unspoken_rlwe::{KeyKind, KeyPlan, MAX_BUNDLE_KEYS};
 
-use crate::demands::{self, Excess};
 use crate::error::ProtocolError;
+use crate::handshake::{CkksPresets, Handshake};
+use crate::limits::{self, LimitExceeded};
 use crate::v1;
 
 /// Longest name of a model or a plan.
 const MAX_NAME_BYTES: usize = 256;
 
-/// What a client must know to ask, whatever the application: made by the server, checked by the client.
+/// What all applications of CKKS tell their clients: version of the protocol, preset, model, keys, bound of the answers.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct CkksHeader {
     parameters: CkksParameters,
     key_plan: KeyPlan,
-    message: v1::Terms,
+    message: v1::CkksHeader,
 }
 
-impl Terms {
-    /// A server's terms: the version of the application's protocol, and the model's identity. No number of an answer
+impl CkksHeader {
+    /// A server's header: the version of the application's protocol, and the model's identity. No number of an answer
     /// exceeds `bound`; `plan` is a name for people.
     pub fn new(
         version: u32,
@@ -32,7 +33,7 @@ impl Terms {
     ) -> Self {
         let requirement =
             |(kind, chain): (KeyKind, usize)| v1::KeyRequirement { galois_element: kind.code(), chain: chain as u32 };
-        let message = v1::Terms {
+        let message = v1::CkksHeader {
             version,
             preset: parameters.name().into(),
             fingerprint: parameters.rlwe().fingerprint().0.to_vec(),
@@ -41,35 +42,30 @@ impl Terms {
             plan,
             bound,
         };
-        Terms { parameters: parameters.clone(), key_plan, message }
+        CkksHeader { parameters: parameters.clone(), key_plan, message }
     }
 
-    /// Reads terms from untrusted bytes, skipping fields that are not of them, and builds their parameters.
+    /// Reads a description of untrusted bytes: the header, and the message of the application's own fields. The header's
+    /// parameters are built.
     ///
     /// # Errors
-    /// If they are malformed or of another version, name an unknown preset, an insecure one without `accept_insecure`, or
-    /// one whose numbers differ in this build, or ask for keys that do not exist or are too many.
-    pub fn open(bytes: &[u8], version: u32, accept_insecure: bool) -> Result<Self, ProtocolError> {
-        let message: v1::Terms = decode("description", bytes)?;
-        if message.version != version {
-            let needed = format!("version {version}; update the older side");
-            return Err(ProtocolError::mismatch("protocol", format!("version {}", message.version), needed));
-        }
-        let parameters = Preset::find(&message.preset)?.build()?;
-        if parameters.rlwe().is_insecure() && !accept_insecure {
-            return Err(ProtocolError::mismatch("preset", &message.preset, "a secure one"));
-        }
-        if message.fingerprint != parameters.rlwe().fingerprint().0 {
-            let (found, needed) = ("other numbers under the same name", "the same release on both sides");
-            return Err(ProtocolError::mismatch("preset", found, needed));
-        }
+    /// As for [`Handshake::accept`], or if the bytes are malformed or ask for keys that do not exist or are too many.
+    pub fn read<M: Message + Default>(
+        bytes: &[u8],
+        version: u32,
+        accept_insecure: bool,
+    ) -> Result<(Self, M), ProtocolError> {
+        let message: v1::CkksHeader = decode("description", bytes)?;
+        let handshake =
+            Handshake { version: message.version, preset: &message.preset, fingerprint: &message.fingerprint };
+        let parameters = handshake.accept::<CkksPresets>(version, accept_insecure)?;
         let bounded = message.bound.is_finite() && message.bound >= 0.0;
         if !bounded || message.model_id.len().max(message.plan.len()) > MAX_NAME_BYTES {
             let needed = format!("a finite bound, and names of at most {MAX_NAME_BYTES} bytes");
             return Err(ProtocolError::mismatch("description", format!("bound {}", message.bound), needed));
         }
         let key_plan = requested_keys(&parameters, &message.keys)?;
-        Ok(Terms { parameters, key_plan, message })
+        Ok((CkksHeader { parameters, key_plan, message }, decode("description", bytes)?))
     }
 
     /// As bytes for the wire, followed by the fields of the application's own message.
@@ -115,7 +111,7 @@ impl Terms {
     /// # Errors
     /// If a key has no use.
     pub fn check_use(&self, bootstraps: bool) -> Result<(), ProtocolError> {
-        Ok(demands::check_key_kinds(&self.key_plan, bootstraps)?)
+        Ok(limits::check_key_kinds(&self.key_plan, bootstraps)?)
     }
 
     /// Refuses queries that would take a client more memory and time than anybody has use for.
@@ -123,7 +119,7 @@ impl Terms {
     /// # Errors
     /// If a query of that many bytes is.
     pub fn check_query_bytes(bytes: usize) -> Result<(), ProtocolError> {
-        Ok(demands::check_query_bytes(bytes as u64)?)
+        Ok(limits::check_query_bytes(bytes as u64)?)
     }
 
     /// A query or an answer of these vectors, as bytes.
@@ -133,7 +129,7 @@ impl Terms {
         v1::Vectors { model_id, vectors, checksum }.encode_to_vec()
     }
 
-    /// Most bytes [`Terms::pack`] makes of so many vectors of so many bytes in all.
+    /// Most bytes [`CkksHeader::pack`] makes of so many vectors of so many bytes in all.
     pub fn packed_bytes(&self, vectors: usize, bytes: usize) -> usize {
         // Each field: a tag and a length of at most ten bytes together.
         bytes + 10 * vectors + self.message.model_id.len() + 64
@@ -179,7 +175,7 @@ fn checksum(model_id: &[u8], vectors: &[Vec<u8>]) -> Vec<u8> {
 fn requested_keys(parameters: &CkksParameters, keys: &[v1::KeyRequirement]) -> Result<KeyPlan, ProtocolError> {
     if keys.len() > MAX_BUNDLE_KEYS {
         let (found, needed) = (format!("{} keys", keys.len()), format!("at most {MAX_BUNDLE_KEYS}"));
-        return Err(Excess::new("key plan", found, needed).into());
+        return Err(LimitExceeded::new("key plan", found, needed).into());
     }
     let all = parameters.ring().chain().len();
     let mut plan = KeyPlan::new();
@@ -192,35 +188,36 @@ fn requested_keys(parameters: &CkksParameters, keys: &[v1::KeyRequirement]) -> R
         parameters.rlwe().check_kind(kind, chain)?;
         plan.require(kind, chain);
     }
-    demands::check_key_bytes(parameters.rlwe(), &plan)?;
+    limits::check_key_bytes(parameters.rlwe(), &plan)?;
     Ok(plan)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handshake::ParameterFamily;
 
     const VERSION: u32 = 7;
 
-    fn terms(preset: &str, key_plan: KeyPlan) -> Terms {
-        let parameters = Preset::find(preset).unwrap().build().unwrap();
-        Terms::new(VERSION, &parameters, &[9; 16], key_plan, "plan".into(), 2.0)
+    fn header(preset: &str, key_plan: KeyPlan) -> CkksHeader {
+        let parameters = CkksPresets::build(preset).unwrap();
+        CkksHeader::new(VERSION, &parameters, &[9; 16], key_plan, "plan".into(), 2.0)
     }
 
-    fn opened(message: &v1::Terms) -> Result<Terms, ProtocolError> {
-        Terms::open(&message.encode_to_vec(), VERSION, true)
+    fn opened(message: &v1::CkksHeader) -> Result<CkksHeader, ProtocolError> {
+        CkksHeader::read::<Own>(&message.encode_to_vec(), VERSION, true).map(|(header, _)| header)
     }
 
     #[test]
     fn a_service_gets_no_keys_beyond_its_need() {
-        let sound = terms("insecure_n11_boot_depth8_scale50", KeyPlan::new());
+        let sound = header("insecure_n11_boot_depth8_scale50", KeyPlan::new());
         let primes = sound.parameters().rlwe().encapsulation().unwrap().primes as u32;
         let ask = |bootstraps, keys: &[(u64, u32)]| {
             let keys =
                 keys.iter().map(|&(galois_element, chain)| v1::KeyRequirement { galois_element, chain }).collect();
-            let terms = opened(&v1::Terms { keys, ..sound.message.clone() })?;
-            terms.check_use(bootstraps)?;
-            Ok::<_, ProtocolError>(terms.key_plan().len())
+            let header = opened(&v1::CkksHeader { keys, ..sound.message.clone() })?;
+            header.check_use(bootstraps)?;
+            Ok::<_, ProtocolError>(header.key_plan().len())
         };
         assert_eq!(ask(false, &[(0, 5), (5, 3)]).unwrap(), 2);
         assert_eq!(ask(true, &[(4, primes), (6, 40)]).unwrap(), 2);
@@ -238,28 +235,28 @@ mod tests {
             assert!(ask(bootstraps, &[key]).is_err(), "{bootstraps} {key:?}");
         }
         assert!(ask(false, &vec![(5, 3); MAX_BUNDLE_KEYS + 1]).is_err());
-        let error = Terms::check_query_bytes(usize::MAX).unwrap_err().to_string();
+        let error = CkksHeader::check_query_bytes(usize::MAX).unwrap_err().to_string();
         assert!(error.ends_with("do not trust this service"), "{error}");
     }
 
     #[test]
-    fn terms_and_an_applications_fields_lie_in_the_same_bytes() {
-        let terms = terms("insecure_n11_depth9_scale50", KeyPlan::new());
+    fn a_header_and_an_applications_fields_lie_in_the_same_bytes() {
+        let header = header("insecure_n11_depth9_scale50", KeyPlan::new());
         // The tags of one message mean nothing to the other.
-        let bytes = terms.to_bytes(&Own { width: 77 });
-        assert_eq!(Terms::open(&bytes, VERSION, true).unwrap().message, terms.message);
-        assert_eq!(Own::decode(bytes.as_slice()).unwrap().width, 77);
+        let bytes = header.to_bytes(&Own { width: 77 });
+        let (read, own) = CkksHeader::read::<Own>(&bytes, VERSION, true).unwrap();
+        assert_eq!((read.message, own.width), (header.message.clone(), 77));
         for (message, part) in [
-            (v1::Terms { version: VERSION + 1, ..terms.message.clone() }, "update the older side"),
-            (v1::Terms { preset: "n1".into(), ..terms.message.clone() }, "n1"),
-            (v1::Terms { fingerprint: vec![0; 16], ..terms.message.clone() }, "same release"),
-            (v1::Terms { bound: f64::NAN, ..terms.message.clone() }, "finite"),
-            (v1::Terms { model_id: vec![0; 300], ..terms.message.clone() }, "256 bytes"),
+            (v1::CkksHeader { version: VERSION + 1, ..header.message.clone() }, "update the older side"),
+            (v1::CkksHeader { preset: "n1".into(), ..header.message.clone() }, "n1"),
+            (v1::CkksHeader { fingerprint: vec![0; 16], ..header.message.clone() }, "same release"),
+            (v1::CkksHeader { bound: f64::NAN, ..header.message.clone() }, "finite"),
+            (v1::CkksHeader { model_id: vec![0; 300], ..header.message.clone() }, "256 bytes"),
         ] {
             let error = opened(&message).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
-        let error = Terms::open(&bytes, VERSION, false).unwrap_err().to_string();
+        let error = CkksHeader::read::<Own>(&bytes, VERSION, false).unwrap_err().to_string();
         assert!(error.contains("a secure one"), "{error}");
     }
 
@@ -271,8 +268,9 @@ mod tests {
 
     #[test]
     fn vectors_are_unpacked_only_whole_and_of_this_model() {
-        let ours = terms("insecure_n11_depth9_scale50", KeyPlan::new());
-        let theirs = Terms { message: v1::Terms { model_id: vec![8; 16], ..ours.message.clone() }, ..ours.clone() };
+        let ours = header("insecure_n11_depth9_scale50", KeyPlan::new());
+        let theirs =
+            CkksHeader { message: v1::CkksHeader { model_id: vec![8; 16], ..ours.message.clone() }, ..ours.clone() };
         let vectors = vec![vec![1, 2, 3], vec![], vec![4]];
         let packed = ours.pack(vectors.clone());
         assert!(packed.len() <= ours.packed_bytes(3, 4));

@@ -6,17 +6,19 @@ use std::time::Instant;
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator};
 use unspoken_fasttext::ScoreTables;
 use unspoken_lookup::{Lookup, OutputForm, Plan, Table, Task, best_plan};
-use unspoken_protocol::{CkksDescribed, CkksServerHalf, ProtocolError, ServerHalf, Terms, output_bytes, write_output};
-use unspoken_query::{QueryCodec, QueryForm, QueryReader};
+use unspoken_protocol::{
+    CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes, write_output,
+};
+use unspoken_query::{IndexDescription, QueryCodec, QueryForm, QueryReader};
 use unspoken_ring::Basis;
 use unspoken_rlwe::{EvaluationKeys, KeyKind, KeyPlan, galois};
 
-use crate::description::{Description, MAX_COLUMNS, PROTOCOL_VERSION};
+use crate::description::{Description, PROTOCOL_VERSION};
 use crate::error::ClassifyError;
 use crate::proto;
 
 /// A text classifier that never sees a text: score tables behind an encrypted lookup, summed over the tokens.
-pub struct Classifier {
+pub struct ClassifyServer {
     encoder: Encoder,
     reader: QueryReader,
     lookup: Lookup,
@@ -34,11 +36,11 @@ pub struct StageSeconds {
     pub linear: f64,
 }
 
-impl Classifier {
+impl ClassifyServer {
     /// Prepares a model for a preset and a form of query, with the plan that costs least.
     ///
     /// # Errors
-    /// As for [`Classifier::new`].
+    /// As for [`ClassifyServer::new`].
     pub fn with_best_plan(
         tables: &ScoreTables,
         parameters: &CkksParameters,
@@ -68,12 +70,9 @@ impl Classifier {
             return Err(ClassifyError::mismatch("tokens per message", shape.max_tokens, needed));
         }
         let columns = form.padded_columns(shape.columns);
-        if columns > MAX_COLUMNS {
-            return Err(ClassifyError::mismatch(
-                "columns",
-                columns,
-                format!("at most {MAX_COLUMNS}, padding included"),
-            ));
+        if columns > IndexDescription::MAX_COLUMNS {
+            let needed = format!("at most {}, padding included", IndexDescription::MAX_COLUMNS);
+            return Err(ClassifyError::mismatch("columns", columns, needed));
         }
         let subtable = |t: usize| {
             let widened = |row: &[f64]| row.iter().copied().chain(std::iter::repeat(0.0)).take(columns).collect();
@@ -100,7 +99,7 @@ impl Classifier {
         let reader = QueryReader::new(&encoder, query)?;
         key_plan.extend(&reader.key_plan());
         let model_id = tables.id().to_bytes();
-        let terms = Terms::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound);
+        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound);
         let own = proto::Description {
             subtables: shape.subtables as u32,
             // Narrow tables are padded, and an index's root of unity depends on the padded width.
@@ -110,8 +109,8 @@ impl Classifier {
             query_level: lookup.input_level() as u32,
             query_form: form.to_string(),
         };
-        let description = Description::new(terms, own)?;
-        Ok(Classifier { encoder, reader, lookup, description })
+        let description = Description::new(header, own)?;
+        Ok(ClassifyServer { encoder, reader, lookup, description })
     }
 
     /// What a client must know.
@@ -125,6 +124,7 @@ impl Classifier {
     /// As for [`ServerHalf::answer`].
     pub fn timed_answer(
         &self,
+        client: ClientId,
         keys: &EvaluationKeys,
         query: &[u8],
         cancel: &AtomicBool,
@@ -132,8 +132,8 @@ impl Classifier {
         let parameters = self.description.parameters();
         let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
         let start = Instant::now();
-        let vectors = self.terms().unpack("query", query, self.query_bytes())?;
-        let query = self.reader.read(&evaluator, &vectors)?;
+        let vectors = self.header().unpack("query", query, self.query_bytes())?;
+        let query = self.reader.read(&evaluator, client, &vectors)?;
         let read = start.elapsed().as_secs_f64();
         let generated = self.lookup.generate(&evaluator, &query)?;
         let vectors = start.elapsed().as_secs_f64() - read;
@@ -146,17 +146,17 @@ impl Classifier {
         };
         let answers = sums.iter().map(finish).collect::<Result<Vec<_>, _>>()?;
         let linear = start.elapsed().as_secs_f64() - read - vectors;
-        Ok((self.terms().pack(answers), StageSeconds { query: read, vectors, linear }))
+        Ok((self.header().pack(answers), StageSeconds { query: read, vectors, linear }))
     }
 }
 
-impl CkksServerHalf for Classifier {
-    fn terms(&self) -> &Terms {
-        self.description.terms()
+impl CkksServerHalf for ClassifyServer {
+    fn header(&self) -> &CkksHeader {
+        self.description.header()
     }
 }
 
-impl ServerHalf for Classifier {
+impl ServerHalf for ClassifyServer {
     type Error = ClassifyError;
 
     fn describe(&self) -> Vec<u8> {
@@ -169,7 +169,7 @@ impl ServerHalf for Classifier {
 
     fn answer_bytes(&self) -> usize {
         let vector = output_bytes(self.description.parameters(), self.lookup.output_level());
-        self.terms().packed_bytes(self.lookup.outputs(), self.lookup.outputs() * vector)
+        self.header().packed_bytes(self.lookup.outputs(), self.lookup.outputs() * vector)
     }
 
     fn prepared_bytes(&self) -> u64 {
@@ -189,8 +189,14 @@ impl ServerHalf for Classifier {
         lookup + self.reader.working_bytes()
     }
 
-    fn answer(&self, keys: &EvaluationKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ClassifyError> {
-        self.timed_answer(keys, query, cancel).map(|(answer, _)| answer)
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &EvaluationKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ClassifyError> {
+        self.timed_answer(client, keys, query, cancel).map(|(answer, _)| answer)
     }
 }
 

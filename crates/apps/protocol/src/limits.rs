@@ -1,7 +1,8 @@
-//! What a service may demand of a client: more is of use to nobody, and whoever asks for it is not to be trusted.
+//! Limits on what a service may ask of a client. No application needs more, so a service that asks for more is not to be
+//! trusted.
 //!
-//! A client makes keys and queries at another's word, and pays for them with its memory and time. A key of a bootstrap
-//! also lets a service do more with a query than its application needs.
+//! A client makes the keys and queries that a service describes, and pays for them with memory and time. A key of a
+//! bootstrap also lets a service do more with a query than its application needs.
 
 use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, Parameters};
 
@@ -11,11 +12,11 @@ const MOST_KEY_BYTES: u64 = 4 << 30;
 /// Largest query: the one-hot baseline of a table of 1024 columns fits.
 const MOST_QUERY_BYTES: u64 = 512 << 20;
 
-/// A demand that is too large, or for nothing.
+/// A service asks for too much, or for keys without a use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: found {found}, needed {needed}; do not trust this service")]
-pub struct Excess {
-    /// What is demanded: a query, or keys.
+pub struct LimitExceeded {
+    /// What is asked for: a query, or keys.
     pub what: &'static str,
     /// How much of it, or which.
     pub found: String,
@@ -23,9 +24,9 @@ pub struct Excess {
     pub needed: String,
 }
 
-impl Excess {
+impl LimitExceeded {
     pub(crate) fn new(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
-        Excess { what, found: found.to_string(), needed: needed.to_string() }
+        LimitExceeded { what, found: found.to_string(), needed: needed.to_string() }
     }
 }
 
@@ -33,14 +34,14 @@ impl Excess {
 ///
 /// # Errors
 /// If a key has no use.
-pub fn check_key_kinds(plan: &KeyPlan, bootstraps: bool) -> Result<(), Excess> {
+pub fn check_key_kinds(plan: &KeyPlan, bootstraps: bool) -> Result<(), LimitExceeded> {
     let useful = |kind: &KeyKind| match kind {
         KeyKind::Relinearisation | KeyKind::Galois { .. } => true,
         KeyKind::QueryEncapsulation | KeyKind::Decapsulation => bootstraps,
         KeyKind::Encapsulation => false,
     };
     match plan.iter().map(|(kind, _)| kind).find(|kind| !useful(kind)) {
-        Some(kind) => Err(Excess::new("key plan", kind, "keys that its queries take")),
+        Some(kind) => Err(LimitExceeded::new("key plan", kind, "keys that its queries take")),
         None => Ok(()),
     }
 }
@@ -49,7 +50,7 @@ pub fn check_key_kinds(plan: &KeyPlan, bootstraps: bool) -> Result<(), Excess> {
 ///
 /// # Errors
 /// If the keys of the plan are.
-pub fn check_key_bytes(parameters: &Parameters, plan: &KeyPlan) -> Result<(), Excess> {
+pub fn check_key_bytes(parameters: &Parameters, plan: &KeyPlan) -> Result<(), LimitExceeded> {
     check_bytes("key plan", KeyBundle::byte_len(parameters, plan), MOST_KEY_BYTES)
 }
 
@@ -57,12 +58,16 @@ pub fn check_key_bytes(parameters: &Parameters, plan: &KeyPlan) -> Result<(), Ex
 ///
 /// # Errors
 /// If one of that many bytes is.
-pub fn check_query_bytes(bytes: u64) -> Result<(), Excess> {
+pub fn check_query_bytes(bytes: u64) -> Result<(), LimitExceeded> {
     check_bytes("query", bytes, MOST_QUERY_BYTES)
 }
 
-fn check_bytes(what: &'static str, bytes: u64, most: u64) -> Result<(), Excess> {
-    if bytes <= most { Ok(()) } else { Err(Excess::new(what, format!("{bytes} bytes"), format!("at most {most}"))) }
+fn check_bytes(what: &'static str, bytes: u64, most: u64) -> Result<(), LimitExceeded> {
+    if bytes <= most {
+        Ok(())
+    } else {
+        Err(LimitExceeded::new(what, format!("{bytes} bytes"), format!("at most {most}")))
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicBool;
 use unspoken_ckks::{CkksParameters, Encoder, Evaluator};
 use unspoken_cnn::{ImageLayout, PlainWeightsCircuit};
 use unspoken_digits_model::Network;
-use unspoken_protocol::{CkksDescribed, CkksServerHalf, Ledger, ServerHalf, Terms, output_bytes, write_output};
+use unspoken_protocol::{
+    CkksDescription, CkksHeader, CkksServerHalf, ClientId, SeedGuard, ServerHalf, output_bytes, write_output,
+};
 use unspoken_ring::Basis;
 use unspoken_rlwe::EvaluationKeys;
 
@@ -16,14 +18,14 @@ use crate::error::DigitsError;
 const WORKING_CIPHERTEXTS: u64 = 32;
 
 /// A network that never sees an image: plaintext weights on encrypted pixels.
-pub struct Recogniser {
+pub struct DigitsServer {
     encoder: Encoder,
     circuit: PlainWeightsCircuit,
-    ledger: Ledger,
+    seeds: SeedGuard,
     description: Description,
 }
 
-impl Recogniser {
+impl DigitsServer {
     /// Prepares a network for a preset and for queries of `batch` images; the largest batch there is if none is given.
     ///
     /// # Errors
@@ -32,9 +34,9 @@ impl Recogniser {
         let batch = batch.unwrap_or_else(|| ImageLayout::largest_batch(network.shape(), parameters.slots()));
         let circuit = PlainWeightsCircuit::new(network, parameters, batch)?;
         let (id, bound) = (network.id().to_bytes(), circuit.score_bound());
-        let terms = Terms::new(PROTOCOL_VERSION, parameters, &id, circuit.key_plan()?, CIRCUIT.into(), bound);
-        let description = Description::new(terms, circuit.layout(), circuit.input_level());
-        Ok(Recogniser { encoder: Encoder::new(parameters), circuit, ledger: Ledger::default(), description })
+        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &id, circuit.key_plan()?, CIRCUIT.into(), bound);
+        let description = Description::new(header, circuit.layout(), circuit.input_level());
+        Ok(DigitsServer { encoder: Encoder::new(parameters), circuit, seeds: SeedGuard::default(), description })
     }
 
     /// What a client must know.
@@ -43,13 +45,13 @@ impl Recogniser {
     }
 }
 
-impl CkksServerHalf for Recogniser {
-    fn terms(&self) -> &Terms {
-        self.description.terms()
+impl CkksServerHalf for DigitsServer {
+    fn header(&self) -> &CkksHeader {
+        self.description.header()
     }
 }
 
-impl ServerHalf for Recogniser {
+impl ServerHalf for DigitsServer {
     type Error = DigitsError;
 
     fn describe(&self) -> Vec<u8> {
@@ -61,11 +63,11 @@ impl ServerHalf for Recogniser {
     }
 
     fn answer_bytes(&self) -> usize {
-        self.terms().packed_bytes(1, output_bytes(self.description.parameters(), 0))
+        self.header().packed_bytes(1, output_bytes(self.description.parameters(), 0))
     }
 
     fn prepared_bytes(&self) -> u64 {
-        self.circuit.prepared_bytes()
+        self.circuit.prepared_bytes() + self.seeds.capacity_bytes()
     }
 
     fn working_bytes(&self) -> u64 {
@@ -76,12 +78,18 @@ impl ServerHalf for Recogniser {
         3 * ciphertexts * parameters.ring().poly_bytes(top) as u64
     }
 
-    fn answer(&self, keys: &EvaluationKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, DigitsError> {
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &EvaluationKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, DigitsError> {
         let parameters = self.description.parameters();
-        let vectors = self.terms().unpack("query", query, self.query_bytes())?;
-        let inputs = self.ledger.read(parameters, &vectors)?;
+        let vectors = self.header().unpack("query", query, self.query_bytes())?;
+        let inputs = self.seeds.read(client, parameters, &vectors)?;
         let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
         let scores = self.circuit.evaluate(&evaluator, &inputs)?;
-        Ok(self.terms().pack(vec![write_output(parameters, &scores)?]))
+        Ok(self.header().pack(vec![write_output(parameters, &scores)?]))
     }
 }

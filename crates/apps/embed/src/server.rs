@@ -7,7 +7,9 @@ use unspoken_embedding::{Shape, Subtables};
 use unspoken_lookup::{
     IndexEncoding, Lookup, LookupError, OutputForm, Plan, Table, Task, best_plan, estimate, estimates, padded_columns,
 };
-use unspoken_protocol::{CkksDescribed, CkksServerHalf, ProtocolError, ServerHalf, Terms, output_bytes, write_output};
+use unspoken_protocol::{
+    CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes, write_output,
+};
 use unspoken_query::{QueryCodec, QueryForm, QueryReader};
 use unspoken_ring::{Basis, RingKind};
 use unspoken_rlwe::EvaluationKeys;
@@ -16,7 +18,7 @@ use crate::description::{Description, PROTOCOL_VERSION};
 use crate::error::EmbedError;
 use crate::proto;
 
-/// Fewest bits of the scale of a preset that [`Embedder::best_preset`] chooses.
+/// Fewest bits of the scale of a preset that [`EmbedServer::best_preset`] chooses.
 const SCALE_BITS: f64 = 45.0;
 
 /// Polynomials held at one time for the combinations of a block of rows: 64 vectors of three.
@@ -27,7 +29,7 @@ const MORE_LEVELS: usize = 2;
 
 /// How embeddings are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EmbedderOptions {
+pub struct EmbedOptions {
     /// How the lookup is computed; the cheapest plan if none.
     pub plan: Option<Plan>,
     /// [`OutputForm::Pairs`] halves the answer; [`OutputForm::Rows`] gives a following layer one real vector for each
@@ -39,14 +41,14 @@ pub struct EmbedderOptions {
     pub query: QueryForm,
 }
 
-impl Default for EmbedderOptions {
+impl Default for EmbedOptions {
     fn default() -> Self {
         Self { plan: None, form: OutputForm::Pairs, spare_levels: 0, query: QueryForm::Direct }
     }
 }
 
 /// An embedding table that never sees a token: subtables behind an encrypted lookup.
-pub struct Embedder {
+pub struct EmbedServer {
     encoder: Encoder,
     reader: QueryReader,
     lookup: Lookup,
@@ -55,12 +57,12 @@ pub struct Embedder {
     powers_bytes: u64,
 }
 
-impl Embedder {
+impl EmbedServer {
     /// The secure preset that costs least per token by the nominal cost model, of those with levels for this shape.
     ///
     /// # Errors
     /// If there is none.
-    pub fn best_preset(shape: Shape, options: &EmbedderOptions) -> Result<CkksParameters, EmbedError> {
+    pub fn best_preset(shape: Shape, options: &EmbedOptions) -> Result<CkksParameters, EmbedError> {
         let mut best: Option<(f64, CkksParameters)> = None;
         for preset in PRESETS.iter().filter(|preset| !preset.name.starts_with("insecure_")) {
             let parameters = preset.build().map_err(ProtocolError::from)?;
@@ -98,11 +100,7 @@ impl Embedder {
     ///
     /// # Errors
     /// If the preset has too few levels for the plan, or its modulus no room for the table's numbers.
-    pub fn new(
-        subtables: &Subtables,
-        parameters: &CkksParameters,
-        options: &EmbedderOptions,
-    ) -> Result<Self, EmbedError> {
+    pub fn new(subtables: &Subtables, parameters: &CkksParameters, options: &EmbedOptions) -> Result<Self, EmbedError> {
         let shape = subtables.shape();
         let plan = match options.plan {
             Some(plan) => plan,
@@ -120,7 +118,7 @@ impl Embedder {
         let mut key_plan = lookup.key_plan();
         key_plan.extend(&reader.key_plan());
         let (model_id, bound) = (subtables.id().to_bytes(), subtables.bound());
-        let terms = Terms::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound);
+        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound);
         let own = proto::Description {
             subtables: shape.subtables as u32,
             // Narrow tables are padded, and an index's root of unity depends on the padded width.
@@ -130,12 +128,12 @@ impl Embedder {
             pairs: options.form == OutputForm::Pairs,
             query_form: options.query.to_string(),
         };
-        let description = Description::new(terms, own)?;
+        let description = Description::new(header, own)?;
         // The planner counts from the fewest levels, the lookup may start above.
         let counted = estimate(parameters, task(shape, options.form), plan, &CostModel::nominal(parameters));
         let (bytes, depth) = counted.map_or((0, 0), |estimate| (estimate.bytes, estimate.depth));
         let powers_bytes = bytes * poly_bytes(parameters, lookup.input_level()) / poly_bytes(parameters, depth);
-        Ok(Embedder { encoder, reader, lookup, description, powers_bytes })
+        Ok(EmbedServer { encoder, reader, lookup, description, powers_bytes })
     }
 
     /// What a client must know.
@@ -153,20 +151,21 @@ impl Embedder {
         (self.lookup.output_level(), self.lookup.output_scale())
     }
 
-    /// The encrypted embeddings of a query of untrusted bytes, at [`Embedder::output`], for a following layer: vectors as
+    /// The encrypted embeddings of a client's query of untrusted bytes, at [`EmbedServer::output`], for a following layer: vectors as
     /// [`Description::form`] says. Stops soon after `cancel` is set.
     ///
     /// # Errors
     /// If the query is malformed or does not fit, or when cancelled.
     pub fn embed(
         &self,
+        client: ClientId,
         keys: &EvaluationKeys,
         query: &[u8],
         cancel: &AtomicBool,
     ) -> Result<Vec<Ciphertext>, EmbedError> {
         let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
-        let vectors = self.terms().unpack("query", query, self.query_bytes())?;
-        Ok(self.lookup.run(&evaluator, &self.reader.read(&evaluator, &vectors)?)?)
+        let vectors = self.header().unpack("query", query, self.query_bytes())?;
+        Ok(self.lookup.run(&evaluator, &self.reader.read(&evaluator, client, &vectors)?)?)
     }
 
     /// Packs encrypted vectors for the client: embeddings, or what a following layer made of them.
@@ -175,17 +174,17 @@ impl Embedder {
     /// If a vector cannot be made smaller.
     pub fn answer_of(&self, vectors: &[Ciphertext]) -> Result<Vec<u8>, EmbedError> {
         let write = |vector| write_output(self.description.parameters(), vector);
-        Ok(self.terms().pack(vectors.iter().map(write).collect::<Result<_, _>>()?))
+        Ok(self.header().pack(vectors.iter().map(write).collect::<Result<_, _>>()?))
     }
 }
 
-impl CkksServerHalf for Embedder {
-    fn terms(&self) -> &Terms {
-        self.description.terms()
+impl CkksServerHalf for EmbedServer {
+    fn header(&self) -> &CkksHeader {
+        self.description.header()
     }
 }
 
-impl ServerHalf for Embedder {
+impl ServerHalf for EmbedServer {
     type Error = EmbedError;
 
     fn describe(&self) -> Vec<u8> {
@@ -198,7 +197,7 @@ impl ServerHalf for Embedder {
 
     fn answer_bytes(&self) -> usize {
         let vector = output_bytes(self.description.parameters(), self.lookup.output_level());
-        self.terms().packed_bytes(self.lookup.outputs(), self.lookup.outputs() * vector)
+        self.header().packed_bytes(self.lookup.outputs(), self.lookup.outputs() * vector)
     }
 
     fn prepared_bytes(&self) -> u64 {
@@ -213,9 +212,15 @@ impl ServerHalf for Embedder {
         lookup + self.reader.working_bytes()
     }
 
-    /// [`Embedder::embed`], then [`Embedder::answer_of`].
-    fn answer(&self, keys: &EvaluationKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, EmbedError> {
-        self.answer_of(&self.embed(keys, query, cancel)?)
+    /// [`EmbedServer::embed`], then [`EmbedServer::answer_of`].
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &EvaluationKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, EmbedError> {
+        self.answer_of(&self.embed(client, keys, query, cancel)?)
     }
 }
 
@@ -244,7 +249,7 @@ fn prepare(
     parameters: &CkksParameters,
     tables: &[Table],
     plan: Plan,
-    options: &EmbedderOptions,
+    options: &EmbedOptions,
     bound: f64,
 ) -> Result<Lookup, LookupError> {
     // Two numbers share a slot in pairs, one in each part.

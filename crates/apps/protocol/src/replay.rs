@@ -1,0 +1,238 @@
+//! Replay guards: memories of what must not be used twice, such as the seeds of encrypted vectors.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+
+use unspoken_ckks::{Ciphertext, CkksParameters, SeededCiphertext};
+
+use crate::client_id::ClientId;
+use crate::error::ProtocolError;
+
+/// Bytes of memory for the seeds of one application.
+const SEED_BYTES: u64 = 32 << 20;
+
+/// Bytes that an entry takes in the maps of a guard beside twice its key and once its value: pointers, hashes, times of
+/// use, unused capacity.
+const ENTRY_OVERHEAD: u64 = 96;
+
+/// A memory of bounded size with entries of many clients. When it is full, the client with the most entries loses the one
+/// that it used longest ago. So a client keeps its fair share, whatever the others send, and no client sees the entries of
+/// another.
+pub struct ReplayGuard<K, V> {
+    entries: usize,
+    capacity_bytes: u64,
+    memory: Mutex<Memory<K, V>>,
+}
+
+struct Memory<K, V> {
+    clients: HashMap<ClientId, ClientEntries<K, V>>,
+    /// Clients by their number of entries.
+    by_size: BTreeSet<(usize, ClientId)>,
+    total: usize,
+    clock: u64,
+}
+
+struct ClientEntries<K, V> {
+    values: HashMap<K, (u64, V)>,
+    /// Keys by time of last use.
+    by_use: BTreeMap<u64, K>,
+}
+
+impl<K, V> Default for ClientEntries<K, V> {
+    fn default() -> Self {
+        ClientEntries { values: HashMap::new(), by_use: BTreeMap::new() }
+    }
+}
+
+impl<K: Clone + Eq + Hash, V> ReplayGuard<K, V> {
+    /// A guard of so many bytes of memory; `value_bytes` is the size of a value with all it points to.
+    pub fn new(capacity_bytes: u64, value_bytes: u64) -> Self {
+        let entry = 2 * size_of::<K>() as u64 + value_bytes + ENTRY_OVERHEAD;
+        let entries = usize::try_from(capacity_bytes / entry).unwrap_or(usize::MAX).max(1);
+        let memory = Memory { clients: HashMap::new(), by_size: BTreeSet::new(), total: 0, clock: 0 };
+        ReplayGuard { entries, capacity_bytes, memory: Mutex::new(memory) }
+    }
+
+    /// Bytes of memory it takes at most.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    /// Hands `check` the value under `key` of a client, a new one if there is none.
+    pub fn with<T>(&self, client: ClientId, key: &K, new: impl FnOnce() -> V, check: impl FnOnce(&mut V) -> T) -> T {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.clock += 1;
+        let now = memory.clock;
+        if let Some(entries) = memory.clients.get_mut(&client)
+            && let Some((used, value)) = entries.values.get_mut(key)
+        {
+            if let Entry::Occupied(old) = entries.by_use.entry(std::mem::replace(used, now)) {
+                let key = old.remove();
+                entries.by_use.insert(now, key);
+            }
+            return check(value);
+        }
+        if memory.total >= self.entries {
+            memory.evict();
+        }
+        let mut value = new();
+        let result = check(&mut value);
+        memory.insert(client, key.clone(), now, value);
+        result
+    }
+}
+
+impl<K: Clone + Eq + Hash, V> Memory<K, V> {
+    fn insert(&mut self, client: ClientId, key: K, now: u64, value: V) {
+        let entries = self.clients.entry(client).or_default();
+        self.by_size.remove(&(entries.values.len(), client));
+        entries.values.insert(key.clone(), (now, value));
+        entries.by_use.insert(now, key);
+        self.by_size.insert((entries.values.len(), client));
+        self.total += 1;
+    }
+
+    /// Removes the oldest entry of the client with the most.
+    fn evict(&mut self) {
+        let Some((size, client)) = self.by_size.pop_last() else { return };
+        let Some(entries) = self.clients.get_mut(&client) else { return };
+        if let Some((_, key)) = entries.by_use.pop_first() {
+            entries.values.remove(&key);
+            self.total -= 1;
+        }
+        if size > 1 {
+            self.by_size.insert((size - 1, client));
+        } else {
+            self.clients.remove(&client);
+        }
+    }
+}
+
+/// Refuses a seed that comes twice with different vectors: the difference of two such vectors is that of their messages,
+/// in the clear but for small errors. A vector that was sent before may be sent again.
+pub struct SeedGuard(ReplayGuard<[u8; 16], [u8; 16]>);
+
+impl Default for SeedGuard {
+    fn default() -> Self {
+        SeedGuard(ReplayGuard::new(SEED_BYTES, 16))
+    }
+}
+
+impl SeedGuard {
+    /// Bytes of memory it takes at most.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.0.capacity_bytes()
+    }
+
+    /// Reads a query's vectors of untrusted bytes, each a [`SeededCiphertext`].
+    ///
+    /// # Errors
+    /// If one is malformed, or as for [`SeedGuard::admit`].
+    pub fn read(
+        &self,
+        client: ClientId,
+        parameters: &CkksParameters,
+        vectors: &[Vec<u8>],
+    ) -> Result<Vec<Ciphertext>, ProtocolError> {
+        let read = |bytes: &Vec<u8>| SeededCiphertext::from_bytes(parameters, bytes);
+        let seeded = vectors.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        self.admit(client, seeded.iter().map(|vector| vector.seed().as_slice()), vectors)?;
+        Ok(seeded.iter().map(|vector| vector.expand(parameters)).collect())
+    }
+
+    /// Remembers the seeds of a query's vectors.
+    ///
+    /// # Errors
+    /// If a seed comes twice, in this query or with another vector in an earlier one of the same client.
+    pub fn admit<'a>(
+        &self,
+        client: ClientId,
+        seeds: impl ExactSizeIterator<Item = &'a [u8]>,
+        vectors: &[Vec<u8>],
+    ) -> Result<(), ProtocolError> {
+        let mut own = HashSet::with_capacity(seeds.len());
+        for (seed, vector) in seeds.zip(vectors) {
+            if !own.insert(seed) || !self.accept(client, seed, vector) {
+                return Err(ProtocolError::mismatch("a seed", "one used before", "a fresh seed for each vector"));
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&self, client: ClientId, seed: &[u8], vector: &[u8]) -> bool {
+        let hash = short_hash(vector);
+        self.0.with(client, &short_hash(seed), || hash, |known| *known == hash)
+    }
+}
+
+fn short_hash(bytes: &[u8]) -> [u8; 16] {
+    let mut hash = [0; 16];
+    blake3::Hasher::new().update(bytes).finalize_xof().fill(&mut hash);
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VICTIM: ClientId = ClientId::new([1; 16]);
+    const ATTACKER: ClientId = ClientId::new([2; 16]);
+
+    #[test]
+    fn a_seed_serves_one_vector() {
+        let guard = SeedGuard::default();
+        assert!(guard.accept(VICTIM, &[1; 16], b"first"));
+        assert!(guard.accept(VICTIM, &[1; 16], b"first"), "a retry");
+        assert!(!guard.accept(VICTIM, &[1; 16], b"second"));
+        assert!(guard.accept(VICTIM, &[2; 16], b"second"));
+        let vectors = [b"third".to_vec(), b"third".to_vec()];
+        let twice = [[3; 16], [3; 16]];
+        assert!(guard.admit(VICTIM, twice.iter().map(|seed| seed.as_slice()), &vectors).is_err());
+    }
+
+    #[test]
+    fn a_client_cannot_burn_the_seeds_of_another() {
+        let guard = SeedGuard::default();
+        assert!(guard.accept(ATTACKER, &[7; 16], b"anything"));
+        assert!(guard.accept(VICTIM, &[7; 16], b"the victim's vector"));
+    }
+
+    #[test]
+    fn a_client_cannot_push_out_the_entries_of_another() {
+        let guard = ReplayGuard::<u32, u32>::new(100 * (8 + 4 + ENTRY_OVERHEAD), 4);
+        let remembered = |client, key| guard.with(client, &key, || 0, |value| std::mem::replace(value, 1) == 1);
+        assert!((0..10).all(|key| !remembered(VICTIM, key)));
+        (0..1000).for_each(|key| {
+            remembered(ATTACKER, key);
+        });
+        assert!((0..10).all(|key| remembered(VICTIM, key)), "the victim's entries are there");
+        assert!(remembered(ATTACKER, 999) && !remembered(ATTACKER, 0), "the attacker lost its own oldest ones");
+        let memory = guard.memory.lock().unwrap();
+        assert_eq!(memory.total, guard.entries);
+        assert_eq!(memory.clients.values().map(|entries| entries.values.len()).sum::<usize>(), guard.entries);
+    }
+
+    #[test]
+    fn what_is_used_stays() {
+        let guard = ReplayGuard::<u32, u32>::new(3 * (8 + 4 + ENTRY_OVERHEAD), 4);
+        let remembered = |key| guard.with(VICTIM, &key, || 0, |value| std::mem::replace(value, 1) == 1);
+        assert!(!remembered(1) && !remembered(2) && !remembered(3));
+        assert!(remembered(1));
+        assert!(!remembered(4));
+        assert!(remembered(1) && !remembered(2));
+    }
+
+    #[test]
+    fn the_memory_of_one_client_after_many_has_a_bound() {
+        let guard = ReplayGuard::<u32, u32>::new(8 * (8 + 4 + ENTRY_OVERHEAD), 4);
+        for number in 0..1000u32 {
+            let mut client = [0; 16];
+            client[..4].copy_from_slice(&number.to_le_bytes());
+            guard.with(ClientId::new(client), &number, || number, |_| ());
+        }
+        let memory = guard.memory.lock().unwrap();
+        assert_eq!((memory.total, memory.clients.len(), memory.by_size.len()), (8, 8, 8));
+    }
+}
