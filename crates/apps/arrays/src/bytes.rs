@@ -1,4 +1,6 @@
-//! The frame of everything that travels: what it is, for which parameters, and numbers of fixed width.
+//! The frame of all messages and files: what it is, for which parameters, and numbers of fixed width.
+
+use unspoken_protocol::Handshake;
 
 use crate::error::ArraysError;
 use crate::preset::BuiltPreset;
@@ -29,7 +31,7 @@ impl Object {
     }
 }
 
-/// Bytes in the making.
+/// Bytes that are being written.
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
@@ -93,25 +95,12 @@ impl<'a> Reader<'a> {
         if input.take(MAGIC.len())? != MAGIC {
             return Err(input.refuse("another kind of file", "one that begins with 'uspa'"));
         }
-        let version = u16::from_le_bytes(input.array()?);
-        if version != VERSION {
-            let needed = format!("version {VERSION}; update the older side");
-            return Err(input.refuse(format!("format version {version}"), needed));
-        }
-        let kind = input.u8()?;
+        let (version, kind) = (u16::from_le_bytes(input.array()?), input.u8()?);
+        let (name, fingerprint) = (input.text()?, input.array::<16>()?);
+        let handshake = Handshake { version: version.into(), preset: &name, fingerprint: &fingerprint };
+        let preset = handshake.accept::<BuiltPreset>(VERSION.into(), accept_insecure)?;
         if kind != object as u8 {
             return Err(input.refuse(format!("object kind {kind}"), format!("kind {}", object as u8)));
-        }
-        let name = input.text()?;
-        let preset = BuiltPreset::find(&name)?;
-        let parameters = preset.parameters().rlwe();
-        if parameters.is_insecure() && !accept_insecure {
-            return Err(input.refuse(format!("preset '{name}'"), "a secure one"));
-        }
-        if input.array()? != parameters.fingerprint().0 {
-            return Err(
-                input.refuse(format!("other numbers under the name '{name}'"), "the same release on both sides")
-            );
         }
         Ok((input, preset))
     }

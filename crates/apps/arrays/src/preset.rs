@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use unspoken_ckks::{CkksParameters, Encoder, Preset};
+use unspoken_protocol::ParameterFamily;
 
 use crate::error::ArraysError;
 
@@ -13,6 +14,23 @@ pub(crate) struct BuiltPreset(Encoder);
 
 /// Those built so far.
 static BUILT: Mutex<BTreeMap<&'static str, Encoder>> = Mutex::new(BTreeMap::new());
+
+impl ParameterFamily for BuiltPreset {
+    type Parameters = BuiltPreset;
+    type Error = ArraysError;
+
+    fn build(name: &str) -> Result<BuiltPreset, ArraysError> {
+        BuiltPreset::find(name)
+    }
+
+    fn fingerprint(preset: &BuiltPreset) -> [u8; 16] {
+        preset.parameters().rlwe().fingerprint().0
+    }
+
+    fn is_insecure(preset: &BuiltPreset) -> bool {
+        preset.parameters().rlwe().is_insecure()
+    }
+}
 
 impl BuiltPreset {
     pub(crate) fn find(name: &str) -> Result<Self, ArraysError> {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ndarray::{Array2, Array3, Axis, s};
+use ndarray::Array3;
 use unspoken_ckks::{Arithmetic, Ciphertext, ErrorStatistics, Evaluator, Simulator};
 use unspoken_matrix::{EncryptedMatrix, Graph, Layout, encode_tiles};
 use unspoken_rlwe::RlweError;
@@ -101,6 +101,16 @@ impl Program {
         self.inner.cost().total_key_switches() * self.signature.groups() as u64
     }
 
+    /// Bytes of its encoded plaintexts and masks, which stay in memory after their first use.
+    pub fn prepared_bytes(&self) -> u64 {
+        self.inner.prepared_bytes()
+    }
+
+    /// The most bytes of ciphertexts that a run holds at one time, for one vector's share of the batch.
+    pub fn working_bytes(&self) -> u64 {
+        self.inner.working_bytes()
+    }
+
     /// How each product of two encrypted matrices is computed.
     pub fn methods(&self) -> Vec<String> {
         self.inner.methods().iter().map(ToString::to_string).collect()
@@ -143,7 +153,7 @@ impl Program {
                 held.map(|held| held.expand(preset.parameters())).ok_or_else(|| missing(&[&entry.name]))
             };
             let given: Vec<EncryptedMatrix<Ciphertext>> = entries.iter().map(expand).collect::<Result<_, _>>()?;
-            groups.push(self.inner.run(&evaluator, &given)?);
+            groups.push(self.evaluate(&evaluator, &given)?);
         }
         progress(count, count);
         let (shape, batch) = (self.signature.output, self.signature.batch);
@@ -187,6 +197,15 @@ impl Program {
         Err(ArraysError::mismatch("run a program", found, "inputs encrypted for this one"))
     }
 
+    /// Runs it once on one vector's share of the batch: a matrix for each input.
+    pub(crate) fn evaluate<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        inputs: &[EncryptedMatrix<A::Vector>],
+    ) -> Result<EncryptedMatrix<A::Vector>, ArraysError> {
+        Ok(self.inner.run(arithmetic, inputs)?)
+    }
+
     /// Simulates runs on random inputs with entries up to `largest`, drawn from `seed`, and compares them with the exact
     /// results. Takes about as long as a run of one vector.
     ///
@@ -208,7 +227,7 @@ impl Program {
                     .try_map(|slots| Ok::<_, ArraysError>(simulator.encrypt(slots, self.signature.level, scale)?))
             });
             let given = given.collect::<Result<Vec<_>, ArraysError>>()?;
-            let result = self.inner.run(&simulator, &given)?;
+            let result = self.evaluate(&simulator, &given)?;
             let slots = entry_slots(self.signature.layout, self.signature.output.matrix, self.signature.group());
             for (tile, slots) in result.tiles().iter().zip(slots) {
                 let pick = |all: &[_]| slots.iter().filter_map(|&slot| all.get(slot).copied()).collect::<Vec<_>>();
@@ -268,22 +287,6 @@ impl Program {
         let preset = Some(preset.parameters().name().to_owned());
         let options = Options { preset, batch, most_keys, tile, blocks };
         Ok(ProgramSource { graph, inputs, output: output.axes, options })
-    }
-}
-
-impl Signature {
-    /// The matrices of each vector: the batch cut into groups, the last one padded with zeros; or one matrix, as often as a
-    /// group is large.
-    pub(crate) fn grouped(&self, values: &Array3<f64>, batched: bool) -> Vec<Vec<Array2<f64>>> {
-        let (batch, group) = (values.len_of(Axis(0)), self.group());
-        if !batched {
-            return vec![vec![values.slice(s![0, .., ..]).to_owned(); group]];
-        }
-        let matrix = |index: usize| match index < batch {
-            true => values.slice(s![index, .., ..]).to_owned(),
-            false => Array2::zeros((values.len_of(Axis(1)), values.len_of(Axis(2)))),
-        };
-        (0..batch.div_ceil(group)).map(|g| (g * group..(g + 1) * group).map(matrix).collect()).collect()
     }
 }
 

@@ -5,25 +5,26 @@ use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ndarray::{Array3, Axis};
-use unspoken_ckks::{Complex64, Encrypted, SeededCiphertext};
+use ndarray::Array3;
+use unspoken_ckks::{Ciphertext, Complex64, Encrypted, SeededCiphertext};
 use unspoken_encrypt::{ClientKey, Encryptor, Needs};
-use unspoken_matrix::encode_tiles;
+use unspoken_matrix::EncryptedMatrix;
+use unspoken_protocol::SecretSlots;
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{KeyBundle, KeyPlan, RlweError, SecretKey};
 use zeroize::Zeroizing;
 
 use crate::bytes::Reader;
+use crate::client::add_sharing_noise;
 use crate::error::ArraysError;
 use crate::keys::Keys;
 use crate::messages::{EncryptedInput, EncryptedInputs, EncryptedResult};
 use crate::preset::BuiltPreset;
-use crate::signature::Signature;
+use crate::signature::{ENCRYPT, Signature, decode_groups};
 
 const SECRET_BYTES: usize = 32;
 const MAGIC: [u8; 4] = *b"uspm";
 const KEY_LABEL: &str = "unspoken 2026 matrix secret key of one parameter set";
-const ENCRYPT: &str = "encrypt inputs";
 const ID_LABEL: &str = "unspoken 2026 public name of a matrix secret";
 
 /// The public identifier of a secret: what is made under one secret does not fit another.
@@ -152,15 +153,11 @@ impl Secret {
             }
             let shape = signature.input(ENCRYPT, name)?.shape;
             let batch = if shape.axes.batch { signature.batch } else { 1 };
-            let needed = (batch, shape.matrix.0, shape.matrix.1);
-            if values.dim() != needed {
-                let found = format!("'{name}' of shape {:?}", values.dim());
-                return Err(ArraysError::mismatch(ENCRYPT, found, format!("shape {needed:?}")));
-            }
             let mut groups = Vec::new();
-            for group in signature.grouped(values, shape.axes.batch) {
-                let tiles = encode_tiles(signature.layout, &group)?;
-                groups.push(tiles.try_map(|slots| key.encrypt(slots, signature.level))?);
+            for tiles in signature.encode(shape, values)? {
+                let tiles = tiles.iter().map(|slots| key.encrypt(slots, signature.level)).collect::<Result<_, _>>()?;
+                let (layout, group) = (signature.layout, signature.group());
+                groups.push(EncryptedMatrix::from_tiles(layout, shape.matrix, group, tiles)?);
             }
             entries.push(EncryptedInput { name: name.clone(), shape, batch, groups });
         }
@@ -197,28 +194,38 @@ impl Secret {
         Ok(Keys::new(first.preset.clone(), self.secret_id(), plan, bundle))
     }
 
-    /// Decrypts: shape (batch, rows, columns). The numbers carry noise that depends on the secret: they are for its holder.
+    /// Decrypts: shape (batch, rows, columns). The numbers carry errors that depend on the secret: they are for
+    /// its holder alone. What others will see is decrypted by [`Secret::decrypt_to_share`].
     ///
     /// # Errors
     /// If the result was computed from another secret's inputs.
-    pub fn decrypt(&self, answer: &EncryptedResult) -> Result<Array3<f64>, ArraysError> {
-        if answer.secret_id != self.secret_id() {
+    pub fn decrypt(&self, result: &EncryptedResult) -> Result<Array3<f64>, ArraysError> {
+        if result.secret_id != self.secret_id() {
             let needed = "the secret that encrypted the inputs";
             return Err(ArraysError::mismatch("decrypt", "a result under another secret", needed));
         }
-        let key = self.key(&answer.preset)?;
-        let (rows, columns) = answer.shape.matrix;
-        let mut values = Array3::zeros((answer.batch, rows, columns));
-        let mut next = values.axis_iter_mut(Axis(0));
-        for group in &answer.groups {
-            for matrix in group.decrypt(answer.preset.encoder(), &key.secret)? {
-                // What pads the last group has no place.
-                if let Some(mut place) = next.next() {
-                    place.assign(&matrix);
-                }
-            }
-        }
-        Ok(values)
+        let key = self.key(&result.preset)?;
+        let encoder = result.preset.encoder();
+        let open = |tile: &Ciphertext| Ok(SecretSlots::new(encoder.decrypt(tile, &key.secret)?));
+        let groups = result.groups.iter().map(|group| group.try_map(open));
+        let groups = groups.collect::<Result<Vec<_>, ArraysError>>()?;
+        Ok(decode_groups(&groups, result.batch, result.shape))
+    }
+
+    /// As [`Secret::decrypt`], for results that will be shown to others: with noise of deviation `2^bits * error_bound`, and
+    /// rounded. [`SharingNoise`](unspoken_protocol::SharingNoise) says what that guarantees, and what not. `error_bound` is
+    /// [`Precision::error`](crate::Precision::error) of the program for inputs as large as those encrypted. Noise is drawn
+    /// anew at each call: share a result once.
+    ///
+    /// # Errors
+    /// As for [`Secret::decrypt`], or if the bound is not positive or `bits` is not from 1 to 64.
+    pub fn decrypt_to_share(
+        &self,
+        result: &EncryptedResult,
+        error_bound: f64,
+        bits: u32,
+    ) -> Result<Array3<f64>, ArraysError> {
+        add_sharing_noise(&self.decrypt(result)?, error_bound, bits)
     }
 }
 

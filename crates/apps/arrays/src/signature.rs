@@ -2,15 +2,21 @@
 
 use std::collections::BTreeSet;
 
+use ndarray::{Array2, Array3, Axis, s};
 use unspoken_ckks::SeededCiphertext;
-use unspoken_matrix::Layout;
-use unspoken_protocol::demands::{self, Excess};
+use unspoken_matrix::{EncryptedMatrix, Layout, decode_tiles, encode_tiles};
+use unspoken_protocol::SecretSlots;
+use unspoken_protocol::limits::{self, LimitExceeded};
 use unspoken_rlwe::{KeyBundle, KeyPlan};
+use zeroize::Zeroize;
 
 use crate::bytes::{Object, Reader, Writer};
 use crate::error::ArraysError;
 use crate::preset::BuiltPreset;
 use crate::shape::{ArrayShape, MAX_BATCH, MAX_NAME_BYTES, MAX_NODES, fits_tiles};
+
+const WHAT: &str = "the signature of a program";
+pub(crate) const ENCRYPT: &str = "encrypt inputs";
 
 /// An input of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,30 +125,51 @@ impl Signature {
     pub fn from_bytes(bytes: &[u8], accept_insecure: bool) -> Result<Self, ArraysError> {
         let (mut input, preset) = Reader::new(Object::Signature, bytes, accept_insecure)?;
         let (dim, blocks) = (input.u32()?, input.u32()?);
-        let layout = Layout::new(preset.parameters(), dim, blocks)?;
         let (level, batch) = (input.u32()?, input.u32()?);
-        if level > preset.parameters().max_level() || !(1..=MAX_BATCH).contains(&batch) {
-            let needed = format!("at most {} and 1 to {MAX_BATCH}", preset.parameters().max_level());
-            return Err(input.refuse(format!("level {level} and a batch of {batch}"), needed));
-        }
         let count = input.count(MAX_NODES, 14)?;
-        let (mut inputs, mut names) = (Vec::new(), BTreeSet::new());
+        let mut inputs = Vec::new();
         for _ in 0..count {
-            let named = Input { name: input.text()?, shape: ArrayShape::read(&mut input)? };
-            if named.name.is_empty() || named.name.len() > MAX_NAME_BYTES || !names.insert(named.name.clone()) {
-                return Err(input.refuse("an input's name that cannot be", "a name of its own for each"));
-            }
-            if !fits_tiles(layout, named.shape.matrix) {
-                return Err(input.refuse(format!("tiles of {dim} for shape {:?}", named.shape.matrix), "larger tiles"));
-            }
-            inputs.push(named);
+            inputs.push(Input { name: input.text()?, shape: ArrayShape::read(&mut input)? });
         }
         let output = ArrayShape::read(&mut input)?;
         let mut rest = input.rest();
         let keys = KeyBundle::read_plan(preset.parameters().rlwe(), &mut rest)?;
         if !rest.is_empty() {
-            let found = format!("{} surplus bytes", rest.len());
-            return Err(ArraysError::Decode { what: "the signature of a program", found, needed: "the end".into() });
+            return Err(refuse(format!("{} surplus bytes", rest.len()), "the end"));
+        }
+        Self::checked(preset.parameters().name(), (dim, blocks), (level, batch), inputs, output, keys)
+    }
+
+    /// A signature of untrusted parts.
+    pub(crate) fn checked(
+        preset: &str,
+        (dim, blocks): (usize, usize),
+        (level, batch): (usize, usize),
+        inputs: Vec<Input>,
+        output: ArrayShape,
+        keys: KeyPlan,
+    ) -> Result<Self, ArraysError> {
+        let preset = BuiltPreset::find(preset)?;
+        let layout = Layout::new(preset.parameters(), dim, blocks)?;
+        if level > preset.parameters().max_level() || !(1..=MAX_BATCH).contains(&batch) {
+            let needed = format!("at most {} and 1 to {MAX_BATCH}", preset.parameters().max_level());
+            return Err(refuse(format!("level {level} and a batch of {batch}"), needed));
+        }
+        if inputs.is_empty() || inputs.len() > MAX_NODES {
+            return Err(refuse(format!("{} inputs", inputs.len()), format!("1 to {MAX_NODES}")));
+        }
+        let mut names = BTreeSet::new();
+        for Input { name, shape } in &inputs {
+            if name.is_empty() || name.len() > MAX_NAME_BYTES || !names.insert(name.as_str()) {
+                return Err(refuse("an input's name that cannot be", "a name of its own for each"));
+            }
+            shape.check(WHAT)?;
+        }
+        output.check(WHAT)?;
+        for shape in inputs.iter().map(|input| input.shape).chain([output]) {
+            if !fits_tiles(layout, shape.matrix) {
+                return Err(refuse(format!("tiles of {dim} for shape {:?}", shape.matrix), "larger tiles"));
+            }
         }
         let signature = Signature { preset, layout, level, batch, inputs, output, keys };
         signature.check_use()?;
@@ -151,25 +178,126 @@ impl Signature {
 
     /// Refuses what no program needs: keys that open bootstraps, and more than a client should make for anybody.
     fn check_use(&self) -> Result<(), ArraysError> {
-        let checked = demands::check_key_kinds(&self.keys, false)
-            .and_then(|()| demands::check_key_bytes(self.preset.parameters().rlwe(), &self.keys))
-            .and_then(|()| demands::check_query_bytes(self.input_bytes()));
-        checked.map_err(|Excess { what, found, needed }| ArraysError::Decode {
-            what: "the signature of a program",
-            found: format!("{found} ({what})"),
-            needed: format!("{needed}; do not trust who sent them"),
+        let checked = limits::check_key_kinds(&self.keys, false)
+            .and_then(|()| limits::check_key_bytes(self.preset.parameters().rlwe(), &self.keys))
+            .and_then(|()| limits::check_query_bytes(self.input_bytes()));
+        checked.map_err(|LimitExceeded { what, found, needed }| {
+            refuse(format!("{found} ({what})"), format!("{needed}; do not trust who sent them"))
         })
     }
 
-    /// Bytes of all inputs on their way.
-    fn input_bytes(&self) -> u64 {
-        let tile = SeededCiphertext::byte_len(self.preset.parameters(), self.level) as u64;
-        let bytes = self.inputs.iter().map(|Input { shape, .. }| {
-            let tiles = self.layout.tiles(shape.matrix.0) as u64 * self.layout.tiles(shape.matrix.1) as u64;
-            tiles.saturating_mul(if shape.axes.batch { self.groups() as u64 } else { 1 }).saturating_mul(tile)
-        });
-        bytes.fold(0, u64::saturating_add)
+    /// Bytes of the vectors of all inputs.
+    pub(crate) fn input_bytes(&self) -> u64 {
+        let vector = SeededCiphertext::byte_len(self.preset.parameters(), self.level) as u64;
+        (self.input_vectors() as u64).saturating_mul(vector)
     }
+
+    /// Vectors of all inputs.
+    pub(crate) fn input_vectors(&self) -> usize {
+        let vectors = |input: &Input| self.tiles(input.shape).saturating_mul(self.groups_of(input.shape));
+        self.inputs.iter().map(vectors).fold(0, usize::saturating_add)
+    }
+
+    /// Vectors of the result.
+    pub(crate) fn output_vectors(&self) -> usize {
+        self.tiles(self.output).saturating_mul(self.groups())
+    }
+
+    /// Tiles of each matrix of an array.
+    pub(crate) fn tiles(&self, shape: ArrayShape) -> usize {
+        self.layout.tiles(shape.matrix.0).saturating_mul(self.layout.tiles(shape.matrix.1))
+    }
+
+    /// Groups of an input: one for an array without a batch, which serves all groups of the others.
+    pub(crate) fn groups_of(&self, shape: ArrayShape) -> usize {
+        if shape.axes.batch { self.groups() } else { 1 }
+    }
+
+    /// The arrays of all inputs, in the order of the inputs.
+    pub(crate) fn in_order<'a>(
+        &self,
+        arrays: &'a [(String, Array3<f64>)],
+    ) -> Result<Vec<(ArrayShape, &'a Array3<f64>)>, ArraysError> {
+        let unknown = arrays.iter().try_for_each(|(name, _)| self.input(ENCRYPT, name).map(drop));
+        unknown?;
+        let find = |input: &Input| {
+            let mut named = arrays.iter().filter(|(name, _)| *name == input.name);
+            match (named.next(), named.next()) {
+                (Some((_, values)), None) => Ok((input.shape, values)),
+                (found, _) => {
+                    let found = if found.is_some() { "twice" } else { "left out" };
+                    Err(ArraysError::mismatch(ENCRYPT, format!("input '{}' {found}", input.name), "each once"))
+                }
+            }
+        };
+        self.inputs.iter().map(find).collect()
+    }
+
+    /// The slots of an input: for each group of its batch, those of every tile.
+    ///
+    /// # Errors
+    /// If the array is of another shape.
+    pub(crate) fn encode(&self, shape: ArrayShape, values: &Array3<f64>) -> Result<Vec<Vec<SecretSlots>>, ArraysError> {
+        let needed = (if shape.axes.batch { self.batch } else { 1 }, shape.matrix.0, shape.matrix.1);
+        if values.dim() != needed {
+            let found = format!("an input of shape {:?}", values.dim());
+            return Err(ArraysError::mismatch(ENCRYPT, found, format!("shape {needed:?}")));
+        }
+        let mut groups = Vec::new();
+        for mut matrices in self.grouped(values, shape.axes.batch) {
+            let tiles = encode_tiles(self.layout, &matrices)?.into_tiles();
+            matrices.iter_mut().flatten().for_each(Zeroize::zeroize);
+            groups.push(tiles.into_iter().map(SecretSlots::new).collect());
+        }
+        Ok(groups)
+    }
+
+    /// The matrices of a vector's share of the batch, for each vector, the last one padded with zeros; or one matrix, as
+    /// often as a group is large.
+    pub(crate) fn grouped(&self, values: &Array3<f64>, batched: bool) -> Vec<Vec<Array2<f64>>> {
+        let (batch, group) = (values.len_of(Axis(0)), self.group());
+        if !batched {
+            return vec![vec![values.slice(s![0, .., ..]).to_owned(); group]];
+        }
+        let matrix = |index: usize| match index < batch {
+            true => values.slice(s![index, .., ..]).to_owned(),
+            false => Array2::zeros((values.len_of(Axis(1)), values.len_of(Axis(2)))),
+        };
+        (0..batch.div_ceil(group)).map(|g| (g * group..(g + 1) * group).map(matrix).collect()).collect()
+    }
+
+    /// The result whose groups have tiles with these slots: shape (batch, rows, columns).
+    ///
+    /// # Errors
+    /// If there are more or fewer vectors than the result takes.
+    pub(crate) fn decode(&self, mut vectors: Vec<SecretSlots>) -> Result<Array3<f64>, ArraysError> {
+        let mut groups = Vec::with_capacity(self.groups());
+        for _ in 0..self.groups() {
+            let tiles = vectors.drain(..self.tiles(self.output).min(vectors.len())).collect();
+            groups.push(EncryptedMatrix::from_tiles(self.layout, self.output.matrix, self.group(), tiles)?);
+        }
+        Ok(decode_groups(&groups, self.batch, self.output))
+    }
+}
+
+/// The first matrices of groups of decrypted tiles: shape (batch, rows, columns).
+pub(crate) fn decode_groups(groups: &[EncryptedMatrix<SecretSlots>], batch: usize, shape: ArrayShape) -> Array3<f64> {
+    let mut values = Array3::zeros((batch, shape.matrix.0, shape.matrix.1));
+    let mut next = values.axis_iter_mut(Axis(0));
+    for group in groups {
+        for mut matrix in decode_tiles(group) {
+            // What pads the last group has no place.
+            if let Some(mut place) = next.next() {
+                place.assign(&matrix);
+            }
+            matrix.iter_mut().for_each(Zeroize::zeroize);
+        }
+    }
+    values
+}
+
+fn refuse(found: impl Into<String>, needed: impl Into<String>) -> ArraysError {
+    ArraysError::Decode { what: WHAT, found: found.into(), needed: needed.into() }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Encrypted matrices: shapes, tiles, encryption and decryption.
 
+use std::ops::Deref;
+
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, SeededCiphertext};
 use unspoken_ring::SecretRng;
@@ -56,6 +58,11 @@ impl<V> EncryptedMatrix<V> {
     /// Its tiles, row-major.
     pub fn tiles(&self) -> &[V] {
         &self.tiles
+    }
+
+    /// Its tiles, row-major, by value.
+    pub fn into_tiles(self) -> Vec<V> {
+        self.tiles
     }
 
     /// Whether all slots outside the tiles are zero.
@@ -156,7 +163,7 @@ pub fn encode_tiles(layout: Layout, matrices: &[Array2<f64>]) -> Result<Encrypte
 }
 
 /// The matrices whose tiles have these slots.
-pub fn decode_tiles(tiles: &EncryptedMatrix<Vec<Complex64>>) -> Vec<Array2<f64>> {
+pub fn decode_tiles<V: Deref<Target = [Complex64]>>(tiles: &EncryptedMatrix<V>) -> Vec<Array2<f64>> {
     let (layout, d) = (tiles.layout, tiles.layout.dim());
     let entry =
         |p: usize, row: usize, column: usize| tiles.tile(row / d, column / d)[layout.slot(p, row % d, column % d)].re;

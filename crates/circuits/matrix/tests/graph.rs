@@ -6,6 +6,7 @@ use common::{Client, Matrices, REAL, random, worst};
 use ndarray::{Array2, Axis as Along};
 use unspoken_ckks::{Evaluator, Simulator};
 use unspoken_matrix::{Axis, Budget, Graph, Layout, MatrixError, Method, Operation, plan};
+use unspoken_ring::Basis;
 use unspoken_rlwe::EvaluationKeys;
 
 /// A graph with an input of each shape, named by its number.
@@ -199,6 +200,32 @@ fn budgets_of_keys() {
     assert!(bound.seconds() > free.seconds());
     let error = planned(Some(2)).err().unwrap().to_string();
     assert!(error.contains("room for 2 rotation keys") && error.contains("at least"), "{error}");
+}
+
+#[test]
+fn memory_is_estimated_from_above() {
+    let client = Client::new(REAL);
+    let layout = Layout::new(client.parameters(), 8, 1).unwrap();
+    let polynomial =
+        |level| client.parameters().ring().poly_bytes(Basis::chain(client.parameters().chain(level))) as u64;
+    let planned = |rows| {
+        let mut graph = inputs(&[(rows, rows), (rows, rows)]);
+        let product = push(&mut graph, Operation::MatMul, &[0, 1]);
+        push(&mut graph, Operation::TimesLeft(Array2::ones((rows, rows))), &[product]);
+        plan(&client.encoder, &graph, layout, 6, Budget::default()).unwrap()
+    };
+    let (small, large) = (planned(8), planned(16));
+    // Inputs and result of one tile, and of four.
+    assert!(small.working_bytes() > 2 * 3 * polynomial(6));
+    assert!(large.working_bytes() > 2 * 12 * polynomial(6));
+    assert!(large.working_bytes() > small.working_bytes());
+    // Eight diagonals of the weights at least, and 4 times as many.
+    assert!(small.prepared_bytes() > 8 * polynomial(3));
+    assert!(large.prepared_bytes() - small.prepared_bytes() > 3 * 8 * polynomial(3));
+    let additive = |graph: &Graph| plan(&client.encoder, graph, layout, 6, Budget::default()).unwrap().prepared_bytes();
+    let mut graph = inputs(&[(8, 8)]);
+    push(&mut graph, Operation::Add, &[0, 0]);
+    assert_eq!(additive(&graph), 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use ndarray::Array2;
-use unspoken_ckks::Arithmetic;
+use unspoken_ckks::{Arithmetic, CkksParameters};
 
 use super::Node;
 use super::plan::Planner;
@@ -12,7 +12,7 @@ use crate::elementwise::{self, check_equal};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::{MatrixError, graph_error, shape_error};
 use crate::linear::{LinearMap, check_indices};
-use crate::product::{Method, Product, check_shapes};
+use crate::product::{Method, Product, check_shapes, extended_bytes};
 use crate::reduce::{Axis, MatrixVector, Sum, TileMask, check_vector};
 
 /// The operation of a node. Its operands are listed by the node.
@@ -339,6 +339,9 @@ impl Payload<'_> {
     }
 }
 
+/// Ciphertexts that a key switch, a tensor product and a sum of rotations hold at one time.
+const KEY_SWITCH_CIPHERTEXTS: usize = 16;
+
 /// What a step of a planned graph does.
 pub(super) enum Action {
     Input(usize),
@@ -385,6 +388,32 @@ impl Action {
             Action::MatMul(product) => Some(product.method()),
             _ => None,
         }
+    }
+
+    /// Bytes of what it encodes once.
+    pub(super) fn prepared_bytes(&self, parameters: &CkksParameters, level: usize) -> usize {
+        match self {
+            Action::MatMul(product) => product.prepared_bytes(parameters),
+            Action::Linear(map) => map.prepared_bytes(),
+            Action::MatrixVector(_) | Action::Sum(_) | Action::Mask(_) => extended_bytes(parameters, level),
+            Action::Input(_)
+            | Action::Constant(_)
+            | Action::Scale(_)
+            | Action::Add
+            | Action::Subtract
+            | Action::Multiply => 0,
+        }
+    }
+
+    /// Ciphertexts it holds at one time beside its operands, which have so many tiles, and its result.
+    pub(super) fn working_ciphertexts(&self, tiles: &[usize]) -> usize {
+        let own = match (self, tiles) {
+            (Action::MatMul(product), &[a, b]) => product.working_ciphertexts(a, b),
+            (Action::Linear(map), _) => map.working_ciphertexts(),
+            // Operands at one level and scale.
+            (_, tiles) => tiles.iter().sum(),
+        };
+        own + KEY_SWITCH_CIPHERTEXTS
     }
 
     /// Its result for these operands. Inputs and constants have none to run on: see `Program::run`.

@@ -6,12 +6,12 @@ use unspoken_ckks::{CkksParameters, Complex64, CostModel, Encoder, Simulated, Si
 
 use super::Graph;
 use super::operation::Action;
-use super::program::{Program, Step};
+use super::program::{Program, Step, last_uses};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::{MatrixError, display_shape, shape_error};
 use crate::layout::Layout;
 use crate::linear::{LinearMap, Operand};
-use crate::product::{Product, Task, estimates};
+use crate::product::{Product, Task, estimates, extended_bytes};
 use crate::reduce::TileMask;
 
 /// What a program may take.
@@ -109,6 +109,7 @@ impl<'a> Planner<'a> {
         let output = output.ok_or_else(|| shape_error("plan an expression", "no nodes; needed at least one"))?;
         let (output_level, _) = output.level_and_scale(&self.simulator)?;
         let cost = self.simulator.cost();
+        let (prepared_bytes, working_bytes) = self.memory();
         Ok(Program {
             layout: self.layout,
             inputs: self.inputs,
@@ -119,7 +120,35 @@ impl<'a> Planner<'a> {
             keys: self.simulator.key_plan(),
             seconds: self.model.seconds(&cost),
             cost,
+            prepared_bytes,
+            working_bytes,
         })
+    }
+
+    /// Bytes of what all steps encode, and the most bytes of ciphertexts at one time during a run.
+    fn memory(&self) -> (u64, u64) {
+        let level = |step: usize| {
+            let found = self.results[step].level_and_scale(&self.simulator);
+            found.map_or(self.level, |(level, _)| level)
+        };
+        let bytes = |count: usize, level: usize| {
+            // A product before its relinearisation has three polynomials.
+            3 * count as u64 * extended_bytes(self.parameters(), level) as u64
+        };
+        let last = last_uses(&self.steps);
+        let (mut prepared, mut live, mut most) = (0, 0, 0);
+        for (number, step) in self.steps.iter().enumerate() {
+            let from = step.operands.iter().map(|&operand| level(operand)).max().unwrap_or(level(number));
+            let tiles: Vec<usize> = step.operands.iter().map(|&operand| self.results[operand].tiles().len()).collect();
+            let result = bytes(self.results[number].tiles().len(), level(number));
+            prepared += step.action.prepared_bytes(self.parameters(), from) as u64;
+            most = most.max(live + result + bytes(step.action.working_ciphertexts(&tiles), from));
+            live += result;
+            let mut dropped: Vec<usize> = step.operands.iter().copied().filter(|&o| last[o] == number).collect();
+            dropped.dedup();
+            live -= dropped.iter().map(|&o| bytes(self.results[o].tiles().len(), level(o))).sum::<u64>();
+        }
+        (prepared, most)
     }
 
     pub(super) fn parameters(&self) -> &CkksParameters {

@@ -25,6 +25,8 @@ pub struct Program {
     pub(super) keys: KeyPlan,
     pub(super) cost: Cost,
     pub(super) seconds: f64,
+    pub(super) prepared_bytes: u64,
+    pub(super) working_bytes: u64,
 }
 
 /// An action on the results of earlier steps.
@@ -65,6 +67,16 @@ impl Program {
         self.seconds
     }
 
+    /// Bytes of its encoded plaintexts and masks, which stay in memory after their first use.
+    pub fn prepared_bytes(&self) -> u64 {
+        self.prepared_bytes
+    }
+
+    /// The most bytes of ciphertexts that a run holds at one time, its inputs included: an estimate from above.
+    pub fn working_bytes(&self) -> u64 {
+        self.working_bytes
+    }
+
     /// What it does, step by step: operation, operands, shape and level of each result.
     pub fn explain(&self) -> String {
         self.lines.join("\n")
@@ -88,10 +100,7 @@ impl Program {
     ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
         self.check_inputs(arithmetic, inputs)?;
         arithmetic.require_keys("the expression", &self.keys)?;
-        let mut last = vec![0; self.steps.len()];
-        for (index, step) in self.steps.iter().enumerate() {
-            step.operands.iter().for_each(|&operand| last[operand] = index);
-        }
+        let last = last_uses(&self.steps);
         let mut results: Vec<Option<EncryptedMatrix<A::Vector>>> = Vec::with_capacity(self.steps.len());
         for (index, step) in self.steps.iter().enumerate() {
             let result = match &step.action {
@@ -159,6 +168,15 @@ impl Program {
         }
         Ok(())
     }
+}
+
+/// For each step, the last step that uses its result.
+pub(super) fn last_uses(steps: &[Step]) -> Vec<usize> {
+    let mut last = vec![0; steps.len()];
+    for (index, step) in steps.iter().enumerate() {
+        step.operands.iter().for_each(|&operand| last[operand] = index);
+    }
+    last
 }
 
 fn input<V>(inputs: &[EncryptedMatrix<V>], number: usize) -> Result<&EncryptedMatrix<V>, MatrixError> {

@@ -236,6 +236,18 @@ impl LinearMap {
         cost
     }
 
+    /// Bytes of its encoded diagonals.
+    pub(crate) fn prepared_bytes(&self) -> usize {
+        self.factors.iter().chain(&self.transforms).map(|transform| transform.plan().bytes()).sum()
+    }
+
+    /// Ciphertexts it holds at one time beside operand and result: lowered tiles, and the rotations of one transform.
+    pub(crate) fn working_ciphertexts(&self) -> usize {
+        let transforms = self.factors.iter().chain(&self.transforms);
+        let rotations = transforms.map(|transform| transform.plan().rotations().len()).max().unwrap_or(0);
+        self.layout.tiles(self.from.0) * self.layout.tiles(self.from.1) + rotations + 2
+    }
+
     /// The keys it needs.
     pub fn key_plan(&self) -> KeyPlan {
         let mut plan = KeyPlan::new();

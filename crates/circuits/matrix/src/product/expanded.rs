@@ -123,6 +123,15 @@ impl Expanded {
         })
     }
 
+    pub(super) fn masks(&self) -> usize {
+        self.sides.iter().map(|side| side.masks.len()).sum()
+    }
+
+    /// Replicated copies of each tile, and rotations of one tile at a time.
+    pub(super) fn working_ciphertexts(&self) -> (usize, usize) {
+        (self.groups, self.sides.iter().map(|side| side.rotations.len()).max().unwrap_or(0))
+    }
+
     pub(super) fn apply<A: Arithmetic>(
         &self,
         arithmetic: &A,

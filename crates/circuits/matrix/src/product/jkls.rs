@@ -68,6 +68,12 @@ impl Jkls {
         })
     }
 
+    /// Bytes of diagonals and masks, a mask being so many.
+    pub(super) fn prepared_bytes(&self, mask: usize) -> usize {
+        let masks: usize = self.masks.iter().map(Vec::len).sum();
+        self.sigma.plan().bytes() + self.tau.plan().bytes() + masks * mask
+    }
+
     pub(super) fn apply<A: Arithmetic>(
         &self,
         arithmetic: &A,

@@ -10,6 +10,7 @@ use jkls::Jkls;
 use original::Original;
 pub use planner::{Estimate, Task, estimates};
 use unspoken_ckks::{Arithmetic, CkksParameters};
+use unspoken_ring::Basis;
 
 use crate::encrypted::{EncryptedMatrix, check_match};
 use crate::error::{MatrixError, check_depth, display_shape, shape_error};
@@ -160,6 +161,27 @@ impl Product {
         self.method
     }
 
+    /// Bytes of its encoded masks.
+    pub(crate) fn prepared_bytes(&self, parameters: &CkksParameters) -> usize {
+        let mask = extended_bytes(parameters, self.level);
+        match &self.kind {
+            Kind::Expanded(product) => product.masks() * mask,
+            Kind::Original(product) => product.masks() * mask,
+            Kind::Jkls(product) => product.prepared_bytes(mask),
+        }
+    }
+
+    /// Ciphertexts it holds at one time beside factors and result, for factors of so many tiles.
+    pub(crate) fn working_ciphertexts(&self, left_tiles: usize, right_tiles: usize) -> usize {
+        let (copies, rotations) = match &self.kind {
+            Kind::Expanded(product) => product.working_ciphertexts(),
+            Kind::Original(_) => (1, self.layout.dim()),
+            Kind::Jkls(_) => (self.layout.dim(), 2 * self.layout.dim()),
+        };
+        // The factors are lowered to one level first.
+        (copies + 1) * (left_tiles + right_tiles) + rotations
+    }
+
     /// The level of its result.
     pub fn output_level(&self) -> usize {
         self.level - self.method.depth()
@@ -199,6 +221,11 @@ impl Product {
         };
         Ok(a.result((a.shape().0, b.shape().1), tiles, false))
     }
+}
+
+/// Bytes of a polynomial over the primes of a level and the special primes.
+pub(crate) fn extended_bytes(parameters: &CkksParameters, level: usize) -> usize {
+    parameters.ring().poly_bytes(Basis::extended(parameters.chain(level.min(parameters.max_level()))))
 }
 
 /// Whether shapes can be multiplied; the message is numpy's.

@@ -78,6 +78,15 @@ impl Original {
         })
     }
 
+    /// Masks of both factors: as many as rotations.
+    pub(super) fn masks(&self) -> usize {
+        let count = |side: &Side| match &side.permute {
+            Permutation::Plain(terms) => terms.len(),
+            Permutation::Hoisted(transform) => transform.plan().rotations().len() + 1,
+        };
+        self.sides.iter().map(count).sum()
+    }
+
     pub(super) fn apply<A: Arithmetic>(
         &self,
         arithmetic: &A,
