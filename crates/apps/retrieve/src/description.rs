@@ -2,7 +2,7 @@
 
 use prost::Message;
 use unspoken_pir::{DatabaseShape, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, Preset, Query, Response};
-use unspoken_protocol::Described;
+use unspoken_protocol::{ApplicationDescription, Handshake, ParameterFamily};
 
 use crate::error::RetrieveError;
 use crate::proto::{self, description};
@@ -15,9 +15,6 @@ const MOST_QUERIES: u32 = 16;
 
 /// Bytes of an answer above which a request has fewer queries.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
-
-/// Longest preset name.
-const MAX_NAME_BYTES: usize = 64;
 
 /// What a client must know to ask: made by the service, checked by the client.
 #[derive(Clone, Debug)]
@@ -119,28 +116,35 @@ impl Description {
     }
 }
 
-impl Described for Description {
+/// The presets of private retrieval.
+struct PirPresets;
+
+impl ParameterFamily for PirPresets {
+    type Parameters = PirParameters;
+    type Error = RetrieveError;
+
+    fn build(name: &str) -> Result<PirParameters, RetrieveError> {
+        Ok(Preset::find(name)?.build()?)
+    }
+
+    fn fingerprint(parameters: &PirParameters) -> [u8; 16] {
+        parameters.fingerprint()
+    }
+
+    fn is_insecure(parameters: &PirParameters) -> bool {
+        parameters.is_insecure()
+    }
+}
+
+impl ApplicationDescription for Description {
     type Error = RetrieveError;
 
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, RetrieveError> {
         let message = proto::Description::decode(bytes)
             .map_err(|error| RetrieveError::mismatch("description", error, "a protobuf message"))?;
-        if message.version != PROTOCOL_VERSION {
-            let needed = format!("version {PROTOCOL_VERSION}; update the older side");
-            return Err(RetrieveError::mismatch("protocol", format!("version {}", message.version), needed));
-        }
-        if message.preset.len() > MAX_NAME_BYTES {
-            let found = format!("a name of {} bytes", message.preset.len());
-            return Err(RetrieveError::mismatch("preset", found, format!("at most {MAX_NAME_BYTES}")));
-        }
-        let parameters = Preset::find(&message.preset)?.build()?;
-        if parameters.is_insecure() && !accept_insecure {
-            return Err(RetrieveError::mismatch("preset", &message.preset, "a secure one"));
-        }
-        if message.fingerprint != parameters.fingerprint() {
-            let (found, needed) = ("other numbers under the same name", "the same release on both sides");
-            return Err(RetrieveError::mismatch("preset", found, needed));
-        }
+        let handshake =
+            Handshake { version: message.version, preset: &message.preset, fingerprint: &message.fingerprint };
+        let parameters = handshake.accept::<PirPresets>(PROTOCOL_VERSION, accept_insecure)?;
         if message.entry_format != ENTRY_FORMAT {
             let needed = format!("version {ENTRY_FORMAT}; update the older side");
             return Err(RetrieveError::mismatch("entries", format!("version {}", message.entry_format), needed));

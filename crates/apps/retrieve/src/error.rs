@@ -18,6 +18,17 @@ pub enum RetrieveError {
     /// An index, a key or a cell does not fit the database.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    /// There is no such index. A query was sent all the same.
+    #[error(
+        "ask by index: the index at position {position} is out of range: the database has room for {records} records; ask \
+         below that"
+    )]
+    NoSuchIndex {
+        /// Its position among the questions.
+        position: usize,
+        /// Records there is room for.
+        records: u64,
+    },
     /// Keys could not be written, or the numbers of session queries not be stored.
     #[error("{what}: {source}")]
     Io {
@@ -42,7 +53,7 @@ impl ApplicationError for RetrieveError {
         match self {
             RetrieveError::Protocol(error) => error.kind(),
             RetrieveError::Pir(error) | RetrieveError::Layout(LayoutError::Pir(error)) => pir_error_kind(error),
-            RetrieveError::Layout(_) => ErrorKind::Malformed,
+            RetrieveError::NoSuchIndex { .. } | RetrieveError::Layout(_) => ErrorKind::Malformed,
             RetrieveError::Io { source, .. } => ErrorKind::Io(source.kind()),
             RetrieveError::Randomness(_) => ErrorKind::Internal,
         }

@@ -1,50 +1,40 @@
-//! Asking any application: keys once, then as many queries as it takes.
+//! Asking an application of a service: keys once, then as many queries as it takes.
 
+use std::borrow::Borrow;
 use std::time::Instant;
 
+use bytes::Bytes;
 use unspoken_encrypt::{Needs, Plan};
 use unspoken_protocol::{CkksClientHalf, ClientHalf};
+use unspoken_wire::ProblemCode;
 
-use crate::session::{ClientError, Session, Step, Usage, Watch};
+use crate::connect::{Connected, Target};
+use crate::error::ClientError;
+use crate::progress::{CallControl, Progress, UsageStats};
 use crate::state::StateDir;
-use crate::transport::{Cancel, KeyId, Transport};
+use crate::transport::{self, Cancel, KeyId, Transport};
 
 /// A client of one application of one service, its keys made and uploaded.
-pub struct Client<H> {
-    transport: Transport,
-    application: String,
-    state: StateDir,
-    accept_insecure: bool,
-    pub(crate) half: H,
+pub struct ServiceClient<H: ClientHalf> {
+    target: Target<H>,
+    half: H,
     key: KeyId,
-    usage: Usage,
+    described: Vec<u8>,
+    usage: UsageStats,
 }
 
-/// A half that asks questions of one kind, many in a query.
-pub(crate) trait Asks<Q>: ClientHalf {
-    /// What it is called while it is done.
-    const WORK: &'static str;
-    /// What one question gets.
-    type Answer;
-
-    /// Most questions of one query.
-    fn batch(&self) -> usize;
-
-    /// A query of a batch.
-    fn query(&mut self, questions: &[Q]) -> Result<Vec<u8>, Self::Error>;
-
-    /// What the answer to these questions says, in their order.
-    fn read(&self, answer: &[u8], questions: &[Q]) -> Result<Vec<Self::Answer>, Self::Error>;
+/// Why the queries of a call were not all answered.
+struct Unanswered {
+    error: ClientError,
+    /// Whether it is what a client sees whose description is of an earlier model or database.
+    may_be_outdated: bool,
 }
 
-impl<H: ClientHalf> Client<H>
-where
-    ClientError: From<H::Error>,
-{
+impl<H: ClientHalf> ServiceClient<H> {
     /// Connects to an application of a service with the client's part of the model.
     ///
     /// The secret key and the bundle's id are taken from `state` if they are there and the service still has the bundle;
-    /// otherwise keys are made and uploaded, and stored there. An upload that was cut off goes on where it stopped.
+    /// otherwise keys are made and uploaded, and stored there. An upload that was interrupted is resumed.
     ///
     /// # Errors
     /// [`ClientError`], with what to do about it.
@@ -53,60 +43,37 @@ where
         application: &str,
         model: H::Model,
         state: &StateDir,
-        progress: &mut dyn FnMut(Step),
+        progress: &mut dyn FnMut(Progress),
         cancel: &Cancel,
     ) -> Result<Self, ClientError> {
-        Self::connect_with(transport, application, model, state, false, &mut Watch { progress, cancel })
+        let target = Target::new(transport, application, model, state, false);
+        Self::connect_to(target, &mut CallControl { progress, cancel })
     }
 
-    /// As [`Client::connect`], and accepts insecure presets: for tests.
+    /// As [`ServiceClient::connect`], and accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// As for [`Client::connect`].
+    /// As for [`ServiceClient::connect`].
     pub fn insecure_connect(
         transport: Transport,
         application: &str,
         model: H::Model,
         state: &StateDir,
-        progress: &mut dyn FnMut(Step),
+        progress: &mut dyn FnMut(Progress),
         cancel: &Cancel,
     ) -> Result<Self, ClientError> {
-        Self::connect_with(transport, application, model, state, true, &mut Watch { progress, cancel })
+        let target = Target::new(transport, application, model, state, true);
+        Self::connect_to(target, &mut CallControl { progress, cancel })
     }
 
-    fn connect_with(
-        transport: Transport,
-        application: &str,
-        model: H::Model,
-        state: &StateDir,
-        accept_insecure: bool,
-        watch: &mut Watch,
-    ) -> Result<Self, ClientError> {
-        let Session { half, key, usage } =
-            Session::open(&transport, application, model, state, accept_insecure, watch)?;
-        let (application, state) = (application.into(), state.clone());
-        Ok(Self { transport, application, state, accept_insecure, half, key, usage })
+    fn connect_to(target: Target<H>, control: &mut CallControl) -> Result<Self, ClientError> {
+        let Connected { half, key, described, usage } = target.connect(control)?;
+        Ok(ServiceClient { target, half, key, described, usage })
     }
 
-    /// What the service says of the application now.
-    pub(crate) fn describe(&self, cancel: &Cancel) -> Result<Vec<u8>, ClientError> {
-        Ok(self.transport.describe(&self.application, cancel)?.description)
-    }
-
-    /// As if it were connected now.
-    pub(crate) fn reconnect(&mut self, model: H::Model, watch: &mut Watch) -> Result<(), ClientError> {
-        let (application, state) = (&self.application, &self.state);
-        let Session { half, key, usage } =
-            Session::open(&self.transport, application, model, state, self.accept_insecure, watch)?;
-        (self.half, self.key) = (half, key);
-        self.usage.key_bytes += usage.key_bytes;
-        self.usage.key_seconds += usage.key_seconds;
-        Ok(())
-    }
-
-    /// Where its keys lie.
-    pub(crate) fn state(&self) -> &StateDir {
-        &self.state
+    /// The client's half of the application.
+    pub fn half(&self) -> &H {
+        &self.half
     }
 
     /// What the server said of itself.
@@ -120,56 +87,133 @@ where
     }
 
     /// Bytes and seconds so far.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> UsageStats {
         self.usage
     }
 
-    /// Asks questions, as many queries as their number takes. `seen` is handed the bytes of every query as the server sees
-    /// them.
-    pub(crate) fn ask<Q>(
+    /// Asks questions without showing them: as many queries as their number takes. If the service has another model or
+    /// database since this client connected, it connects again and asks once more.
+    ///
+    /// All answers are in memory before the first is decrypted, because the number and the times of the queries must not
+    /// depend on what was answered. For the same reason, do not let an error or an answer of one call decide whether you
+    /// make the next.
+    ///
+    /// # Errors
+    /// [`ClientError`]; with `key_not_found` the keys expired: connect again. If a question cannot be asked, before anything
+    /// is sent.
+    pub fn ask<Q: Borrow<H::Question>>(
         &mut self,
         questions: &[Q],
-        watch: &mut Watch,
-        seen: &mut dyn FnMut(&[u8]),
-    ) -> Result<Vec<H::Answer>, ClientError>
-    where
-        H: Asks<Q>,
-    {
-        let (work, total) = (H::WORK, questions.len());
-        let mut results = Vec::with_capacity(total);
-        (watch.progress)(Step::Asking { work, done: 0, total });
-        for batch in questions.chunks(self.half.batch()) {
+        progress: &mut dyn FnMut(Progress),
+        cancel: &Cancel,
+    ) -> Result<Vec<H::Answer>, ClientError> {
+        self.ask_and_show(questions, progress, &mut |_| {}, cancel)
+    }
+
+    /// As [`ServiceClient::ask`], and hands `show` the bytes of every query as the service sees them.
+    ///
+    /// # Errors
+    /// As for [`ServiceClient::ask`].
+    pub fn ask_and_show<Q: Borrow<H::Question>>(
+        &mut self,
+        questions: &[Q],
+        progress: &mut dyn FnMut(Progress),
+        show: &mut dyn FnMut(&[u8]),
+        cancel: &Cancel,
+    ) -> Result<Vec<H::Answer>, ClientError> {
+        let control = &mut CallControl { progress, cancel };
+        let mut encoded = self.encode(questions)?;
+        let answers = match self.send(&encoded, control, show) {
+            Ok(answers) => answers,
+            Err(Unanswered { error, may_be_outdated }) => {
+                if !may_be_outdated || !self.target.has_changed(&self.described, cancel)? {
+                    return Err(error);
+                }
+                let Connected { half, key, described, usage } = self.target.connect(control)?;
+                (self.half, self.key, self.described) = (half, key, described);
+                self.usage.key_bytes += usage.key_bytes;
+                self.usage.key_seconds += usage.key_seconds;
+                encoded = self.encode(questions)?;
+                self.send(&encoded, control, show).map_err(|Unanswered { error, .. }| error)?
+            }
+        };
+        let start = Instant::now();
+        let mut results = Vec::with_capacity(encoded.len());
+        for (answer, batch) in answers.iter().zip(encoded.chunks(self.half.batch().max(1))) {
+            results.extend(self.half.read(answer, batch).map_err(ClientError::of_application)?);
+        }
+        self.usage.client_seconds += start.elapsed().as_secs_f64();
+        Ok(results)
+    }
+
+    fn encode<Q: Borrow<H::Question>>(&mut self, questions: &[Q]) -> Result<Vec<H::Encoded>, ClientError> {
+        let start = Instant::now();
+        let encoded = self.half.encode(questions).map_err(ClientError::of_application);
+        self.usage.client_seconds += start.elapsed().as_secs_f64();
+        encoded
+    }
+
+    /// Sends all queries, one after the other, and collects the answers. Nothing in here depends on what was asked or
+    /// answered, but for the number of questions.
+    fn send(
+        &mut self,
+        encoded: &[H::Encoded],
+        control: &mut CallControl,
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<Vec<Bytes>, Unanswered> {
+        let (verb, total, mut done) = (H::VERB, encoded.len(), 0);
+        let mut answers = Vec::new();
+        (control.progress)(Progress::Asking { verb, done, total });
+        for batch in encoded.chunks(self.half.batch().max(1)) {
             let start = Instant::now();
-            let query = self.half.query(batch)?;
-            seen(&query);
+            let query = self.half.query(batch).map_err(|error| Unanswered::of(ClientError::of_application(error)))?;
+            show(&query);
             let encrypted = start.elapsed();
             self.usage.query_bytes += query.len() as u64;
-            let answer = self.transport.ask(&self.application, &self.key, query, watch.cancel)?;
+            let most = self.half.answer_bytes(batch.len());
+            let answer = self.target.ask(&self.key, query, most, control.cancel).map_err(Unanswered::of)?;
             let answered = start.elapsed();
             self.usage.answer_bytes += answer.len() as u64;
-            results.extend(self.half.read(&answer, batch)?);
-            let read = start.elapsed();
-            self.usage.messages += batch.len();
+            self.half
+                .check_answer(&answer, batch.len())
+                .map_err(|error| Unanswered { error: ClientError::of_application(error), may_be_outdated: true })?;
+            answers.push(answer);
+            done += batch.len();
+            self.usage.questions += batch.len();
             self.usage.server_seconds += (answered - encrypted).as_secs_f64();
-            self.usage.client_seconds += (encrypted + (read - answered)).as_secs_f64();
-            (watch.progress)(Step::Asking { work, done: results.len(), total });
+            self.usage.client_seconds += (encrypted + (start.elapsed() - answered)).as_secs_f64();
+            (control.progress)(Progress::Asking { verb, done, total });
         }
-        Ok(results)
+        Ok(answers)
     }
 }
 
-impl<H: CkksClientHalf> Client<H> {
+impl Unanswered {
+    /// Nothing here may depend on what was decrypted: a service that damages an answer must not see by what the client does
+    /// next whether that answer mattered.
+    fn of(error: ClientError) -> Self {
+        let may_be_outdated = match &error {
+            ClientError::Transport(transport::Error::Refused(problem)) => {
+                matches!(problem.known_code(), Some(ProblemCode::DoesNotFit | ProblemCode::MalformedQuery))
+            }
+            _ => false,
+        };
+        Unanswered { error, may_be_outdated }
+    }
+}
+
+impl<H: ClientHalf + CkksClientHalf> ServiceClient<H> {
     /// From now on keeps encryptions of zero ready in memory, so that encrypting a query takes encoding and an addition
-    /// alone. That is milliseconds; whether they matter beside the service's time, `crates/engine/encrypt/README.md` says. A thread
-    /// makes them, on one core. `needs.burst` counts the queries
-    /// that must go out at once, `needs.memory_bytes` bounds the memory; a second call replaces the first. What was decided:
-    /// nothing is kept for compact queries, or where memory does not suffice for one vector.
+    /// alone. That is milliseconds; whether they matter beside the service's time, the README of `unspoken-encrypt` says. A
+    /// thread makes them, on one core. `needs.burst` counts the queries that must go out at once, `needs.memory_bytes`
+    /// bounds the memory; a second call replaces the first. What was decided: nothing is kept for compact queries, or where
+    /// memory does not suffice for one vector.
     ///
     /// Not for a process whose memory may be restored from a snapshot: both copies would have the same entries.
     ///
     /// # Errors
     /// [`ClientError`], if the system has no randomness or no thread.
     pub fn prepare(&mut self, needs: Needs) -> Result<Plan, ClientError> {
-        Ok(self.half.prepare(needs)?)
+        self.half.prepare(needs).map_err(ClientError::of_application)
     }
 }

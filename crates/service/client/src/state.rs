@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use unspoken_protocol::DurableCounters;
 use zeroize::Zeroizing;
 
 use crate::transport::Cancel;
@@ -14,6 +15,15 @@ const LOCK_POLL: Duration = Duration::from_millis(50);
 
 /// Bytes of a hash that names something.
 const TAG: usize = 16;
+
+/// How names of bundles begin.
+const BUNDLE: &str = "bundle-";
+
+/// File of the last description.
+const DESCRIPTION: &str = "description";
+
+/// Age above which a bundle of other parameters is removed: its upload is not resumed any more.
+const STALE: Duration = Duration::from_secs(24 * 3600);
 
 /// A private directory for one client of one application of one service.
 ///
@@ -61,31 +71,13 @@ impl StateDir {
         }
     }
 
-    /// Begins with the numbers of a secret: the first one will be 0.
-    pub(crate) fn begin_numbers(&self, session: &[u8]) -> io::Result<()> {
-        self.store_next_number(session, 0)
+    /// The last description of the service that a client with this state accepted.
+    pub(crate) fn description(&self) -> io::Result<Option<Vec<u8>>> {
+        read_if_there(&self.path.join(DESCRIPTION))
     }
 
-    /// Takes `count` numbers of a secret that nobody takes again here, whatever becomes of the process and the machine: the
-    /// first of them.
-    pub(crate) fn take_numbers(&self, session: &[u8], count: u32) -> io::Result<u32> {
-        let lock = OpenOptions::new().create(true).append(true).open(self.path.join("numbers.lock"))?;
-        lock.lock()?;
-        let path = self.numbers_path(session);
-        let first = match read_if_there(&path)?.as_deref().map(<[u8; 4]>::try_from) {
-            None => {
-                let lost = "is lost, so numbers could come twice; delete its directory to make a new secret key";
-                return Err(io::Error::other(format!("{} {lost}", path.display())));
-            }
-            Some(Ok(next)) => u32::from_le_bytes(next),
-            Some(Err(_)) => {
-                return Err(io::Error::other(format!("{} is damaged; delete its directory", path.display())));
-            }
-        };
-        let spent = || io::Error::other(format!("all are spent; delete {} to make new keys", self.path.display()));
-        let next = first.checked_add(count).ok_or_else(spent)?;
-        self.store_next_number(session, next)?;
-        Ok(first)
+    pub(crate) fn store_description(&self, description: &[u8]) -> io::Result<()> {
+        write_private(&self.path.join(DESCRIPTION), description)
     }
 
     fn store_next_number(&self, session: &[u8], next: u32) -> io::Result<()> {
@@ -103,6 +95,33 @@ impl StateDir {
     /// What is kept for the parameters of that fingerprint.
     pub(crate) fn entry(&self, fingerprint: &[u8]) -> Entry<'_> {
         Entry { state: self, parameters: hex(fingerprint) }
+    }
+}
+
+/// The counters are the numbers of session queries; each is a file.
+impl DurableCounters for StateDir {
+    fn start(&self, session: &[u8; 16]) -> io::Result<()> {
+        self.store_next_number(session, 0)
+    }
+
+    fn take(&self, session: &[u8; 16], count: u32) -> io::Result<u32> {
+        let lock = OpenOptions::new().create(true).append(true).open(self.path.join("numbers.lock"))?;
+        lock.lock()?;
+        let path = self.numbers_path(session);
+        let first = match read_if_there(&path)?.as_deref().map(<[u8; 4]>::try_from) {
+            None => {
+                let lost = "is lost, so numbers could come twice; delete its directory to make a new secret key";
+                return Err(io::Error::other(format!("{} {lost}", path.display())));
+            }
+            Some(Ok(next)) => u32::from_le_bytes(next),
+            Some(Err(_)) => {
+                return Err(io::Error::other(format!("{} is damaged; delete its directory", path.display())));
+            }
+        };
+        let spent = || io::Error::other(format!("all are spent; delete {} to make new keys", self.path.display()));
+        let next = first.checked_add(count).ok_or_else(spent)?;
+        self.store_next_number(session, next)?;
+        Ok(first)
     }
 }
 
@@ -152,7 +171,29 @@ impl Entry<'_> {
     /// Where the bundle lies while it is made and sent; it names its secret and description, so that what an earlier
     /// attempt left is used for nothing else.
     pub(crate) fn bundle(&self, secret: &[u8], description: &[u8]) -> PathBuf {
-        self.state.path.join(format!("bundle-{}.keys", hex(&origin(secret, description))))
+        self.state.path.join(format!("{}{}.keys", self.bundle_prefix(), hex(&origin(secret, description))))
+    }
+
+    /// Removes bundles that no upload needs any more: those of these parameters but `current`, and old ones of others.
+    pub(crate) fn remove_stale_bundles(&self, current: &Path) -> io::Result<()> {
+        let own = self.bundle_prefix();
+        for entry in fs::read_dir(&self.state.path)? {
+            let entry = entry?;
+            let (path, name) = (entry.path(), entry.file_name());
+            let name = name.to_string_lossy();
+            if path == current || !name.starts_with(BUNDLE) || !(name.ends_with(".keys") || name.ends_with(".part")) {
+                continue;
+            }
+            let age = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
+            if name.starts_with(&own) || age > STALE {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bundle_prefix(&self) -> String {
+        format!("{BUNDLE}{}-", self.parameters)
     }
 
     fn file(&self, what: &str, ending: &str) -> PathBuf {
@@ -229,16 +270,16 @@ mod tests {
         let root = std::env::temp_dir().join(format!("unspoken-numbers-{}", std::process::id()));
         let state = StateDir::open(&root, "http://127.0.0.1:1", "pir/codes").unwrap();
         let secret = [7; 16];
-        assert!(state.take_numbers(&secret, 3).unwrap_err().to_string().contains("is lost"));
-        state.begin_numbers(&secret).unwrap();
-        assert_eq!(state.take_numbers(&secret, 3).unwrap(), 0);
-        assert_eq!(state.clone().take_numbers(&secret, 1).unwrap(), 3);
-        assert!(state.take_numbers(&secret, u32::MAX).unwrap_err().to_string().contains("new keys"));
-        assert_eq!(state.take_numbers(&secret, u32::MAX - 4).unwrap(), 4);
-        assert!(state.take_numbers(&secret, 1).is_err());
-        assert!(state.take_numbers(&[8; 16], 1).is_err());
+        assert!(state.take(&secret, 3).unwrap_err().to_string().contains("is lost"));
+        state.start(&secret).unwrap();
+        assert_eq!(state.take(&secret, 3).unwrap(), 0);
+        assert_eq!(state.clone().take(&secret, 1).unwrap(), 3);
+        assert!(state.take(&secret, u32::MAX).unwrap_err().to_string().contains("new keys"));
+        assert_eq!(state.take(&secret, u32::MAX - 4).unwrap(), 4);
+        assert!(state.take(&secret, 1).is_err());
+        assert!(state.take(&[8; 16], 1).is_err());
         fs::write(state.numbers_path(&secret), b"abc").unwrap();
-        assert!(state.take_numbers(&secret, 1).unwrap_err().to_string().contains("damaged"));
+        assert!(state.take(&secret, 1).unwrap_err().to_string().contains("damaged"));
         fs::remove_dir_all(root).unwrap();
     }
 
@@ -258,6 +299,17 @@ mod tests {
         assert!(!found.fits(b"another", b"description"));
         assert!(state.entry(&[8; 16]).secret().unwrap().is_none());
         assert_ne!(entry.bundle(b"a", b"b"), entry.bundle(b"ab", b""));
+        let (current, other) = (entry.bundle(b"secret", b"description"), state.entry(&[8; 16]).bundle(b"a", b"b"));
+        let stale = [entry.bundle(b"earlier", b"description"), entry.bundle(b"earlier", b"").with_extension("part")];
+        for path in [&current, &other, &stale[0], &stale[1]] {
+            fs::write(path, b"keys").unwrap();
+        }
+        entry.remove_stale_bundles(&current).unwrap();
+        assert!(current.exists() && other.exists() && stale.iter().all(|path| !path.exists()));
+        let long_ago = std::time::SystemTime::now() - 2 * STALE;
+        File::options().append(true).open(&other).unwrap().set_modified(long_ago).unwrap();
+        entry.remove_stale_bundles(&current).unwrap();
+        assert!(current.exists() && !other.exists());
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;

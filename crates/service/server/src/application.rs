@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use unspoken_protocol::ClientId;
 use unspoken_wire::{ProblemCode, is_application_name};
 
 /// One thing the service can be asked, e.g. a text classifier.
@@ -55,14 +56,20 @@ pub trait Application: Send + Sync + 'static {
     /// keys, query and answer.
     fn working_bytes(&self) -> u64;
 
-    /// Computes one answer, at most
+    /// Computes one answer to a client, at most
     /// [`max_answer_bytes`](ApplicationLimits::max_answer_bytes) long. Should
     /// look at `cancel` a few times a second and stop when it is set: the
     /// client went away, time ran out, or the service is shutting down.
     ///
     /// # Errors
     /// Any but [`ApplicationError::Read`].
-    fn answer(&self, keys: &Self::Keys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError>;
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &Self::Keys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ApplicationError>;
 }
 
 /// What one application accepts.
@@ -164,7 +171,13 @@ pub(crate) trait DynApplication: Send + Sync {
     fn load_keys(&self, bundle: &mut dyn Read) -> Result<AnyKeys, ApplicationError>;
     fn prepared_bytes(&self) -> u64;
     fn working_bytes(&self) -> u64;
-    fn answer(&self, keys: &AnyKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError>;
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &AnyKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ApplicationError>;
 }
 
 impl<A: Application> DynApplication for A {
@@ -188,11 +201,17 @@ impl<A: Application> DynApplication for A {
         Application::working_bytes(self)
     }
 
-    fn answer(&self, keys: &AnyKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &AnyKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ApplicationError> {
         let keys = keys
             .downcast_ref::<A::Keys>()
             .ok_or_else(|| ApplicationError::Internal("keys of another application were passed".into()))?;
-        Application::answer(self, keys, query, cancel)
+        Application::answer(self, client, keys, query, cancel)
     }
 }
 

@@ -10,6 +10,9 @@ use std::{fmt, io};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+/// The name of all clients of a service without tokens.
+const ANONYMOUS: &str = "anonymous";
+
 /// Who a request comes from: the name of its token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ClientName(Arc<str>);
@@ -21,6 +24,11 @@ impl ClientName {
 
     pub(crate) fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Whether it is everybody's, because the service has no tokens.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.as_str() == ANONYMOUS
     }
 }
 
@@ -112,7 +120,7 @@ impl Gate {
     /// The client whose token the `Authorization` header carries.
     pub(crate) fn client(&self, authorization: Option<&str>) -> Option<ClientName> {
         let known = match self {
-            Self::Open => return Some(ClientName::new("anonymous")),
+            Self::Open => return Some(ClientName::new(ANONYMOUS)),
             Self::Tokens { known, .. } => known,
         };
         let (scheme, secret) = authorization?.split_once(' ')?;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
+use unspoken_protocol::ClientId;
 use unspoken_wire::ProblemCode;
 
 use crate::application::{AnyKeys, ApplicationError, Offer, Subject};
@@ -16,7 +17,7 @@ use crate::memory::{KeyCache, LoadedKeys, Reservation};
 use crate::metrics::Metrics;
 use crate::queue::FairQueue;
 use crate::refusal::Refusal;
-use crate::store::{Entry, Store, StoreError, WriteGuard};
+use crate::store::{Entry, KeyId, Store, StoreError, WriteGuard};
 
 /// Bytes read from disk at once while keys are loaded.
 const READ_BYTES: usize = 1 << 20;
@@ -45,11 +46,11 @@ impl Engine {
         query: Bytes,
         memory: Reservation,
     ) -> Result<Vec<u8>, Refusal> {
-        let offer = offer.clone();
+        let (offer, id) = (offer.clone(), client_id(client, entry.id));
         self.work(client, move |engine, cancel| {
             let _query_memory = memory;
             let keys = engine.load(&offer, &entry, cancel)?;
-            engine.compute(&offer, &entry.meta.application, &keys, &query, cancel)
+            engine.compute(&offer, &entry.meta.application, id, &keys, &query, cancel)
         })
         .await
     }
@@ -179,6 +180,7 @@ impl Engine {
         &self,
         offer: &Offer,
         name: &str,
+        client: ClientId,
         keys: &LoadedKeys,
         query: &[u8],
         cancel: &AtomicBool,
@@ -187,7 +189,7 @@ impl Engine {
         let needed = offer.application.working_bytes().saturating_add(limit as u64);
         let _memory = self.cache.reserve(needed)?;
         let start = Instant::now();
-        let answer = offer.application.answer(&keys.keys, query, cancel).map_err(|error| {
+        let answer = offer.application.answer(client, &keys.keys, query, cancel).map_err(|error| {
             log_internal(name, &error);
             Refusal::from_application(&error, Subject::Query)
         })?;
@@ -212,6 +214,19 @@ impl Engine {
         let recent = self.recent_millis.load(Ordering::Relaxed);
         self.recent_millis.store((3 * recent + millis) / 4, Ordering::Relaxed);
     }
+}
+
+/// Who a query comes from, as applications know it: the name of its token; without tokens, the key bundle.
+fn client_id(client: &ClientName, key: KeyId) -> ClientId {
+    let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 client of a service, as applications know it");
+    if client.is_anonymous() {
+        hasher.update(b"key bundle ").update(key.as_bytes());
+    } else {
+        hasher.update(b"token ").update(client.as_str().as_bytes());
+    }
+    let mut id = [0; 16];
+    hasher.finalize_xof().fill(&mut id);
+    ClientId::new(id)
 }
 
 /// Whether a refusal is about the bundle itself, which no retry will change.

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
 
-use unspoken_protocol::{Failure, Fault, ServerHalf};
+use unspoken_protocol::{self as protocol, ClientId, ErrorKind, ServerHalf};
 
 use crate::application::{Application, ApplicationError, ApplicationLimits};
 
@@ -58,19 +58,25 @@ impl<H: ServerHalf> Application for PrivateApplication<H> {
         self.half.working_bytes()
     }
 
-    fn answer(&self, keys: &H::Keys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &H::Keys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ApplicationError> {
         // Inside the pool, so that parallel work does not cross threads at every step.
-        rayon::scope(|_| self.half.answer(keys, query, cancel)).map_err(|error| refusal(&error))
+        rayon::scope(|_| self.half.answer(client, keys, query, cancel)).map_err(|error| refusal(&error))
     }
 }
 
 /// What a client is told. Whatever was wrong with its bytes is its own business; the rest stays in the log.
-fn refusal(error: &impl Failure) -> ApplicationError {
-    match error.fault() {
-        Fault::Interrupted => ApplicationError::Cancelled,
-        Fault::Malformed => ApplicationError::Malformed(error.to_string()),
-        Fault::DoesNotFit => ApplicationError::DoesNotFit(error.to_string()),
-        Fault::Unreadable(kind) => ApplicationError::Read(io::Error::new(kind, error.to_string())),
-        Fault::Internal => ApplicationError::Internal(error.to_string()),
+fn refusal(error: &impl protocol::ApplicationError) -> ApplicationError {
+    match error.kind() {
+        ErrorKind::Cancelled => ApplicationError::Cancelled,
+        ErrorKind::Malformed => ApplicationError::Malformed(error.to_string()),
+        ErrorKind::Mismatch => ApplicationError::DoesNotFit(error.to_string()),
+        ErrorKind::Io(kind) => ApplicationError::Read(io::Error::new(kind, error.to_string())),
+        ErrorKind::Internal => ApplicationError::Internal(error.to_string()),
     }
 }

@@ -1,7 +1,8 @@
 //! Progress bars on standard error; silent where that is no terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use unspoken_client::{Step, transport};
+use unspoken_client::Progress;
+use unspoken_client::transport::UploadProgress;
 use unspoken_database as database;
 use unspoken_digits_model as digits;
 use unspoken_embedding as embedding;
@@ -19,17 +20,17 @@ impl Bars {
     }
 
     /// Shows a step of a client's work.
-    pub fn step(&mut self, step: Step) {
+    pub fn step(&mut self, step: Progress) {
         match step {
-            Step::MakingKeys { done, total } => self.show("making keys", done as u64, total as u64, false),
-            Step::Uploading(transport::Progress::Hashing { done, total }) => {
+            Progress::MakingKeys { done, total } => self.show("making keys", done as u64, total as u64, false),
+            Progress::Uploading(UploadProgress::Hashing { done, total }) => {
                 self.show("hashing keys", done, total, true)
             }
-            Step::Uploading(transport::Progress::Sending { done, total }) => {
+            Progress::Uploading(UploadProgress::Sending { done, total }) => {
                 self.show("uploading keys", done, total, true)
             }
-            Step::Uploading(transport::Progress::Checking) => self.show("the service checks the keys", 0, 1, false),
-            Step::Asking { work, done, total } => self.show(work, done as u64, total as u64, false),
+            Progress::Uploading(UploadProgress::Checking) => self.show("the service checks the keys", 0, 1, false),
+            Progress::Asking { verb, done, total } => self.show(verb, done as u64, total as u64, false),
         }
     }
 

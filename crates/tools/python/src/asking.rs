@@ -6,9 +6,13 @@ use std::time::Duration;
 use numpy::{PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use unspoken_classify::ClassifyClient;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
-use unspoken_client::{ClassifyClient, ClientError, DigitsClient, EmbedClient, Needs, StateDir, Step, Usage};
+use unspoken_client::{ClientError, Progress, ServiceClient, StateDir, UsageStats};
+use unspoken_digits::DigitsClient;
 use unspoken_digits_model::CLASSES;
+use unspoken_embed::EmbedClient;
+use unspoken_encrypt::Needs;
 
 use crate::digits::image_list;
 use crate::embedding::Codes;
@@ -73,7 +77,7 @@ impl Service {
 /// A classifier of a service, the keys made and uploaded.
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct Connection {
-    client: ClassifyClient,
+    client: ServiceClient<ClassifyClient>,
     application: String,
 }
 
@@ -91,9 +95,10 @@ impl Connection {
     ) -> PyResult<Self> {
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let (transport, application, state) = service.target(application, &state_dir, cancel)?;
-            let mut report = |step: Step| report(step.into());
+            let mut report = |step: Progress| report(step.into());
             let words = words.encoder().clone();
-            let mut client = ClassifyClient::connect(transport, &application, words, &state, &mut report, cancel)?;
+            let mut client =
+                ServiceClient::<ClassifyClient>::connect(transport, &application, words, &state, &mut report, cancel)?;
             client.prepare(needs(ready))?;
             Ok(Connection { client, application })
         })
@@ -108,11 +113,12 @@ impl Connection {
     ) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>)> {
         let client = &mut self.client;
         let answers = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let mut report = |step: Step| report(step.into());
-            client.classify(&messages, &mut report, &mut |_| {}, cancel).map_err(ClientError::into)
+            let mut report = |step: Progress| report(step.into());
+            client.ask(&messages, &mut report, cancel).map_err(ClientError::into)
         })?;
         let (labels, scores): (Vec<_>, Vec<_>) = answers.into_iter().map(|a| (a.label, a.scores)).unzip();
-        let scores = matrix(py, scores.into_iter().flatten().collect(), labels.len(), self.client.labels().len())?;
+        let scores =
+            matrix(py, scores.into_iter().flatten().collect(), labels.len(), self.client.half().labels().len())?;
         Ok((labels, scores))
     }
 
@@ -142,7 +148,7 @@ impl Connection {
 /// An embedding table of a service, the keys made and uploaded.
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct EmbeddingConnection {
-    client: EmbedClient,
+    client: ServiceClient<EmbedClient>,
     application: String,
 }
 
@@ -160,9 +166,10 @@ impl EmbeddingConnection {
     ) -> PyResult<Self> {
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let (transport, application, state) = service.target(application, &state_dir, cancel)?;
-            let mut report = |step: Step| report(step.into());
+            let mut report = |step: Progress| report(step.into());
             let codes = codes.codes().clone();
-            let mut client = EmbedClient::connect(transport, &application, codes, &state, &mut report, cancel)?;
+            let mut client =
+                ServiceClient::<EmbedClient>::connect(transport, &application, codes, &state, &mut report, cancel)?;
             client.prepare(needs(ready))?;
             Ok(EmbeddingConnection { client, application })
         })
@@ -177,8 +184,8 @@ impl EmbeddingConnection {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let client = &mut self.client;
         let embeddings = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let mut report = |step: Step| report(step.into());
-            client.embed(&ids, &mut report, cancel).map_err(ClientError::into)
+            let mut report = |step: Progress| report(step.into());
+            client.ask(&ids, &mut report, cancel).map_err(ClientError::into)
         })?;
         let (rows, width) = (embeddings.len(), self.client.description().width());
         matrix(py, embeddings.into_iter().flatten().collect(), rows, width)
@@ -199,7 +206,7 @@ impl EmbeddingConnection {
 /// A recogniser of digits of a service, the keys made and uploaded.
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct DigitsConnection {
-    client: DigitsClient,
+    client: ServiceClient<DigitsClient>,
     application: String,
 }
 
@@ -216,8 +223,9 @@ impl DigitsConnection {
     ) -> PyResult<Self> {
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let (transport, application, state) = service.target(application, &state_dir, cancel)?;
-            let mut report = |step: Step| report(step.into());
-            let mut client = DigitsClient::connect(transport, &application, (), &state, &mut report, cancel)?;
+            let mut report = |step: Progress| report(step.into());
+            let mut client =
+                ServiceClient::<DigitsClient>::connect(transport, &application, (), &state, &mut report, cancel)?;
             client.prepare(needs(ready))?;
             Ok(DigitsConnection { client, application })
         })
@@ -232,8 +240,8 @@ impl DigitsConnection {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let (client, images) = (&mut self.client, image_list(&images)?);
         let answers = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let mut report = |step: Step| report(step.into());
-            client.recognise(&images, &mut report, cancel).map_err(ClientError::into)
+            let mut report = |step: Progress| report(step.into());
+            client.ask(&images, &mut report, cancel).map_err(ClientError::into)
         })?;
         let rows = answers.len();
         matrix(py, answers.into_iter().flat_map(|answer| answer.scores).collect(), rows, CLASSES)
@@ -256,9 +264,9 @@ fn needs((burst, memory_bytes): (usize, usize)) -> Needs {
     Needs { burst, memory_bytes }
 }
 
-pub(crate) fn usage_dict(py: Python<'_>, usage: Usage) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn usage_dict(py: Python<'_>, usage: UsageStats) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
-    dict.set_item("messages", usage.messages)?;
+    dict.set_item("messages", usage.questions)?;
     dict.set_item("key_bytes", usage.key_bytes)?;
     dict.set_item("query_bytes", usage.query_bytes)?;
     dict.set_item("answer_bytes", usage.answer_bytes)?;

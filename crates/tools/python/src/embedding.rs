@@ -1,6 +1,7 @@
 //! Compressed embedding tables, in the clear: compression, files, and embeddings.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use numpy::{PyArray2, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -91,7 +92,7 @@ impl Table {
 
     /// The client's half.
     fn codes(&self) -> Codes {
-        Codes(self.0.codes().clone())
+        Codes(Arc::new(self.0.codes().clone()))
     }
 
     #[getter]
@@ -102,10 +103,10 @@ impl Table {
 
 /// The client's half of a compressed table: tokens and their codes.
 #[pyclass(frozen, module = "unspoken._unspoken")]
-pub(crate) struct Codes(TokenCodes);
+pub(crate) struct Codes(Arc<TokenCodes>);
 
 impl Codes {
-    pub(crate) fn codes(&self) -> &TokenCodes {
+    pub(crate) fn codes(&self) -> &Arc<TokenCodes> {
         &self.0
     }
 }
@@ -114,7 +115,7 @@ impl Codes {
 impl Codes {
     #[staticmethod]
     fn load(py: Python<'_>, directory: PathBuf) -> PyResult<Self> {
-        Ok(Codes(py.detach(|| TokenCodes::load(directory)).map_err(Failure::from)?))
+        Ok(Codes(Arc::new(py.detach(|| TokenCodes::load(directory)).map_err(Failure::from)?)))
     }
 
     /// The row of each token.

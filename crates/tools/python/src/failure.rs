@@ -14,7 +14,7 @@ use unspoken_embed::EmbedError;
 use unspoken_embedding::{CompressError, EmbeddingError, TableError};
 use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
 use unspoken_pir::LayoutError;
-use unspoken_protocol::ProtocolError;
+use unspoken_protocol::{ApplicationError, ProtocolError};
 use unspoken_retrieve::RetrieveError;
 use unspoken_wire::ProblemCode;
 
@@ -157,13 +157,8 @@ impl From<Failure> for PyErr {
             Failure::Ckks(error) => UnspokenError::new_err(error.to_string()),
             Failure::Arrays(error) => of_arrays(&error),
             Failure::Client(ClientError::Transport(error)) => of_transport(error.to_string(), &error),
-            Failure::Client(ClientError::Protocol(error)) => of_protocol(&error),
-            Failure::Client(ClientError::Classify(error)) => of_classification(&error),
-            Failure::Client(ClientError::Embed(error)) => of_lookup(&error),
-            Failure::Client(ClientError::Digits(error)) => of_recognition(&error),
-            Failure::Client(ClientError::Retrieve(error)) => of_retrieval(&error),
             Failure::Client(error @ ClientError::State { .. }) => StateError::new_err(error.to_string()),
-            Failure::Client(error) => UnspokenError::new_err(error.to_string()),
+            Failure::Client(error) => of_application(&error),
             Failure::State { path, source } => StateError::new_err(format!(
                 "make the state directory {path}: {source}; pass state_dir=, a directory that can be written"
             )),
@@ -175,6 +170,19 @@ impl From<Failure> for PyErr {
             )),
         }
     }
+}
+
+/// The exception for an application's error. One line for each application that has exceptions of its own.
+fn of_application(error: &ClientError) -> PyErr {
+    fn as_exception<E: ApplicationError>(error: &ClientError, convert: fn(&E) -> PyErr) -> Option<PyErr> {
+        error.application().map(convert)
+    }
+    as_exception(error, of_protocol)
+        .or_else(|| as_exception(error, of_classification))
+        .or_else(|| as_exception(error, of_lookup))
+        .or_else(|| as_exception(error, of_recognition))
+        .or_else(|| as_exception(error, of_retrieval))
+        .unwrap_or_else(|| UnspokenError::new_err(error.to_string()))
 }
 
 /// The exception for the innermost cause, with the message of the whole.
@@ -235,7 +243,7 @@ fn of_retrieval(error: &RetrieveError) -> PyErr {
     let message = error.to_string();
     match error {
         RetrieveError::Protocol(error) => of_protocol(error),
-        RetrieveError::Layout(LayoutError::Index { .. }) => NoSuchIndexError::new_err(message),
+        RetrieveError::NoSuchIndex { .. } => NoSuchIndexError::new_err(message),
         RetrieveError::Layout(LayoutError::Kind { .. }) => ConfigurationError::new_err(message),
         RetrieveError::Layout(_) => MismatchError::new_err(message),
         RetrieveError::Io { .. } => StateError::new_err(message),

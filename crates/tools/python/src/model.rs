@@ -1,6 +1,7 @@
 //! The fastText classifier: training, files, and scores in the clear.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
@@ -97,7 +98,7 @@ impl Model {
 
     /// The client's half.
     fn words(&self) -> Words {
-        Words(self.0.encoder().clone())
+        Words(Arc::new(self.0.encoder().clone()))
     }
 
     #[getter]
@@ -139,10 +140,10 @@ impl Model {
 
 /// The client's half of a model: vocabulary, codes and label names.
 #[pyclass(frozen, module = "unspoken._unspoken")]
-pub(crate) struct Words(Encoder);
+pub(crate) struct Words(Arc<Encoder>);
 
 impl Words {
-    pub(crate) fn encoder(&self) -> &Encoder {
+    pub(crate) fn encoder(&self) -> &Arc<Encoder> {
         &self.0
     }
 }
@@ -152,7 +153,7 @@ impl Words {
     #[staticmethod]
     fn load(py: Python<'_>, directory: PathBuf) -> PyResult<Self> {
         let encoder = py.detach(|| Encoder::load(directory)).map_err(Failure::from)?;
-        Ok(Words(encoder))
+        Ok(Words(Arc::new(encoder)))
     }
 
     #[getter]

@@ -4,7 +4,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
-use unspoken_client::{Step, transport};
+use unspoken_client::Progress as ClientProgress;
+use unspoken_client::transport::UploadProgress;
 use unspoken_digits_model as digits;
 use unspoken_embedding as embedding;
 use unspoken_fasttext as fasttext;
@@ -72,18 +73,18 @@ impl Event {
     }
 }
 
-impl From<Step> for Event {
-    fn from(step: Step) -> Self {
+impl From<ClientProgress> for Event {
+    fn from(step: ClientProgress) -> Self {
         match step {
-            Step::MakingKeys { done, total } => Event::new(Stage::MakingKeys, done as u64, total as u64),
-            Step::Asking { work, done, total } => Event::new(Stage::Asking(work), done as u64, total as u64),
-            Step::Uploading(transport::Progress::Hashing { done, total }) => {
+            ClientProgress::MakingKeys { done, total } => Event::new(Stage::MakingKeys, done as u64, total as u64),
+            ClientProgress::Asking { verb, done, total } => Event::new(Stage::Asking(verb), done as u64, total as u64),
+            ClientProgress::Uploading(UploadProgress::Hashing { done, total }) => {
                 Event::new(Stage::HashingKeys, done, total)
             }
-            Step::Uploading(transport::Progress::Sending { done, total }) => {
+            ClientProgress::Uploading(UploadProgress::Sending { done, total }) => {
                 Event::new(Stage::SendingKeys, done, total)
             }
-            Step::Uploading(transport::Progress::Checking) => Event::new(Stage::CheckingKeys, 0, 1),
+            ClientProgress::Uploading(UploadProgress::Checking) => Event::new(Stage::CheckingKeys, 0, 1),
         }
     }
 }

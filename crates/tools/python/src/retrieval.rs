@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use unspoken_client::{Answer, ClientError, Mode, Question, RetrieveClient, Step};
-use unspoken_pir::PirError;
+use unspoken_client::{ClientError, Progress, ServiceClient};
+use unspoken_pir::{Mode, PirError};
+use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveOptions};
 
 use crate::asking::{Service, usage_dict};
 use crate::failure::{ConfigurationError, Failure};
@@ -15,7 +16,7 @@ use crate::progress::Reporter;
 /// A database of a service, the keys made and uploaded.
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct RetrievalConnection {
-    client: RetrieveClient,
+    client: ServiceClient<RetrieveClient>,
     application: String,
     version: Option<u64>,
 }
@@ -34,8 +35,9 @@ impl RetrievalConnection {
         let mode: Mode = query.parse().map_err(|error: PirError| ConfigurationError::new_err(error.to_string()))?;
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let (transport, application, state) = service.target(application, &state_dir, cancel)?;
-            let mut report = |step: Step| report(step.into());
-            let client = RetrieveClient::open(transport, &application, mode, &state, &mut report, cancel)?;
+            let mut report = |step: Progress| report(step.into());
+            let options = RetrieveOptions::new(mode, state.clone());
+            let client = ServiceClient::connect(transport, &application, options, &state, &mut report, cancel)?;
             Ok(RetrievalConnection { client, application, version: None })
         })
     }
@@ -92,10 +94,8 @@ impl RetrievalConnection {
     ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
         let client = &mut self.client;
         let answers: Vec<Answer> = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let mut report = |step: Step| report(step.into());
-            client
-                .get_many(&questions, &mut report, &mut |_| {}, cancel)
-                .map_err(|error: ClientError| Failure::from(error))
+            let mut report = |step: Progress| report(step.into());
+            client.ask(&questions, &mut report, cancel).map_err(|error: ClientError| Failure::from(error))
         })?;
         self.version = answers.last().map_or(self.version, |answer| Some(answer.version));
         Ok(answers.into_iter().map(|answer| answer.record.map(|record| PyBytes::new(py, &record))).collect())

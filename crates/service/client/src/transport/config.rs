@@ -12,8 +12,8 @@ pub struct TransportConfig {
     pub token: Option<String>,
     /// Certificate authorities to trust besides the system's, as PEM.
     pub authorities_pem: Option<Vec<u8>>,
-    /// Send the token over plain HTTP to another machine.
-    pub allow_plaintext: bool,
+    /// Talk plain HTTP to another machine, with the token if there is one.
+    pub insecure_http: bool,
     /// Until a connection stands, TLS included.
     pub connect_timeout: Duration,
     /// For a control message or one chunk of an upload.
@@ -22,7 +22,7 @@ pub struct TransportConfig {
     pub answer_timeout: Duration,
     /// Bytes of one chunk of an upload.
     pub chunk_bytes: usize,
-    /// Longest answer that is read, in bytes.
+    /// Longest answer that is read, in bytes, if the application does not say less.
     pub max_answer_bytes: usize,
     /// When and how often to try again.
     pub retry: RetryPolicy,
@@ -48,7 +48,7 @@ impl TransportConfig {
             url: url.into(),
             token: None,
             authorities_pem: None,
-            allow_plaintext: false,
+            insecure_http: false,
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(120),
             answer_timeout: Duration::from_secs(1200),

@@ -27,12 +27,12 @@ use bytes::Bytes;
 pub use cancel::Cancel;
 pub use config::{RetryPolicy, TransportConfig};
 pub use error::{Error, Problem};
-use request::{Connection, Expect, Outgoing};
+use request::{Expect, HttpConnection, Outgoing};
 use reqwest::Method;
 use unspoken_wire::decode;
 use unspoken_wire::http::{APPS_PATH, KEYS_PATH};
 use unspoken_wire::v1::{ApplicationDescription, ApplicationList, KeyList, KeyStatus, Limits};
-pub use upload::Progress;
+pub use upload::UploadProgress;
 
 /// Names a key bundle at a service. Not a secret by itself, but of no use to
 /// anyone without the token it was uploaded with.
@@ -78,7 +78,7 @@ pub struct Description {
 /// Every call can be cancelled from another thread, which also tells the
 /// service to stop.
 pub struct Transport {
-    connection: Connection,
+    connection: HttpConnection,
     config: TransportConfig,
 }
 
@@ -89,7 +89,7 @@ impl Transport {
     /// [`Error::Config`] if the URL, the token or the certificate authority
     /// cannot be used, or the token would travel in the clear.
     pub fn new(config: TransportConfig) -> Result<Self, Error> {
-        Ok(Self { connection: Connection::new(&config)?, config })
+        Ok(Self { connection: HttpConnection::new(&config)?, config })
     }
 
     /// Names of the applications of the service.
@@ -127,10 +127,25 @@ impl Transport {
         query: impl Into<Bytes>,
         cancel: &Cancel,
     ) -> Result<Bytes, Error> {
+        self.ask_at_most(application, key, query, self.config.max_answer_bytes, cancel)
+    }
+
+    /// As [`Transport::ask`], and reads at most `most` bytes: what the application's description allows.
+    ///
+    /// # Errors
+    /// As for [`Transport::ask`]; [`Error::Protocol`] if the answer is longer.
+    pub fn ask_at_most(
+        &self,
+        application: &str,
+        key: &KeyId,
+        query: impl Into<Bytes>,
+        most: usize,
+        cancel: &Cancel,
+    ) -> Result<Bytes, Error> {
         let path = format!("{}?key={key}", app_path(application)?);
         let outgoing = Outgoing::new(Method::POST, path)
             .with_body(query.into())
-            .expecting(Expect::Answer, self.config.answer_timeout);
+            .expecting(Expect::Answer(most), self.config.answer_timeout);
         self.send_with_retries(&outgoing, cancel)
     }
 

@@ -15,11 +15,15 @@ use unspoken_wire::{MAX_CONTROL_BYTES, decode, v1};
 use super::cancel::POLL;
 use super::{Cancel, Error, Problem, TransportConfig};
 
+/// Longest time of a `Retry-After` header that is believed.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
+
 /// What kind of response is expected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expect {
     Control,
-    Answer,
+    /// An answer of at most so many bytes.
+    Answer(usize),
 }
 
 /// A request to send, perhaps more than once.
@@ -57,7 +61,7 @@ impl Outgoing {
     }
 }
 
-pub(super) struct Connection {
+pub(super) struct HttpConnection {
     /// Taken when dropped.
     runtime: Option<Runtime>,
     client: Client,
@@ -66,7 +70,7 @@ pub(super) struct Connection {
     max_answer_bytes: usize,
 }
 
-impl Drop for Connection {
+impl Drop for HttpConnection {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -74,7 +78,7 @@ impl Drop for Connection {
     }
 }
 
-impl Connection {
+impl HttpConnection {
     pub(super) fn new(config: &TransportConfig) -> Result<Self, Error> {
         // Whoever installed one first keeps it; any will do.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -125,7 +129,7 @@ impl Connection {
         let timeout = outgoing.timeout.unwrap_or(self.request_timeout);
         let limit = match outgoing.expect {
             Expect::Control => MAX_CONTROL_BYTES,
-            Expect::Answer => self.max_answer_bytes,
+            Expect::Answer(most) => most.min(self.max_answer_bytes),
         };
         let url = self.base.join(&outgoing.path).map_err(|error| wrong(error.to_string()))?;
         let mut request = self.client.request(outgoing.method.clone(), url).timeout(timeout);
@@ -211,13 +215,13 @@ fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Error {
                 ..v1::Problem::default()
             }
         });
-    let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let seconds: Option<u64> = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     Error::Refused(Problem {
         code: problem.code,
         status: status.as_u16(),
         message: problem.message,
         remedy: problem.remedy,
-        retry_after: seconds.map(Duration::from_secs),
+        retry_after: seconds.map(|seconds| Duration::from_secs(seconds).min(MAX_RETRY_AFTER)),
         request_id: problem.request_id,
     })
 }
@@ -228,8 +232,11 @@ fn parse_url(config: &TransportConfig) -> Result<Url, Error> {
         return Err(wrong(format!("URL {:?}: needed https://host or http://host", config.url)));
     }
     let in_the_clear = url.scheme() == "http" && !is_loopback(&url);
-    if in_the_clear && config.token.is_some() && !config.allow_plaintext {
-        return Err(wrong(format!("the token would travel to {url} in the clear; use https, or set allow_plaintext")));
+    if in_the_clear && !config.insecure_http {
+        let what = if config.token.is_some() { "the token and all else" } else { "everything" };
+        return Err(wrong(format!(
+            "{what} would travel to {url} in the clear; use https, or allow it (insecure_http, --insecure-http)"
+        )));
     }
     Ok(url)
 }

@@ -21,11 +21,14 @@ impl<'a> Pauses<'a> {
     pub(super) fn after(&mut self, error: Error, cancel: &Cancel) -> Result<(), Error> {
         let Some(asked) = error.pause() else { return Err(error) };
         // Spread, so that clients turned away together do not return together.
-        let own = self.next.mul_f64(0.5 + random_fraction());
-        self.next = (2 * self.next).min(self.policy.longest_pause);
-        let pause = asked.mul_f64(1.0 + 0.25 * random_fraction()).max(own);
+        let own = self.next.as_secs_f64() * (0.5 + random_fraction());
+        let own = Duration::try_from_secs_f64(own).unwrap_or(Duration::MAX);
+        self.next = self.next.saturating_mul(2).min(self.policy.longest_pause);
+        let spread = asked.as_secs_f64() * 0.25 * random_fraction();
+        let asked = asked.saturating_add(Duration::try_from_secs_f64(spread).unwrap_or(Duration::MAX));
+        let pause = asked.max(own);
         let spent = self.start.elapsed();
-        if spent + pause > self.policy.patience {
+        if spent.saturating_add(pause) > self.policy.patience {
             return Err(Error::GaveUp { after: spent, last: Box::new(error) });
         }
         cancel.sleep(pause)

@@ -11,9 +11,13 @@ use unspoken_wire::{Message, ProblemCode};
 use super::retry::Pauses;
 use super::{Cancel, Error, KeyId, Outgoing, Transport, key_path, read};
 
+/// Chunks that may be sent in a row without progress, and how often a bundle may be sent in all: a service must not be fed
+/// for ever.
+const MAX_REPETITIONS: u64 = 16;
+
 /// How far an upload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum UploadProgress {
     /// Computing the checksum.
     Hashing {
         /// Bytes read.
@@ -49,7 +53,7 @@ impl Transport {
         application: &str,
         key_format: u32,
         bundle: &mut (impl Read + Seek),
-        mut progress: impl FnMut(Progress),
+        mut progress: impl FnMut(UploadProgress),
         cancel: &Cancel,
     ) -> Result<KeyId, Error> {
         let (length, hash) = hash(bundle, &mut progress, cancel)?;
@@ -62,7 +66,7 @@ impl Transport {
             return Ok(id);
         }
         self.send_from(&id, status.offset, length, bundle, &mut progress, cancel)?;
-        progress(Progress::Checking);
+        progress(UploadProgress::Checking);
         let outgoing = Outgoing::new(Method::POST, format!("{}/complete", key_path(&id)))
             .expecting(super::Expect::Control, self.config.answer_timeout);
         self.control(outgoing, cancel)?;
@@ -75,13 +79,16 @@ impl Transport {
         mut offset: u64,
         length: u64,
         bundle: &mut (impl Read + Seek),
-        progress: &mut impl FnMut(Progress),
+        progress: &mut impl FnMut(UploadProgress),
         cancel: &Cancel,
     ) -> Result<(), Error> {
         let mut pauses = Pauses::new(&self.config.retry);
-        progress(Progress::Sending { done: offset, total: length });
+        let (mut without_progress, mut sent) = (0, 0);
+        let most = MAX_REPETITIONS.saturating_mul(length.max(self.config.chunk_bytes as u64));
+        progress(UploadProgress::Sending { done: offset, total: length });
         while offset < length {
             let chunk = self.read_chunk(bundle, offset, length)?;
+            sent += chunk.len() as u64;
             let outgoing = Outgoing::new(Method::PATCH, key_path(id)).with_body(chunk).at_offset(offset);
             let have = match self.connection.send(&outgoing, cancel) {
                 Ok(answer) => read::<KeyStatus>(&answer)?.offset,
@@ -96,8 +103,14 @@ impl Transport {
                 return Err(Error::Protocol { reason });
             }
             if have > offset {
-                pauses = Pauses::new(&self.config.retry);
-                progress(Progress::Sending { done: have, total: length });
+                (pauses, without_progress) = (Pauses::new(&self.config.retry), 0);
+                progress(UploadProgress::Sending { done: have, total: length });
+            } else {
+                without_progress += 1;
+            }
+            if without_progress == MAX_REPETITIONS || sent > most {
+                let reason = format!("after {sent} bytes of an upload the service has {have} of {length}");
+                return Err(Error::Protocol { reason });
             }
             offset = have;
         }
@@ -134,7 +147,7 @@ fn lost(error: Error) -> Error {
 
 fn hash(
     bundle: &mut (impl Read + Seek),
-    progress: &mut impl FnMut(Progress),
+    progress: &mut impl FnMut(UploadProgress),
     cancel: &Cancel,
 ) -> Result<(u64, blake3::Hash), Error> {
     let total = bundle.seek(SeekFrom::End(0)).map_err(Error::Source)?;
@@ -150,6 +163,6 @@ fn hash(
         }
         hasher.update(&buffer[..count]);
         done += count as u64;
-        progress(Progress::Hashing { done, total });
+        progress(UploadProgress::Hashing { done, total });
     }
 }

@@ -50,6 +50,10 @@ impl KeyId {
         (id.to_string() == text).then_some(id)
     }
 
+    pub(crate) fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
     #[cfg(test)]
     pub(crate) fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)

@@ -135,6 +135,6 @@ fn a_token_does_not_travel_in_the_clear_unless_allowed() {
     let refused = Transport::new(config.clone()).err().unwrap();
     assert!(matches!(refused, Error::Config { .. }), "{refused}");
     assert!(!format!("{config:?} {refused}").contains("\"secret\""));
-    config.allow_plaintext = true;
+    config.insecure_http = true;
     assert!(Transport::new(config).is_ok());
 }

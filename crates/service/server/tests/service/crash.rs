@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use unspoken_client::transport::{Cancel, KeyId, Progress};
+use unspoken_client::transport::{Cancel, KeyId, UploadProgress};
 use unspoken_server::{Applications, Server, shutdown_signal};
 
 use crate::support::*;
@@ -93,7 +93,7 @@ fn killed_during_an_upload_nothing_half_is_used_and_nothing_finished_is_lost() {
         let mut started_at = None;
         let mut process = Some(process);
         let stop = |step| {
-            if let Progress::Sending { done, .. } = step {
+            if let UploadProgress::Sending { done, .. } = step {
                 started_at.get_or_insert(done);
                 if done >= round * 1_000_000
                     && let Some(process) = process.take()

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use unspoken_client::transport::{Cancel, Error, KeyId, RetryPolicy, Transport, TransportConfig};
+use unspoken_protocol::ClientId;
 use unspoken_server::{
     Application, ApplicationError, ApplicationLimits, Applications, Disk, LocalDisk, Server, ServerConfig, make_token,
 };
@@ -100,7 +101,13 @@ impl Application for Xor {
         self.working_bytes
     }
 
-    fn answer(&self, mask: &Vec<u8>, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
+    fn answer(
+        &self,
+        _client: ClientId,
+        mask: &Vec<u8>,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ApplicationError> {
         let seen = &self.seen;
         let (millis, bytes) = query
             .split_first_chunk::<4>()

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use unspoken_client::transport::{Cancel, Progress};
+use unspoken_client::transport::{Cancel, UploadProgress};
 use unspoken_wire::v1::KeyDeclaration;
 use unspoken_wire::{Message, ProblemCode};
 
@@ -63,8 +63,8 @@ fn a_bundle_goes_up_and_answers_questions() {
     let cancel = Cancel::new();
     let mut source = Cursor::new(&bundle);
     let id = client.upload_keys(APP, FORMAT, &mut source, |p| steps.push(p), &cancel).unwrap();
-    assert_eq!(steps.last(), Some(&Progress::Checking));
-    assert!(steps.contains(&Progress::Sending { done: 3_000_000, total: 3_000_000 }));
+    assert_eq!(steps.last(), Some(&UploadProgress::Checking));
+    assert!(steps.contains(&UploadProgress::Sending { done: 3_000_000, total: 3_000_000 }));
     let answer = ask(&client, &id, query(0, b"hello")).unwrap();
     assert_eq!(answer, expected(&bundle, b"hello"));
     // Loaded once, by the check; uploading the same bytes again is free.
@@ -97,7 +97,7 @@ fn a_client_that_stops_in_the_middle_resumes() {
     let client = service.client(None);
     let mut first = None;
     let mut note = |step| {
-        if let Progress::Sending { done, .. } = step {
+        if let UploadProgress::Sending { done, .. } = step {
             first.get_or_insert(done);
         }
     };
@@ -117,7 +117,7 @@ fn a_cancelled_upload_resumes_too() {
     let bundle = bundle(2, 4_000_000, 1000);
     let cancel = Cancel::new();
     let stop_halfway = |step| {
-        if matches!(step, Progress::Sending { done, .. } if done > 1_000_000) {
+        if matches!(step, UploadProgress::Sending { done, .. } if done > 1_000_000) {
             cancel.cancel();
         }
     };

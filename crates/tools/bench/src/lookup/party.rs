@@ -5,6 +5,7 @@ use std::sync::Arc;
 use unspoken_ckks::{Ciphertext, CkksParameters, Encoder, Evaluator, Preset};
 use unspoken_encrypt::{ClientKey, Encryptor};
 use unspoken_lookup::{Generated, Lookup, OutputForm, Plan};
+use unspoken_protocol::ClientId;
 use unspoken_query::{QueryCodec, QueryReader};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
@@ -53,7 +54,8 @@ impl Party {
         let key = ClientKey::Secret(Arc::clone(&secret));
         let bytes = form.encrypt(&Encryptor::insecure_from_seed(&parameters, key, 7), &indices)?;
         let query_bytes = form.byte_len();
-        let query = QueryReader::new(&encoder, form)?.read(&Evaluator::new(&encoder, &keys), &bytes)?;
+        let (reader, client) = (QueryReader::new(&encoder, form)?, ClientId::new([0; 16]));
+        let query = reader.read(&Evaluator::new(&encoder, &keys), client, &bytes)?;
         Ok(Party { preset, parameters, lookup, encoder, secret, keys, query, query_bytes })
     }
 

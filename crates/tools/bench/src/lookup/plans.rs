@@ -1,13 +1,14 @@
 //! Encrypted fastText: the same messages by every plan in turn, with their times, errors and bytes.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rayon::ThreadPool;
 use serde_json::{Map, Value};
 use unspoken_ckks::Preset;
-use unspoken_classify::{Asker, Classifier, Description, StageSeconds};
+use unspoken_classify::{ClassifyClient, ClassifyServer, Description, StageSeconds};
 use unspoken_lookup::Plan;
-use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader};
+use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, ClientId, KeyLoader};
 use unspoken_query::QueryForm;
 use unspoken_rlwe::EvaluationKeys;
 
@@ -34,8 +35,8 @@ pub(super) struct Contest {
 /// A client and a server of one plan, with the client's keys at the server.
 pub(super) struct Shop {
     pub(super) plan: Plan,
-    server: Classifier,
-    client: Asker,
+    server: ClassifyServer,
+    client: ClassifyClient,
     keys: EvaluationKeys,
     key_bytes: u64,
 }
@@ -95,25 +96,25 @@ pub(super) fn run(session: &mut Session<'_>, sample: &Sample, contest: Contest) 
 impl Shop {
     /// For direct queries.
     pub(super) fn new(sample: &Sample, preset: &Preset, plan: Plan) -> Result<Self, BenchError> {
-        let server = Classifier::new(sample.model.tables(), &preset.build()?, QueryForm::Direct, plan)?;
+        let server = ClassifyServer::new(sample.model.tables(), &preset.build()?, QueryForm::Direct, plan)?;
         Self::with_server(sample, preset, plan, server)
     }
 
     /// For queries of a form, with the plan that costs least.
     pub(super) fn of_form(sample: &Sample, preset: &Preset, form: QueryForm) -> Result<Self, BenchError> {
-        let server = Classifier::with_best_plan(sample.model.tables(), &preset.build()?, form)?;
-        let plan = server.terms().plan().parse()?;
+        let server = ClassifyServer::with_best_plan(sample.model.tables(), &preset.build()?, form)?;
+        let plan = server.header().plan().parse()?;
         Self::with_server(sample, preset, plan, server)
     }
 
-    fn with_server(sample: &Sample, preset: &Preset, plan: Plan, server: Classifier) -> Result<Self, BenchError> {
+    fn with_server(sample: &Sample, preset: &Preset, plan: Plan, server: ClassifyServer) -> Result<Self, BenchError> {
         let description = server.description().to_bytes();
         let description = if preset.name.starts_with(unspoken_rlwe::INSECURE_PREFIX) {
             Description::insecure_from_bytes(&description)?
         } else {
             Description::from_bytes(&description)?
         };
-        let client = Asker::open(description, sample.model.encoder().clone(), None)?;
+        let client = ClassifyClient::open(description, Arc::new(sample.model.encoder().clone()), None)?;
         let mut bundle = Vec::new();
         client.keyring().write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false))?;
         let keys = server.load_keys(&mut bundle.as_slice())?;
@@ -140,12 +141,14 @@ impl Shop {
         clock: Clock,
         messages: &[String],
     ) -> Result<Batch, BenchError> {
-        let query = self.client.query(messages)?;
+        let encoded = self.client.encode(messages)?;
+        let query = self.client.query(&encoded)?;
         let (server, keys, never) = (&self.server, &self.keys, AtomicBool::new(false));
-        let work = || Clock::Wall.time(|| server.timed_answer(keys, &query, &never));
+        let client = ClientId::new([0; 16]);
+        let work = || Clock::Wall.time(|| server.timed_answer(client, keys, &query, &never));
         let ((answer, wall_seconds), seconds) = clock.time_in(pool, work);
         let (answer, stages) = answer?;
-        let answers = self.client.read(&answer, messages.len())?;
+        let answers = self.client.read(&answer, &encoded)?;
         Ok(Batch { seconds, wall_seconds, stages, answers, query_bytes: query.len(), answer_bytes: answer.len() })
     }
 }
@@ -201,7 +204,7 @@ fn report(session: &mut Session<'_>, sample: &Sample, shop: &Shop, record: &Reco
         session.timing(Metric::less(name, "s"), &case, ours, baseline, params());
     }
     let per_message = shop.batch_size() as f64;
-    let keys = shop.server.terms().key_plan();
+    let keys = shop.server.header().key_plan();
     let memory = keys.memory_bytes(shop.server.description().parameters().ring());
     let bytes = [
         ("query_bytes_per_message", record.query_bytes as f64 / per_message),

@@ -9,10 +9,10 @@ use std::time::Instant;
 use tokio::runtime::{Builder as RuntimeBuilder, Runtime};
 use tokio::sync::oneshot;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
-use unspoken_client::{ClientError, Mode, RetrieveClient, StateDir};
+use unspoken_client::{ClientError, ServiceClient, StateDir};
 use unspoken_database::{Builder, Database, Record};
-use unspoken_pir::Preset;
-use unspoken_retrieve::Retriever;
+use unspoken_pir::{Mode, Preset};
+use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions, RetrieveServer};
 use unspoken_server::{Applications, PrivateApplication, Server, ServerConfig, ServiceLimits};
 
 use super::{Case, Size};
@@ -73,7 +73,7 @@ impl Service {
         Builder::new(preset).build(&directory, all, |_| (), &AtomicBool::new(false))?;
         let database = Database::open(&directory)?;
         let insecure = database.snapshot().parameters().is_insecure();
-        let application = PrivateApplication::new(APPLICATION, Retriever::new(database)?);
+        let application = PrivateApplication::new(APPLICATION, RetrieveServer::new(database)?);
         let applications = Applications::new().with(application).map_err(unavailable)?;
         let most = 2 * CROWDS[CROWDS.len() - 1];
         let limits = ServiceLimits { queue_per_client: most, queries_per_client: most, ..ServiceLimits::default() };
@@ -112,7 +112,7 @@ impl Crowd {
     /// Seconds from the first question to the last answer, and of each answer; connections and keys are there before.
     fn ask(&self, service: &Service, state: &Path) -> Result<(f64, Vec<f64>), BenchError> {
         // The first one makes the keys that all use.
-        let mut clients: Vec<RetrieveClient> =
+        let mut clients: Vec<ServiceClient<RetrieveClient>> =
             (0..self.clients).map(|_| self.connect(service, state)).collect::<Result<_, _>>()?;
         if let Some(client) = clients.first_mut() {
             // From here on the service has the keys in memory.
@@ -144,20 +144,27 @@ impl Crowd {
         Ok((elapsed, latencies))
     }
 
-    fn connect(&self, service: &Service, state: &Path) -> Result<RetrieveClient, BenchError> {
+    fn connect(&self, service: &Service, state: &Path) -> Result<ServiceClient<RetrieveClient>, BenchError> {
         let transport = Transport::new(TransportConfig::new(&service.url)).map_err(ClientError::from)?;
         let state = StateDir::open(state, &service.url, APPLICATION).map_err(unavailable)?;
-        let open = if service.insecure { RetrieveClient::insecure_open } else { RetrieveClient::open };
-        Ok(open(transport, APPLICATION, self.mode, &state, &mut |_| (), &Cancel::new())?)
+        let connect = if service.insecure { ServiceClient::insecure_connect } else { ServiceClient::connect };
+        let options = RetrieveOptions::new(self.mode, state.clone());
+        Ok(connect(transport, APPLICATION, options, &state, &mut |_| (), &Cancel::new())?)
     }
 
     /// Seconds of an answer, which must be right.
-    fn check(&self, client: &mut RetrieveClient, service: &Service, turn: u64) -> Result<f64, BenchError> {
+    fn check(
+        &self,
+        client: &mut ServiceClient<RetrieveClient>,
+        service: &Service,
+        turn: u64,
+    ) -> Result<f64, BenchError> {
         let index = turn.wrapping_mul(0x9e37_79b1) % service.records;
         let started = Instant::now();
-        let found = client.get_index(index, &Cancel::new())?;
+        let answers = client.ask(&[Question::Index(index)], &mut |_| (), &Cancel::new())?;
         let seconds = started.elapsed().as_secs_f64();
-        if found.as_ref() == Some(&record(index)) {
+        let found = answers.into_iter().next().and_then(|answer| answer.record);
+        if found.as_ref().is_some_and(|found| **found == record(index)) {
             return Ok(seconds);
         }
         let case = format!("{} query for record {index} over HTTP, bytes found", self.mode);

@@ -2,8 +2,10 @@
 
 use std::io::BufRead;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use unspoken_client::ClassifyClient;
+use unspoken_classify::ClassifyClient;
+use unspoken_client::ServiceClient;
 use unspoken_fasttext::Encoder;
 use unspoken_query::QueryForm;
 
@@ -36,10 +38,11 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
     let (transport, application, state) = arguments.target.open(&cancel)?;
-    let words = Encoder::load(&arguments.model)?;
+    let words = Arc::new(Encoder::load(&arguments.model)?);
     let mut bars = Bars::new();
+    let mut step = |step| bars.step(step);
     let mut client =
-        ClassifyClient::connect(transport, &application, words, &state, &mut |step| bars.step(step), &cancel)?;
+        ServiceClient::<ClassifyClient>::connect(transport, &application, words, &state, &mut step, &cancel)?;
     let offered = client.description().query_form();
     if let Some(wanted) = arguments.query.filter(|&wanted| wanted != offered) {
         anyhow::bail!(
@@ -51,12 +54,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         [] => std::io::stdin().lock().lines().collect::<Result<Vec<_>, _>>()?,
         given => given.to_vec(),
     };
-    let results = client.classify(&messages, &mut |step| bars.step(step), &mut |_| {}, &cancel)?;
+    let results = client.ask(&messages, &mut step, &cancel)?;
     bars.finish();
     for (message, result) in messages.iter().zip(&results) {
         if arguments.json {
             let scores: serde_json::Map<String, serde_json::Value> =
-                client.labels().iter().cloned().zip(result.scores.iter().map(|&z| z.into())).collect();
+                client.half().labels().iter().cloned().zip(result.scores.iter().map(|&z| z.into())).collect();
             println!("{}", serde_json::json!({ "label": result.label, "scores": scores }));
         } else {
             println!("{}\t{message}", result.label);

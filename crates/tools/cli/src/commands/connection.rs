@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
-use unspoken_client::{StateDir, Usage};
+use unspoken_client::{StateDir, UsageStats};
 
 /// Where the service is and who asks.
 #[derive(clap::Args)]
@@ -18,9 +18,9 @@ pub struct Connection {
     /// Certificate authority to trust, PEM
     #[arg(long)]
     ca: Option<PathBuf>,
-    /// Send the token over plain HTTP to another machine
-    #[arg(long)]
-    allow_plaintext: bool,
+    /// Talk plain HTTP to another machine: whoever is on the way sees the token and what is asked for, encrypted
+    #[arg(long, alias = "allow-plaintext")]
+    insecure_http: bool,
 }
 
 impl Connection {
@@ -32,7 +32,7 @@ impl Connection {
     /// Opens the connection.
     pub fn open(&self) -> anyhow::Result<Transport> {
         let mut config = TransportConfig::new(&self.url);
-        config.allow_plaintext = self.allow_plaintext;
+        config.insecure_http = self.insecure_http;
         if let Some(path) = &self.token_file {
             let token = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
             config = config.with_token(token.trim());
@@ -70,12 +70,12 @@ impl Target {
 }
 
 /// Prints what travelled and how long it took.
-pub fn print_usage(usage: Usage) {
+pub fn print_usage(usage: UsageStats) {
     print!("{}", usage_lines(usage));
 }
 
 /// What travelled and how long it took.
-pub fn usage_lines(usage: Usage) -> String {
+pub fn usage_lines(usage: UsageStats) -> String {
     let keys = match usage.key_bytes {
         0 => "at the service already".into(),
         bytes => format!("{bytes} bytes, made and uploaded in {:.2} s", usage.key_seconds),

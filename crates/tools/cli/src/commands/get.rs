@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use serde_json::json;
-use unspoken_client::{Answer, Mode, Question, RetrieveClient};
+use unspoken_client::ServiceClient;
+use unspoken_pir::Mode;
+use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveOptions};
 
 use crate::commands::connection::{Target, usage_lines};
 use crate::interrupt;
@@ -54,9 +56,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     );
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
+    let mut step = |step| bars.step(step);
+    let options = RetrieveOptions::new(arguments.query, state.clone());
     let mut client =
-        RetrieveClient::open(transport, &application, arguments.query, &state, &mut |step| bars.step(step), &cancel)?;
-    let answers = client.get_many(&questions, &mut |step| bars.step(step), &mut |_| {}, &cancel)?;
+        ServiceClient::<RetrieveClient>::connect(transport, &application, options, &state, &mut step, &cancel)?;
+    let answers = client.ask(&questions, &mut step, &cancel)?;
     bars.finish();
     if arguments.usage {
         eprint!("{}", usage_lines(client.usage()));

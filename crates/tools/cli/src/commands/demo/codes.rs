@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use anyhow::Context;
 use unspoken_client::transport::Cancel;
-use unspoken_client::{Mode, Question, RetrieveClient, StateDir};
+use unspoken_client::{ServiceClient, StateDir, UsageStats};
 use unspoken_database::{Builder, Built, Database, Record};
-use unspoken_pir::Preset;
+use unspoken_pir::{Mode, Preset};
+use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions};
 use unspoken_sources::{Source, SourceError, SourceSpec};
 
 use super::service::Service;
@@ -64,7 +65,7 @@ fn build(codes: &Path, directory: &Path, cancel: &Cancel) -> anyhow::Result<Buil
 /// What a client got and what the service saw.
 struct Asked {
     records: Vec<Option<Vec<u8>>>,
-    usage: unspoken_client::Usage,
+    usage: UsageStats,
     /// Lengths of all requests.
     requests: Vec<usize>,
     /// A part of the first one.
@@ -76,7 +77,9 @@ fn ask(service: &Service, state: &Path, mode: Mode, codes: &[&str], cancel: &Can
     let mut bars = Bars::new();
     let state = StateDir::open(state, &service.url, APPLICATION)?;
     let mut step = |step| bars.step(step);
-    let mut client = RetrieveClient::open(service.transport()?, APPLICATION, mode, &state, &mut step, cancel)?;
+    let (transport, options) = (service.transport()?, RetrieveOptions::new(mode, state.clone()));
+    let mut client =
+        ServiceClient::<RetrieveClient>::connect(transport, APPLICATION, options, &state, &mut step, cancel)?;
     let (mut records, mut requests, mut glimpse) = (Vec::new(), Vec::new(), Vec::new());
     let mut look = |query: &[u8]| {
         requests.push(query.len());
@@ -86,8 +89,8 @@ fn ask(service: &Service, state: &Path, mode: Mode, codes: &[&str], cancel: &Can
     };
     for code in codes {
         let question = [Question::Key(code.as_bytes().to_vec())];
-        let answers = client.get_many(&question, &mut step, &mut look, cancel)?;
-        records.extend(answers.into_iter().map(|answer| answer.record));
+        let answers = client.ask_and_show(&question, &mut step, &mut look, cancel)?;
+        records.extend(answers.into_iter().map(|answer| answer.record.map(|record| record.to_vec())));
     }
     let usage = client.usage();
     bars.finish();

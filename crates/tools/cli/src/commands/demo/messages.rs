@@ -1,12 +1,13 @@
 //! A classifier of messages: trained, served, asked privately, and compared with itself in the clear.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use unspoken_classify::Classified;
+use unspoken_classify::{Classified, ClassifyClient};
 use unspoken_client::transport::Cancel;
-use unspoken_client::{ClassifyClient, StateDir, Usage};
+use unspoken_client::{ServiceClient, StateDir, UsageStats};
 use unspoken_fasttext::{Encoder, Model, TrainOptions, fit};
 use unspoken_store::Dataset;
 
@@ -30,17 +31,18 @@ pub fn run(arguments: &Arguments, cancel: &Cancel) -> anyhow::Result<()> {
     let mut bars = Bars::new();
     let transport = service.transport()?;
     // The client has its own half of the model only.
-    let words = Encoder::load(&directory)?;
+    let words = Arc::new(Encoder::load(&directory)?);
     let state = StateDir::open(&folder.path().join("client"), &service.url, APPLICATION)?;
+    let mut step = |step| bars.step(step);
     let mut client =
-        ClassifyClient::connect(transport, APPLICATION, words, &state, &mut |step| bars.step(step), cancel)?;
+        ServiceClient::<ClassifyClient>::connect(transport, APPLICATION, words, &state, &mut step, cancel)?;
     let mut glimpse = Vec::new();
     let mut look = |query: &[u8]| {
         if glimpse.is_empty() {
             glimpse.extend(query.iter().skip(GLIMPSE_FROM).take(GLIMPSE));
         }
     };
-    let results = client.classify(held_out.texts(), &mut |step| bars.step(step), &mut look, cancel)?;
+    let results = client.ask_and_show(held_out.texts(), &mut step, &mut look, cancel)?;
     bars.finish();
     let comparison = Comparison::new(&model, &held_out, &results);
     report(&comparison, client.usage(), held_out.len(), &glimpse);
@@ -98,7 +100,7 @@ impl Comparison {
     }
 }
 
-fn report(comparison: &Comparison, usage: Usage, messages: usize, glimpse: &[u8]) {
+fn report(comparison: &Comparison, usage: UsageStats, messages: usize, glimpse: &[u8]) {
     let each = |total: f64| total / messages.max(1) as f64;
     let rows = [
         ("messages classified", messages.to_string()),

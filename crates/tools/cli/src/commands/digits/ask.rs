@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use unspoken_client::DigitsClient;
-use unspoken_digits::Recognised;
+use unspoken_client::ServiceClient;
+use unspoken_digits::{DigitsClient, Recognised};
 use unspoken_digits_model::{Image, Network};
-use unspoken_protocol::CkksDescribed;
+use unspoken_protocol::CkksDescription;
 
 use super::read;
 use crate::commands::connection::{Target, print_usage};
@@ -48,12 +48,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let network = arguments.check.as_ref().map(Network::load).transpose()?;
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
-    let mut client = DigitsClient::connect(transport, &application, (), &state, &mut |step| bars.step(step), &cancel)?;
+    let mut step = |step| bars.step(step);
+    let mut client = ServiceClient::<DigitsClient>::connect(transport, &application, (), &state, &mut step, &cancel)?;
     if let Some(network) = &network {
-        let same = client.description().terms().model_id() == network.id().to_bytes();
+        let same = client.description().header().model_id() == network.id().to_bytes();
         anyhow::ensure!(same, "the service has another network than the one to check with");
     }
-    let results = client.recognise(&images, &mut |step| bars.step(step), &cancel)?;
+    let results = client.ask(&images, &mut step, &cancel)?;
     bars.finish();
     if arguments.json {
         for (i, result) in results.iter().enumerate() {
@@ -69,7 +70,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn describe(client: &DigitsClient, results: &[Recognised], labels: Option<&[u8]>) {
+fn describe(client: &ServiceClient<DigitsClient>, results: &[Recognised], labels: Option<&[u8]>) {
     let digits: Vec<String> = results.iter().map(|result| result.digit.to_string()).collect();
     for (i, line) in digits.chunks(LINE).enumerate() {
         println!("{:11} {}", if i == 0 { "digits" } else { "" }, line.concat());

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use unspoken_digits::Recogniser;
+use unspoken_digits::DigitsServer;
 use unspoken_digits_model::Network;
 use unspoken_protocol::{CkksServerHalf, ServerHalf};
 use unspoken_rlwe::KeyBundle;
@@ -36,20 +36,20 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let network = Network::load(&arguments.model)?;
-    let recogniser = Recogniser::new(&network, &secure(&arguments.preset)?, arguments.batch)?;
+    let recogniser = DigitsServer::new(&network, &secure(&arguments.preset)?, arguments.batch)?;
     let (shape, record) = (network.shape(), network.training());
     let accuracy = arguments.images.as_ref().map(|images| judge(&network, images, arguments.labels.as_ref()));
     let accuracy = accuracy.transpose()?;
-    let terms = recogniser.terms();
-    let key_bytes = KeyBundle::byte_len(terms.parameters().rlwe(), terms.key_plan());
+    let header = recogniser.header();
+    let key_bytes = KeyBundle::byte_len(header.parameters().rlwe(), header.key_plan());
     let description = recogniser.description();
     if arguments.json {
         let line = json!({
             "channels": shape.channels, "hidden": shape.hidden, "parameters": shape.parameters(),
-            "training": record, "accuracy": accuracy.map(|(share, _)| share), "score_bound": terms.bound(),
+            "training": record, "accuracy": accuracy.map(|(share, _)| share), "score_bound": header.bound(),
             "preset": arguments.preset, "batch": description.batch(), "levels": description.query_level(),
             "query_bytes": recogniser.query_bytes(), "answer_bytes": recogniser.answer_bytes(),
-            "keys": terms.key_plan().len(), "key_bytes": key_bytes,
+            "keys": header.key_plan().len(), "key_bytes": key_bytes,
             "model_bytes": recogniser.prepared_bytes(), "working_bytes": recogniser.working_bytes(),
         });
         println!("{line}");
@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some((share, count)) = accuracy {
         println!("accuracy    {:.2} % of {count} images, in the clear", 100.0 * share);
     }
-    println!("scores      {:.1} at most", terms.bound());
+    println!("scores      {:.1} at most", header.bound());
     println!(
         "question    {} images in {} vectors of preset {}, {} levels",
         description.batch(),
@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     );
     println!("query       {} bytes", recogniser.query_bytes());
     println!("answer      {} bytes at most", recogniser.answer_bytes());
-    println!("keys        {}, {key_bytes} bytes", terms.key_plan().len());
+    println!("keys        {}, {key_bytes} bytes", header.key_plan().len());
     println!(
         "memory      {} MiB for the network, {} MiB for each question",
         recogniser.prepared_bytes() >> 20,

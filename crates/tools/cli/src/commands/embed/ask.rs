@@ -1,11 +1,13 @@
 //! `unspoken embed ask`
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::json;
-use unspoken_client::EmbedClient;
+use unspoken_client::ServiceClient;
+use unspoken_embed::EmbedClient;
 use unspoken_embedding::{Segmenter, Subtables, TokenCodes};
-use unspoken_protocol::CkksDescribed;
+use unspoken_protocol::CkksDescription;
 
 use crate::commands::connection::{Target, print_usage};
 use crate::interrupt;
@@ -44,20 +46,21 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let ids = token_ids(arguments, &codes)?;
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
-    let mut client =
-        EmbedClient::connect(transport, &application, codes, &state, &mut |step| bars.step(step), &cancel)?;
-    let embeddings = client.embed(&ids, &mut |step| bars.step(step), &cancel)?;
+    let mut step = |step| bars.step(step);
+    let codes = Arc::new(codes);
+    let mut client = ServiceClient::<EmbedClient>::connect(transport, &application, codes, &state, &mut step, &cancel)?;
+    let embeddings = client.ask(&ids, &mut step, &cancel)?;
     bars.finish();
     if arguments.json {
         for (&id, embedding) in ids.iter().zip(&embeddings) {
-            let token = &client.codes().tokens().as_slice()[id];
+            let token = &client.half().codes().tokens().as_slice()[id];
             println!("{}", json!({ "token": token, "id": id, "embedding": embedding }));
         }
         return Ok(());
     }
     describe(&client, &ids);
     if let Some(directory) = &arguments.check {
-        let (largest, scale) = difference(&Subtables::load(directory)?, client.codes(), &ids, &embeddings)?;
+        let (largest, scale) = difference(&Subtables::load(directory)?, client.half().codes(), &ids, &embeddings)?;
         println!("error       {largest:.2e} at most, in numbers up to {scale:.3} (2^{:.1})", (largest / scale).log2());
     }
     Ok(())
@@ -81,14 +84,14 @@ fn token_ids(arguments: &Arguments, codes: &TokenCodes) -> anyhow::Result<Vec<us
     Ok(ids)
 }
 
-fn describe(client: &EmbedClient, ids: &[usize]) {
+fn describe(client: &ServiceClient<EmbedClient>, ids: &[usize]) {
     let description = client.description();
-    let names: Vec<&str> = ids.iter().map(|&id| client.codes().tokens().as_slice()[id].as_str()).collect();
+    let names: Vec<&str> = ids.iter().map(|&id| client.half().codes().tokens().as_slice()[id].as_str()).collect();
     println!("tokens      {}", names.join(" "));
     println!("embeddings  {} x {}", ids.len(), description.width());
     println!(
         "computed    with plan {} and preset {}, {} tokens a query",
-        description.terms().plan(),
+        description.header().plan(),
         description.parameters().name(),
         description.batch()
     );

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use unspoken_database::{Database, Snapshot};
 use unspoken_pir::{Layout, Tables};
-use unspoken_retrieve::Retriever;
+use unspoken_retrieve::RetrieveServer;
 use unspoken_server::{Applications, PrivateApplication};
 
 /// How often a service looks for changes.
@@ -61,7 +61,7 @@ pub fn add(mut applications: Applications, databases: &[Named]) -> anyhow::Resul
         anyhow::ensure!(!snapshot.parameters().is_insecure(), "cannot serve {at}: preset {preset} is for tests");
         tell(&name, &snapshot, "database opened");
         let follower = (name.clone(), Arc::downgrade(&opened), snapshot.layout());
-        let application = PrivateApplication::new(name.clone(), Retriever::new(opened)?);
+        let application = PrivateApplication::new(name.clone(), RetrieveServer::new(opened)?);
         let unsuitable = || format!("cannot serve {at} under its own name; give it another: NAME=DIR");
         applications = applications.with(application).with_context(unsuitable)?;
         std::thread::Builder::new().name("follow-database".into()).spawn(move || follow(&follower))?;

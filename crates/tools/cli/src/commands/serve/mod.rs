@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::Context;
 use database::Named;
 use unspoken_ckks::{CkksParameters, Preset};
-use unspoken_classify::Classifier;
-use unspoken_digits::Recogniser;
+use unspoken_classify::ClassifyServer;
+use unspoken_digits::DigitsServer;
 use unspoken_digits_model::Network;
-use unspoken_embed::{Embedder, EmbedderOptions};
+use unspoken_embed::{EmbedOptions, EmbedServer};
 use unspoken_embedding::Subtables;
 use unspoken_fasttext::ScoreTables;
 use unspoken_lookup::Plan;
@@ -136,7 +136,7 @@ fn applications(arguments: &Arguments) -> anyhow::Result<Applications> {
     let name = |default: &str| arguments.name.clone().unwrap_or_else(|| default.into());
     if let Some(directory) = &arguments.digits {
         let parameters = secure(arguments.preset.as_deref().unwrap_or(DIGITS_PRESET))?;
-        let recogniser = Recogniser::new(&Network::load(directory)?, &parameters, arguments.batch)?;
+        let recogniser = DigitsServer::new(&Network::load(directory)?, &parameters, arguments.batch)?;
         return Ok(Applications::new().with(PrivateApplication::new(name("digits/mnist"), recogniser))?);
     }
     let plan = match arguments.plan.as_str() {
@@ -145,12 +145,12 @@ fn applications(arguments: &Arguments) -> anyhow::Result<Applications> {
     };
     if let Some(directory) = &arguments.embedding {
         let subtables = Subtables::load(directory)?;
-        let options = EmbedderOptions { plan, query: arguments.query, ..EmbedderOptions::default() };
+        let options = EmbedOptions { plan, query: arguments.query, ..EmbedOptions::default() };
         let parameters = match &arguments.preset {
             Some(preset) => secure(preset)?,
-            None => Embedder::best_preset(subtables.shape(), &options)?,
+            None => EmbedServer::best_preset(subtables.shape(), &options)?,
         };
-        let embedder = Embedder::new(&subtables, &parameters, &options)?;
+        let embedder = EmbedServer::new(&subtables, &parameters, &options)?;
         return Ok(Applications::new().with(PrivateApplication::new(name("embed/table"), embedder))?);
     }
     let Some(directory) = &arguments.model else { return Ok(Applications::new()) };
@@ -158,8 +158,8 @@ fn applications(arguments: &Arguments) -> anyhow::Result<Applications> {
     let default = if arguments.query == QueryForm::Compact { COMPACT_PRESET } else { DEFAULT_PRESET };
     let parameters = secure(arguments.preset.as_deref().unwrap_or(default))?;
     let classifier = match plan {
-        None => Classifier::with_best_plan(&tables, &parameters, arguments.query)?,
-        Some(plan) => Classifier::new(&tables, &parameters, arguments.query, plan)?,
+        None => ClassifyServer::with_best_plan(&tables, &parameters, arguments.query)?,
+        Some(plan) => ClassifyServer::new(&tables, &parameters, arguments.query, plan)?,
     };
     Ok(Applications::new().with(PrivateApplication::new(name("classify/text"), classifier))?)
 }

@@ -1,7 +1,6 @@
 //! The service's half: encrypted indices in, encrypted cells out.
 
 use std::io::Read;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
@@ -9,35 +8,28 @@ use unspoken_pir::{
     KEY_FORMAT, KeyFront, Mode, PirParameters, PreparedKeys, Response, SeededKeys, Tables, Versions, answer,
     answer_memory_bytes,
 };
-use unspoken_protocol::{KeyLoader, ServerHalf};
+use unspoken_protocol::{ClientId, KeyLoader, ServerHalf};
 
 use crate::description::Description;
 use crate::error::RetrieveError;
-use crate::gate::{Gate, Gates};
 use crate::message;
+use crate::session_guard::SessionGuard;
 
 /// A database that never sees what it is asked for.
-pub struct Retriever<V> {
+pub struct RetrieveServer<V> {
     versions: V,
     description: Description,
-    gates: Gates,
+    sessions: SessionGuard,
 }
 
-/// Keys of one client, and the numbers its session queries came with.
-#[derive(Debug)]
-pub struct ClientKeys {
-    prepared: PreparedKeys,
-    gate: Arc<Gate>,
-}
-
-impl<V: Versions> Retriever<V> {
+impl<V: Versions> RetrieveServer<V> {
     /// Serves a database.
     ///
     /// # Errors
     /// If its parameters have no tables for its layout.
     pub fn new(versions: V) -> Result<Self, RetrieveError> {
         let description = Description::new(versions.parameters(), versions.current().layout())?;
-        Ok(Retriever { versions, description, gates: Gates::default() })
+        Ok(RetrieveServer { versions, description, sessions: SessionGuard::new() })
     }
 
     fn parameters(&self) -> &PirParameters {
@@ -50,8 +42,8 @@ impl<V: Versions> Retriever<V> {
     }
 }
 
-impl<V: Versions> KeyLoader for Retriever<V> {
-    type Keys = ClientKeys;
+impl<V: Versions> KeyLoader for RetrieveServer<V> {
+    type Keys = PreparedKeys;
     type KeyError = RetrieveError;
 
     fn key_format(&self) -> u32 {
@@ -72,17 +64,17 @@ impl<V: Versions> KeyLoader for Retriever<V> {
         Ok(PreparedKeys::memory_bytes(self.parameters(), mode))
     }
 
-    fn load_keys(&self, bundle: &mut impl Read) -> Result<ClientKeys, RetrieveError> {
+    fn load_keys(&self, bundle: &mut impl Read) -> Result<PreparedKeys, RetrieveError> {
         let prepared = PreparedKeys::read(self.parameters(), bundle)?;
         match bundle.read(&mut [0]) {
-            Ok(0) => Ok(ClientKeys { gate: self.gates.of(prepared.session_seed()), prepared }),
+            Ok(0) => Ok(prepared),
             Ok(_) => Err(RetrieveError::mismatch("keys", "bytes after their end", "keys and nothing else")),
             Err(source) => Err(RetrieveError::Io { what: "read keys", source }),
         }
     }
 }
 
-impl<V: Versions> ServerHalf for Retriever<V> {
+impl<V: Versions> ServerHalf for RetrieveServer<V> {
     type Error = RetrieveError;
 
     fn describe(&self) -> Vec<u8> {
@@ -98,7 +90,7 @@ impl<V: Versions> ServerHalf for Retriever<V> {
     }
 
     fn prepared_bytes(&self) -> u64 {
-        self.versions.resident_bytes()
+        self.versions.resident_bytes() + self.sessions.capacity_bytes()
     }
 
     fn working_bytes(&self) -> u64 {
@@ -108,16 +100,22 @@ impl<V: Versions> ServerHalf for Retriever<V> {
     }
 
     /// All queries of a request are answered from one version.
-    fn answer(&self, keys: &ClientKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, RetrieveError> {
-        let queries = message::read_request(&self.description, keys.prepared.mode(), query)?;
-        keys.gate.admit(&queries)?;
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &PreparedKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, RetrieveError> {
+        let queries = message::read_request(&self.description, keys.mode(), query)?;
+        self.sessions.admit(client, keys.session_seed(), &queries)?;
         let version = self.versions.current();
         if version.layout() != self.description.layout() {
             let (found, needed) = ("one rebuilt in another layout", "the service to be started anew");
             return Err(RetrieveError::mismatch("database", found, needed));
         }
         let (shape, planes) = (self.description.shape(), version.planes());
-        let respond = |query| Ok(answer(&keys.prepared, shape, &planes, query, cancel)?.0);
+        let respond = |query| Ok(answer(keys, shape, &planes, query, cancel)?.0);
         let mut responses: Vec<Vec<Response>> = Vec::with_capacity(queries.len());
         // Not all of a request at one time: a thread that waits for others begins the next query.
         for some in queries.chunks(self.at_once()) {

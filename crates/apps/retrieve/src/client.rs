@@ -1,0 +1,279 @@
+//! The client's half: keys or indices in, records out.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use unspoken_pir::{Layout, LayoutError, Mode, PirSecret, Query, SeededKeys};
+use unspoken_protocol::{ApplicationDescription, ClientHalf, DurableCounters, KeyGenerator};
+use unspoken_ring::SecretRng;
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+use crate::description::{Description, candidates};
+use crate::error::RetrieveError;
+use crate::message;
+
+/// Bytes of a stored secret.
+const SECRET_BYTES: usize = 32;
+
+/// What is asked for. Wiped when dropped.
+#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
+pub enum Question {
+    /// The record of a key.
+    Key(Vec<u8>),
+    /// The record of a number.
+    Index(u64),
+}
+
+/// It is what nobody may see, so it does not print.
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Question::Key(_) => "Key(..)",
+            Question::Index(_) => "Index(..)",
+        })
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The record, if there is one. Wiped when dropped.
+    pub record: Option<Zeroizing<Vec<u8>>>,
+    /// The version of the database that it is of.
+    pub version: u64,
+}
+
+/// A question with the cells to ask for. Wiped when dropped.
+pub struct EncodedQuestion {
+    question: Question,
+    cells: Zeroizing<Vec<u64>>,
+    /// The position among all questions, if there is no such index. The cell is another one then, so that a query is sent
+    /// all the same.
+    outside: Option<usize>,
+}
+
+/// How a client asks.
+#[derive(Clone)]
+pub struct RetrieveOptions {
+    mode: Mode,
+    counters: Arc<dyn DurableCounters>,
+}
+
+impl RetrieveOptions {
+    /// Queries of a kind. Session queries take their numbers from `counters`; the other kinds need none.
+    pub fn new(mode: Mode, counters: impl DurableCounters + 'static) -> Self {
+        RetrieveOptions { mode, counters: Arc::new(counters) }
+    }
+
+    /// The kind of queries.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+}
+
+/// A client of a database: its secret key, how it asks, and what the service said of itself.
+pub struct RetrieveClient {
+    description: Description,
+    options: RetrieveOptions,
+    key: Zeroizing<[u8; SECRET_BYTES]>,
+    secret: PirSecret,
+}
+
+impl RetrieveClient {
+    /// The kind of its queries.
+    pub fn mode(&self) -> Mode {
+        self.options.mode
+    }
+
+    /// The cells of a question. One for an index that does not exist too: a service that described fewer records than it
+    /// has would learn from a query that is missing.
+    fn encode_one(&self, position: usize, question: &Question) -> Result<EncodedQuestion, RetrieveError> {
+        let layout = self.description.layout();
+        let (cells, outside) = match question {
+            Question::Key(key) => (layout.candidates(key)?, None),
+            Question::Index(index) => match layout.check_index(*index) {
+                Ok(()) => (vec![*index], None),
+                Err(LayoutError::Index { .. }) => (vec![0], Some(position)),
+                Err(error) => return Err(error.into()),
+            },
+        };
+        Ok(EncodedQuestion { question: question.clone(), cells: Zeroizing::new(cells), outside })
+    }
+}
+
+/// Keyed anew by the system for every use: a forked copy of the process never draws what this one drew.
+fn randomness() -> Result<SecretRng, RetrieveError> {
+    SecretRng::from_os().map_err(|error| RetrieveError::Randomness(error.to_string()))
+}
+
+impl KeyGenerator for RetrieveClient {
+    type KeyError = RetrieveError;
+
+    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, RetrieveError> {
+        Ok(Zeroizing::new(self.key.to_vec()))
+    }
+
+    fn key_bytes(&self) -> u64 {
+        SeededKeys::byte_len(self.description.parameters(), self.options.mode)
+    }
+
+    fn write_keys(
+        &self,
+        out: &mut impl Write,
+        mut progress: impl FnMut(usize, usize),
+        cancel: &AtomicBool,
+    ) -> Result<(), RetrieveError> {
+        progress(0, 1);
+        let keys = self.secret.keys(self.options.mode, &mut randomness()?)?;
+        if cancel.load(Ordering::Relaxed) {
+            return Err(unspoken_pir::PirError::Interrupted.into());
+        }
+        keys.write(out)?;
+        progress(1, 1);
+        Ok(())
+    }
+}
+
+impl ClientHalf for RetrieveClient {
+    type Error = RetrieveError;
+    type Description = Description;
+    type Model = RetrieveOptions;
+    type Question = Question;
+    type Encoded = EncodedQuestion;
+    type Answer = Answer;
+
+    const VERB: &'static str = "retrieving";
+
+    /// Each kind of queries has a secret of its own: their keys differ.
+    fn secret_name(description: &Description, options: &RetrieveOptions) -> [u8; 16] {
+        let mut name = description.fingerprint();
+        let kind = blake3::hash(options.mode.to_string().as_bytes());
+        name.iter_mut().zip(kind.as_bytes()).for_each(|(byte, kind)| *byte ^= kind);
+        name
+    }
+
+    fn open(description: Description, options: RetrieveOptions, stored: Option<&[u8]>) -> Result<Self, RetrieveError> {
+        let mut key = Zeroizing::new([0; SECRET_BYTES]);
+        match stored {
+            Some(bytes) if bytes.len() == SECRET_BYTES => key.copy_from_slice(bytes),
+            Some(bytes) => {
+                let found = format!("{} bytes", bytes.len());
+                let needed = format!("{SECRET_BYTES} bytes; delete it, and a new one is made");
+                return Err(RetrieveError::mismatch("stored secret key", found, needed));
+            }
+            None => randomness()?.fill(key.as_mut_slice()),
+        }
+        let secret = PirSecret::derive(description.parameters(), &key)?;
+        if stored.is_none() && options.mode == Mode::Session {
+            options.counters.start(&secret.session_name()).map_err(numbers_not_stored)?;
+        }
+        Ok(RetrieveClient { description, options, key, secret })
+    }
+
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// The keys know nothing of the database: they stay when it is rebuilt.
+    fn keys_are_for(&self, _description: &[u8]) -> Vec<u8> {
+        self.description.parameters().fingerprint().to_vec()
+    }
+
+    /// Refuses a database with room for fewer records by index. A client that asked for one of the others would stop or
+    /// report an error, and a service that describes what it likes could find the index by halving.
+    fn check_change(earlier: &Description, now: &Description) -> Result<(), RetrieveError> {
+        match (earlier.layout(), now.layout()) {
+            (Layout::Index { records: before, .. }, Layout::Index { records: after, .. }) if after < before => {
+                let found = format!("room for {after} records");
+                let needed = format!(
+                    "at least the {before} of before; do not trust this service, unless you know that its database was \
+                     made smaller: then delete this client's state directory"
+                );
+                Err(RetrieveError::mismatch("layout", found, needed))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// As many as [`Description::most_questions`].
+    fn batch(&self) -> usize {
+        self.description.most_questions()
+    }
+
+    fn answer_bytes(&self, questions: usize) -> usize {
+        self.description.answer_bytes(candidates(self.description.layout()) as usize * questions)
+    }
+
+    /// An index that does not exist is no error here, but of [`ClientHalf::read`].
+    fn encode<Q: Borrow<Question>>(&self, questions: &[Q]) -> Result<Vec<EncodedQuestion>, RetrieveError> {
+        let encode = |(position, question): (usize, &Q)| self.encode_one(position, question.borrow());
+        questions.iter().enumerate().map(encode).collect()
+    }
+
+    fn query(&mut self, questions: &[EncodedQuestion]) -> Result<Vec<u8>, RetrieveError> {
+        let most = self.description.most_questions();
+        if !(1..=most).contains(&questions.len()) {
+            let needed = format!("1 to {most}");
+            return Err(RetrieveError::mismatch("request", format!("{} questions", questions.len()), needed));
+        }
+        let cells = || questions.iter().flat_map(|question| question.cells.iter().copied());
+        let first = match self.options.mode {
+            Mode::Session => {
+                let taken = self.options.counters.take(&self.secret.session_name(), cells().count() as u32);
+                Some(taken.map_err(numbers_not_stored)?)
+            }
+            _ => None,
+        };
+        let mut rng = randomness()?;
+        let shape = self.description.shape();
+        let query = |(i, cell): (usize, u64)| match first {
+            Some(first) => {
+                let spent = || RetrieveError::mismatch("numbers of session queries", "none left", "a new secret key");
+                let number = first.checked_add(i as u32).ok_or_else(spent)?;
+                Ok::<_, RetrieveError>(self.secret.session_query(number, shape, cell, &mut rng)?)
+            }
+            None => Ok(self.secret.query(self.options.mode, shape, cell, &mut rng)?),
+        };
+        let queries: Vec<Query> = cells().enumerate().map(query).collect::<Result<_, _>>()?;
+        Ok(message::write_request(&self.description, &queries))
+    }
+
+    fn check_answer(&self, answer: &[u8], questions: usize) -> Result<(), RetrieveError> {
+        let each = candidates(self.description.layout()) as usize;
+        message::read_answer(&self.description, each * questions, answer).map(drop)
+    }
+
+    fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, RetrieveError> {
+        let layout = self.description.layout();
+        let each = candidates(layout) as usize;
+        let (version, responses) = message::read_answer(&self.description, each * questions.len(), answer)?;
+        let mut records = Vec::with_capacity(questions.len());
+        for (question, responses) in questions.iter().zip(responses.chunks(each)) {
+            if let Some(position) = question.outside {
+                return Err(RetrieveError::NoSuchIndex { position, records: layout.cells() });
+            }
+            let mut found: Zeroizing<Vec<Vec<u8>>> = Zeroizing::new(Vec::with_capacity(each));
+            for (planes, &cell) in responses.iter().zip(question.cells.iter()) {
+                let mut bytes = Vec::with_capacity(planes.len() * self.description.parameters().piece_bytes());
+                for (plane, response) in planes.iter().enumerate() {
+                    bytes.extend_from_slice(&Zeroizing::new(self.secret.extract(response, plane, cell)?));
+                }
+                found.push(bytes);
+            }
+            let record = match (&question.question, found.as_slice()) {
+                (Question::Key(key), found) => layout.find(key, found)?,
+                (Question::Index(_), [cell, ..]) => layout.record(cell)?,
+                (Question::Index(_), []) => None,
+            };
+            records.push(Answer { record: record.map(Zeroizing::new), version });
+        }
+        Ok(records)
+    }
+}
+
+fn numbers_not_stored(source: std::io::Error) -> RetrieveError {
+    RetrieveError::Io { what: "store the numbers of session queries", source }
+}

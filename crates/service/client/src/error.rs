@@ -1,0 +1,51 @@
+//! What can go wrong when a service is asked.
+
+use std::error::Error;
+use std::io;
+
+use unspoken_protocol::{ApplicationError, ErrorKind};
+
+use crate::transport;
+
+/// Why asking failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The service, or the connection to it.
+    #[error(transparent)]
+    Transport(#[from] transport::Error),
+    /// The application: keys, queries or answers. [`ClientError::application`] tells which error of which application.
+    #[error("{0}")]
+    Application(Box<dyn ApplicationError>),
+    /// The client's own files.
+    #[error("client state in {path}: {source}")]
+    State {
+        /// The directory.
+        path: String,
+        /// What went wrong.
+        source: io::Error,
+    },
+}
+
+impl ClientError {
+    /// Of an application's error.
+    pub fn of_application(error: impl ApplicationError) -> Self {
+        ClientError::Application(Box::new(error))
+    }
+
+    /// The application's error, if it is one of type `E`.
+    pub fn application<E: ApplicationError>(&self) -> Option<&E> {
+        let ClientError::Application(error) = self else { return None };
+        let error: &(dyn Error + 'static) = &**error;
+        error.downcast_ref()
+    }
+
+    /// Whether the caller cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        match self {
+            ClientError::Transport(transport::Error::Cancelled) => true,
+            ClientError::Application(error) => error.kind() == ErrorKind::Cancelled,
+            _ => false,
+        }
+    }
+}
