@@ -1,5 +1,6 @@
 //! Shapes of arrays, and how large they may be.
 
+use ndarray::{Array3, ArrayD};
 use unspoken_matrix::{Graph, Layout};
 
 use crate::bytes::{Reader, Writer};
@@ -54,6 +55,38 @@ impl ArrayShape {
         axes.into_iter().filter(|(there, _)| *there).map(|(_, extent)| extent).collect()
     }
 
+    /// The matrices of an array of this shape, for a batch of this many: shape (batch, rows, columns), where the batch is 1
+    /// without that axis.
+    ///
+    /// # Errors
+    /// If the array is of another shape.
+    pub fn to_matrices(&self, array: ArrayD<f64>, batch: usize) -> Result<Array3<f64>, ArraysError> {
+        let (found, needed) = (array.shape().to_vec(), self.extents(batch));
+        let refuse = || ArraysError::mismatch("read an array", format!("shape {found:?}"), format!("{needed:?}"));
+        if found != needed {
+            return Err(refuse());
+        }
+        let batch = if self.axes.batch { batch } else { 1 };
+        array.to_shape((batch, self.matrix.0, self.matrix.1)).map(|array| array.to_owned()).map_err(|_| refuse())
+    }
+
+    /// The array of this shape that has these matrices, of shape (batch, rows, columns).
+    ///
+    /// # Errors
+    /// If they are of another shape.
+    pub fn to_array(&self, matrices: Array3<f64>) -> Result<ArrayD<f64>, ArraysError> {
+        let (batch, rows, columns) = matrices.dim();
+        let needed = self.extents(batch);
+        let refuse = || {
+            ArraysError::mismatch(
+                "make an array",
+                format!("matrices ({batch}, {rows}, {columns})"),
+                format!("{needed:?}"),
+            )
+        };
+        matrices.to_shape(needed.as_slice()).map(|array| array.to_owned()).map_err(|_| refuse())
+    }
+
     /// The shape itself, unless it is too large or an axis of extent above 1 is left out.
     pub(crate) fn check(self, operation: &'static str) -> Result<Self, ArraysError> {
         let (rows, columns) = self.matrix;
@@ -100,4 +133,26 @@ pub(crate) fn check_graph(graph: &Graph) -> Result<(), ArraysError> {
     }
     let check = |matrix| ArrayShape { matrix, axes: Axes::MATRIX }.check(ADD).map(drop);
     graph.nodes().iter().try_for_each(|node| check(node.shape()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_have_the_axes_of_their_shape() {
+        let row = ArrayShape { matrix: (1, 3), axes: Axes { rows: false, ..Axes::MATRIX } };
+        let vector = ArrayD::from_shape_vec(vec![3], vec![1.0, 2.0, 3.0]).unwrap();
+        let matrices = row.to_matrices(vector.clone(), 1).unwrap();
+        assert_eq!((matrices.dim(), matrices[[0, 0, 2]]), ((1, 1, 3), 3.0));
+        assert_eq!(row.to_array(matrices).unwrap(), vector);
+        let error = row.to_matrices(ArrayD::zeros(vec![1, 3]), 1).unwrap_err().to_string();
+        assert!(error.contains("shape [1, 3]; needed [3]"), "{error}");
+        let batch = ArrayShape { matrix: (2, 3), axes: Axes::BATCH };
+        let array = ArrayD::from_shape_fn(vec![4, 2, 3], |index| (index[0] + 10 * index[1] + 100 * index[2]) as f64);
+        // In whatever order it lies in memory.
+        let columns = array.clone().reversed_axes().as_standard_layout().to_owned().reversed_axes();
+        assert_eq!(batch.to_array(batch.to_matrices(columns, 4).unwrap()).unwrap(), array);
+        assert!(batch.to_array(Array3::zeros((4, 3, 3))).is_err());
+    }
 }

@@ -92,8 +92,8 @@ fn plans_are_explained() {
 fn help_and_mistakes_speak_to_people() {
     let help = text(&unspoken(&["--help"]));
     for command in [
-        "train", "serve", "classify", "get", "pir", "embed", "digits", "keys", "params", "plan", "audit", "bench",
-        "demo",
+        "train", "serve", "classify", "get", "pir", "embed", "digits", "matrix", "keys", "params", "plan", "audit",
+        "bench", "demo",
     ] {
         assert!(help.contains(command), "{command}");
     }

@@ -9,6 +9,7 @@ pub mod digits;
 pub mod embed;
 pub mod get;
 pub mod keys;
+pub mod matrix;
 pub mod params;
 pub mod permute;
 pub mod pir;
