@@ -171,6 +171,24 @@ def test_client_and_server_share_bytes(secret, tmp_path):
         unspoken.MatrixSecret.load(tmp_path / "none")
 
 
+def test_shared_results_have_noise_above_the_error(secret):
+    a = random(16, 16, seed=1)
+    x = secret.matrix(a)
+    program = (x + x).plan(preset=FAST)
+    result = program.run(secret.keys(program, progress=False), secret.encrypt(program, array1=a), progress=False)
+    deviation = 2**10 * program.error
+    shared = secret.decrypt_to_share(result, program.error, bits=10)
+    noise = (shared - 2 * a) / deviation
+    assert 0.8 < np.sqrt(np.mean(noise**2)) < 1.2
+    # Rounded to an eighth of the deviation: no digit of the error is left.
+    steps = shared / (deviation / 8)
+    np.testing.assert_allclose(steps, steps.round(), rtol=0, atol=1e-6)
+    assert not np.array_equal(shared, secret.decrypt_to_share(result, program.error, bits=10))
+    for error, bits in [(0.0, 10), (float("nan"), 10), (1e-6, 0), (1e-6, 65)]:
+        with pytest.raises(unspoken.UnspokenError):
+            secret.decrypt_to_share(result, error, bits)
+
+
 def test_a_secure_preset_is_chosen(secret):
     a = random(8, 8, seed=1)
     x = secret.matrix(a)

@@ -48,6 +48,7 @@ from unspoken._digits_client import DigitsClient
 from unspoken._embedding_client import EmbeddingClient
 from unspoken._fasttext import FastText
 from unspoken._matrix import Matrix, matrix
+from unspoken._matrix_client import MatrixClient
 from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixSignature
 from unspoken._matrix_secret import MatrixSecret
 from unspoken._presets import Preset, SecuredObject, presets
@@ -85,6 +86,7 @@ __all__ = [
     "FastText",
     "KeysExpiredError",
     "Matrix",
+    "MatrixClient",
     "MatrixError",
     "MatrixInputs",
     "MatrixKeys",

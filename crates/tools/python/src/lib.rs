@@ -6,6 +6,7 @@ mod embedding;
 mod failure;
 mod interruptible;
 mod matrix;
+mod matrix_connection;
 mod matrix_graph;
 mod model;
 mod presets;
@@ -31,6 +32,7 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<matrix::MatrixProgram>()?;
     module.add_class::<matrix::MatrixSecret>()?;
     module.add_class::<matrix::MatrixSignature>()?;
+    module.add_class::<matrix_connection::MatrixConnection>()?;
     module.add_class::<matrix_graph::MatrixGraph>()?;
     module.add_class::<matrix_graph::MatrixOperation>()?;
     module.add_class::<model::Model>()?;

@@ -82,6 +82,12 @@ impl MatrixProgram {
 #[pyclass(frozen, module = "unspoken._unspoken")]
 pub(crate) struct MatrixSignature(Signature);
 
+impl MatrixSignature {
+    pub(crate) fn new(signature: Signature) -> Self {
+        MatrixSignature(signature)
+    }
+}
+
 #[pymethods]
 impl MatrixSignature {
     #[getter]
@@ -194,6 +200,19 @@ impl MatrixSecret {
     /// An array of shape (batch, rows, columns).
     fn decrypt<'py>(&self, py: Python<'py>, result: &EncryptedMatrix) -> PyResult<Bound<'py, PyArray3<f64>>> {
         let values = interruptible::run(py, Reporter::Silent, |_, _| Ok(self.0.decrypt(&result.0)?))?;
+        Ok(values.into_pyarray(py))
+    }
+
+    /// As `decrypt`, with noise of deviation `2^bits * error`.
+    fn decrypt_to_share<'py>(
+        &self,
+        py: Python<'py>,
+        result: &EncryptedMatrix,
+        error: f64,
+        bits: u32,
+    ) -> PyResult<Bound<'py, PyArray3<f64>>> {
+        let values =
+            interruptible::run(py, Reporter::Silent, |_, _| Ok(self.0.decrypt_to_share(&result.0, error, bits)?))?;
         Ok(values.into_pyarray(py))
     }
 }
