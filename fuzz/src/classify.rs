@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 use prost::Message;
-use unspoken_classify::{Asker, Description, PROTOCOL_VERSION};
+use unspoken_classify::{ClassifyClient, Description, PROTOCOL_VERSION};
 use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 use unspoken_rlwe::KeyBundle;
 
-use crate::fixtures::{BUNDLE, CLASSIFIER, DESCRIPTION, KEYS, MODEL, asker, asker_of};
+use crate::fixtures::{BUNDLE, CLASSIFIER, CLIENT, DESCRIPTION, KEYS, MODEL, client, client_of, query, read};
 use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
 use crate::{Target, repair};
 
@@ -59,8 +59,8 @@ pub static DESCRIBED: Target = Target {
         let again = Described::decode(description.to_bytes().as_slice()).expect("its own bytes");
         assert_eq!(again, message);
         assert!(description.batch() * description.max_tokens() <= description.parameters().slots());
-        if let Ok(asker) = asker_of(description) {
-            serve_a_hostile_server(asker);
+        if let Ok(client) = client_of(description) {
+            serve_a_hostile_server(client);
         }
         true
     },
@@ -91,18 +91,18 @@ pub static DESCRIBED: Target = Target {
 };
 
 /// Makes the keys and a query that a description asks for, of the sizes that follow from it.
-fn serve_a_hostile_server(asker: Asker) {
-    let most = asker.description().query_bytes();
+fn serve_a_hostile_server(mut client: ClassifyClient) {
+    let most = client.description().query_bytes();
     if most > MOST_QUERY_BYTES_MADE {
         return;
     }
-    if let Ok(query) = asker.query(&["claim your prize"]) {
+    if let Ok(query) = query(&mut client, &["claim your prize"]) {
         assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
     }
-    messages::make_keys(asker.keyring());
+    messages::make_keys(client.keyring());
 }
 
-/// `Classifier::loaded_key_bytes`: accepts the front of a bundle of its own plan, and nothing else.
+/// `ClassifyServer::loaded_key_bytes`: accepts the front of a bundle of its own plan, and nothing else.
 pub static KEY_FRONT: Target = Target {
     name: "classify_key_front",
     run: |data| {
@@ -118,17 +118,17 @@ pub static KEY_FRONT: Target = Target {
 };
 
 fn front() -> &'static [u8] {
-    &BUNDLE[..KeyBundle::plan_bytes(CLASSIFIER.terms().key_plan())]
+    &BUNDLE[..KeyBundle::plan_bytes(CLASSIFIER.header().key_plan())]
 }
 
-/// `Classifier::answer`: a query it accepts has an answer of the size announced, whose form the client accepts.
+/// `ClassifyServer::answer`: a query it accepts has an answer of the size announced, whose form the client accepts.
 pub static QUERY: Target = Target {
     name: "classify_query",
     run: |data| {
-        let Ok(answer) = CLASSIFIER.answer(&KEYS, data, &GO) else { return false };
+        let Ok(answer) = CLASSIFIER.answer(CLIENT, &KEYS, data, &GO) else { return false };
         assert!(data.len() <= CLASSIFIER.description().query_bytes());
         assert!(answer.len() <= CLASSIFIER.answer_bytes());
-        match asker().read(&answer, 1) {
+        match read(&client(), &answer, &[""]) {
             Ok(read) => {
                 assert!(read.len() == 1 && read[0].scores.len() == CLASSIFIER.description().classes());
             }
@@ -137,35 +137,37 @@ pub static QUERY: Target = Target {
         }
         true
     },
-    repair: |data| messages::repair_query(data, CLASSIFIER.terms()),
+    repair: |data| messages::repair_query(data, CLASSIFIER.header()),
     seeds: || vec![QUERY_BYTES.clone()],
 };
 
-/// `Asker::read`: an answer it accepts has a finite score for each class of each message.
+/// `ClassifyClient::read`: an answer it accepts has a finite score for each class of each message.
 pub static ANSWER: Target = Target {
     name: "classify_answer",
     run: |data| {
         thread_local! {
-            static ASKER: RefCell<Asker> = RefCell::new(asker());
+            static CLIENT_HALF: RefCell<ClassifyClient> = RefCell::new(client());
         }
-        ASKER.with_borrow(|asker| {
-            let batch = asker.description().batch();
-            assert!(asker.read(data, batch + 1).is_err(), "more messages than a query holds");
-            let Ok(read) = asker.read(data, batch) else { return false };
+        CLIENT_HALF.with_borrow(|client| {
+            let batch = client.description().batch();
+            assert!(read(client, data, &vec![""; batch + 1]).is_err(), "more messages than a query holds");
+            let Ok(read) = read(client, data, &vec![""; batch]) else { return false };
             let whole = |scores: &Vec<f64>| scores.len() == 2 && scores.iter().all(|score| score.is_finite());
             assert!(read.len() == batch && read.iter().all(|one| whole(&one.scores)));
-            assert!(read.iter().all(|one| asker.labels().contains(&one.label)));
+            assert!(read.iter().all(|one| client.labels().contains(&one.label)));
             true
         })
     },
-    repair: |data| messages::repair_answer(data, CLASSIFIER.terms()),
+    repair: |data| messages::repair_answer(data, CLASSIFIER.header()),
     seeds: || vec![ANSWERED.clone()],
 };
 
 static MODEL_ID: LazyLock<[u8; 16]> = LazyLock::new(|| MODEL.tables().id().to_bytes());
 
-static ANSWERED: LazyLock<Vec<u8>> = LazyLock::new(|| CLASSIFIER.answer(&KEYS, &QUERY_BYTES, &GO).expect("an answer"));
+static ANSWERED: LazyLock<Vec<u8>> =
+    LazyLock::new(|| CLASSIFIER.answer(CLIENT, &KEYS, &QUERY_BYTES, &GO).expect("an answer"));
 
-static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| asker().query(&["claim your prize", ""]).expect("fits"));
+static QUERY_BYTES: LazyLock<Vec<u8>> =
+    LazyLock::new(|| query(&mut client(), &["claim your prize", ""]).expect("fits"));
 
 static GO: AtomicBool = AtomicBool::new(false);

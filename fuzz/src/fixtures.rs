@@ -1,17 +1,18 @@
 //! Small parameters, a small model and both sides of a classifier, the same in every run.
 
-use std::sync::LazyLock;
+use std::borrow::Borrow;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock};
 
 use unspoken_ckks::{CkksLiteral, CkksParameters, Preset};
-use unspoken_classify::{Asker, Classifier, Description};
-use unspoken_digits::{DigitsError, ImageAsker, Recogniser};
+use unspoken_classify::{ClassifyClient, ClassifyServer, Description};
+use unspoken_digits::{DigitsClient, DigitsError, DigitsServer};
 use unspoken_digits_model::{Network, Shape, TrainingRecord};
-use unspoken_embed::{EmbedError, Embedder, EmbedderOptions, TokenAsker};
+use unspoken_embed::{EmbedClient, EmbedError, EmbedOptions, EmbedServer};
 use unspoken_embedding::{CompressOptions, CompressedTable, EmbeddingTable, TokenList, compress};
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_lookup::Plan;
-use unspoken_protocol::{CkksClientHalf, ClientHalf, KeyLoader, ProtocolError};
+use unspoken_protocol::{CkksClientHalf, ClientHalf, ClientId, KeyLoader, ProtocolError};
 use unspoken_query::QueryForm;
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EncapsulationLiteral, EvaluationKeys, SecretKey};
@@ -83,35 +84,35 @@ pub static MODEL: LazyLock<Model> = LazyLock::new(|| {
     fit(&texts, &labels, &options, &mut |_| {}, &AtomicBool::new(false)).expect("a model")
 });
 
-fn classifier(parameters: &CkksParameters) -> Classifier {
-    Classifier::new(MODEL.tables(), parameters, QueryForm::Direct, Plan::BabyGiant { babies: 2 })
+fn classifier(parameters: &CkksParameters) -> ClassifyServer {
+    ClassifyServer::new(MODEL.tables(), parameters, QueryForm::Direct, Plan::BabyGiant { babies: 2 })
         .expect("levels suffice")
 }
 
 /// A server in the smallest ring.
-pub static CLASSIFIER: LazyLock<Classifier> = LazyLock::new(|| classifier(&DEEP));
+pub static CLASSIFIER: LazyLock<ClassifyServer> = LazyLock::new(|| classifier(&DEEP));
 
 /// The description of a server whose preset a client can look up.
 pub static DESCRIPTION: LazyLock<Description> =
     LazyLock::new(|| classifier(&Preset::find(PRESET).and_then(Preset::build).expect("builds")).description().clone());
 
 /// The client of [`CLASSIFIER`]; its secret is the same in every run.
-pub fn asker() -> Asker {
-    asker_of(CLASSIFIER.description().clone()).expect("the same model")
+pub fn client() -> ClassifyClient {
+    client_of(CLASSIFIER.description().clone()).expect("the same model")
 }
 
 /// A client of a server that describes itself so.
-pub fn asker_of(description: Description) -> Result<Asker, unspoken_classify::ClassifyError> {
+pub fn client_of(description: Description) -> Result<ClassifyClient, unspoken_classify::ClassifyError> {
     let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng())
         .and_then(|key| key.to_bytes())
         .map_err(ProtocolError::from)?;
-    Asker::open(description, MODEL.encoder().clone(), Some(&secret))
+    ClassifyClient::open(description, Arc::new(MODEL.encoder().clone()), Some(&secret))
 }
 
-/// The bundle of switching keys of [`asker`].
+/// The bundle of switching keys of [`client`].
 pub static BUNDLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut bytes = Vec::new();
-    asker().keyring().write_keys(&mut bytes, |_, _| {}, &AtomicBool::new(false)).expect("writes to memory");
+    client().keyring().write_keys(&mut bytes, |_, _| {}, &AtomicBool::new(false)).expect("writes to memory");
     bytes
 });
 
@@ -129,25 +130,25 @@ pub static TABLE: LazyLock<CompressedTable> = LazyLock::new(|| {
     compress(&table, &options, &mut |_| {}, &AtomicBool::new(false)).expect("compresses")
 });
 
-fn embedder(parameters: &CkksParameters) -> Embedder {
+fn embedder(parameters: &CkksParameters) -> EmbedServer {
     let plan = Some(Plan::BabyGiant { babies: 2 });
-    Embedder::new(TABLE.subtables(), parameters, &EmbedderOptions { plan, ..EmbedderOptions::default() })
+    EmbedServer::new(TABLE.subtables(), parameters, &EmbedOptions { plan, ..EmbedOptions::default() })
         .expect("levels suffice")
 }
 
 /// A server of embeddings in the smallest ring.
-pub static EMBEDDER: LazyLock<Embedder> = LazyLock::new(|| embedder(&DEEP));
+pub static EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| embedder(&DEEP));
 
 /// The description of a server of embeddings whose preset a client can look up.
 pub static EMBEDDING_DESCRIPTION: LazyLock<unspoken_embed::Description> =
     LazyLock::new(|| embedder(&Preset::find(PRESET).and_then(Preset::build).expect("builds")).description().clone());
 
 /// A client of a server of embeddings that describes itself so; its secret is the same in every run.
-pub fn token_asker_of(description: unspoken_embed::Description) -> Result<TokenAsker, EmbedError> {
+pub fn embed_client_of(description: unspoken_embed::Description) -> Result<EmbedClient, EmbedError> {
     let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng())
         .and_then(|key| key.to_bytes())
         .map_err(ProtocolError::from)?;
-    TokenAsker::open(description, TABLE.codes().clone(), Some(&secret))
+    EmbedClient::open(description, Arc::new(TABLE.codes().clone()), Some(&secret))
 }
 
 /// A network for digits, the smallest there is.
@@ -158,22 +159,40 @@ pub static NETWORK: LazyLock<Network> = LazyLock::new(|| {
 });
 
 /// A recogniser in the smallest ring.
-pub static RECOGNISER: LazyLock<Recogniser> =
-    LazyLock::new(|| Recogniser::new(&NETWORK, &small(3, 5, 4, 4), Some(1)).expect("levels suffice"));
+pub static RECOGNISER: LazyLock<DigitsServer> =
+    LazyLock::new(|| DigitsServer::new(&NETWORK, &small(3, 5, 4, 4), Some(1)).expect("levels suffice"));
 
 /// The description of a recogniser whose preset a client can look up.
 pub static DIGITS_DESCRIPTION: LazyLock<unspoken_digits::Description> = LazyLock::new(|| {
     let parameters = Preset::find(PRESET).and_then(Preset::build).expect("builds");
-    Recogniser::new(&NETWORK, &parameters, Some(2)).expect("levels suffice").description().clone()
+    DigitsServer::new(&NETWORK, &parameters, Some(2)).expect("levels suffice").description().clone()
 });
 
 /// A client of a recogniser that describes itself so; its secret is the same in every run.
-pub fn image_asker_of(description: unspoken_digits::Description) -> Result<ImageAsker, DigitsError> {
+pub fn digits_client_of(description: unspoken_digits::Description) -> Result<DigitsClient, DigitsError> {
     let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng()).and_then(|key| key.to_bytes());
-    ImageAsker::open(description, (), Some(&secret.map_err(ProtocolError::from)?))
+    DigitsClient::open(description, (), Some(&secret.map_err(ProtocolError::from)?))
 }
 
 /// A generator that gives the same in every run.
 pub fn rng() -> SecretRng {
     SecretRng::insecure_from_seed(1)
+}
+
+/// Who queries come from.
+pub const CLIENT: ClientId = ClientId::new([1; 16]);
+
+/// A query of a client.
+pub fn query<H: ClientHalf, Q: Borrow<H::Question>>(client: &mut H, questions: &[Q]) -> Result<Vec<u8>, H::Error> {
+    let encoded = client.encode(questions)?;
+    client.query(&encoded)
+}
+
+/// What an answer says about these questions.
+pub fn read<H: ClientHalf, Q: Borrow<H::Question>>(
+    client: &H,
+    answer: &[u8],
+    questions: &[Q],
+) -> Result<Vec<H::Answer>, H::Error> {
+    client.read(answer, &client.encode(questions)?)
 }

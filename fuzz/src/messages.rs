@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_ckks::{PRESETS, Preset};
-use unspoken_protocol::{Keyring, Terms};
+use unspoken_protocol::{CkksHeader, Keyring};
 use unspoken_query::QueryForm;
 use unspoken_rlwe::{KeyKind, Parameters};
 
@@ -45,20 +45,20 @@ impl Vectors {
     }
 }
 
-/// Makes a query one of seeded ciphertexts of usable scales, for the model of these terms.
-pub fn repair_query(data: &mut Vec<u8>, terms: &Terms) {
-    repair_vectors(data, terms, repair::seeded_ciphertext);
+/// Makes a query one of seeded ciphertexts of usable scales, for the model of these header.
+pub fn repair_query(data: &mut Vec<u8>, header: &CkksHeader) {
+    repair_vectors(data, header, repair::seeded_ciphertext);
 }
 
-/// Makes an answer one of ciphertexts of usable scales, from the model of these terms.
-pub fn repair_answer(data: &mut Vec<u8>, terms: &Terms) {
-    repair_vectors(data, terms, repair::ciphertext);
+/// Makes an answer one of ciphertexts of usable scales, from the model of these header.
+pub fn repair_answer(data: &mut Vec<u8>, header: &CkksHeader) {
+    repair_vectors(data, header, repair::ciphertext);
 }
 
-fn repair_vectors(data: &mut Vec<u8>, terms: &Terms, ciphertext: fn(&Parameters, &mut Vec<u8>)) {
+fn repair_vectors(data: &mut Vec<u8>, header: &CkksHeader, ciphertext: fn(&Parameters, &mut Vec<u8>)) {
     let Ok(mut message) = Vectors::decode(data.as_slice()) else { return };
-    let parameters = terms.parameters();
-    message.model_id = terms.model_id().to_vec();
+    let parameters = header.parameters();
+    message.model_id = header.model_id().to_vec();
     for vector in &mut message.vectors {
         repair::scaled(vector, parameters.scale(), |rest| ciphertext(parameters.rlwe(), rest));
     }
@@ -102,7 +102,7 @@ pub const MOST_QUERY_BYTES_MADE: usize = 4 << 20;
 /// Makes the keys that a description asks for, if they are few: as many bytes as announced.
 pub fn make_keys(keyring: &Keyring) {
     let mut bundle = Vec::new();
-    let few = keyring.terms().key_plan().len() <= MOST_KEYS_MADE;
+    let few = keyring.header().key_plan().len() <= MOST_KEYS_MADE;
     if few && keyring.write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).is_ok() {
         assert_eq!(bundle.len() as u64, keyring.key_bytes());
     }

@@ -115,6 +115,10 @@ impl ClientHalf for ClassifyClient {
 
     fn read(&self, answer: &[u8], messages: &[EncodedMessage]) -> Result<Vec<Classified>, ClassifyError> {
         let (vectors, classes) = (self.description.vectors(), self.description.classes());
+        if messages.len() > self.description.batch() {
+            let (found, needed) = (format!("{} messages", messages.len()), self.description.batch());
+            return Err(ClassifyError::mismatch("answer", found, format!("at most {needed}")));
+        }
         let vectors = self.description.index.decrypt(&self.keyring, answer, vectors, messages.len())?;
         let classify = |e: usize| {
             let mut scores: Vec<f64> = vectors.iter().flat_map(|slots| [slots[e].re, slots[e].im]).collect();

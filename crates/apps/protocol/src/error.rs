@@ -65,6 +65,11 @@ pub enum ErrorKind {
 pub trait ApplicationError: std::error::Error + Send + Sync + 'static {
     /// What kind of error it is.
     fn kind(&self) -> ErrorKind;
+
+    /// Whether the work was cancelled.
+    fn is_cancelled(&self) -> bool {
+        self.kind() == ErrorKind::Cancelled
+    }
 }
 
 impl ApplicationError for RlweError {

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use unspoken_ckks::{Encoder, Evaluator, Preset};
 use unspoken_encrypt::{ClientKey, Encryptor};
 use unspoken_lookup::{Lookup, OutputForm, Plan, Table};
+use unspoken_protocol::ClientId;
 use unspoken_query::{QueryCodec, QueryReader};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
+
+const CLIENT: ClientId = ClientId::new([1; 16]);
 
 const SHALLOW: &str = "insecure_n11_depth9_scale50";
 
@@ -30,7 +33,7 @@ fn queries_are_fresh_and_checked() {
     let first = ask(&[vec![Some(3)], vec![Some(5), None, Some(1)]]).unwrap();
     let again = ask(&[vec![Some(3)], vec![Some(5), None, Some(1)]]).unwrap();
     let (keys, reader) = (EvaluationKeys::new(), QueryReader::new(&encoder, query.clone()).unwrap());
-    let read = |bytes: &[Vec<u8>]| reader.read(&Evaluator::new(&encoder, &keys), bytes);
+    let read = |bytes: &[Vec<u8>]| reader.read(&Evaluator::new(&encoder, &keys), CLIENT, bytes);
     assert!(read(&first).is_ok());
     assert!(read(&first).is_ok(), "a client that tries again");
     assert!(first.iter().chain(&again).collect::<std::collections::HashSet<_>>().len() == 4, "fresh every time");

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use unspoken_encrypt::{Needs, Plan};
-use unspoken_protocol::{CkksClientHalf, ClientHalf};
+use unspoken_protocol::{CkksClientHalf, ClientHalf, ErrorKind};
 use unspoken_wire::ProblemCode;
 
 use crate::connect::{Connected, Target};
@@ -21,13 +21,6 @@ pub struct ServiceClient<H: ClientHalf> {
     key: KeyId,
     described: Vec<u8>,
     usage: UsageStats,
-}
-
-/// Why the queries of a call were not all answered.
-struct Unanswered {
-    error: ClientError,
-    /// Whether it is what a client sees whose description is of an earlier model or database.
-    may_be_outdated: bool,
 }
 
 impl<H: ClientHalf> ServiceClient<H> {
@@ -125,8 +118,8 @@ impl<H: ClientHalf> ServiceClient<H> {
         let mut encoded = self.encode(questions)?;
         let answers = match self.send(&encoded, control, show) {
             Ok(answers) => answers,
-            Err(Unanswered { error, may_be_outdated }) => {
-                if !may_be_outdated || !self.target.has_changed(&self.described, cancel)? {
+            Err(error) => {
+                if !may_be_outdated(&error) || !self.target.has_changed(&self.described, cancel)? {
                     return Err(error);
                 }
                 let Connected { half, key, described, usage } = self.target.connect(control)?;
@@ -134,7 +127,7 @@ impl<H: ClientHalf> ServiceClient<H> {
                 self.usage.key_bytes += usage.key_bytes;
                 self.usage.key_seconds += usage.key_seconds;
                 encoded = self.encode(questions)?;
-                self.send(&encoded, control, show).map_err(|Unanswered { error, .. }| error)?
+                self.send(&encoded, control, show)?
             }
         };
         let start = Instant::now();
@@ -160,23 +153,21 @@ impl<H: ClientHalf> ServiceClient<H> {
         encoded: &[H::Encoded],
         control: &mut CallControl,
         show: &mut dyn FnMut(&[u8]),
-    ) -> Result<Vec<Bytes>, Unanswered> {
+    ) -> Result<Vec<Bytes>, ClientError> {
         let (verb, total, mut done) = (H::VERB, encoded.len(), 0);
         let mut answers = Vec::new();
         (control.progress)(Progress::Asking { verb, done, total });
         for batch in encoded.chunks(self.half.batch().max(1)) {
             let start = Instant::now();
-            let query = self.half.query(batch).map_err(|error| Unanswered::of(ClientError::of_application(error)))?;
+            let query = self.half.query(batch).map_err(ClientError::of_application)?;
             show(&query);
             let encrypted = start.elapsed();
             self.usage.query_bytes += query.len() as u64;
             let most = self.half.answer_bytes(batch.len());
-            let answer = self.target.ask(&self.key, query, most, control.cancel).map_err(Unanswered::of)?;
+            let answer = self.target.ask(&self.key, query, most, control.cancel)?;
             let answered = start.elapsed();
             self.usage.answer_bytes += answer.len() as u64;
-            self.half
-                .check_answer(&answer, batch.len())
-                .map_err(|error| Unanswered { error: ClientError::of_application(error), may_be_outdated: true })?;
+            self.half.check_answer(&answer, batch.len()).map_err(ClientError::of_application)?;
             answers.push(answer);
             done += batch.len();
             self.usage.questions += batch.len();
@@ -188,17 +179,16 @@ impl<H: ClientHalf> ServiceClient<H> {
     }
 }
 
-impl Unanswered {
-    /// Nothing here may depend on what was decrypted: a service that damages an answer must not see by what the client does
-    /// next whether that answer mattered.
-    fn of(error: ClientError) -> Self {
-        let may_be_outdated = match &error {
-            ClientError::Transport(transport::Error::Refused(problem)) => {
-                matches!(problem.known_code(), Some(ProblemCode::DoesNotFit | ProblemCode::MalformedQuery))
-            }
-            _ => false,
-        };
-        Unanswered { error, may_be_outdated }
+/// Whether an error of [`ServiceClient::send`] is what a client sees whose description is of an earlier model or database.
+/// None of them depends on what was decrypted: a service that damages an answer must not see by what the client does next
+/// whether that answer mattered.
+fn may_be_outdated(error: &ClientError) -> bool {
+    match error {
+        ClientError::Transport(transport::Error::Refused(problem)) => {
+            matches!(problem.known_code(), Some(ProblemCode::DoesNotFit | ProblemCode::MalformedQuery))
+        }
+        ClientError::Application(error) => matches!(error.kind(), ErrorKind::Mismatch | ErrorKind::Malformed),
+        _ => false,
     }
 }
 
