@@ -48,7 +48,8 @@ from unspoken._digits_client import DigitsClient
 from unspoken._embedding_client import EmbeddingClient
 from unspoken._fasttext import FastText
 from unspoken._matrix import Matrix, matrix
-from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixTerms
+from unspoken._matrix_client import MatrixClient
+from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixSignature
 from unspoken._matrix_secret import MatrixSecret
 from unspoken._presets import Preset, SecuredObject, presets
 from unspoken._retrieval_client import RetrievalClient
@@ -85,12 +86,13 @@ __all__ = [
     "FastText",
     "KeysExpiredError",
     "Matrix",
+    "MatrixClient",
     "MatrixError",
     "MatrixInputs",
     "MatrixKeys",
     "MatrixProgram",
     "MatrixSecret",
-    "MatrixTerms",
+    "MatrixSignature",
     "MismatchError",
     "MissingKeysError",
     "ModelError",

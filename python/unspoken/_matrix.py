@@ -123,19 +123,19 @@ class Matrix:
 
     def __add__(self, other: Matrix | Plain) -> Matrix:
         """Return ``self + other``."""
-        return arithmetic.combine(self, other, Node.add)
+        return arithmetic.combine("add", self, other)
 
     def __radd__(self, other: Plain) -> Matrix:
         """Return ``other + self``."""
-        return arithmetic.combine(self, other, Node.add)
+        return arithmetic.combine("add", self, other)
 
     def __sub__(self, other: Matrix | Plain) -> Matrix:
         """Return ``self - other``."""
-        return arithmetic.combine(self, other, Node.subtract)
+        return arithmetic.combine("subtract", self, other)
 
     def __rsub__(self, other: Plain) -> Matrix:
         """Return ``other - self``."""
-        return arithmetic.combine(self, other, lambda own, others: others.subtract(own))
+        return arithmetic.combine("subtract", other, self)
 
     def __neg__(self) -> Matrix:
         """Return ``0 - self``, which spends no level."""
@@ -148,8 +148,8 @@ class Matrix:
     def __mul__(self, other: Matrix | Plain) -> Matrix:
         """Return the product entry by entry."""
         if not isinstance(other, Matrix) and arithmetic.plain(other).ndim == 0:
-            return self._made(self._node.scale(float(arithmetic.plain(other))), self._axes)
-        return arithmetic.combine(self, other, Node.multiply)
+            return self._made(self._node.apply("scale", payload=float(arithmetic.plain(other))), self._axes)
+        return arithmetic.combine("multiply", self, other)
 
     __rmul__ = __mul__
 
@@ -179,14 +179,14 @@ class Matrix:
         """The transpose; a vector's is itself. For batches there is `mT`."""
         if self._batch is not None and len(self._core) == 2:
             raise MatrixError(f"T: a batch of shape {self.shape}; needed two axes: use .mT, which transposes each")
-        return self if len(self._core) < 2 else self._made(self._node.transpose(), (True, True))
+        return self if len(self._core) < 2 else self._made(self._node.apply("transpose"), (True, True))
 
     @property
     def mT(self) -> Matrix:  # noqa: N802
         """The transpose of each matrix."""
         if len(self._core) < 2:
             raise MatrixError("mT: needed a matrix, at least two axes")
-        return self._made(self._node.transpose(), (True, True))
+        return self._made(self._node.apply("transpose"), (True, True))
 
     def transpose(self) -> Matrix:
         """Return `T`.
@@ -206,7 +206,7 @@ class Matrix:
         there = [axis for axis in (0, 1) if axes[axis]]
         for axis, (indices, kept) in zip(there, picked):
             if indices is not None:
-                node = node.pick(axis, indices)
+                node = node.apply(("rows", "columns")[axis], payload=indices)
             axes[axis] = kept
         return self._made(node, (axes[0], axes[1]))
 
@@ -224,7 +224,7 @@ class Matrix:
         summed = {there[each] for each in over}
         node = self._node
         if summed:
-            node = node.sum(None if summed == {0, 1} else summed.pop() if len(summed) == 1 else None)
+            node = node.apply("sum", payload=None if len(summed) == 2 else summed.pop())
         gone = {there[each] for each in over}
         axes = tuple(self._axes[each] and (keepdims or each not in gone) for each in (0, 1))
         return self._made(node, (axes[0], axes[1]))
@@ -322,10 +322,10 @@ class Matrix:
         return Matrix(node, self._batch, axes)
 
     def _as_row(self) -> Matrix:
-        return self if not self._axes[0] else self._made(self._node.transpose(), (False, True))
+        return self if not self._axes[0] else self._made(self._node.apply("transpose"), (False, True))
 
     def _as_column(self) -> Matrix:
-        return self if self._axes[0] else self._made(self._node.transpose(), (True, False))
+        return self if self._axes[0] else self._made(self._node.apply("transpose"), (True, False))
 
 
 def matrix(name: str, shape: tuple[int, ...]) -> Matrix:

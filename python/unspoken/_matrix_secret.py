@@ -12,7 +12,7 @@ import numpy.typing as npt
 from unspoken import _unspoken
 from unspoken._matrix import Matrix, from_input
 from unspoken._matrix_node import Bound
-from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixTerms
+from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixSignature
 from unspoken.errors import MatrixError, StateError
 
 
@@ -98,7 +98,7 @@ class MatrixSecret:
         array = _real(values, "matrix").copy()
         return from_input("", array.shape, Bound(array, self))
 
-    def encrypt(self, program: MatrixProgram | MatrixTerms, **arrays: npt.ArrayLike) -> MatrixInputs:
+    def encrypt(self, program: MatrixProgram | MatrixSignature, **arrays: npt.ArrayLike) -> MatrixInputs:
         """Encrypt inputs of a program, by name; those left out can be encrypted by another call.
 
         Raises
@@ -113,19 +113,12 @@ class MatrixSecret:
         >>> unspoken.MatrixSecret().encrypt(program, a=np.ones(3))
         <MatrixInputs a, encrypted>
         """
-        terms = program.terms if isinstance(program, MatrixProgram) else program
-        shapes, inputs = terms.inputs, []
-        for name, values in arrays.items():
-            array = _real(values, f"input '{name}'")
-            if name in shapes and array.shape != shapes[name]:
-                raise MatrixError(f"encrypt: input '{name}' of shape {array.shape}; needed {shapes[name]}")
-            extents = array.shape if array.ndim == 3 else (1,) * (3 - array.ndim) + array.shape
-            inputs.append((name, np.ascontiguousarray(array).reshape(extents)))
-        return MatrixInputs(self._secret.encrypt(terms._sealed, inputs))
+        signature = program.signature if isinstance(program, MatrixProgram) else program
+        return MatrixInputs(self._secret.encrypt(signature._compiled, named_matrices(signature.inputs, arrays)))
 
     def keys(
         self,
-        *programs: Matrix | MatrixProgram | MatrixTerms,
+        *programs: Matrix | MatrixProgram | MatrixSignature,
         progress: bool | Callable[[_unspoken.Progress], object] = True,
     ) -> MatrixKeys:
         """Make exactly the evaluation keys that programs or expressions need.
@@ -146,17 +139,17 @@ class MatrixSecret:
         >>> len(unspoken.MatrixSecret().keys(a + a, progress=False))
         0
         """
-        terms = []
+        signatures = []
         for each in programs:
             program = (each._program or each.plan()) if isinstance(each, Matrix) else each
-            terms.append((program.terms if isinstance(program, MatrixProgram) else program)._sealed)
-        return MatrixKeys(self._secret.keys(terms, progress))
+            signatures.append((program.signature if isinstance(program, MatrixProgram) else program)._compiled)
+        return MatrixKeys(self._secret.keys(signatures, progress))
 
     def decrypt(self, result: EncryptedMatrix) -> npt.NDArray[np.float64]:
         """Decrypt a result: float64, of its shape.
 
-        The numbers carry noise that depends on the secret: keep them to yourself, or round them
-        well above the program's `error` before they are published.
+        The numbers carry errors that depend on the secret: keep them to yourself. Results for
+        others come from `decrypt_to_share`.
 
         Raises
         ------
@@ -167,7 +160,47 @@ class MatrixSecret:
         --------
         >>> secret.decrypt(result)  # doctest: +SKIP
         """
-        return self._secret.decrypt(result._sealed).reshape(result.shape)
+        return self._secret.decrypt(result._compiled).reshape(result.shape)
+
+    def decrypt_to_share(self, result: EncryptedMatrix, error: float, bits: int) -> npt.NDArray[np.float64]:
+        """Decrypt a result that others will see: with noise that hides the errors of the encryption.
+
+        A decrypted number is the exact one plus a small error, and whoever sees many errors and the
+        ciphertexts can compute the secret (Li and Micciancio, 2021). Here Gaussian noise of the
+        deviation ``2**bits * error`` is added, and the result is rounded. If no error exceeds
+        `error`, then ``n`` numbers that are ever shared tell no more than exact results would, but
+        for a statistical distance of ``sqrt(n) / 2 * 2**-bits``. That holds for results that were
+        computed as planned; it is no defence against a service that returns other ciphertexts and
+        then sees what they decrypt to. Share a result once: each call draws new noise.
+
+        Parameters
+        ----------
+        result : EncryptedMatrix
+            What the service computed.
+        error : float
+            Largest error of an entry: `MatrixProgram.error`, for inputs no larger than its `largest`.
+        bits : int
+            From 1 to 64. More bits hide more, and leave less of the result.
+
+        Raises
+        ------
+        MatrixError
+            As for `decrypt`, or if `error` is not positive.
+        MismatchError
+            If `bits` is out of range.
+
+        Examples
+        --------
+        >>> import numpy as np, unspoken
+        >>> secret = unspoken.MatrixSecret()
+        >>> double = secret.matrix(np.eye(2)) * 2
+        >>> result = double.compute(secret.keys(double, progress=False), progress=False)
+        >>> error = double.plan().error
+        >>> shared = secret.decrypt_to_share(result, error, bits=8)
+        >>> bool(abs(shared - 2 * np.eye(2)).max() < 6 * 2**8 * error)
+        True
+        """
+        return self._secret.decrypt_to_share(result._compiled, float(error), bits).reshape(result.shape)
 
     def __reduce__(self) -> Any:
         """Refuse: secrets are saved with `save`."""
@@ -176,6 +209,26 @@ class MatrixSecret:
     def __repr__(self) -> str:
         """Return no bit of the secret."""
         return "<MatrixSecret>"
+
+
+def named_matrices(
+    shapes: dict[str, tuple[int, ...]], arrays: dict[str, npt.ArrayLike]
+) -> list[tuple[str, npt.NDArray[np.float64]]]:
+    """Return arrays by name as the compiled half takes them, of shape (batch, rows, columns).
+
+    Examples
+    --------
+    >>> [(name, array.shape) for name, array in named_matrices({"x": (3,)}, {"x": [1.0, 2.0, 3.0]})]
+    [('x', (1, 1, 3))]
+    """
+    inputs = []
+    for name, values in arrays.items():
+        array = _real(values, f"input '{name}'")
+        if name in shapes and array.shape != shapes[name]:
+            raise MatrixError(f"encrypt: input '{name}' of shape {array.shape}; needed {shapes[name]}")
+        extents = array.shape if array.ndim == 3 else (1,) * (3 - array.ndim) + array.shape
+        inputs.append((name, np.ascontiguousarray(array).reshape(extents)))
+    return inputs
 
 
 def _real(values: npt.ArrayLike, what: str) -> npt.NDArray[np.float64]:

@@ -33,7 +33,9 @@ def check_inner(first: tuple[int, ...], second: tuple[int, ...]) -> None:
         raise MatrixError(f"matmul: {first} @ {second}: inner dimensions {first[-1]} and {inner} differ")
 
 
-def broadcast_cores(first: Matrix, second: Matrix | npt.NDArray[np.float64]) -> tuple[int, ...]:
+def broadcast_cores(
+    first: Matrix | npt.NDArray[np.float64], second: Matrix | npt.NDArray[np.float64]
+) -> tuple[int, ...]:
     """Return the common shape without the batch.
 
     Examples
@@ -42,8 +44,8 @@ def broadcast_cores(first: Matrix, second: Matrix | npt.NDArray[np.float64]) -> 
     >>> broadcast_cores(unspoken.matrix("a", (8, 4, 3)), np.ones(3))
     (4, 3)
     """
-    cores = [first._core, second.shape if isinstance(second, np.ndarray) else second._core]
-    batches = [first._batch, None if isinstance(second, np.ndarray) else second._batch]
+    cores = [each.shape if isinstance(each, np.ndarray) else each._core for each in (first, second)]
+    batches = [None if isinstance(each, np.ndarray) else each._batch for each in (first, second)]
     # A batch of vectors has two axes: numpy would take it for a matrix beside one.
     for core, batch, other in zip(cores, batches, cores[::-1]):
         if batch is not None and len(core) < len(other) and batches != [None, None]:

@@ -1,7 +1,9 @@
-//! The frame of everything that travels: what it is, for which parameters, and numbers of fixed width.
+//! The frame of all messages and files: what it is, for which parameters, and numbers of fixed width.
+
+use unspoken_protocol::Handshake;
 
 use crate::error::ArraysError;
-use crate::preset::Context;
+use crate::preset::BuiltPreset;
 
 /// Version of the format.
 const VERSION: u16 = 1;
@@ -11,9 +13,9 @@ const MAGIC: [u8; 4] = *b"uspa";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Object {
     Program = 1,
-    Terms = 2,
-    Inputs = 3,
-    Answer = 4,
+    Signature = 2,
+    EncryptedInputs = 3,
+    EncryptedResult = 4,
     Keys = 5,
 }
 
@@ -21,25 +23,25 @@ impl Object {
     fn name(self) -> &'static str {
         match self {
             Object::Program => "a program",
-            Object::Terms => "the terms of a program",
-            Object::Inputs => "encrypted inputs",
-            Object::Answer => "an encrypted result",
+            Object::Signature => "the signature of a program",
+            Object::EncryptedInputs => "encrypted inputs",
+            Object::EncryptedResult => "an encrypted result",
             Object::Keys => "evaluation keys",
         }
     }
 }
 
-/// Bytes in the making.
+/// Bytes that are being written.
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
     /// Magic, version (u16), kind (u8), name of the preset, fingerprint of its numbers (16 bytes).
-    pub(crate) fn new(object: Object, context: &Context) -> Self {
+    pub(crate) fn new(object: Object, preset: &BuiltPreset) -> Self {
         let mut out = Writer(MAGIC.to_vec());
         out.0.extend(VERSION.to_le_bytes());
         out.u8(object as u8);
-        out.text(context.parameters().name());
-        out.0.extend(context.parameters().rlwe().fingerprint().0);
+        out.text(preset.parameters().name());
+        out.0.extend(preset.parameters().rlwe().fingerprint().0);
         out
     }
 
@@ -84,32 +86,23 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Reads the frame and finds the parameters; insecure ones only if `accept_insecure`.
-    pub(crate) fn new(object: Object, bytes: &'a [u8], accept_insecure: bool) -> Result<(Self, Context), ArraysError> {
+    pub(crate) fn new(
+        object: Object,
+        bytes: &'a [u8],
+        accept_insecure: bool,
+    ) -> Result<(Self, BuiltPreset), ArraysError> {
         let mut input = Reader { object, rest: bytes };
         if input.take(MAGIC.len())? != MAGIC {
             return Err(input.refuse("another kind of file", "one that begins with 'uspa'"));
         }
-        let version = u16::from_le_bytes(input.array()?);
-        if version != VERSION {
-            let needed = format!("version {VERSION}; update the older side");
-            return Err(input.refuse(format!("format version {version}"), needed));
-        }
-        let kind = input.u8()?;
+        let (version, kind) = (u16::from_le_bytes(input.array()?), input.u8()?);
+        let (name, fingerprint) = (input.text()?, input.array::<16>()?);
+        let handshake = Handshake { version: version.into(), preset: &name, fingerprint: &fingerprint };
+        let preset = handshake.accept::<BuiltPreset>(VERSION.into(), accept_insecure)?;
         if kind != object as u8 {
             return Err(input.refuse(format!("object kind {kind}"), format!("kind {}", object as u8)));
         }
-        let name = input.text()?;
-        let context = Context::find(&name)?;
-        let parameters = context.parameters().rlwe();
-        if parameters.is_insecure() && !accept_insecure {
-            return Err(input.refuse(format!("preset '{name}'"), "a secure one"));
-        }
-        if input.array()? != parameters.fingerprint().0 {
-            return Err(
-                input.refuse(format!("other numbers under the name '{name}'"), "the same release on both sides")
-            );
-        }
-        Ok((input, context))
+        Ok((input, preset))
     }
 
     pub(crate) fn what(&self) -> &'static str {

@@ -3,6 +3,7 @@
 use unspoken_ckks::CkksError;
 use unspoken_encrypt::EncryptError;
 use unspoken_matrix::MatrixError;
+use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 use unspoken_rlwe::RlweError;
 
 /// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
@@ -12,9 +13,12 @@ pub enum ArraysError {
     /// Shapes, layouts, depth, or encrypted arithmetic.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
-    /// Inputs could not be encrypted: a value that is too large, named.
+    /// Inputs could not be encrypted: a value is too large.
     #[error(transparent)]
     Encrypt(#[from] EncryptError),
+    /// The two sides do not fit together, a message is malformed, or keys failed.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
     /// What was given does not fit the program.
     #[error("{operation}: found {found}; needed {needed}")]
     Mismatch {
@@ -42,25 +46,34 @@ impl ArraysError {
         ArraysError::Mismatch { operation, found: found.into(), needed: needed.into() }
     }
 
-    /// Whether the work was stopped on request.
-    pub fn is_interrupted(&self) -> bool {
-        matches!(self.rlwe(), Some(RlweError::Interrupted))
-    }
-
     /// Whether keys are missing.
     pub fn is_missing_keys(&self) -> bool {
         matches!(self.rlwe(), Some(RlweError::MissingKeys { .. }))
     }
 
-    /// Whether bytes were not what they should be.
+    /// Whether bytes were malformed, or of other parameters.
     pub fn is_malformed(&self) -> bool {
-        matches!((self, self.rlwe()), (ArraysError::Decode { .. }, _) | (_, Some(RlweError::Decode { .. })))
+        let mismatch = matches!(self, ArraysError::Protocol(ProtocolError::Mismatch { .. }));
+        mismatch || matches!(self, ArraysError::Decode { .. }) || matches!(self.rlwe(), Some(RlweError::Decode { .. }))
     }
 
     fn rlwe(&self) -> Option<&RlweError> {
         match self {
             ArraysError::Matrix(MatrixError::Rlwe(error) | MatrixError::Ckks(CkksError::Rlwe(error))) => Some(error),
             _ => None,
+        }
+    }
+}
+
+impl ApplicationError for ArraysError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            ArraysError::Matrix(MatrixError::Rlwe(error) | MatrixError::Ckks(CkksError::Rlwe(error))) => error.kind(),
+            ArraysError::Matrix(MatrixError::Ckks(error)) => error.kind(),
+            ArraysError::Encrypt(error) => error.kind(),
+            ArraysError::Protocol(error) => error.kind(),
+            ArraysError::Decode { .. } => ErrorKind::Malformed,
+            ArraysError::Matrix(_) | ArraysError::Mismatch { .. } => ErrorKind::Mismatch,
         }
     }
 }

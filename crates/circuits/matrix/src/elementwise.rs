@@ -3,7 +3,7 @@
 use unspoken_ckks::{Arithmetic, CkksError, Complex64, SCALE_TOLERANCE};
 
 use crate::encrypted::{EncryptedMatrix, check_match};
-use crate::error::{MatrixError, check_depth, shape_error, shown};
+use crate::error::{MatrixError, check_depth, display_shape, shape_error};
 
 /// `a + b`, at the lower of the two levels; one below if their levels are equal and their scales are not.
 ///
@@ -14,7 +14,7 @@ pub fn add<A: Arithmetic>(
     a: &EncryptedMatrix<A::Vector>,
     b: &EncryptedMatrix<A::Vector>,
 ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
-    let (a, b) = meet("add", arithmetic, a, b)?;
+    let (a, b) = align("add", arithmetic, a, b)?;
     pairwise("add", &a, &b, a.is_clean() && b.is_clean(), |x, y| arithmetic.add(x, y))
 }
 
@@ -27,7 +27,7 @@ pub fn subtract<A: Arithmetic>(
     a: &EncryptedMatrix<A::Vector>,
     b: &EncryptedMatrix<A::Vector>,
 ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
-    let (a, b) = meet("subtract", arithmetic, a, b)?;
+    let (a, b) = align("subtract", arithmetic, a, b)?;
     pairwise("subtract", &a, &b, a.is_clean() && b.is_clean(), |x, y| arithmetic.sub(x, y))
 }
 
@@ -43,7 +43,7 @@ pub fn multiply<A: Arithmetic>(
 ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
     const OPERATION: &str = "multiply";
     check_same(OPERATION, a, b)?;
-    let ((a_level, a_scale), (b_level, b_scale)) = (a.form(arithmetic)?, b.form(arithmetic)?);
+    let ((a_level, a_scale), (b_level, b_scale)) = (a.level_and_scale(arithmetic)?, b.level_and_scale(arithmetic)?);
     let level = a_level.min(b_level);
     check_depth(OPERATION, level, 1, "start at a higher level, or use a deeper preset")?;
     let parameters = arithmetic.parameters();
@@ -70,7 +70,7 @@ pub fn scale<A: Arithmetic>(
     a: &EncryptedMatrix<A::Vector>,
     factor: f64,
 ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
-    let (level, _) = a.form(arithmetic)?;
+    let (level, _) = a.level_and_scale(arithmetic)?;
     check_depth("scale", level, 1, "start at a higher level, or use a deeper preset")?;
     let parameters = arithmetic.parameters();
     let scale = parameters.scale() * parameters.level_modulus(level);
@@ -83,14 +83,14 @@ pub fn scale<A: Arithmetic>(
 type Pair<V> = (EncryptedMatrix<V>, EncryptedMatrix<V>);
 
 /// Both at the same level and scale.
-fn meet<A: Arithmetic>(
+fn align<A: Arithmetic>(
     operation: &'static str,
     arithmetic: &A,
     a: &EncryptedMatrix<A::Vector>,
     b: &EncryptedMatrix<A::Vector>,
 ) -> Result<Pair<A::Vector>, MatrixError> {
     check_same(operation, a, b)?;
-    let ((a_level, a_scale), (b_level, b_scale)) = (a.form(arithmetic)?, b.form(arithmetic)?);
+    let ((a_level, a_scale), (b_level, b_scale)) = (a.level_and_scale(arithmetic)?, b.level_and_scale(arithmetic)?);
     if (a_scale / b_scale - 1.0).abs() < SCALE_TOLERANCE {
         return Ok((a.clone(), b.clone()));
     }
@@ -126,7 +126,11 @@ fn check_same<V>(operation: &'static str, a: &EncryptedMatrix<V>, b: &EncryptedM
 
 /// Whether two shapes are the same.
 pub(crate) fn check_equal(operation: &'static str, a: (usize, usize), b: (usize, usize)) -> Result<(), MatrixError> {
-    if a == b { Ok(()) } else { Err(shape_error(operation, format!("shapes {} and {} differ", shown(a), shown(b)))) }
+    if a == b {
+        Ok(())
+    } else {
+        Err(shape_error(operation, format!("shapes {} and {} differ", display_shape(a), display_shape(b))))
+    }
 }
 
 fn pairwise<V>(

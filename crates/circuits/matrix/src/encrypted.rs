@@ -1,18 +1,20 @@
 //! Encrypted matrices: shapes, tiles, encryption and decryption.
 
+use std::ops::Deref;
+
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, SeededCiphertext};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::SecretKey;
 
-use crate::error::{MatrixError, shape_error, shown};
+use crate::error::{MatrixError, display_shape, shape_error};
 use crate::layout::Layout;
 
 /// A batch of encrypted matrices of one shape: a grid of zero-padded tiles, one vector each, every vector with the same
 /// tile of all matrices of the batch.
 ///
 /// Slots of a vector outside its tile are zero in a *clean* matrix. Products over several blocks leave something there;
-/// what cannot bear it says so or cleans it with a mask, at the price of a level.
+/// operations that need a clean operand refuse others; [`TileMask`](crate::TileMask) cleans a matrix for one level.
 #[derive(Clone, Debug)]
 pub struct EncryptedMatrix<V> {
     layout: Layout,
@@ -32,7 +34,7 @@ impl<V> EncryptedMatrix<V> {
     pub fn from_tiles(layout: Layout, shape: (usize, usize), batch: usize, tiles: Vec<V>) -> Result<Self, MatrixError> {
         let needed = check_extent(layout, shape, batch)?;
         if tiles.len() != needed {
-            let reason = format!("{} tiles for shape {}; it takes {needed}", tiles.len(), shown(shape));
+            let reason = format!("{} tiles for shape {}; it takes {needed}", tiles.len(), display_shape(shape));
             return Err(shape_error("matrix of tiles", reason));
         }
         Ok(EncryptedMatrix { layout, shape, batch, tiles, clean: true })
@@ -56,6 +58,11 @@ impl<V> EncryptedMatrix<V> {
     /// Its tiles, row-major.
     pub fn tiles(&self) -> &[V] {
         &self.tiles
+    }
+
+    /// Its tiles, row-major, by value.
+    pub fn into_tiles(self) -> Vec<V> {
+        self.tiles
     }
 
     /// Whether all slots outside the tiles are zero.
@@ -92,7 +99,7 @@ impl<V> EncryptedMatrix<V> {
     ///
     /// # Errors
     /// If tiles differ in scale.
-    pub fn form<A: Arithmetic<Vector = V>>(&self, arithmetic: &A) -> Result<(usize, f64), MatrixError> {
+    pub fn level_and_scale<A: Arithmetic<Vector = V>>(&self, arithmetic: &A) -> Result<(usize, f64), MatrixError> {
         let level = self.tiles.iter().map(|tile| arithmetic.level(tile)).min().unwrap_or(0);
         let scale = self.tiles.first().map_or(1.0, |tile| arithmetic.scale(tile));
         let differs = |tile: &V| (arithmetic.scale(tile) / scale - 1.0).abs() > unspoken_ckks::SCALE_TOLERANCE;
@@ -110,7 +117,10 @@ impl<V> EncryptedMatrix<V> {
 /// Tiles of a shape, if shape and batch can be.
 fn check_extent(layout: Layout, shape: (usize, usize), batch: usize) -> Result<usize, MatrixError> {
     if shape.0 == 0 || shape.1 == 0 {
-        return Err(shape_error("matrix", format!("shape {} has no entries; needed at least one", shown(shape))));
+        return Err(shape_error(
+            "matrix",
+            format!("shape {} has no entries; needed at least one", display_shape(shape)),
+        ));
     }
     if batch == 0 || batch > layout.parallel() {
         let reason = format!(
@@ -120,7 +130,10 @@ fn check_extent(layout: Layout, shape: (usize, usize), batch: usize) -> Result<u
         return Err(shape_error("batch of matrices", reason));
     }
     layout.tiles(shape.0).checked_mul(layout.tiles(shape.1)).ok_or_else(|| {
-        shape_error("matrix", format!("shape {} has more tiles than can be counted; needed fewer", shown(shape)))
+        shape_error(
+            "matrix",
+            format!("shape {} has more tiles than can be counted; needed fewer", display_shape(shape)),
+        )
     })
 }
 
@@ -132,7 +145,11 @@ pub fn encode_tiles(layout: Layout, matrices: &[Array2<f64>]) -> Result<Encrypte
     let shape = matrices.first().map_or((0, 0), Array2::dim);
     let count = check_extent(layout, shape, matrices.len())?;
     if let Some(other) = matrices.iter().find(|matrix| matrix.dim() != shape) {
-        let reason = format!("shapes {} and {} in one batch; needed one shape", shown(shape), shown(other.dim()));
+        let reason = format!(
+            "shapes {} and {} in one batch; needed one shape",
+            display_shape(shape),
+            display_shape(other.dim())
+        );
         return Err(shape_error("batch of matrices", reason));
     }
     let (d, columns) = (layout.dim(), layout.tiles(shape.1));
@@ -146,7 +163,7 @@ pub fn encode_tiles(layout: Layout, matrices: &[Array2<f64>]) -> Result<Encrypte
 }
 
 /// The matrices whose tiles have these slots.
-pub fn decode_tiles(tiles: &EncryptedMatrix<Vec<Complex64>>) -> Vec<Array2<f64>> {
+pub fn decode_tiles<V: Deref<Target = [Complex64]>>(tiles: &EncryptedMatrix<V>) -> Vec<Array2<f64>> {
     let (layout, d) = (tiles.layout, tiles.layout.dim());
     let entry =
         |p: usize, row: usize, column: usize| tiles.tile(row / d, column / d)[layout.slot(p, row % d, column % d)].re;

@@ -35,6 +35,16 @@ pub enum MatrixError {
         /// What it takes, and how to get there.
         needed: String,
     },
+    /// A node does not fit its graph, for another reason than its shape.
+    #[error("{operation}: found {found}; needed {needed}")]
+    Graph {
+        /// The operation.
+        operation: &'static str,
+        /// What was to be added.
+        found: String,
+        /// What can be added.
+        needed: String,
+    },
     /// There are not enough levels.
     #[error("{operation} needs {needed} levels, found {found}; {remedy}")]
     Depth {
@@ -50,12 +60,16 @@ pub enum MatrixError {
 }
 
 /// A shape as numpy prints it.
-pub(crate) fn shown((rows, columns): (usize, usize)) -> String {
+pub(crate) fn display_shape((rows, columns): (usize, usize)) -> String {
     format!("({rows}, {columns})")
 }
 
 pub(crate) fn shape_error(operation: &'static str, reason: impl Into<String>) -> MatrixError {
     MatrixError::Shape { operation, reason: reason.into() }
+}
+
+pub(crate) fn graph_error(operation: &'static str, found: impl Into<String>, needed: impl Into<String>) -> MatrixError {
+    MatrixError::Graph { operation, found: found.into(), needed: needed.into() }
 }
 
 /// Whether the levels are there; `remedy` says what to do if not.

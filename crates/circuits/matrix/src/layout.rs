@@ -117,6 +117,6 @@ impl Layout {
 }
 
 /// One where `there` holds, zero elsewhere.
-pub(crate) fn one_if(there: bool) -> f64 {
+pub(crate) fn indicator(there: bool) -> f64 {
     f64::from(u8::from(there))
 }

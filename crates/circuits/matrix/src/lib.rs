@@ -3,23 +3,23 @@
 mod elementwise;
 mod encrypted;
 mod error;
-mod expression;
+mod graph;
 mod layout;
 mod linear;
 mod product;
 mod reduce;
+mod rotation_sum;
 mod rows;
 mod skewed;
-mod spread;
 mod tile;
 
 pub use elementwise::{add, multiply, scale, subtract};
 pub use encrypted::{EncryptedMatrix, decode_tiles, encode_tiles};
 pub use error::MatrixError;
-pub use expression::{Budget, Expression, Program, plan};
+pub use graph::{Budget, Graph, Node, Operation, OperationKind, Payload, PayloadKind, Program, plan};
 pub use layout::Layout;
-pub use linear::{Input, LinearMap};
+pub use linear::{LinearMap, Operand};
 pub use product::{Estimate, Method, Product, Task, estimates};
-pub use reduce::{Axis, Cleaning, MatrixVector, Sum};
+pub use reduce::{Axis, MatrixVector, Sum, TileMask};
 pub use rows::{EncryptedRows, RowsProduct};
 pub use skewed::{SkewedMatrix, SkewedProduct};

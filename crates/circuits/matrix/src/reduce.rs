@@ -1,12 +1,12 @@
-//! Masks and sums: cleaning, sums over rows and columns, products of a matrix with a vector.
+//! Masks and sums: masks of tiles, sums over rows and columns, products of a matrix with a vector.
 
 use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, PreparedVector};
 
 use crate::encrypted::{EncryptedMatrix, check_match};
-use crate::error::{MatrixError, check_depth, shape_error, shown};
-use crate::layout::{Layout, one_if};
-use crate::linear::Input;
-use crate::spread::Spread;
+use crate::error::{MatrixError, check_depth, display_shape, shape_error};
+use crate::layout::{Layout, indicator};
+use crate::linear::Operand;
+use crate::rotation_sum::RotationSum;
 
 const REMEDY: &str = "start at a higher level, or use a deeper preset";
 
@@ -14,19 +14,19 @@ const REMEDY: &str = "start at a higher level, or use a deeper preset";
 const RADIX: usize = 4;
 
 /// A mask that leaves nothing outside the tiles: one level. The result has the parameters' scale.
-pub struct Cleaning {
+pub struct TileMask {
     mask: PreparedVector,
     level: usize,
 }
 
-impl Cleaning {
+impl TileMask {
     /// Makes the mask ready for matrices of this level (or above) and scale, of any shape.
     ///
     /// # Errors
     /// If there is no level left.
     pub fn new(parameters: &CkksParameters, layout: Layout, level: usize, scale: f64) -> Result<Self, MatrixError> {
-        let mask = layout.fill(|block, _, _| one_if(block == 0));
-        Ok(Cleaning { mask: prepare("clean", parameters, mask, level, scale)?, level })
+        let mask = layout.fill(|block, _, _| indicator(block == 0));
+        Ok(TileMask { mask: prepare("clean", parameters, mask, level, scale)?, level })
     }
 
     /// The same matrix, clean.
@@ -86,7 +86,7 @@ impl Axis {
 pub struct Sum {
     axis: Axis,
     level: usize,
-    spreads: Vec<Spread>,
+    sums: Vec<RotationSum>,
     mask: PreparedVector,
 }
 
@@ -102,14 +102,14 @@ impl Sum {
         level: usize,
         scale: f64,
     ) -> Result<Self, MatrixError> {
-        let rows = Spread::new(layout.row_step() as i64, layout.dim(), 0, RADIX);
-        let columns = Spread::new(layout.column_step() as i64, layout.dim(), 0, RADIX);
+        let rows = RotationSum::new(layout.row_step() as i64, layout.dim(), 0, RADIX);
+        let columns = RotationSum::new(layout.column_step() as i64, layout.dim(), 0, RADIX);
         let (over_rows, over_columns) = (axis != Axis::Columns, axis != Axis::Rows);
         let kept = |block, row, column| block == 0 && !(over_rows && row > 0) && !(over_columns && column > 0);
-        let mask = layout.fill(|block, row, column| one_if(kept(block, row, column)));
-        let spreads = [(over_rows, rows), (over_columns, columns)];
-        let spreads = spreads.into_iter().filter(|(wanted, _)| *wanted).map(|(_, spread)| spread).collect();
-        Ok(Sum { axis, level, spreads, mask: prepare("sum", parameters, mask, level, scale)? })
+        let mask = layout.fill(|block, row, column| indicator(kept(block, row, column)));
+        let sums = [(over_rows, rows), (over_columns, columns)];
+        let sums = sums.into_iter().filter(|(wanted, _)| *wanted).map(|(_, rotation_sum)| rotation_sum).collect();
+        Ok(Sum { axis, level, sums, mask: prepare("sum", parameters, mask, level, scale)? })
     }
 
     /// The sum of every matrix of the batch, one level below.
@@ -137,8 +137,8 @@ impl Sum {
                 }
             }
             let mut sum = sum.ok_or_else(|| shape_error("sum", "no tiles; needed at least one"))?;
-            for spread in &self.spreads {
-                sum = spread.apply(arithmetic, &sum)?;
+            for rotation_sum in &self.sums {
+                sum = rotation_sum.apply(arithmetic, &sum)?;
             }
             tiles.push(arithmetic.rescale(&arithmetic.mul_prepared(&sum, &self.mask)?)?);
         }
@@ -150,7 +150,7 @@ impl Sum {
 /// takes `5 log2 d`. The result is clean.
 pub struct MatrixVector {
     level: usize,
-    replicate: Spread,
+    replicate: RotationSum,
     sum: Sum,
 }
 
@@ -159,11 +159,16 @@ impl MatrixVector {
     ///
     /// # Errors
     /// If there are not two levels.
-    pub fn new(parameters: &CkksParameters, layout: Layout, matrix: Input, vector: Input) -> Result<Self, MatrixError> {
+    pub fn new(
+        parameters: &CkksParameters,
+        layout: Layout,
+        matrix: Operand,
+        vector: Operand,
+    ) -> Result<Self, MatrixError> {
         let level = matrix.level.min(vector.level);
         check_depth(VECTOR, level.min(parameters.max_level()), 2, REMEDY)?;
         let scale = matrix.scale * vector.scale / parameters.level_modulus(level);
-        let replicate = Spread::new(-(layout.row_step() as i64), layout.dim(), 0, RADIX);
+        let replicate = RotationSum::new(-(layout.row_step() as i64), layout.dim(), 0, RADIX);
         Ok(MatrixVector { level, replicate, sum: Sum::new(parameters, layout, Axis::Columns, level - 1, scale)? })
     }
 
@@ -180,7 +185,7 @@ impl MatrixVector {
         check_vector(a.shape(), x.shape())?;
         check_match(VECTOR, a, x)?;
         if !x.is_clean() {
-            let needed = "a clean vector: mask it with Cleaning, one level".into();
+            let needed = "a clean vector: mask it with TileMask, one level".into();
             return Err(MatrixError::Layout { operation: VECTOR, found: "a vector that is not clean".into(), needed });
         }
         let replicated = x.try_map(|tile| {
@@ -214,6 +219,7 @@ pub(crate) fn check_vector(a: (usize, usize), x: (usize, usize)) -> Result<(), M
     if x.0 == 1 && x.1 == a.1 {
         return Ok(());
     }
-    let reason = format!("matrix {} and vector {}; needed a row, shape (1, {})", shown(a), shown(x), a.1);
+    let reason =
+        format!("matrix {} and vector {}; needed a row, shape (1, {})", display_shape(a), display_shape(x), a.1);
     Err(shape_error(VECTOR, reason))
 }

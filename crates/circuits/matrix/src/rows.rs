@@ -5,7 +5,7 @@ use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, 
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::SecretKey;
 
-use crate::error::{MatrixError, check_depth, shape_error, shown};
+use crate::error::{MatrixError, check_depth, display_shape, shape_error};
 
 /// An encrypted matrix with one vector per row, its entries in the coefficients: up to `n` columns for a ring of degree `n`.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ impl<V> EncryptedRows<V> {
     /// If there are no rows or no columns.
     pub fn from_rows(columns: usize, rows: Vec<V>) -> Result<Self, MatrixError> {
         if rows.is_empty() || columns == 0 {
-            let reason = format!("shape {} has no entries; needed at least one", shown((rows.len(), columns)));
+            let reason = format!("shape {} has no entries; needed at least one", display_shape((rows.len(), columns)));
             return Err(shape_error("matrix of rows", reason));
         }
         Ok(EncryptedRows { columns, rows })
@@ -107,7 +107,7 @@ impl RowsProduct {
     ) -> Result<Self, MatrixError> {
         const OPERATION: &str = "multiply rows by a plaintext";
         if weights.is_empty() {
-            let reason = format!("weights of shape {}; needed at least one", shown(weights.dim()));
+            let reason = format!("weights of shape {}; needed at least one", display_shape(weights.dim()));
             return Err(shape_error(OPERATION, reason));
         }
         let remedy = "start at a higher level, or use a deeper preset";

@@ -9,7 +9,7 @@ use unspoken_rlwe::{KeyPlan, SecretKey};
 use crate::encrypted::{EncryptedMatrix, decode_tiles, encode_tiles};
 use crate::error::MatrixError;
 use crate::layout::Layout;
-use crate::linear::{Input, LinearMap, Skews};
+use crate::linear::{LinearMap, Operand, Skews};
 
 const OPERATION: &str = "multiply a skewed matrix by a plaintext";
 
@@ -71,8 +71,8 @@ impl<V> SkewedMatrix<V> {
     ///
     /// # Errors
     /// If tiles differ in scale.
-    pub fn form<A: Arithmetic<Vector = V>>(&self, arithmetic: &A) -> Result<(usize, f64), MatrixError> {
-        self.matrix.form(arithmetic)
+    pub fn level_and_scale<A: Arithmetic<Vector = V>>(&self, arithmetic: &A) -> Result<(usize, f64), MatrixError> {
+        self.matrix.level_and_scale(arithmetic)
     }
 }
 
@@ -184,7 +184,7 @@ impl SkewedProduct {
     pub fn new(
         parameters: &CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
         weights: &Array2<f64>,
         from: usize,
         to: usize,

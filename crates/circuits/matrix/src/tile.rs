@@ -10,7 +10,7 @@ use crate::layout::Layout;
 
 /// Level, input scale and output scale of a linear map.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Form {
+pub(crate) struct LevelAndScales {
     pub(crate) level: usize,
     pub(crate) input: f64,
     pub(crate) output: f64,
@@ -31,7 +31,7 @@ pub(crate) struct Term {
 pub(crate) fn transform(
     parameters: &CkksParameters,
     layout: Layout,
-    form: Form,
+    scales: LevelAndScales,
     unit: usize,
     terms: impl IntoIterator<Item = Term>,
 ) -> Result<LinearTransform, MatrixError> {
@@ -53,7 +53,7 @@ pub(crate) fn transform(
     let difference = (unit * parallel).max(1);
     let slots = |(index, diagonal)| (layout.rotation(index * difference as i64), diagonal);
     let diagonals: BTreeMap<usize, _> = diagonals.into_iter().map(slots).collect();
-    let plan = LinearPlan::new(parameters, diagonals, form.level, form.input, form.output)?;
+    let plan = LinearPlan::new(parameters, diagonals, scales.level, scales.input, scales.output)?;
     Ok(LinearTransform::deferred(cheapest(parameters, plan, difference, first, (last - first) as usize + 1)?))
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn transform(
 pub(crate) fn permutation(
     parameters: &CkksParameters,
     layout: Layout,
-    form: Form,
+    scales: LevelAndScales,
     permutation: &Permutation,
 ) -> Result<LinearTransform, MatrixError> {
     let diagonals = Diagonals::new(permutation, Shifts::Exact);
@@ -74,7 +74,7 @@ pub(crate) fn permutation(
             weight: 1.0,
         })
     });
-    transform(parameters, layout, form, unit, terms)
+    transform(parameters, layout, scales, unit, terms)
 }
 
 /// The plan with the number of baby steps that costs least.

@@ -5,7 +5,7 @@ mod common;
 use common::{COMPLEX, Client, LEVEL, Matrices, REAL, random, worst};
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, Evaluator, Simulator};
-use unspoken_matrix::{Input, Layout, LinearMap, MatrixError, SkewedMatrix, SkewedProduct};
+use unspoken_matrix::{Layout, LinearMap, MatrixError, Operand, SkewedMatrix, SkewedProduct};
 use unspoken_rlwe::EvaluationKeys;
 
 const BITS: i32 = 26;
@@ -27,9 +27,9 @@ fn ready(
     layers: &[(Array2<f64>, usize, usize)],
 ) -> Vec<SkewedProduct> {
     let shapes = std::iter::once(rows).chain(layers.iter().map(|(weights, ..)| weights.nrows()));
-    let input = |(number, rows)| Input { shape: (rows, columns), level: LEVEL - number, scale: parameters.scale() };
+    let input = |(number, rows)| Operand { shape: (rows, columns), level: LEVEL - number, scale: parameters.scale() };
     let inputs = shapes.enumerate().map(input);
-    let product = |(input, (weights, from, to)): (Input, &(Array2<f64>, usize, usize))| {
+    let product = |(input, (weights, from, to)): (Operand, &(Array2<f64>, usize, usize))| {
         SkewedProduct::new(parameters, layout, input, weights, *from, *to).unwrap()
     };
     inputs.zip(layers).map(product).collect()
@@ -52,8 +52,8 @@ fn check(client: &mut Client, layout: Layout, shape: (usize, usize), layers: &[(
     let encrypted = client.encrypt_skewed(layout, &x, first, LEVEL);
     let evaluator = Evaluator::new(&client.encoder, &keys);
     let found = run(&evaluator, &products, encrypted).unwrap();
-    let (level, scale) = found.form(&evaluator).unwrap();
-    assert_eq!((level, scale), counted.form(&simulator).unwrap());
+    let (level, scale) = found.level_and_scale(&evaluator).unwrap();
+    assert_eq!((level, scale), counted.level_and_scale(&simulator).unwrap());
     assert_eq!(level, LEVEL - layers.len(), "one level for each product");
     assert!((scale / parameters.scale() - 1.0).abs() < 1e-12);
     assert_eq!((found.exponent(), counted.exponent()), (last % layout.dim(), last % layout.dim()));
@@ -123,7 +123,7 @@ fn a_skew_costs_nothing() {
     let parameters = client.parameters();
     let layout = Layout::new(parameters, 16, 1).unwrap();
     let (x, weights) = (random((16, 16), layout.parallel(), 1), weights((16, 16), 2));
-    let input = Input { shape: (16, 16), level: LEVEL, scale: parameters.scale() };
+    let input = Operand { shape: (16, 16), level: LEVEL, scale: parameters.scale() };
     let count = |from: usize, to: usize| {
         let simulator = Simulator::counting(&client.encoder);
         let x = SkewedMatrix::encode(layout, &x, from).unwrap();
@@ -149,7 +149,7 @@ fn refusals_say_what_was_found_and_what_would_do() {
     let parameters = client.parameters().clone();
     let layout = Layout::new(&parameters, 8, 1).unwrap();
     let (x, weights) = (random((8, 8), 2, 1), weights((8, 8), 2));
-    let input = |shape, level| Input { shape, level, scale: parameters.scale() };
+    let input = |shape, level| Operand { shape, level, scale: parameters.scale() };
     let product = SkewedProduct::new(&parameters, layout, input((8, 8), LEVEL), &weights, 2, 1).unwrap();
     let keys = client.keys(&product.key_plan());
     let message = |error: MatrixError| error.to_string();
@@ -193,13 +193,13 @@ fn what_works_entry_by_entry_does_not_mind_the_skew() {
     let parameters = client.parameters().clone();
     let layout = Layout::new(&parameters, 4, 1).unwrap();
     let (x, first, second) = (random((4, 4), 3, 1), weights((4, 4), 2), weights((4, 4), 3));
-    let input = |level| Input { shape: (4, 4), level, scale: parameters.scale() };
+    let input = |level| Operand { shape: (4, 4), level, scale: parameters.scale() };
     let simulator = Simulator::counting(&client.encoder);
     let product = |level, weights, from| SkewedProduct::new(&parameters, layout, input(level), weights, from, from - 1);
     let before = product(LEVEL, &first, 2).unwrap();
     // A square has the scale squared over its level's modulus.
     let squared = parameters.scale() * parameters.scale() / parameters.level_modulus(LEVEL - 1);
-    let input = Input { scale: squared, ..input(LEVEL - 2) };
+    let input = Operand { scale: squared, ..input(LEVEL - 2) };
     let after = SkewedProduct::new(&parameters, layout, input, &second, 1, 0).unwrap();
 
     fn network<A: Arithmetic>(

@@ -35,6 +35,9 @@ enum Command {
     /// Train a network on handwritten digits, and have images recognised privately
     #[command(subcommand)]
     Digits(commands::digits::Command),
+    /// Have a service compute with encrypted matrices
+    #[command(subcommand)]
+    Matrix(commands::matrix::Command),
     #[command(subcommand)]
     Pir(commands::pir::Command),
     /// Look after keys at a service, and make access tokens
@@ -92,6 +95,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Get(arguments) => commands::get::run(&arguments),
         Command::Embed(command) => commands::embed::run(&command),
         Command::Digits(command) => commands::digits::run(&command),
+        Command::Matrix(command) => commands::matrix::run(&command),
         Command::Pir(command) => commands::pir::run(&command),
         Command::Keys(command) => commands::keys::run(&command),
         Command::Params(arguments) => commands::params::run(&arguments),

@@ -260,7 +260,7 @@ impl DigitsConnection {
 }
 
 /// Queries that must go out at once, and the memory to keep encryptions of zero for them.
-fn needs((burst, memory_bytes): (usize, usize)) -> Needs {
+pub(crate) fn needs((burst, memory_bytes): (usize, usize)) -> Needs {
     Needs { burst, memory_bytes }
 }
 

@@ -182,6 +182,7 @@ fn of_application(error: &ClientError) -> PyErr {
         .or_else(|| as_exception(error, of_lookup))
         .or_else(|| as_exception(error, of_recognition))
         .or_else(|| as_exception(error, of_retrieval))
+        .or_else(|| as_exception(error, of_arrays))
         .unwrap_or_else(|| UnspokenError::new_err(error.to_string()))
 }
 

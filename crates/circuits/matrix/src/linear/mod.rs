@@ -10,13 +10,14 @@ use unspoken_permute::factors::{to_depth, transpose};
 use unspoken_rlwe::KeyPlan;
 
 use crate::encrypted::EncryptedMatrix;
-use crate::error::{MatrixError, check_depth, shape_error, shown};
+use crate::error::{MatrixError, check_depth, display_shape, shape_error};
 use crate::layout::Layout;
-use crate::tile::{self, Form, Term};
+use crate::tile::{self, LevelAndScales, Term};
 
 /// A linear map of the entries of a matrix, made ready: its diagonals are encoded once, at their first encrypted use.
 ///
-/// It spends one level, a transpose one per factor. The result is clean, whatever lay outside the tiles of its input, and has the parameters' scale.
+/// It spends one level, a transpose one per factor. The result is clean, whatever lay outside the tiles of its input, and
+/// has the parameters' scale.
 pub struct LinearMap {
     operation: &'static str,
     layout: Layout,
@@ -30,9 +31,9 @@ pub struct LinearMap {
     tiles: Vec<Vec<(usize, usize)>>,
 }
 
-/// What a map is made ready for.
+/// The operand that a linear map is made ready for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Input {
+pub struct Operand {
     /// Rows and columns.
     pub shape: (usize, usize),
     /// The level it has at least; the result is one below.
@@ -51,7 +52,7 @@ impl LinearMap {
     pub fn transpose(
         parameters: &CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
         depth: usize,
     ) -> Result<Self, MatrixError> {
         const OPERATION: &str = "transpose";
@@ -66,11 +67,11 @@ impl LinearMap {
         if permutations.is_empty() {
             permutations.push(Permutation::identity(1)?);
         }
-        let mut form = Form { level: input.level, input: input.scale, output: parameters.scale() };
+        let mut scales = LevelAndScales { level: input.level, input: input.scale, output: parameters.scale() };
         let mut factors = Vec::with_capacity(depth);
         for permutation in &permutations {
-            factors.push(tile::permutation(parameters, layout, form, permutation)?);
-            form = Form { level: form.level - 1, input: form.output, ..form };
+            factors.push(tile::permutation(parameters, layout, scales, permutation)?);
+            scales = LevelAndScales { level: scales.level - 1, input: scales.output, ..scales };
         }
         let transforms = factors.pop().into_iter().collect();
         let (rows, columns) = (layout.tiles(input.shape.1), layout.tiles(input.shape.0));
@@ -91,7 +92,7 @@ impl LinearMap {
     pub fn rows(
         parameters: &CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
         rows: &[usize],
     ) -> Result<Self, MatrixError> {
         const OPERATION: &str = "pick rows";
@@ -108,7 +109,7 @@ impl LinearMap {
     pub fn columns(
         parameters: &CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
         columns: &[usize],
     ) -> Result<Self, MatrixError> {
         const OPERATION: &str = "pick columns";
@@ -125,7 +126,7 @@ impl LinearMap {
     pub fn times_left(
         parameters: &CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
         weights: &Array2<f64>,
     ) -> Result<Self, MatrixError> {
         Self::times_left_skewed(parameters, layout, input, weights, Skews::default())
@@ -135,7 +136,7 @@ impl LinearMap {
     pub(crate) fn times_left_skewed(
         parameters: &CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
         weights: &Array2<f64>,
         skews: Skews,
     ) -> Result<Self, MatrixError> {
@@ -151,7 +152,7 @@ impl LinearMap {
     pub fn times_right(
         parameters: &CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
         weights: &Array2<f64>,
     ) -> Result<Self, MatrixError> {
         crate::product::check_shapes(input.shape, weights.dim())?;
@@ -194,7 +195,7 @@ impl LinearMap {
         operation: &'static str,
         parameters: &CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
         columns: usize,
         weight: impl Fn(usize, usize) -> f64,
     ) -> Result<Self, MatrixError> {
@@ -235,6 +236,18 @@ impl LinearMap {
         cost
     }
 
+    /// Bytes of its encoded diagonals.
+    pub(crate) fn prepared_bytes(&self) -> usize {
+        self.factors.iter().chain(&self.transforms).map(|transform| transform.plan().bytes()).sum()
+    }
+
+    /// Ciphertexts it holds at one time beside operand and result: lowered tiles, and the rotations of one transform.
+    pub(crate) fn working_ciphertexts(&self) -> usize {
+        let transforms = self.factors.iter().chain(&self.transforms);
+        let rotations = transforms.map(|transform| transform.plan().rotations().len()).max().unwrap_or(0);
+        self.layout.tiles(self.from.0) * self.layout.tiles(self.from.1) + rotations + 2
+    }
+
     /// The keys it needs.
     pub fn key_plan(&self) -> KeyPlan {
         let mut plan = KeyPlan::new();
@@ -260,10 +273,10 @@ impl LinearMap {
         if a.shape() != self.from || a.layout() != self.layout {
             let reason = format!(
                 "shape {} in tiles of {} with {} blocks; it was made ready for {} in tiles of {} with {} blocks",
-                shown(a.shape()),
+                display_shape(a.shape()),
                 a.layout().dim(),
                 a.layout().blocks(),
-                shown(self.from),
+                display_shape(self.from),
                 self.layout.dim(),
                 self.layout.blocks()
             );

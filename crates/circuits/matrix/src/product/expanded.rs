@@ -14,19 +14,19 @@ use unspoken_ckks::{Arithmetic, CkksParameters, PreparedVector};
 use super::{Factors, accumulate, grid, nothing};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::MatrixError;
-use crate::layout::{Layout, one_if};
-use crate::spread::Spread;
+use crate::layout::{Layout, indicator};
+use crate::rotation_sum::RotationSum;
 
 pub(super) struct Expanded {
     groups: usize,
     level: usize,
     sides: [Side; 2],
-    gather: Spread,
+    gather: RotationSum,
 }
 
 /// What happens to one factor: columns of the left one, rows of the right one.
 struct Side {
-    expand: Spread,
+    expand: RotationSum,
     /// One mask per column (row) that is ever kept.
     masks: BTreeMap<usize, PreparedVector>,
     /// Rotations before the masks; only no rotation without them.
@@ -34,7 +34,7 @@ struct Side {
     /// For every group, which rotation each mask is for.
     groups: Vec<Vec<(usize, usize)>>,
     /// For every group, its replication.
-    replicate: Vec<Spread>,
+    replicate: Vec<RotationSum>,
 }
 
 impl Side {
@@ -64,9 +64,9 @@ impl Side {
                 }
             }
             groups.push(group);
-            replicate.push(Spread::new(-(unit as i64), step, within, radix));
+            replicate.push(RotationSum::new(-(unit as i64), step, within, radix));
         }
-        Ok(Side { expand: Spread::new(-(shift as i64), m, 0, radix), masks, rotations, groups, replicate })
+        Ok(Side { expand: RotationSum::new(-(shift as i64), m, 0, radix), masks, rotations, groups, replicate })
     }
 
     /// Every group's replicated columns (rows) of one tile, one level down.
@@ -76,12 +76,13 @@ impl Side {
             let pair = |&(index, kept): &(usize, usize)| (index, &self.masks[&kept]);
             let rows: Vec<Vec<_>> = self.groups.iter().map(|group| group.iter().map(pair).collect()).collect();
             let kept = arithmetic.rotation_products(&expanded, &self.rotations, &rows)?;
-            let all = kept.iter().zip(&self.replicate).map(|(kept, spread)| Ok(spread.apply(arithmetic, kept)?));
+            let all =
+                kept.iter().zip(&self.replicate).map(|(kept, rotation_sum)| Ok(rotation_sum.apply(arithmetic, kept)?));
             return all.collect();
         }
-        let all = self.groups.iter().zip(&self.replicate).map(|(group, spread)| {
+        let all = self.groups.iter().zip(&self.replicate).map(|(group, rotation_sum)| {
             let pairs: Vec<_> = group.iter().map(|(_, kept)| (&expanded, &self.masks[kept])).collect();
-            Ok(spread.apply_rescale(arithmetic, &arithmetic.sum_products(&pairs)?)?)
+            Ok(rotation_sum.apply_rescale(arithmetic, &arithmetic.sum_products(&pairs)?)?)
         });
         all.collect()
     }
@@ -102,11 +103,11 @@ impl Expanded {
         // The left mask keeps the left scale; the right one sees to it that the product has the parameters' scale.
         let wanted = parameters.scale() * parameters.level_modulus(level - 1) / left;
         let column = |c: usize| {
-            let values = layout.fill_columns(|column| one_if(column == c));
+            let values = layout.fill_columns(|column| indicator(column == c));
             Ok(PreparedVector::new(values, level, modulus)?)
         };
         let row = |r: usize| {
-            let values = layout.fill_rows(|row| one_if(row == r));
+            let values = layout.fill_rows(|row| indicator(row == r));
             Ok(PreparedVector::new(values, level, modulus * (wanted / right))?)
         };
         let plan = (radix, step);
@@ -118,8 +119,17 @@ impl Expanded {
                 Side::new(layout, plan, unit, (d * d - 1) * unit, &column)?,
                 Side::new(layout, plan, line, (d * d - d) * unit, &row)?,
             ],
-            gather: Spread::new(layout.block_step() as i64, layout.blocks(), 0, radix),
+            gather: RotationSum::new(layout.block_step() as i64, layout.blocks(), 0, radix),
         })
+    }
+
+    pub(super) fn masks(&self) -> usize {
+        self.sides.iter().map(|side| side.masks.len()).sum()
+    }
+
+    /// Replicated copies of each tile, and rotations of one tile at a time.
+    pub(super) fn working_ciphertexts(&self) -> (usize, usize) {
+        (self.groups, self.sides.iter().map(|side| side.rotations.len()).max().unwrap_or(0))
     }
 
     pub(super) fn apply<A: Arithmetic>(

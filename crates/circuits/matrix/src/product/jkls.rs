@@ -7,8 +7,8 @@ use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, LinearTransform, Prep
 use super::{Factors, accumulate, grid, nothing};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::MatrixError;
-use crate::layout::{Layout, one_if};
-use crate::tile::{self, Form, Term};
+use crate::layout::{Layout, indicator};
+use crate::tile::{self, LevelAndScales, Term};
 
 pub(super) struct Jkls {
     level: usize,
@@ -37,7 +37,7 @@ impl Jkls {
             weight: 1.0,
         };
         let cells = || (0..d * d).map(|cell| (cell / d, cell % d));
-        let keep = |scale| Form { level, input: scale, output: scale };
+        let keep = |scale| LevelAndScales { level, input: scale, output: scale };
         let sigma = cells().map(|(row, column)| shifted(row, column, column));
         let tau = cells().map(|(row, column)| shifted(row, column, row));
         let sigma = tile::transform(parameters, layout, keep(left), 1, sigma)?;
@@ -48,7 +48,7 @@ impl Jkls {
         let wanted = parameters.scale() * parameters.level_modulus(level - 2) / right;
         let scale = parameters.level_modulus(level - 1) * (wanted / left);
         let mask = |keep: &dyn Fn(usize) -> bool| {
-            PreparedVector::new(layout.fill_columns(|column| one_if(keep(column))), level - 1, scale)
+            PreparedVector::new(layout.fill_columns(|column| indicator(keep(column))), level - 1, scale)
         };
         let phi = |l: usize| {
             let mut pairs = vec![(d - 1 + l, mask(&|column| column < d - l)?)];
@@ -66,6 +66,12 @@ impl Jkls {
             masks: (0..d).map(phi).collect::<Result<_, _>>()?,
             rows: (0..d).map(|l| (l * layout.row_step()) as i64).collect(),
         })
+    }
+
+    /// Bytes of diagonals and masks, a mask being so many.
+    pub(super) fn prepared_bytes(&self, mask: usize) -> usize {
+        let masks: usize = self.masks.iter().map(Vec::len).sum();
+        self.sigma.plan().bytes() + self.tau.plan().bytes() + masks * mask
     }
 
     pub(super) fn apply<A: Arithmetic>(

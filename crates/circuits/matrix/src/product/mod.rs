@@ -10,9 +10,10 @@ use jkls::Jkls;
 use original::Original;
 pub use planner::{Estimate, Task, estimates};
 use unspoken_ckks::{Arithmetic, CkksParameters};
+use unspoken_ring::Basis;
 
 use crate::encrypted::{EncryptedMatrix, check_match};
-use crate::error::{MatrixError, check_depth, shape_error, shown};
+use crate::error::{MatrixError, check_depth, display_shape, shape_error};
 use crate::layout::Layout;
 
 /// How two encrypted matrices are multiplied. `d` is the dimension of the tiles, `m` the blocks of their encoding space.
@@ -160,6 +161,27 @@ impl Product {
         self.method
     }
 
+    /// Bytes of its encoded masks.
+    pub(crate) fn prepared_bytes(&self, parameters: &CkksParameters) -> usize {
+        let mask = extended_bytes(parameters, self.level);
+        match &self.kind {
+            Kind::Expanded(product) => product.masks() * mask,
+            Kind::Original(product) => product.masks() * mask,
+            Kind::Jkls(product) => product.prepared_bytes(mask),
+        }
+    }
+
+    /// Ciphertexts it holds at one time beside factors and result, for factors of so many tiles.
+    pub(crate) fn working_ciphertexts(&self, left_tiles: usize, right_tiles: usize) -> usize {
+        let (copies, rotations) = match &self.kind {
+            Kind::Expanded(product) => product.working_ciphertexts(),
+            Kind::Original(_) => (1, self.layout.dim()),
+            Kind::Jkls(_) => (self.layout.dim(), 2 * self.layout.dim()),
+        };
+        // The factors are lowered to one level first.
+        (copies + 1) * (left_tiles + right_tiles) + rotations
+    }
+
     /// The level of its result.
     pub fn output_level(&self) -> usize {
         self.level - self.method.depth()
@@ -189,7 +211,7 @@ impl Product {
             return Err(MatrixError::Layout {
                 operation: OPERATION,
                 found: "a factor with something outside its tiles, left by a product over several blocks".into(),
-                needed: "clean factors: mask it with Cleaning, one level".into(),
+                needed: "clean factors: mask it with TileMask, one level".into(),
             });
         }
         let tiles = match &self.kind {
@@ -201,12 +223,17 @@ impl Product {
     }
 }
 
+/// Bytes of a polynomial over the primes of a level and the special primes.
+pub(crate) fn extended_bytes(parameters: &CkksParameters, level: usize) -> usize {
+    parameters.ring().poly_bytes(Basis::extended(parameters.chain(level.min(parameters.max_level()))))
+}
+
 /// Whether shapes can be multiplied; the message is numpy's.
 pub(crate) fn check_shapes(a: (usize, usize), b: (usize, usize)) -> Result<(), MatrixError> {
     if a.1 == b.0 {
         return Ok(());
     }
-    let reason = format!("{} @ {}: inner dimensions {} and {} differ", shown(a), shown(b), a.1, b.0);
+    let reason = format!("{} @ {}: inner dimensions {} and {} differ", display_shape(a), display_shape(b), a.1, b.0);
     Err(shape_error(OPERATION, reason))
 }
 

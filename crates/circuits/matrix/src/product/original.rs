@@ -7,18 +7,18 @@ use unspoken_ckks::{Arithmetic, CkksParameters, LinearPlan, LinearTransform, Pre
 use super::{Factors, accumulate, grid, nothing};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::MatrixError;
-use crate::layout::{Layout, one_if};
-use crate::spread::Spread;
+use crate::layout::{Layout, indicator};
+use crate::rotation_sum::RotationSum;
 
 pub(super) struct Original {
     level: usize,
     sides: [Side; 2],
-    gather: Spread,
+    gather: RotationSum,
 }
 
 struct Side {
     permute: Permutation,
-    replicate: Spread,
+    replicate: RotationSum,
 }
 
 /// Moves column (row) `k` to the first one of block `k`.
@@ -55,7 +55,7 @@ impl Original {
         let wanted = parameters.scale() * parameters.level_modulus(level - 1) / left;
         let permutation = |shift: usize, scales: (f64, f64), kept: &dyn Fn(usize, usize) -> bool| {
             let rotation = |k: usize| layout.rotation(-((k * shift) as i64));
-            let mask = |k: usize| layout.fill(|block, row, column| one_if(block == k && kept(row, column)));
+            let mask = |k: usize| layout.fill(|block, row, column| indicator(block == k && kept(row, column)));
             if hoisted {
                 let diagonals: BTreeMap<_, _> = (0..d).map(|k| (rotation(k), mask(k))).collect();
                 let plan = LinearPlan::new(parameters, diagonals, level, scales.0, scales.1)?;
@@ -71,11 +71,20 @@ impl Original {
         Ok(Original {
             level,
             sides: [
-                Side { permute: columns, replicate: Spread::new(-(unit as i64), d, 0, 2) },
-                Side { permute: rows, replicate: Spread::new(-(line as i64), d, 0, 2) },
+                Side { permute: columns, replicate: RotationSum::new(-(unit as i64), d, 0, 2) },
+                Side { permute: rows, replicate: RotationSum::new(-(line as i64), d, 0, 2) },
             ],
-            gather: Spread::new(layout.block_step() as i64, d, 0, 2),
+            gather: RotationSum::new(layout.block_step() as i64, d, 0, 2),
         })
+    }
+
+    /// Masks of both factors: as many as rotations.
+    pub(super) fn masks(&self) -> usize {
+        let count = |side: &Side| match &side.permute {
+            Permutation::Plain(terms) => terms.len(),
+            Permutation::Hoisted(transform) => transform.plan().rotations().len() + 1,
+        };
+        self.sides.iter().map(count).sum()
     }
 
     pub(super) fn apply<A: Arithmetic>(

@@ -101,8 +101,12 @@ impl Client {
         let keys = self.keys(&simulator.key_plan());
         let encrypted: Vec<_> = inputs.iter().map(|m| self.encrypt(layout, m, level)).collect();
         let result = circuit.encrypted(&Evaluator::new(&self.encoder, &keys), &encrypted)?;
-        let (level, scale) = result.form(&Evaluator::new(&self.encoder, &keys))?;
-        assert_eq!((level, scale), counted.form(&simulator)?, "the counted run has the same level and scale");
+        let (level, scale) = result.level_and_scale(&Evaluator::new(&self.encoder, &keys))?;
+        assert_eq!(
+            (level, scale),
+            counted.level_and_scale(&simulator)?,
+            "the counted run has the same level and scale"
+        );
         assert_eq!((result.shape(), result.is_clean()), (counted.shape(), counted.is_clean()));
         Ok(Run {
             matrices: self.decrypt(&result),

@@ -3,7 +3,7 @@
 
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, Ciphertext, Complex64, Cost, Encoder, Evaluator, Simulator};
-use unspoken_matrix::{EncryptedRows, Input, Layout, MatrixError, RowsProduct, SkewedMatrix, SkewedProduct};
+use unspoken_matrix::{EncryptedRows, Layout, MatrixError, Operand, RowsProduct, SkewedMatrix, SkewedProduct};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
 
@@ -110,7 +110,7 @@ impl Case<'_> {
         let one = Array2::eye(d);
         let product = |(number, pair): (usize, &[usize])| {
             let weights = if number + 2 == exponents.len() { &self.weights } else { &one };
-            let input = Input { shape: (d, d), level: level - number, scale: parameters.scale() };
+            let input = Operand { shape: (d, d), level: level - number, scale: parameters.scale() };
             SkewedProduct::new(parameters, layout, input, weights, pair[0], pair[1])
         };
         let products = || exponents.windows(2).enumerate().map(product).collect::<Result<Vec<_>, _>>();

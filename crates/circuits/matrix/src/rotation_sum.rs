@@ -4,11 +4,11 @@ use unspoken_ckks::{Arithmetic, CkksError};
 
 /// Rotations by `offset + step * e` for all `e` below a power of two, in stages: each stage is a sum of rotations.
 #[derive(Clone, Debug)]
-pub(crate) struct Spread {
+pub(crate) struct RotationSum {
     stages: Vec<Vec<i64>>,
 }
 
-impl Spread {
+impl RotationSum {
     /// Sums the rotations to the left by `step * (e - skip)` for `e` in `0..count`, in stages of at most `radix`.
     ///
     /// `skip` must be below `count`. As each stage shifts by its own digit of `skip`, no further rotation is needed.
@@ -22,7 +22,7 @@ impl Spread {
             stages.push((0..digits).map(rotation).collect());
             stride *= digits;
         }
-        Spread { stages }
+        RotationSum { stages }
     }
 
     /// The sum, at the level of `a`.
@@ -53,8 +53,8 @@ mod tests {
     fn stages_reach_every_multiple_once() {
         for (count, radix) in [(1, 2), (2, 4), (8, 2), (8, 4), (16, 8), (32, 8), (64, 4)] {
             for skip in 0..count {
-                let spread = Spread::new(-5, count, skip, radix);
-                let all = spread.stages.iter().fold(vec![0], |all, stage| {
+                let rotation_sum = RotationSum::new(-5, count, skip, radix);
+                let all = rotation_sum.stages.iter().fold(vec![0], |all, stage| {
                     all.iter().flat_map(|&a: &i64| stage.iter().map(move |s| a + s)).collect()
                 });
                 let expected: BTreeSet<i64> = (0..count).map(|e| -5 * (e as i64 - skip as i64)).collect();

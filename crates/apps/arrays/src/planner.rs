@@ -1,12 +1,11 @@
 //! The choice of parameters, layout and level for a graph.
 
 use unspoken_ckks::CkksParameters;
-use unspoken_matrix::{Budget, Expression, Layout, MatrixError, plan};
+use unspoken_matrix::{Budget, Graph, Layout, MatrixError, OperationKind, plan};
 
 use crate::error::ArraysError;
-use crate::form::{MOST_BATCH, has_room};
-use crate::graph::{Graph, Node};
-use crate::preset::Context;
+use crate::preset::BuiltPreset;
+use crate::shape::{MAX_BATCH, fits_tiles};
 
 /// Tried in this order if none is named: the first that is deep enough.
 const PRESETS: [&str; 2] = ["n15_real_depth11_scale50", "n15_real_depth17_scale30"];
@@ -32,31 +31,31 @@ pub struct Options {
     pub blocks: Option<usize>,
 }
 
-/// A graph's last expression, planned.
+/// The last node of a graph, planned.
 pub(crate) struct Choice {
-    pub(crate) context: Context,
+    pub(crate) preset: BuiltPreset,
     pub(crate) inner: unspoken_matrix::Program,
 }
 
 /// Plans for each layout, and takes what is predicted to be fastest for the whole batch.
 pub(crate) fn choose(graph: &Graph, options: &Options) -> Result<Choice, ArraysError> {
     const OPERATION: &str = "plan an expression";
-    let Some(expression) = graph.expressions().last() else {
+    if graph.nodes().is_empty() {
         return Err(ArraysError::mismatch(OPERATION, "nothing to compute", "an expression of encrypted inputs"));
-    };
+    }
     if graph.inputs().next().is_none() {
         return Err(ArraysError::mismatch(OPERATION, "no encrypted input", "at least one: numpy does the others"));
     }
-    if !(1..=MOST_BATCH).contains(&options.batch) {
+    if !(1..=MAX_BATCH).contains(&options.batch) {
         let found = format!("a batch of {}", options.batch);
-        return Err(ArraysError::mismatch(OPERATION, found, format!("1 to {MOST_BATCH} matrices")));
+        return Err(ArraysError::mismatch(OPERATION, found, format!("1 to {MAX_BATCH} matrices")));
     }
     if let Some(name) = &options.preset {
-        return with_preset(graph, expression, options, name);
+        return with_preset(graph, options, name);
     }
     let mut last = None;
     for name in PRESETS {
-        match with_preset(graph, expression, options, name) {
+        match with_preset(graph, options, name) {
             Err(error @ ArraysError::Matrix(MatrixError::Depth { .. })) => last = Some(error),
             done => return done,
         }
@@ -64,13 +63,13 @@ pub(crate) fn choose(graph: &Graph, options: &Options) -> Result<Choice, ArraysE
     Err(last.unwrap_or_else(|| ArraysError::mismatch(OPERATION, "no preset", "at least one")))
 }
 
-fn with_preset(graph: &Graph, expression: &Expression, options: &Options, name: &str) -> Result<Choice, ArraysError> {
-    let context = Context::find(name)?;
+fn with_preset(graph: &Graph, options: &Options, name: &str) -> Result<Choice, ArraysError> {
+    let preset = BuiltPreset::find(name)?;
     let budget = Budget { most_keys: options.most_keys };
     let mut best: Option<(f64, unspoken_matrix::Program)> = None;
     let mut refused = None;
-    for layout in layouts(context.parameters(), graph, options)? {
-        match plan_low(&context, expression, layout, budget) {
+    for layout in layouts(preset.parameters(), graph, options)? {
+        match plan_low(&preset, graph, layout, budget) {
             Ok(program) => {
                 let seconds = program.seconds() * options.batch.div_ceil(layout.parallel()) as f64;
                 if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
@@ -82,10 +81,10 @@ fn with_preset(graph: &Graph, expression: &Expression, options: &Options, name: 
         }
     }
     match (best, refused) {
-        (Some((_, inner)), _) => Ok(Choice { context, inner }),
+        (Some((_, inner)), _) => Ok(Choice { preset, inner }),
         (None, Some(error)) => Err(error),
         (None, None) => {
-            let found = format!("too many tiles for preset '{name}' with {} slots", context.parameters().slots());
+            let found = format!("too many tiles for preset '{name}' with {} slots", preset.parameters().slots());
             Err(ArraysError::mismatch("lay out matrices", found, "larger tiles, or smaller matrices"))
         }
     }
@@ -93,20 +92,20 @@ fn with_preset(graph: &Graph, expression: &Expression, options: &Options, name: 
 
 /// The plan from the lowest level that suffices: lower levels have smaller keys and faster operations.
 fn plan_low(
-    context: &Context,
-    expression: &Expression,
+    preset: &BuiltPreset,
+    graph: &Graph,
     layout: Layout,
     budget: Budget,
 ) -> Result<unspoken_matrix::Program, ArraysError> {
-    let parameters = context.parameters();
+    let parameters = preset.parameters();
     let room = parameters.log2_modulus(0) - parameters.scale().log2();
     let floor = usize::from(room < HEADROOM_BITS);
     let mut level = parameters.max_level().min(parameters.circuit_level());
-    let mut program = plan(context.encoder(), expression, layout, level, budget)?;
+    let mut program = plan(preset.encoder(), graph, layout, level, budget)?;
     // Fewer levels may leave only methods that spend fewer still.
     while program.output_level() > floor {
         level -= program.output_level() - floor;
-        match plan(context.encoder(), expression, layout, level, budget) {
+        match plan(preset.encoder(), graph, layout, level, budget) {
             Ok(lower) => program = lower,
             Err(MatrixError::Depth { .. }) => break,
             Err(error) => return Err(error.into()),
@@ -122,10 +121,10 @@ fn plan_low(
 
 /// Layouts that come into question, plainest first.
 fn layouts(parameters: &CkksParameters, graph: &Graph, options: &Options) -> Result<Vec<Layout>, ArraysError> {
-    let shapes: Vec<_> = graph.expressions().iter().map(Expression::shape).collect();
+    let shapes: Vec<_> = graph.nodes().iter().map(|node| node.shape()).collect();
     let tiles = options.tile.map_or_else(|| tiles(parameters, &shapes), |tile| vec![tile]);
     // Room beside the tile serves products of two encrypted matrices only.
-    let multiplies = graph.nodes().iter().any(|node| matches!(node, Node::MatMul(..)));
+    let multiplies = graph.nodes().iter().any(|node| node.operation().kind() == OperationKind::MatMul);
     let (mut layouts, mut refused) = (Vec::new(), None);
     for tile in tiles {
         let most =
@@ -133,7 +132,7 @@ fn layouts(parameters: &CkksParameters, graph: &Graph, options: &Options) -> Res
         let blocks = options.blocks.map_or_else(|| powers(1, most).collect(), |blocks| vec![blocks]);
         for blocks in blocks {
             match Layout::new(parameters, tile, blocks) {
-                Ok(layout) if shapes.iter().all(|&shape| has_room(layout, shape)) => layouts.push(layout),
+                Ok(layout) if shapes.iter().all(|&shape| fits_tiles(layout, shape)) => layouts.push(layout),
                 Ok(_) => {}
                 Err(error) => refused = refused.or(Some(error)),
             }

@@ -1,0 +1,187 @@
+//! What client and server of a served program agree on.
+
+use prost::Message;
+use unspoken_ckks::CkksParameters;
+use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, ProtocolError, output_bytes};
+
+use crate::error::ArraysError;
+use crate::program::{Precision, Program};
+use crate::proto;
+use crate::shape::{ArrayShape, Axes};
+use crate::signature::{Input, Signature};
+
+/// Version of the protocol.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// The application, as descriptions name it.
+const APPLICATION: &str = "matrix";
+
+/// Context of the hash that identifies a program.
+const ID_CONTEXT: &str = "unspoken 2026 shapes, layout and keys of a matrix program";
+
+/// What a client must know to ask: made by the server, checked by the client.
+#[derive(Clone)]
+pub struct Description {
+    header: CkksHeader,
+    own: proto::Description,
+    signature: Signature,
+}
+
+impl Description {
+    /// Of a program that loses `precision` on inputs with entries up to `largest_input`.
+    pub(crate) fn new(program: &Program, precision: Precision, largest_input: f64) -> Self {
+        let signature = program.signature();
+        let own = proto::Description {
+            application: APPLICATION.into(),
+            tile: signature.layout().dim() as u32,
+            blocks: signature.layout().blocks() as u32,
+            query_level: signature.level() as u32,
+            output_level: program.output_level() as u32,
+            batch: signature.batch() as u32,
+            inputs: signature
+                .inputs()
+                .iter()
+                .map(|input| proto::Input { name: input.name.clone(), shape: Some(write_shape(input.shape)) })
+                .collect(),
+            output: Some(write_shape(signature.output())),
+            error_bound: precision.error,
+            largest_input,
+        };
+        let parameters = signature.preset.parameters();
+        let id = program_id(signature, &own);
+        // What is larger does not fit the modulus.
+        let bound = (parameters.log2_modulus(program.output_level()) - parameters.scale().log2() - 1.0).exp2();
+        let keys = signature.key_plan().clone();
+        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &id, keys, APPLICATION.into(), bound);
+        Description { header, own, signature: signature.clone() }
+    }
+
+    /// Reads a description from untrusted bytes and builds its parameters.
+    ///
+    /// # Errors
+    /// As for [`CkksHeader::read`], an insecure preset included, or if no program has such a signature.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ArraysError> {
+        Self::read(bytes, false)
+    }
+
+    /// As [`Description::from_bytes`], and accepts insecure presets: for tests.
+    ///
+    /// # Errors
+    /// As for [`Description::from_bytes`].
+    pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, ArraysError> {
+        Self::read(bytes, true)
+    }
+
+    /// As bytes for the wire.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.header.to_bytes(&self.own)
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &CkksParameters {
+        self.header.parameters()
+    }
+
+    /// Shapes, layout and keys of the program.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// Entries of results are closer to the exact ones than this, by a simulation by the server, if no entry of an input
+    /// exceeds [`Description::largest_input`].
+    pub fn error_bound(&self) -> f64 {
+        self.own.error_bound
+    }
+
+    /// The largest entry of inputs for which the error bound holds.
+    pub fn largest_input(&self) -> f64 {
+        self.own.largest_input
+    }
+
+    /// Most bytes of a query.
+    pub(crate) fn query_bytes(&self) -> usize {
+        let bytes = usize::try_from(self.signature.input_bytes()).unwrap_or(usize::MAX);
+        self.header.packed_bytes(self.signature.input_vectors(), bytes)
+    }
+
+    /// Most bytes of an answer.
+    pub(crate) fn answer_bytes(&self) -> usize {
+        let vectors = self.signature.output_vectors();
+        let vector = output_bytes(self.parameters(), self.own.output_level as usize);
+        self.header.packed_bytes(vectors, vectors.saturating_mul(vector))
+    }
+}
+
+impl ApplicationDescription for Description {
+    type Error = ArraysError;
+
+    fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, ArraysError> {
+        let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL_VERSION, accept_insecure)?;
+        if own.application != APPLICATION {
+            let found = format!("application {:?}", own.application.chars().take(20).collect::<String>());
+            return Err(ProtocolError::mismatch("description", found, "\"matrix\", of a matrix program").into());
+        }
+        let input = |input: &proto::Input| Input { name: input.name.clone(), shape: read_shape(input.shape) };
+        let signature = Signature::checked(
+            header.parameters().name(),
+            (own.tile as usize, own.blocks as usize),
+            (own.query_level as usize, own.batch as usize),
+            own.inputs.iter().map(input).collect(),
+            read_shape(own.output),
+            header.key_plan().clone(),
+        )?;
+        if own.output_level > own.query_level {
+            let needed = format!("at most {}, the level of queries", own.query_level);
+            return Err(ProtocolError::mismatch("output level", own.output_level, needed).into());
+        }
+        if header.model_id() != program_id(&signature, &own) {
+            return Err(ProtocolError::mismatch("description", "the identity of another program", "its own").into());
+        }
+        Ok(Description { header, own, signature })
+    }
+
+    fn fingerprint(&self) -> [u8; 16] {
+        self.header.fingerprint()
+    }
+}
+
+impl CkksDescription for Description {
+    fn header(&self) -> &CkksHeader {
+        &self.header
+    }
+}
+
+/// Identifies what a client knows of a program. Constants are not hashed, so that nobody can try to guess them; nor is the
+/// precision, so that answers fit after constants changed.
+fn program_id(signature: &Signature, own: &proto::Description) -> [u8; 16] {
+    let public = proto::Description { error_bound: 0.0, largest_input: 0.0, ..own.clone() };
+    let mut hasher = blake3::Hasher::new_derive_key(ID_CONTEXT);
+    hasher.update(&signature.preset.parameters().rlwe().fingerprint().0);
+    for (kind, chain) in signature.key_plan().iter() {
+        hasher.update(&kind.code().to_le_bytes());
+        hasher.update(&(chain as u64).to_le_bytes());
+    }
+    hasher.update(&public.encode_to_vec());
+    let mut id = [0; 16];
+    hasher.finalize_xof().fill(&mut id);
+    id
+}
+
+fn write_shape(shape: ArrayShape) -> proto::ArrayShape {
+    proto::ArrayShape {
+        rows: shape.matrix.0 as u32,
+        columns: shape.matrix.1 as u32,
+        batch_axis: shape.axes.batch,
+        row_axis: shape.axes.rows,
+        column_axis: shape.axes.columns,
+    }
+}
+
+/// Not yet checked; one that is missing is empty.
+fn read_shape(shape: Option<proto::ArrayShape>) -> ArrayShape {
+    let shape = shape.unwrap_or_default();
+    ArrayShape {
+        matrix: (shape.rows as usize, shape.columns as usize),
+        axes: Axes { batch: shape.batch_axis, rows: shape.row_axis, columns: shape.column_axis },
+    }
+}
