@@ -5,6 +5,7 @@
 //! bytes, and a file that fails is a reproducer as it is. See `docs/fuzzing.md`.
 
 pub mod arrays;
+pub mod arrays_service;
 pub mod ckks;
 pub mod classify;
 pub mod digits;
@@ -34,7 +35,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 45] = [
+pub const TARGETS: [&Target; 48] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
@@ -74,6 +75,9 @@ pub const TARGETS: [&Target; 45] = [
     &arrays::RESULT,
     &arrays::KEYS,
     &arrays::SECRET,
+    &arrays_service::DESCRIPTION,
+    &arrays_service::QUERY,
+    &arrays_service::ANSWER,
     &retrieve::DESCRIBED,
     &retrieve::REQUEST,
     &retrieve::ANSWER,

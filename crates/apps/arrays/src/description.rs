@@ -130,12 +130,14 @@ impl ApplicationDescription for Description {
             read_shape(own.output),
             header.key_plan().clone(),
         )?;
+        let bounded = |number: f64| number.is_finite() && number >= 0.0;
+        if !bounded(own.error_bound) || !bounded(own.largest_input) {
+            let found = format!("error bound {} for inputs up to {}", own.error_bound, own.largest_input);
+            return Err(ProtocolError::mismatch("description", found, "finite numbers, not negative").into());
+        }
         if own.output_level > own.query_level {
             let needed = format!("at most {}, the level of queries", own.query_level);
             return Err(ProtocolError::mismatch("output level", own.output_level, needed).into());
-        }
-        if header.model_id() != program_id(&signature, &own) {
-            return Err(ProtocolError::mismatch("description", "the identity of another program", "its own").into());
         }
         Ok(Description { header, own, signature })
     }

@@ -46,6 +46,8 @@ fn write_file(path: &Path, array: &ArrayD<f64>) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use ndarray::Dimension;
+
     use super::*;
 
     #[test]
@@ -54,7 +56,7 @@ mod tests {
         let path = directory.path().join("a.npy");
         for shape in [vec![], vec![3], vec![2, 3], vec![2, 3, 4]] {
             let array = ArrayD::from_shape_fn(shape, |index| {
-                index.as_array_view().iter().fold(0.5, |all, &i| 10.0 * all + i as f64)
+                (0..index.ndim()).fold(0.5, |all, axis| 10.0 * all + index[axis] as f64)
             });
             write(&path, &array).unwrap();
             assert_eq!(read(&path).unwrap(), array);
