@@ -2,18 +2,14 @@
 
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::{CkksParameters, Encoder, Evaluator};
+use unspoken_ckks::{CkksParameters, Encoder, Evaluator, vector_bytes};
 use unspoken_cnn::{ImageLayout, PlainWeightsCircuit};
 use unspoken_digits_model::Network;
 use unspoken_protocol::{CkksDescribed, CkksServerHalf, Ledger, ServerHalf, Terms, output_bytes, write_output};
-use unspoken_ring::Basis;
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::description::{CIRCUIT, Description, PROTOCOL_VERSION};
 use crate::error::DigitsError;
-
-/// Ciphertexts in memory at once beside those of the query: rotated copies and sums of the widest layer.
-const WORKING_CIPHERTEXTS: u64 = 32;
 
 /// A network that never sees an image: plaintext weights on encrypted pixels.
 pub struct Recogniser {
@@ -32,7 +28,7 @@ impl Recogniser {
         let batch = batch.unwrap_or_else(|| ImageLayout::largest_batch(network.shape(), parameters.slots()));
         let circuit = PlainWeightsCircuit::new(network, parameters, batch)?;
         let (id, bound) = (network.id().to_bytes(), circuit.score_bound());
-        let terms = Terms::new(PROTOCOL_VERSION, parameters, &id, circuit.key_plan()?, CIRCUIT.into(), bound);
+        let terms = Terms::new(PROTOCOL_VERSION, parameters, &id, circuit.key_plan().clone(), CIRCUIT.into(), bound);
         let description = Description::new(terms, circuit.layout(), circuit.input_level());
         Ok(Recogniser { encoder: Encoder::new(parameters), circuit, ledger: Ledger::default(), description })
     }
@@ -69,11 +65,8 @@ impl ServerHalf for Recogniser {
     }
 
     fn working_bytes(&self) -> u64 {
-        let parameters = self.description.parameters();
-        let top = Basis::extended(parameters.chain(self.description.query_level()));
-        let ciphertexts = WORKING_CIPHERTEXTS + self.description.layout().vectors() as u64;
-        // A product before its relinearisation has three polynomials.
-        3 * ciphertexts * parameters.ring().poly_bytes(top) as u64
+        let vectors = self.description.layout().vectors() as u64;
+        vectors * vector_bytes(self.description.parameters(), self.circuit.input_level()) + self.circuit.working_bytes()
     }
 
     fn answer(&self, keys: &EvaluationKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, DigitsError> {

@@ -10,7 +10,6 @@ mod product;
 mod reduce;
 mod rows;
 mod skewed;
-mod spread;
 mod tile;
 
 pub use elementwise::{add, multiply, scale, subtract};

@@ -1,17 +1,16 @@
 //! Masks and sums: cleaning, sums over rows and columns, products of a matrix with a vector.
 
-use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, PreparedVector};
+use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, InnerSum, PreparedVector};
 
 use crate::encrypted::{EncryptedMatrix, check_match};
 use crate::error::{MatrixError, check_depth, shape_error, shown};
 use crate::layout::{Layout, one_if};
 use crate::linear::Input;
-use crate::spread::Spread;
 
 const REMEDY: &str = "start at a higher level, or use a deeper preset";
 
 /// Stages of sums are of this many rotations at most: one division each, where a doubling has one per factor of 2.
-const RADIX: usize = 4;
+const RADIX: usize = InnerSum::RADIX;
 
 /// A mask that leaves nothing outside the tiles: one level. The result has the parameters' scale.
 pub struct Cleaning {
@@ -86,7 +85,7 @@ impl Axis {
 pub struct Sum {
     axis: Axis,
     level: usize,
-    spreads: Vec<Spread>,
+    sums: Vec<InnerSum>,
     mask: PreparedVector,
 }
 
@@ -102,14 +101,14 @@ impl Sum {
         level: usize,
         scale: f64,
     ) -> Result<Self, MatrixError> {
-        let rows = Spread::new(layout.row_step() as i64, layout.dim(), 0, RADIX);
-        let columns = Spread::new(layout.column_step() as i64, layout.dim(), 0, RADIX);
+        let rows = InnerSum::with_radix(layout.row_step() as i64, layout.dim(), 0, RADIX)?;
+        let columns = InnerSum::with_radix(layout.column_step() as i64, layout.dim(), 0, RADIX)?;
         let (over_rows, over_columns) = (axis != Axis::Columns, axis != Axis::Rows);
         let kept = |block, row, column| block == 0 && !(over_rows && row > 0) && !(over_columns && column > 0);
         let mask = layout.fill(|block, row, column| one_if(kept(block, row, column)));
-        let spreads = [(over_rows, rows), (over_columns, columns)];
-        let spreads = spreads.into_iter().filter(|(wanted, _)| *wanted).map(|(_, spread)| spread).collect();
-        Ok(Sum { axis, level, spreads, mask: prepare("sum", parameters, mask, level, scale)? })
+        let sums = [(over_rows, rows), (over_columns, columns)];
+        let sums = sums.into_iter().filter(|(wanted, _)| *wanted).map(|(_, sum)| sum).collect();
+        Ok(Sum { axis, level, sums, mask: prepare("sum", parameters, mask, level, scale)? })
     }
 
     /// The sum of every matrix of the batch, one level below.
@@ -137,8 +136,8 @@ impl Sum {
                 }
             }
             let mut sum = sum.ok_or_else(|| shape_error("sum", "no tiles; needed at least one"))?;
-            for spread in &self.spreads {
-                sum = spread.apply(arithmetic, &sum)?;
+            for inner in &self.sums {
+                sum = inner.apply(arithmetic, &sum)?;
             }
             tiles.push(arithmetic.rescale(&arithmetic.mul_prepared(&sum, &self.mask)?)?);
         }
@@ -150,7 +149,7 @@ impl Sum {
 /// takes `5 log2 d`. The result is clean.
 pub struct MatrixVector {
     level: usize,
-    replicate: Spread,
+    replicate: InnerSum,
     sum: Sum,
 }
 
@@ -163,7 +162,7 @@ impl MatrixVector {
         let level = matrix.level.min(vector.level);
         check_depth(VECTOR, level.min(parameters.max_level()), 2, REMEDY)?;
         let scale = matrix.scale * vector.scale / parameters.level_modulus(level);
-        let replicate = Spread::new(-(layout.row_step() as i64), layout.dim(), 0, RADIX);
+        let replicate = InnerSum::with_radix(-(layout.row_step() as i64), layout.dim(), 0, RADIX)?;
         Ok(MatrixVector { level, replicate, sum: Sum::new(parameters, layout, Axis::Columns, level - 1, scale)? })
     }
 
