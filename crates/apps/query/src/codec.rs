@@ -98,7 +98,7 @@ impl QueryCodec {
     /// The form whose vectors a lookup takes as they are.
     pub fn of(lookup: &Lookup) -> Self {
         let shape = QueryShape::of(lookup);
-        match lookup.plan().query_form() {
+        match lookup.plan().index_encoding() {
             IndexEncoding::OneHot => QueryCodec::OneHot(OneHot::new(shape)),
             values => QueryCodec::Direct(Direct::new(shape, values)),
         }
@@ -122,7 +122,7 @@ impl QueryCodec {
     /// # Errors
     /// As for [`QueryCodec::new`], or if the lookup's plan takes something else than the form brings.
     pub fn for_lookup(form: QueryForm, lookup: &Lookup) -> Result<Self, QueryError> {
-        if lookup.plan().query_form() != form.values() {
+        if lookup.plan().index_encoding() != form.values() {
             let needed = format!("one for {form} queries in complex slots");
             return Err(refuse("a plan", lookup.plan().to_string(), needed));
         }

@@ -74,12 +74,12 @@ fn owner(
         cost.total_key_switches(),
         cost.key_switches,
         cost.plaintext_products,
-        circuit.key_plan()?.len(),
-        KeyBundle::byte_len(parameters.rlwe(), &circuit.key_plan()?) as f64 / 1e6,
+        circuit.key_plan().len(),
+        KeyBundle::byte_len(parameters.rlwe(), circuit.key_plan()) as f64 / 1e6,
     );
     let mut rng = SecretRng::from_os()?;
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
-    let keys = EvaluationKeys::generate(&secret, &circuit.key_plan()?, &mut rng)?;
+    let keys = EvaluationKeys::generate(&secret, circuit.key_plan(), &mut rng)?;
     let evaluator = Evaluator::new(&encoder, &keys);
     let (mut difference, mut fastest, mut bytes) = (Difference::default(), f64::INFINITY, 0);
     for images in test.images()[..count].chunks(batch) {
@@ -119,7 +119,7 @@ fn oblivious(
     let encoder = Encoder::new(&parameters);
     let mut rng = SecretRng::from_os()?;
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
-    let plan = circuit.key_plan()?;
+    let plan = circuit.key_plan();
     let keys = EvaluationKeys::generate(&secret, &plan, &mut rng)?;
     let evaluator = Evaluator::new(&encoder, &keys);
     let mut encrypt = |values: &[Complex64], level: usize, scale: f64| {

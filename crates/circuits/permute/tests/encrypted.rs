@@ -106,8 +106,8 @@ fn every_strategy_in_both_packings_and_both_rings() {
         let random = Permutation::random(50, 1).unwrap();
         let transpose = Permutation::transpose(8, 8).unwrap();
         for (permutation, strategies) in [
-            (&random, [Strategy::Grid, Strategy::Benes, Strategy::Network]),
-            (&transpose, [Strategy::Factors, Strategy::Diagonals, Strategy::Grid]),
+            (&random, [Strategy::Windowed, Strategy::Benes, Strategy::Network]),
+            (&transpose, [Strategy::Factors, Strategy::Diagonals, Strategy::Windowed]),
         ] {
             let explanation = Task::new(permutation, packing, &parameters, OUTPUT_LEVEL).explain(&parameters, &model);
             let explanation = explanation.unwrap();

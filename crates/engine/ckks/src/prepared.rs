@@ -3,11 +3,12 @@
 use std::sync::OnceLock;
 
 use num_complex::Complex64;
-use unspoken_ring::Poly;
+use unspoken_ring::{Basis, Poly};
 
 use crate::arithmetic::{check_scale, check_scales};
 use crate::encoding::Encoder;
 use crate::error::CkksError;
+use crate::parameters::CkksParameters;
 
 const OPERATION: &str = "multiply by a prepared vector";
 
@@ -43,6 +44,12 @@ impl PreparedVector {
     /// The level of its products; the other factor may be at a higher one.
     pub fn level(&self) -> usize {
         self.level
+    }
+
+    /// Bytes it takes in memory for [`sum_products`](crate::Arithmetic::sum_products), encoded yet or not.
+    pub fn prepared_bytes(&self, parameters: &CkksParameters) -> u64 {
+        let basis = Basis::chain(parameters.chain(self.level));
+        (parameters.ring().poly_bytes(basis) + size_of_val(self.values.as_slice())) as u64
     }
 
     /// The scale of its encoding, by which products multiply theirs.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use unspoken_ckks::{
-    Arithmetic, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, PreparedMatrix, Preset,
+    Arithmetic, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, InnerSum, PreparedMatrix, Preset,
 };
 use unspoken_ring::{RingKind, SecretRng};
 use unspoken_rlwe::{EvaluationKeys, KeyKind, KeyPlan, SecretKey, galois};
@@ -26,6 +26,7 @@ impl Setting {
         let mut plan = KeyPlan::new();
         plan.require(KeyKind::Relinearisation, chain);
         ROTATIONS.iter().for_each(|&r| plan.require(KeyKind::Galois { element: galois::rotation(ring, r) }, chain));
+        plan.extend(&InnerSum::new(1, 8).unwrap().key_plan(&parameters, parameters.max_level()));
         if ring.kind() == RingKind::Standard {
             plan.require(KeyKind::Galois { element: galois::conjugation(ring) }, chain);
         }

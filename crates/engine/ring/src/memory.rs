@@ -81,6 +81,11 @@ impl Pool {
         Arc::new(Pool { shelves: Mutex::default(), capacity_words: capacity_bytes / size_of::<u32>() })
     }
 
+    /// Most bytes of idle buffers it keeps.
+    pub(crate) fn capacity_bytes(&self) -> usize {
+        self.capacity_words * size_of::<u32>()
+    }
+
     /// A buffer of `len` words with unspecified contents.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Words {
         let recycled = {

@@ -137,6 +137,11 @@ impl Ring {
         self.limb_count(basis) * self.stride() * size_of::<u32>()
     }
 
+    /// Most bytes of freed buffers the ring keeps for reuse.
+    pub fn idle_bytes(&self) -> usize {
+        self.pool().capacity_bytes()
+    }
+
     // ----- shape helpers of this crate -----
 
     pub(crate) fn kernels(&self) -> &'static dyn Kernels {

@@ -76,9 +76,9 @@ fn plans_are_explained() {
 #[test]
 fn help_and_mistakes_speak_to_people() {
     let help = text(&unspoken(&["--help"]));
-    for command in [
-        "train", "serve", "classify", "get", "pir", "embed", "digits", "matrix", "keys", "params", "plan", "demo",
-    ] {
+    for command in
+        ["train", "serve", "classify", "get", "pir", "embed", "digits", "matrix", "keys", "params", "plan", "demo"]
+    {
         assert!(help.contains(command), "{command}");
     }
     assert!(!help.contains("audit") && !help.contains("bench"), "{help}");

@@ -1,10 +1,12 @@
 //! Kim et al.'s one-hot by encrypted indicators (ICML 2024), as `unspoken_lookup::indicator` reads it: a few columns
 //! measured, all of them extrapolated.
 
-use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, PreparedMatrix, Preset};
+use unspoken_ckks::{
+    Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, InnerSum, PreparedMatrix, Preset,
+};
 use unspoken_lookup::{Plan, Table, indicator, query_scale};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{EvaluationKeys, KeyKind, KeyPlan, SecretKey, galois};
+use unspoken_rlwe::{EvaluationKeys, KeyKind, KeyPlan, SecretKey};
 
 use super::KIM;
 use super::data::ClassifierData;
@@ -83,10 +85,7 @@ impl IndicatorBaseline {
         let mut plan = KeyPlan::new();
         plan.require(KeyKind::Relinearisation, parameters.chain(depth));
         let stride = parameters.slots() / tokens;
-        for k in 0..tokens.trailing_zeros() {
-            let element = galois::rotation(parameters.ring(), (stride << k) as i64);
-            plan.require(KeyKind::Galois { element }, parameters.chain(0));
-        }
+        plan.extend(&InnerSum::new(stride as i64, tokens)?.key_plan(&parameters, 0));
         let keys = EvaluationKeys::generate(&secret, &plan, &mut rng)?;
         let values: Vec<f64> = (0..parameters.slots()).map(|j| (j % columns) as f64 / columns as f64).collect();
         let plain = encoder.encode_real(&values, depth, query_scale(&parameters, depth))?;

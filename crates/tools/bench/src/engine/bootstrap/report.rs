@@ -54,7 +54,7 @@ impl Report {
             keys: keys.len(),
             key_memory: fixture.key_bytes(),
             key_wire: keys.wire_bytes(ring),
-            matrices: plan.bytes(),
+            matrices: plan.prepared_bytes() as usize,
             log2_failure: plan.log2_failure(),
             log2_q: bits(parameters.max_level()),
             log2_qp: parameters.rlwe().log2_modulus(unspoken_ring::Basis::extended(ring.chain().len())),

@@ -1,4 +1,4 @@
-//! Where each pixel lives, so that few rotations bring all pixels under the kernel to its output.
+//! Where each pixel lies, so that few rotations bring all pixels under the kernel to its output.
 //!
 //! Outputs of one channel are numbered `L = 8 y + x`. A pixel used by output `L` lies at a position `c` (modulo 64) with
 //! `c - L` one of the nine steps `8 v + u`, `u` and `v` below 3. The 24 x 24 pixels of the upper left corner fall into
@@ -17,7 +17,7 @@ const PHASES: [(usize, usize); STRIDE * STRIDE] =
 
 /// Plane and position of a pixel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Home {
+pub(super) struct PixelPlacement {
     pub plane: usize,
     pub position: usize,
 }
@@ -39,51 +39,51 @@ pub(super) fn step(position: usize, output: usize) -> Option<(usize, usize)> {
     (rows < REACH && columns < REACH).then_some((rows, columns))
 }
 
-/// The home of every pixel, and the number of planes.
-pub(super) fn homes() -> (Vec<Home>, usize) {
-    let mut homes = vec![Home::default(); PIXELS];
+/// The placement of every pixel, and the number of planes.
+pub(super) fn place_pixels() -> (Vec<PixelPlacement>, usize) {
+    let mut placements = vec![PixelPlacement::default(); PIXELS];
     let (inner, outer): (Vec<usize>, Vec<usize>) =
         (0..PIXELS).partition(|&p| p / IMAGE_SIDE < INNER_SIDE && p % IMAGE_SIDE < INNER_SIDE);
     for pixel in inner {
         let (row, column) = (pixel / IMAGE_SIDE, pixel % IMAGE_SIDE);
         let phase = (row % STRIDE, column % STRIDE);
         let plane = PHASES.iter().position(|&other| other == phase).unwrap_or_default();
-        homes[pixel] = Home { plane, position: row / STRIDE * OUTPUT_SIDE + column / STRIDE };
+        placements[pixel] = PixelPlacement { plane, position: row / STRIDE * OUTPUT_SIDE + column / STRIDE };
     }
-    let residents = (1..).find_map(|capacity| settle(&outer, capacity)).unwrap_or_default();
-    let planes = residents.iter().map(Vec::len).max().unwrap_or_default();
-    for (position, mut pixels) in residents.into_iter().enumerate() {
+    let assigned = (1..).find_map(|capacity| assign_all(&outer, capacity)).unwrap_or_default();
+    let planes = assigned.iter().map(Vec::len).max().unwrap_or_default();
+    for (position, mut pixels) in assigned.into_iter().enumerate() {
         // Alike pixels share a plane, so that fewer products of a plane and a step are not zero.
         pixels.sort_by_key(|&p| (p / IMAGE_SIDE < INNER_SIDE, p));
         for (extra, pixel) in pixels.into_iter().enumerate() {
-            homes[pixel] = Home { plane: PHASES.len() + extra, position };
+            placements[pixel] = PixelPlacement { plane: PHASES.len() + extra, position };
         }
     }
-    (homes, PHASES.len() + planes)
+    (placements, PHASES.len() + planes)
 }
 
 /// Gives each pixel a position where at most `capacity` are: the pixels of each position, or nothing if there is no way.
-fn settle(pixels: &[usize], capacity: usize) -> Option<Vec<Vec<usize>>> {
+fn assign_all(pixels: &[usize], capacity: usize) -> Option<Vec<Vec<usize>>> {
     let allowed = |&pixel: &usize| -> Vec<usize> {
         (0..FEATURES_PER_CHANNEL).filter(|&c| uses(pixel).all(|(output, ..)| step(c, output).is_some())).collect()
     };
     let positions: Vec<(usize, Vec<usize>)> = pixels.iter().map(|pixel| (*pixel, allowed(pixel))).collect();
-    let mut residents: Vec<Vec<usize>> = vec![Vec::new(); FEATURES_PER_CHANNEL];
+    let mut assigned: Vec<Vec<usize>> = vec![Vec::new(); FEATURES_PER_CHANNEL];
     for &(pixel, _) in &positions {
         let mut seen = [false; FEATURES_PER_CHANNEL];
-        if !place(pixel, &positions, capacity, &mut residents, &mut seen) {
+        if !assign(pixel, &positions, capacity, &mut assigned, &mut seen) {
             return None;
         }
     }
-    Some(residents)
+    Some(assigned)
 }
 
 /// Finds a position for one pixel, moving others where need be (Kuhn's augmenting paths).
-fn place(
+fn assign(
     pixel: usize,
     positions: &[(usize, Vec<usize>)],
     capacity: usize,
-    residents: &mut [Vec<usize>],
+    assigned: &mut [Vec<usize>],
     seen: &mut [bool],
 ) -> bool {
     let Ok(index) = positions.binary_search_by_key(&pixel, |&(p, _)| p) else { return false };
@@ -91,14 +91,14 @@ fn place(
         if std::mem::replace(&mut seen[position], true) {
             continue;
         }
-        if residents[position].len() < capacity {
-            residents[position].push(pixel);
+        if assigned[position].len() < capacity {
+            assigned[position].push(pixel);
             return true;
         }
-        for i in 0..residents[position].len() {
-            let other = residents[position][i];
-            if place(other, positions, capacity, residents, seen) {
-                residents[position][i] = pixel;
+        for i in 0..assigned[position].len() {
+            let other = assigned[position][i];
+            if assign(other, positions, capacity, assigned, seen) {
+                assigned[position][i] = pixel;
                 return true;
             }
         }
@@ -113,14 +113,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pixel_has_a_home_of_its_own_within_reach() {
-        let (homes, planes) = homes();
-        let distinct: HashSet<Home> = homes.iter().copied().collect();
+    fn every_pixel_has_a_position_of_its_own_within_reach() {
+        let (placements, planes) = place_pixels();
+        let distinct: HashSet<PixelPlacement> = placements.iter().copied().collect();
         assert_eq!(distinct.len(), PIXELS);
         assert_eq!(planes, 15);
-        for (pixel, home) in homes.iter().enumerate() {
-            assert!(home.plane < planes && home.position < FEATURES_PER_CHANNEL);
-            assert!(uses(pixel).all(|(output, ..)| step(home.position, output).is_some()), "{pixel}");
+        for (pixel, placement) in placements.iter().enumerate() {
+            assert!(placement.plane < planes && placement.position < FEATURES_PER_CHANNEL);
+            assert!(uses(pixel).all(|(output, ..)| step(placement.position, output).is_some()), "{pixel}");
         }
         let all: usize = (0..PIXELS).map(|p| uses(p).count()).sum();
         assert_eq!(all, FEATURES_PER_CHANNEL * KERNEL * KERNEL);

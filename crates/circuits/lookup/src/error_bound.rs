@@ -1,4 +1,4 @@
-//! How large the error of a lookup can get: the precision budget of the paper's Theorem 5.1.
+//! How large the error of a lookup can get: the bound of the paper's Theorem 5.1.
 //!
 //! An error `e` in the encrypted number moves the vector `v` of its powers by at most `C_V e (p + 2) / sqrt 12` (Lemma
 //! C.2), and the matrix `M L`, with `L` orthogonal, stretches that by at most `||M||_2`. Per row (root mean square over the
@@ -31,7 +31,7 @@ const ITERATIONS: usize = 1000;
 
 /// The terms of the bound, for one plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Budget {
+pub struct ErrorBound {
     /// `||M||_2 / sqrt d`, summed over the subtables.
     pub gain: f64,
     /// How much `v` moves for an error of the query: `C_V (p + 2) / sqrt 12`.
@@ -44,9 +44,9 @@ pub struct Budget {
     pub matrix: f64,
 }
 
-/// The shape of the tables of a budget.
+/// What an error bound takes of the tables: their shape and norm.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub struct TableSummary {
     /// Subtables `l`.
     pub subtables: usize,
     /// Rows `d`.
@@ -59,11 +59,11 @@ pub struct Spread {
     pub bound: f64,
 }
 
-impl Spread {
+impl TableSummary {
     /// Of tables of one shape.
     pub fn of(tables: &[Table], bound: f64) -> Self {
         let (rows, columns) = tables.first().map_or((1, 4), |table| (table.rows(), table.columns()));
-        Spread { subtables: tables.len(), rows, columns, norm: tables.iter().map(spectral_norm).sum(), bound }
+        TableSummary { subtables: tables.len(), rows, columns, norm: tables.iter().map(spectral_norm).sum(), bound }
     }
 
     /// Of tables whose entries are independent with mean square 1: `||M||_2` is near `sqrt d + sqrt p` (the paper's
@@ -71,32 +71,32 @@ impl Spread {
     pub fn typical(subtables: usize, rows: usize, columns: usize) -> Self {
         let columns = padded_columns(columns);
         let norm = subtables as f64 * ((rows as f64).sqrt() + (columns as f64).sqrt());
-        Spread { subtables, rows, columns, norm, bound: DEVIATIONS * (subtables as f64).sqrt() }
+        TableSummary { subtables, rows, columns, norm, bound: DEVIATIONS * (subtables as f64).sqrt() }
     }
 }
 
-impl Budget {
+impl ErrorBound {
     /// The theorem as it stands, with `C_0 = 19.2 sqrt N` (equation 3): `lipschitz_factor` is `C_V`, `output` is `C_PCMM`.
-    pub fn theorem(spread: Spread, degree: usize, lipschitz_factor: f64, output: f64) -> Self {
+    pub fn theorem(tables: TableSummary, degree: usize, lipschitz_factor: f64, output: f64) -> Self {
         let input = COEFFICIENT_BOUND * (degree as f64).sqrt();
-        let lipschitz = lipschitz_factor * power_lipschitz(spread.columns);
-        Budget { gain: spread.norm / (spread.rows as f64).sqrt(), lipschitz, input, output, matrix: 0.0 }
+        let lipschitz = lipschitz_factor * power_lipschitz(tables.columns);
+        ErrorBound { gain: tables.norm / (tables.rows as f64).sqrt(), lipschitz, input, output, matrix: 0.0 }
     }
 
     /// For queries at the level the plan needs. `None` for plans that send no power basis: their errors are of another kind.
-    pub fn of(parameters: &CkksParameters, plan: Plan, spread: Spread) -> Option<Self> {
-        let lipschitz = match plan.query_form() {
-            IndexEncoding::Alpha => power_lipschitz(spread.columns),
-            IndexEncoding::Cosine => cosine_lipschitz(spread.columns),
+    pub fn of(parameters: &CkksParameters, plan: Plan, tables: TableSummary) -> Option<Self> {
+        let lipschitz = match plan.index_encoding() {
+            IndexEncoding::Alpha => power_lipschitz(tables.columns),
+            IndexEncoding::Cosine => cosine_lipschitz(tables.columns),
             IndexEncoding::Index | IndexEncoding::OneHot => return None,
         };
         let noise = NoiseModel::new(parameters);
         let rounding = noise.rounding(2);
-        let matrix_scale = matrix_bits(parameters, plan, spread.bound).exp2();
+        let matrix_scale = matrix_bits(parameters, plan, tables.bound).exp2();
         // Each rounded part of an entry is off by 1/12 in the mean square, and there are p of them, times 2 Re or 2 Im.
-        let entries = (spread.subtables * spread.columns) as f64;
-        Some(Budget {
-            gain: spread.norm / (spread.rows as f64).sqrt(),
+        let entries = (tables.subtables * tables.columns) as f64;
+        Some(ErrorBound {
+            gain: tables.norm / (tables.rows as f64).sqrt(),
             lipschitz,
             input: DEVIATIONS * (noise.encryption() + noise.encoding() + rounding),
             // A rescale, and where there is one the switch of the conjugate.
@@ -167,14 +167,14 @@ mod tests {
     #[test]
     fn the_theorem_in_numbers() {
         // u = 2^12, p = 256, d = 50, N = 2^16, norm sqrt d + sqrt p, C_V = 1, C_PCMM = 0.
-        let spread = Spread { subtables: 1, rows: 50, columns: 256, norm: 50f64.sqrt() + 16.0, bound: 1.0 };
-        let budget = Budget::theorem(spread, 1 << 16, 1.0, 0.0);
+        let tables = TableSummary { subtables: 1, rows: 50, columns: 256, norm: 50f64.sqrt() + 16.0, bound: 1.0 };
+        let bound = ErrorBound::theorem(tables, 1 << 16, 1.0, 0.0);
         let expected = 4096.0 * (1.0 + 16.0 / 50f64.sqrt()) * 258.0 / 12f64.sqrt() * 19.2 * 256.0;
-        let scale = budget.scale(4096.0).unwrap();
+        let scale = bound.scale(4096.0).unwrap();
         assert!((scale / expected - 1.0).abs() < 1e-12, "{scale} {expected}");
-        assert!((budget.error(scale) * 4096.0 - 1.0).abs() < 1e-12);
-        let rounded = Budget { matrix: 1e-3, ..budget };
-        assert!(rounded.scale(4096.0).is_none() && rounded.scale(500.0).unwrap() > budget.scale(500.0).unwrap());
+        assert!((bound.error(scale) * 4096.0 - 1.0).abs() < 1e-12);
+        let rounded = ErrorBound { matrix: 1e-3, ..bound };
+        assert!(rounded.scale(4096.0).is_none() && rounded.scale(500.0).unwrap() > bound.scale(500.0).unwrap());
     }
 
     #[test]

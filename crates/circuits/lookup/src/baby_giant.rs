@@ -10,6 +10,11 @@ use crate::program::{Compiler, bytes_of};
 /// Inner combinations held at one time.
 const BLOCK_VECTORS: usize = 64;
 
+/// Rows of a block, for rows of so many groups.
+pub(crate) fn block_rows(groups: usize) -> usize {
+    (BLOCK_VECTORS / groups).max(1)
+}
+
 /// Rows whose inner combinations are in memory at one time.
 pub(crate) struct RowBlock {
     rows: usize,
@@ -47,7 +52,7 @@ where
     /// # Errors
     /// If a coefficient does not fit its scale.
     pub(crate) fn blocks(&self, compiler: &Compiler<'_>) -> Result<Vec<RowBlock>, LookupError> {
-        let per_block = (BLOCK_VECTORS / self.scales.len()).max(1);
+        let per_block = block_rows(self.scales.len());
         let starts = (0..self.rows).step_by(per_block);
         starts.map(|first| self.block(compiler, first..self.rows.min(first + per_block))).collect()
     }
@@ -97,7 +102,7 @@ impl RowBlock {
                 let (group, row) = (i / self.rows, i % self.rows);
                 let term = match group {
                     0 => inner,
-                    _ => arithmetic.tensor(&plus(arithmetic, inner, constant)?, &giants[group - 1])?,
+                    _ => arithmetic.tensor(&add_constant(arithmetic, inner, constant)?, &giants[group - 1])?,
                 };
                 sums[row] = Some(match sums[row].take() {
                     Some(sum) => arithmetic.add(&term, &sum)?,
@@ -106,10 +111,10 @@ impl RowBlock {
             }
         }
         let rows = sums.iter().flatten().zip(&self.sums);
-        rows.map(|(row, &sum)| plus(arithmetic, arithmetic.relinearise_rescale(row)?, sum)).collect()
+        rows.map(|(row, &sum)| add_constant(arithmetic, arithmetic.relinearise_rescale(row)?, sum)).collect()
     }
 }
 
-fn plus<A: Arithmetic>(arithmetic: &A, vector: A::Vector, constant: f64) -> Result<A::Vector, CkksError> {
+fn add_constant<A: Arithmetic>(arithmetic: &A, vector: A::Vector, constant: f64) -> Result<A::Vector, CkksError> {
     if constant == 0.0 { Ok(vector) } else { arithmetic.add_constant(&vector, Complex64::from(constant)) }
 }

@@ -1,17 +1,17 @@
 //! The convolution: pixels in several vectors times plaintext kernels.
 
-use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, PreparedVector};
+use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, InnerSum, PreparedVector};
 use unspoken_digits_model::{FEATURES_PER_CHANNEL, Network, OUTPUT_SIDE, PIXELS};
-use unspoken_ring::Basis;
 
-use super::homes::{REACH, step, uses};
 use super::layout::ImageLayout;
+use super::placement::{REACH, step, uses};
 use crate::error::CnnError;
-use crate::sums::sum_strided;
 
 /// The kernels as plaintext vectors, by how far their products must rotate: `64 d + 8 v + u` cells.
 pub(super) struct Convolution {
     layout: ImageLayout,
+    /// Over the blocks of a vector.
+    sum: InnerSum,
     /// Products by `d` (channels), then `8 v + u`; each a vector's number and what it is multiplied by.
     products: Vec<Vec<Vec<(usize, PreparedVector)>>>,
 }
@@ -57,16 +57,13 @@ impl Convolution {
         };
         let prepare_all = |steps: Vec<Vec<Vec<f64>>>| steps.into_iter().enumerate().map(prepare).collect();
         let products = values.into_iter().map(prepare_all).collect::<Result<_, _>>()?;
-        Ok(Self { layout, products })
+        let sum = InnerSum::new((features * batch) as i64, layout.blocks_per_vector())?;
+        Ok(Self { layout, sum, products })
     }
 
-    /// Bytes the kernels take in memory once they are encoded, slots as they were given included.
-    pub(super) fn bytes(&self, parameters: &CkksParameters) -> usize {
-        let bytes = |vector: &PreparedVector| {
-            let encoded = parameters.ring().poly_bytes(Basis::chain(parameters.chain(vector.level())));
-            encoded + size_of_val(vector.values())
-        };
-        self.products.iter().flatten().flatten().map(|(_, vector)| bytes(vector)).sum()
+    /// Bytes the kernels take in memory, encoded yet or not.
+    pub(super) fn prepared_bytes(&self, parameters: &CkksParameters) -> u64 {
+        self.products.iter().flatten().flatten().map(|(_, vector)| vector.prepared_bytes(parameters)).sum()
     }
 
     /// The convolution without its bias, one level down: feature `f` of image `i` in slot `f * batch + i`, repeated.
@@ -79,9 +76,7 @@ impl Convolution {
             }
         };
         let sum = horner(arithmetic, by_step, FEATURES_PER_CHANNEL as i64 * batch)?;
-        let sum = arithmetic.rescale(&sum)?;
-        let features = self.layout.shape().features();
-        sum_strided(arithmetic, &sum, features * self.layout.batch(), self.layout.blocks_per_vector())
+        self.sum.apply(arithmetic, &arithmetic.rescale(&sum)?)
     }
 
     /// One input: its nine rotations share a raise of digits.
