@@ -137,7 +137,8 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         Raises
         ------
         NoSuchIndexError
-            If the database has no room for such a record. An `IndexError`; nothing was sent.
+            If the database has no room for such a record. An `IndexError`. A query was sent all the
+            same, so that the service does not learn it.
         ConfigurationError
             If the database is read by key.
         UnspokenError
