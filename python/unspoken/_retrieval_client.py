@@ -137,7 +137,8 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         Raises
         ------
         NoSuchIndexError
-            If the database has no room for such a record. An `IndexError`; nothing was sent.
+            If the database has no room for such a record. An `IndexError`. A query was sent all the
+            same, so that the service does not learn it.
         ConfigurationError
             If the database is read by key.
         UnspokenError
@@ -148,7 +149,7 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         >>> client.get_index(0)  # doctest: +SKIP
         """
         if not 0 <= index < 2**64:
-            raise NoSuchIndexError(f"get_index: found {index}, needed an index from 0 that the database has room for")
+            raise NoSuchIndexError("get_index: needed an index from 0 that the database has room for")
         with self._asking() as connection:
             return connection.get_index([index], self._progress)[0]
 

@@ -141,6 +141,21 @@ impl CkksClientHalf for ClassifyClient {
 }
 
 impl ClassifyClient {
+    /// Answers as they may be shared: with fresh noise that exceeds the error by so many bits, and the labels that follow
+    /// from the noisy scores. [`SharingNoise`](unspoken_protocol::SharingNoise) says what that guarantees.
+    ///
+    /// # Errors
+    /// As for [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
+    pub fn share(&self, answers: &[Classified], bits: u32) -> Result<Vec<Classified>, ClassifyError> {
+        let noise = self.sharing_noise(bits)?;
+        let share = |answer: &Classified| {
+            let mut scores = answer.scores.clone();
+            noise.add(&mut scores)?;
+            Ok(Classified { label: self.words.label(&scores)?.to_owned(), scores })
+        };
+        answers.iter().map(share).collect()
+    }
+
     /// The label names; class `c` is `labels()[c]`.
     pub fn labels(&self) -> &[String] {
         self.words.labels()
