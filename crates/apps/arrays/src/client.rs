@@ -28,9 +28,9 @@ pub struct EncodedInputs {
 }
 
 impl MatrixClient {
-    /// A result as it may be shown to others: with noise of deviation `2^bits` times the error bound of the description, and
-    /// rounded. [`SharingNoise`] says what that guarantees, and what not. Noise is drawn anew at each call: share a result
-    /// once.
+    /// A result as it may be shown to others: with noise of deviation `2^bits` times the error bound of the
+    /// description, and rounded. [`SharingNoise`] says what that guarantees, and what not. Noise is drawn anew at each
+    /// call: share a result once.
     ///
     /// # Errors
     /// If an input has entries beyond those the error bound holds for, or `bits` is out of range.

@@ -27,7 +27,8 @@ pub struct Input {
     pub shape: ArrayShape,
 }
 
-/// What the client of a program knows of it: parameters, layout, inputs, output and keys, without operations and constants.
+/// What the client of a program knows of it: parameters, layout, inputs, output and keys, without operations and
+/// constants.
 #[derive(Clone)]
 pub struct Signature {
     pub(crate) preset: BuiltPreset,
@@ -252,8 +253,8 @@ impl Signature {
         Ok(groups)
     }
 
-    /// The matrices of a vector's share of the batch, for each vector, the last one padded with zeros; or one matrix, as
-    /// often as a group is large.
+    /// The matrices of a vector's share of the batch, for each vector, the last one padded with zeros; or one matrix,
+    /// as often as a group is large.
     pub(crate) fn grouped(&self, values: &Array3<f64>, batched: bool) -> Vec<Vec<Array2<f64>>> {
         let (batch, group) = (values.len_of(Axis(0)), self.group());
         if !batched {
