@@ -213,7 +213,7 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
             "preset": self.preset,
             "inputs": shapes,
             "result": str(self.shape),
-            "layout": f"tiles of {signature.tile} x {terms.tile}, {terms.blocks} blocks, {terms.vectors} runs",
+            "layout": f"tiles of {signature.tile} x {signature.tile}, {signature.blocks} blocks, {signature.vectors} runs",
             "products": ", ".join(self.methods) or "none of two encrypted matrices",
             "levels": f"{self.levels}, from {signature.level} to {self._compiled.output_level}",
             "keys": f"{self.key_count}, {self.key_bytes / 1e6:.1f} MB",
