@@ -93,8 +93,8 @@ impl ClientHalf for MatrixClient {
         let (encoder, scale) = (self.keyring.encoder(), self.description.parameters().scale());
         let encode = |question: &Q| {
             let mut vectors = Vec::with_capacity(signature.input_vectors());
-            for (shape, values) in signature.in_order(question.borrow())? {
-                for slots in signature.encode(shape, values)?.into_iter().flatten() {
+            for (input, values) in signature.in_order(question.borrow())? {
+                for slots in signature.encode(input, values)?.into_iter().flatten() {
                     // Values that do not fit their scale are refused here, before anything is sent.
                     encoder.encode(&slots, signature.level(), scale)?;
                     vectors.push(slots);

@@ -151,10 +151,11 @@ impl Secret {
             if inputs[..number].iter().any(|(earlier, _)| earlier == name) {
                 return Err(ArraysError::mismatch(ENCRYPT, format!("input '{name}' twice"), "each once"));
             }
-            let shape = signature.input(ENCRYPT, name)?.shape;
+            let input = signature.input(ENCRYPT, name)?;
+            let shape = input.shape;
             let batch = if shape.axes.batch { signature.batch } else { 1 };
             let mut groups = Vec::new();
-            for tiles in signature.encode(shape, values)? {
+            for tiles in signature.encode(input, values)? {
                 let tiles = tiles.iter().map(|slots| key.encrypt(slots, signature.level)).collect::<Result<_, _>>()?;
                 let (layout, group) = (signature.layout, signature.group());
                 groups.push(EncryptedMatrix::from_tiles(layout, shape.matrix, group, tiles)?);

@@ -216,15 +216,14 @@ impl Signature {
 
     /// The arrays of all inputs, in the order of the inputs.
     pub(crate) fn in_order<'a>(
-        &self,
+        &'a self,
         arrays: &'a [(String, Array3<f64>)],
-    ) -> Result<Vec<(ArrayShape, &'a Array3<f64>)>, ArraysError> {
-        let unknown = arrays.iter().try_for_each(|(name, _)| self.input(ENCRYPT, name).map(drop));
-        unknown?;
-        let find = |input: &Input| {
+    ) -> Result<Vec<(&'a Input, &'a Array3<f64>)>, ArraysError> {
+        arrays.iter().try_for_each(|(name, _)| self.input(ENCRYPT, name).map(drop))?;
+        let find = |input: &'a Input| {
             let mut named = arrays.iter().filter(|(name, _)| *name == input.name);
             match (named.next(), named.next()) {
-                (Some((_, values)), None) => Ok((input.shape, values)),
+                (Some((_, values)), None) => Ok((input, values)),
                 (found, _) => {
                     let found = if found.is_some() { "twice" } else { "left out" };
                     Err(ArraysError::mismatch(ENCRYPT, format!("input '{}' {found}", input.name), "each once"))
@@ -238,10 +237,11 @@ impl Signature {
     ///
     /// # Errors
     /// If the array is of another shape.
-    pub(crate) fn encode(&self, shape: ArrayShape, values: &Array3<f64>) -> Result<Vec<Vec<SecretSlots>>, ArraysError> {
+    pub(crate) fn encode(&self, input: &Input, values: &Array3<f64>) -> Result<Vec<Vec<SecretSlots>>, ArraysError> {
+        let shape = input.shape;
         let needed = (if shape.axes.batch { self.batch } else { 1 }, shape.matrix.0, shape.matrix.1);
         if values.dim() != needed {
-            let found = format!("an input of shape {:?}", values.dim());
+            let found = format!("'{}' of shape {:?}", input.name, values.dim());
             return Err(ArraysError::mismatch(ENCRYPT, found, format!("shape {needed:?}")));
         }
         let mut groups = Vec::new();
