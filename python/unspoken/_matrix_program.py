@@ -208,12 +208,13 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
     def __str__(self) -> str:
         """Return a table of what it takes."""
         signature = self.signature._compiled
+        tile = signature.tile
         shapes = ", ".join(f"{name} {shape}" for name, shape in self.inputs.items())
         rows = {
             "preset": self.preset,
             "inputs": shapes,
             "result": str(self.shape),
-            "layout": f"tiles of {signature.tile} x {terms.tile}, {terms.blocks} blocks, {terms.vectors} runs",
+            "layout": f"tiles of {tile} x {tile}, {signature.blocks} blocks, {signature.vectors} runs",
             "products": ", ".join(self.methods) or "none of two encrypted matrices",
             "levels": f"{self.levels}, from {signature.level} to {self._compiled.output_level}",
             "keys": f"{self.key_count}, {self.key_bytes / 1e6:.1f} MB",

@@ -28,9 +28,9 @@ pub struct EncodedInputs {
 }
 
 impl MatrixClient {
-    /// A result as it may be shown to others: with noise of deviation `2^bits` times the error bound of the description, and
-    /// rounded. [`SharingNoise`] says what that guarantees, and what not. Noise is drawn anew at each call: share a result
-    /// once.
+    /// A result as it may be shown to others: with noise of deviation `2^bits` times the error bound of the
+    /// description, and rounded. [`SharingNoise`] says what that guarantees, and what not. Noise is drawn anew at each
+    /// call: share a result once.
     ///
     /// # Errors
     /// If an input has entries beyond those the error bound holds for, or `bits` is out of range.
@@ -93,8 +93,8 @@ impl ClientHalf for MatrixClient {
         let (encoder, scale) = (self.keyring.encoder(), self.description.parameters().scale());
         let encode = |question: &Q| {
             let mut vectors = Vec::with_capacity(signature.input_vectors());
-            for (shape, values) in signature.in_order(question.borrow())? {
-                for slots in signature.encode(shape, values)?.into_iter().flatten() {
+            for (input, values) in signature.in_order(question.borrow())? {
+                for slots in signature.encode(input, values)?.into_iter().flatten() {
                     // Values that do not fit their scale are refused here, before anything is sent.
                     encoder.encode(&slots, signature.level(), scale)?;
                     vectors.push(slots);

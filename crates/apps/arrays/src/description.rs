@@ -87,8 +87,8 @@ impl Description {
         &self.signature
     }
 
-    /// Entries of results are closer to the exact ones than this, by a simulation by the server, if no entry of an input
-    /// exceeds [`Description::largest_input`].
+    /// Entries of results are closer to the exact ones than this, by a simulation by the server, if no entry of an
+    /// input exceeds [`Description::largest_input`].
     pub fn error_bound(&self) -> f64 {
         self.own.error_bound
     }
@@ -153,8 +153,8 @@ impl CkksDescription for Description {
     }
 }
 
-/// Identifies what a client knows of a program. Constants are not hashed, so that nobody can try to guess them; nor is the
-/// precision, so that answers fit after constants changed.
+/// Identifies what a client knows of a program. Constants are not hashed, so that nobody can try to guess them; nor is
+/// the precision, so that answers fit after constants changed.
 fn program_id(signature: &Signature, own: &proto::Description) -> [u8; 16] {
     let public = proto::Description { error_bound: 0.0, largest_input: 0.0, ..own.clone() };
     let mut hasher = blake3::Hasher::new_derive_key(ID_CONTEXT);

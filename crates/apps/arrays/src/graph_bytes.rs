@@ -1,5 +1,5 @@
-//! Bytes of graphs: the number of nodes (u32), then each: kind (u8), operands (u32 each), payload. The payload of an input is
-//! its name, then the shape and axes of its array.
+//! Bytes of graphs: the number of nodes (u32), then each: kind (u8), operands (u32 each), payload. The payload of an
+//! input is its name, then the shape and axes of its array.
 
 use std::borrow::Cow;
 

@@ -58,8 +58,8 @@ impl Program {
     /// Plans the last node of a graph.
     ///
     /// # Errors
-    /// If the levels of no preset suffice, options do not exist, the graph is too large, or axes do not fit its inputs and
-    /// its result.
+    /// If the levels of no preset suffice, options do not exist, the graph is too large, or axes do not fit its inputs
+    /// and its result.
     pub fn plan(source: ProgramSource) -> Result<Self, ArraysError> {
         const OPERATION: &str = "plan an expression";
         let ProgramSource { graph, inputs, output, options } = source;
@@ -116,8 +116,8 @@ impl Program {
         self.inner.methods().iter().map(ToString::to_string).collect()
     }
 
-    /// Runs it on encrypted inputs, which may come in several parts; `progress` is told how many vectors of the batch are
-    /// done, of how many.
+    /// Runs it on encrypted inputs, which may come in several parts; `progress` is told how many vectors of the batch
+    /// are done, of how many.
     ///
     /// # Errors
     /// If inputs or keys are missing (all of them are named), they do not fit, or the work was stopped.
@@ -206,8 +206,8 @@ impl Program {
         Ok(self.inner.run(arithmetic, inputs)?)
     }
 
-    /// Simulates runs on random inputs with entries up to `largest`, drawn from `seed`, and compares them with the exact
-    /// results. Takes about as long as a run of one vector.
+    /// Simulates runs on random inputs with entries up to `largest`, drawn from `seed`, and compares them with the
+    /// exact results. Takes about as long as a run of one vector.
     ///
     /// # Errors
     /// If the entries do not fit their scale.
@@ -261,8 +261,8 @@ impl Program {
         out.finish()
     }
 
-    /// Reads what [`Program::to_bytes`] wrote and plans it; insecure presets only if so asked. Planning takes seconds for
-    /// large expressions: bound who may send them.
+    /// Reads what [`Program::to_bytes`] wrote and plans it; insecure presets only if so asked. Planning takes seconds
+    /// for large expressions: bound who may send them.
     ///
     /// # Errors
     /// [`ArraysError::Decode`] for anything else, or as for [`Program::plan`].

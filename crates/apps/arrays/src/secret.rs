@@ -135,8 +135,8 @@ impl Secret {
         Ok(SecretKey::generate(parameters, &mut SecretRng::derived(&key))?)
     }
 
-    /// Encrypts inputs of a program: by name, arrays of shape (batch, rows, columns), where the batch is 1 for inputs that
-    /// have no such axis. Those left out may be encrypted later, or before.
+    /// Encrypts inputs of a program: by name, arrays of shape (batch, rows, columns), where the batch is 1 for inputs
+    /// that have no such axis. Those left out may be encrypted later, or before.
     ///
     /// # Errors
     /// If a name or shape is another, or values do not fit.
@@ -151,10 +151,11 @@ impl Secret {
             if inputs[..number].iter().any(|(earlier, _)| earlier == name) {
                 return Err(ArraysError::mismatch(ENCRYPT, format!("input '{name}' twice"), "each once"));
             }
-            let shape = signature.input(ENCRYPT, name)?.shape;
+            let input = signature.input(ENCRYPT, name)?;
+            let shape = input.shape;
             let batch = if shape.axes.batch { signature.batch } else { 1 };
             let mut groups = Vec::new();
-            for tiles in signature.encode(shape, values)? {
+            for tiles in signature.encode(input, values)? {
                 let tiles = tiles.iter().map(|slots| key.encrypt(slots, signature.level)).collect::<Result<_, _>>()?;
                 let (layout, group) = (signature.layout, signature.group());
                 groups.push(EncryptedMatrix::from_tiles(layout, shape.matrix, group, tiles)?);
@@ -212,10 +213,10 @@ impl Secret {
         Ok(decode_groups(&groups, result.batch, result.shape))
     }
 
-    /// As [`Secret::decrypt`], for results that will be shown to others: with noise of deviation `2^bits * error_bound`, and
-    /// rounded. [`SharingNoise`](unspoken_protocol::SharingNoise) says what that guarantees, and what not. `error_bound` is
-    /// [`Precision::error`](crate::Precision::error) of the program for inputs as large as those encrypted. Noise is drawn
-    /// anew at each call: share a result once.
+    /// As [`Secret::decrypt`], for results that will be shown to others: with noise of deviation `2^bits *
+    /// error_bound`, and rounded. [`SharingNoise`](unspoken_protocol::SharingNoise) says what that guarantees, and what
+    /// not. `error_bound` is [`Precision::error`](crate::Precision::error) of the program for inputs as large as those
+    /// encrypted. Noise is drawn anew at each call: share a result once.
     ///
     /// # Errors
     /// As for [`Secret::decrypt`], or if the bound is not positive or `bits` is not from 1 to 64.

@@ -24,8 +24,8 @@ pub struct MatrixServer {
 }
 
 impl MatrixServer {
-    /// Serves a program. Simulates runs on inputs with entries up to `largest_input`, which takes about as long as a run, to
-    /// tell clients the error of results.
+    /// Serves a program. Simulates runs on inputs with entries up to `largest_input`, which takes about as long as a
+    /// run, to tell clients the error of results.
     ///
     /// # Errors
     /// If values of such runs outgrow their modulus.
@@ -43,8 +43,8 @@ impl MatrixServer {
         Ok(MatrixServer { program, seeds: SeedGuard::default(), description })
     }
 
-    /// As [`MatrixServer::new`], for a program that lies in a file as [`Program::to_bytes`] made it; insecure presets only if
-    /// so asked.
+    /// As [`MatrixServer::new`], for a program that lies in a file as [`Program::to_bytes`] made it; insecure presets
+    /// only if so asked.
     ///
     /// # Errors
     /// If the file cannot be read, is none of a program, or as for [`MatrixServer::new`].

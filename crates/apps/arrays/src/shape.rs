@@ -55,8 +55,8 @@ impl ArrayShape {
         axes.into_iter().filter(|(there, _)| *there).map(|(_, extent)| extent).collect()
     }
 
-    /// The matrices of an array of this shape, for a batch of this many: shape (batch, rows, columns), where the batch is 1
-    /// without that axis.
+    /// The matrices of an array of this shape, for a batch of this many: shape (batch, rows, columns), where the batch
+    /// is 1 without that axis.
     ///
     /// # Errors
     /// If the array is of another shape.

@@ -27,7 +27,8 @@ pub struct Input {
     pub shape: ArrayShape,
 }
 
-/// What the client of a program knows of it: parameters, layout, inputs, output and keys, without operations and constants.
+/// What the client of a program knows of it: parameters, layout, inputs, output and keys, without operations and
+/// constants.
 #[derive(Clone)]
 pub struct Signature {
     pub(crate) preset: BuiltPreset,
@@ -215,15 +216,14 @@ impl Signature {
 
     /// The arrays of all inputs, in the order of the inputs.
     pub(crate) fn in_order<'a>(
-        &self,
+        &'a self,
         arrays: &'a [(String, Array3<f64>)],
-    ) -> Result<Vec<(ArrayShape, &'a Array3<f64>)>, ArraysError> {
-        let unknown = arrays.iter().try_for_each(|(name, _)| self.input(ENCRYPT, name).map(drop));
-        unknown?;
-        let find = |input: &Input| {
+    ) -> Result<Vec<(&'a Input, &'a Array3<f64>)>, ArraysError> {
+        arrays.iter().try_for_each(|(name, _)| self.input(ENCRYPT, name).map(drop))?;
+        let find = |input: &'a Input| {
             let mut named = arrays.iter().filter(|(name, _)| *name == input.name);
             match (named.next(), named.next()) {
-                (Some((_, values)), None) => Ok((input.shape, values)),
+                (Some((_, values)), None) => Ok((input, values)),
                 (found, _) => {
                     let found = if found.is_some() { "twice" } else { "left out" };
                     Err(ArraysError::mismatch(ENCRYPT, format!("input '{}' {found}", input.name), "each once"))
@@ -237,10 +237,11 @@ impl Signature {
     ///
     /// # Errors
     /// If the array is of another shape.
-    pub(crate) fn encode(&self, shape: ArrayShape, values: &Array3<f64>) -> Result<Vec<Vec<SecretSlots>>, ArraysError> {
+    pub(crate) fn encode(&self, input: &Input, values: &Array3<f64>) -> Result<Vec<Vec<SecretSlots>>, ArraysError> {
+        let shape = input.shape;
         let needed = (if shape.axes.batch { self.batch } else { 1 }, shape.matrix.0, shape.matrix.1);
         if values.dim() != needed {
-            let found = format!("an input of shape {:?}", values.dim());
+            let found = format!("'{}' of shape {:?}", input.name, values.dim());
             return Err(ArraysError::mismatch(ENCRYPT, found, format!("shape {needed:?}")));
         }
         let mut groups = Vec::new();
@@ -252,8 +253,8 @@ impl Signature {
         Ok(groups)
     }
 
-    /// The matrices of a vector's share of the batch, for each vector, the last one padded with zeros; or one matrix, as
-    /// often as a group is large.
+    /// The matrices of a vector's share of the batch, for each vector, the last one padded with zeros; or one matrix,
+    /// as often as a group is large.
     pub(crate) fn grouped(&self, values: &Array3<f64>, batched: bool) -> Vec<Vec<Array2<f64>>> {
         let (batch, group) = (values.len_of(Axis(0)), self.group());
         if !batched {

@@ -72,7 +72,7 @@ fn encode(client: &MatrixClient, inputs: &NamedArrays) -> Vec<EncodedInputs> {
 }
 
 #[test]
-fn a_client_gets_the_result_and_learns_no_operation_and_no_constant() {
+fn a_client_gets_the_result_of_a_description_without_operations_and_constants() {
     let batch = 40;
     let server = MatrixServer::new(program(batch, weights(1)), 1.0).unwrap();
     assert!(server.program().signature().groups() > 1);

@@ -29,8 +29,8 @@ impl<V> EncryptedMatrix<V> {
     /// The matrix of these tiles, row-major, clean: zero wherever no entry lies.
     ///
     /// # Errors
-    /// If the shape is empty, the batch is empty or more than the layout has room for, or there are not as many tiles as
-    /// the shape takes.
+    /// If the shape is empty, the batch is empty or more than the layout has room for, or there are not as many tiles
+    /// as the shape takes.
     pub fn from_tiles(layout: Layout, shape: (usize, usize), batch: usize, tiles: Vec<V>) -> Result<Self, MatrixError> {
         let needed = check_extent(layout, shape, batch)?;
         if tiles.len() != needed {
@@ -124,7 +124,8 @@ fn check_extent(layout: Layout, shape: (usize, usize), batch: usize) -> Result<u
     }
     if batch == 0 || batch > layout.parallel() {
         let reason = format!(
-            "{batch} matrices; the layout has room for 1 to {} at once: use fewer blocks, smaller tiles or several batches",
+            "{batch} matrices; the layout has room for 1 to {} at once: use fewer blocks, smaller tiles or several \
+             batches",
             layout.parallel()
         );
         return Err(shape_error("batch of matrices", reason));

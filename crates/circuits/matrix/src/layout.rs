@@ -11,8 +11,8 @@ use crate::error::MatrixError;
 /// clean tile. `parallel = slots / (blocks d^2)` matrices lie between each other, so that a rotation by a multiple of
 /// `parallel` is cyclic in the encoding space of each of them.
 ///
-/// Source: Section 4.2.2 of *New Permutation Decomposition Techniques for Efficient Homomorphic Permutation*, whose `m` is
-/// `blocks` here; matrices between each other as in Jiang, Kim, Lauter and Song (CCS 2018), section 4.4.
+/// Source: Section 4.2.2 of *New Permutation Decomposition Techniques for Efficient Homomorphic Permutation*, whose `m`
+/// is `blocks` here; matrices between each other as in Jiang, Kim, Lauter and Song (CCS 2018), section 4.4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     slots: usize,

@@ -171,7 +171,8 @@ impl MatrixVector {
         Ok(MatrixVector { level, replicate, sum: Sum::new(parameters, layout, Axis::Columns, level - 1, scale)? })
     }
 
-    /// `a @ x` for a matrix of shape `(r, c)` and a vector that lies in a row, shape `(1, c)`: a column, shape `(r, 1)`.
+    /// `a @ x` for a matrix of shape `(r, c)` and a vector that lies in a row, shape `(1, c)`: a column, shape `(r,
+    /// 1)`.
     ///
     /// # Errors
     /// If shapes, layouts or batches do not fit, the vector is not clean, levels are too low, or keys are missing.

@@ -7,7 +7,8 @@ use unspoken_rlwe::SecretKey;
 
 use crate::error::{MatrixError, check_depth, display_shape, shape_error};
 
-/// An encrypted matrix with one vector per row, its entries in the coefficients: up to `n` columns for a ring of degree `n`.
+/// An encrypted matrix with one vector per row, its entries in the coefficients: up to `n` columns for a ring of degree
+/// `n`.
 #[derive(Clone, Debug)]
 pub struct EncryptedRows<V> {
     columns: usize,
@@ -95,7 +96,8 @@ pub struct RowsProduct {
 }
 
 impl RowsProduct {
-    /// Rounds the weights for rows of this scale, at `level` or above. The result is one level below, at the same scale.
+    /// Rounds the weights for rows of this scale, at `level` or above. The result is one level below, at the same
+    /// scale.
     ///
     /// # Errors
     /// If there are no weights, one is not finite or does not fit after scaling, or there is no level left.

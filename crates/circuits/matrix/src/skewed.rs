@@ -1,5 +1,5 @@
-//! Matrices with skewed columns, and their products with plaintext matrices: one level each, whatever the skew before and
-//! after.
+//! Matrices with skewed columns, and their products with plaintext matrices: one level each, whatever the skew before
+//! and after.
 
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, SeededCiphertext};
@@ -14,8 +14,8 @@ use crate::linear::{LinearMap, Operand, Skews};
 const OPERATION: &str = "multiply a skewed matrix by a plaintext";
 
 /// A batch of encrypted matrices that lie as `tau^exponent` of them: in every `d x d` tile, column `j` is shifted up by
-/// `exponent * j` rows, cyclically. `tau` is the permutation of Jiang, Kim, Lauter and Song (CCS 2018) that turns diagonals
-/// into rows: `tau(M)[i][j] = M[i + j mod d][j]`, and `tau^d` is none.
+/// `exponent * j` rows, cyclically. `tau` is the permutation of Jiang, Kim, Lauter and Song (CCS 2018) that turns
+/// diagonals into rows: `tau(M)[i][j] = M[i + j mod d][j]`, and `tau^d` is none.
 ///
 /// Nothing that expects a matrix row by row takes one, unless its exponent is 0 ([`SkewedMatrix::into_plain`]).
 #[derive(Clone, Debug)]
@@ -59,7 +59,8 @@ impl<V> SkewedMatrix<V> {
         }
     }
 
-    /// The same matrix with every tile changed. What works entry by entry, as a sum or a square, does not mind the skew.
+    /// The same matrix with every tile changed. What works entry by entry, as a sum or a square, does not mind the
+    /// skew.
     ///
     /// # Errors
     /// The first that `change` gives.
@@ -149,12 +150,13 @@ impl SkewedMatrix<Ciphertext> {
     }
 }
 
-/// Plaintext weights made ready for products `weights @ x` that take `tau^from(x)` to `tau^to(weights @ x)`, for any two
-/// exponents. One level, `2 sqrt(d)` to `d - 1` rotations by whole rows with one block, no mask: both permutations are in the weights.
+/// Plaintext weights made ready for products `weights @ x` that take `tau^from(x)` to `tau^to(weights @ x)`, for any
+/// two exponents. One level, `2 sqrt(d)` to `d - 1` rotations by whole rows with one block, no mask: both permutations
+/// are in the weights.
 ///
 /// Let `C = W B` in a tile, rows and columns modulo `d`. Entry `(r, j)` of a matrix is entry `(r - e j, j)` of its
-/// `tau^e`, so with `psi^k` for the shift up by `k` rows and the substitution `m = i + k + from j`, under which `k` runs
-/// through all rows as `m` does,
+/// `tau^e`, so with `psi^k` for the shift up by `k` rows and the substitution `m = i + k + from j`, under which `k`
+/// runs through all rows as `m` does,
 ///
 /// ```text
 /// tau^to(C)[i][j] = C[i + to j][j] = sum_m W[i + to j][m] B[m][j]
@@ -167,7 +169,8 @@ impl SkewedMatrix<Ciphertext> {
 ///
 /// * `from = l + 1`, `to = l`: `P_k = tau^l(phi^k(sigma(W)))`, Theorem 4.2 of *Scaling up Privacy-Preserving ML: A CKKS
 ///   Implementation of Llama-2-7B* (section 4.3). A client who encrypts `tau^L(x)` gets `L` products at a level each.
-/// * `from = to`: the exponent stays, so chains are not bounded by it. `0, 0` is [`LinearMap::times_left`], at the same cost.
+/// * `from = to`: the exponent stays, so chains are not bounded by it. `0, 0` is [`LinearMap::times_left`], at the same
+///   cost.
 /// * The identity matrix as weights: `tau` to any power, as a permutation.
 pub struct SkewedProduct {
     map: LinearMap,
@@ -176,8 +179,9 @@ pub struct SkewedProduct {
 }
 
 impl SkewedProduct {
-    /// Makes weights ready for matrices of this shape, level (or above) and scale, whose exponent is `from`. The result has
-    /// exponent `to`, the parameters' scale, and is one level below. Exponents are taken modulo the dimension of a tile.
+    /// Makes weights ready for matrices of this shape, level (or above) and scale, whose exponent is `from`. The result
+    /// has exponent `to`, the parameters' scale, and is one level below. Exponents are taken modulo the dimension of a
+    /// tile.
     ///
     /// # Errors
     /// If shapes do not fit, a weight is not finite, or there is no level left.
@@ -202,8 +206,8 @@ impl SkewedProduct {
     /// `weights @ x` for every matrix of the batch.
     ///
     /// # Errors
-    /// If `x` has another exponent, shape or layout than prepared for, its level is too low, its scale another, or keys are
-    /// missing: all of them are named before anything is done.
+    /// If `x` has another exponent, shape or layout than prepared for, its level is too low, its scale another, or keys
+    /// are missing: all of them are named before anything is done.
     pub fn apply<A: Arithmetic>(
         &self,
         arithmetic: &A,

@@ -1,4 +1,5 @@
-//! Everything but products, for square, rectangular and blocked shapes, encrypted with exactly the keys that were counted.
+//! Everything but products, for square, rectangular and blocked shapes, encrypted with exactly the keys that were
+//! counted.
 
 mod common;
 

@@ -42,8 +42,8 @@ impl MatrixConnection {
         })
     }
 
-    /// The result, of shape (batch, rows, columns), for arrays of such shapes by name. With `share_bits` it has noise, so
-    /// that it may be shown to others.
+    /// The result, of shape (batch, rows, columns), for arrays of such shapes by name. With `share_bits` it has noise,
+    /// so that it may be shown to others.
     fn compute<'py>(
         &mut self,
         py: Python<'py>,

@@ -39,8 +39,8 @@ impl From<PlanOptions> for Options {
     }
 }
 
-/// A matrix operation of any kind but an input: the name of its kind, and its payload, if it has one: a matrix, a list of
-/// indices, a number, or an axis (0, 1, or None for both).
+/// A matrix operation of any kind but an input: the name of its kind, and its payload, if it has one: a matrix, a list
+/// of indices, a number, or an axis (0, 1, or None for both).
 #[pyclass(frozen, module = "unspoken._unspoken")]
 pub(crate) struct MatrixOperation(Operation);
 

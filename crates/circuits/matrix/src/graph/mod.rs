@@ -65,8 +65,8 @@ impl Graph {
     /// Adds a node: an operation on the nodes with these numbers. Returns its number.
     ///
     /// # Errors
-    /// If an operand is not there, the shapes do not fit, the name of an input is used twice, empty or too long, or a number
-    /// is not finite.
+    /// If an operand is not there, the shapes do not fit, the name of an input is used twice, empty or too long, or a
+    /// number is not finite.
     pub fn push(&mut self, operation: Operation, operands: &[usize]) -> Result<usize, MatrixError> {
         let number = self.nodes.len();
         let shape = |&operand: &usize| match self.nodes.get(operand) {

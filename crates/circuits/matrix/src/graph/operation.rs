@@ -1,5 +1,5 @@
-//! The operations of a graph. All that defines one stands here: code, name, operands, payload, the shape of its result, and
-//! the step that computes it.
+//! The operations of a graph. All that defines one stands here: code, name, operands, payload, the shape of its result,
+//! and the step that computes it.
 
 use std::borrow::Cow;
 

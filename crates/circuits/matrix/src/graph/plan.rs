@@ -21,11 +21,13 @@ pub struct Budget {
     pub most_keys: Option<usize>,
 }
 
-/// Plans the last node of a graph for inputs at `level` (and the parameters' scale), laid out as `layout` says. Products take
-/// the method that is predicted to be fastest within the budget; where the levels do not reach for that, the shallowest.
+/// Plans the last node of a graph for inputs at `level` (and the parameters' scale), laid out as `layout` says.
+/// Products take the method that is predicted to be fastest within the budget; where the levels do not reach for that,
+/// the shallowest.
 ///
 /// # Errors
-/// If the graph is empty, the levels do not reach even so (the message says how many would), or no method fits the budget.
+/// If the graph is empty, the levels do not reach even so (the message says how many would), or no method fits the
+/// budget.
 pub fn plan(
     encoder: &Encoder,
     graph: &Graph,
@@ -51,8 +53,8 @@ pub fn plan(
     Err(MatrixError::Depth { operation: "the expression", found: level, needed, remedy })
 }
 
-/// Lowers a graph to steps: each is made ready for the level and scale that its operands have in a run that only counts, then
-/// counted itself. [`Operation::plan`](super::Operation) says what each operation adds.
+/// Lowers a graph to steps: each is made ready for the level and scale that its operands have in a run that only
+/// counts, then counted itself. [`Operation::plan`](super::Operation) says what each operation adds.
 pub(super) struct Planner<'a> {
     encoder: &'a Encoder,
     simulator: Simulator,

@@ -87,8 +87,8 @@ impl Program {
         self.steps.iter().filter_map(|step| step.action.method()).collect()
     }
 
-    /// Runs it. Inputs are in the order of [`Graph::inputs`](super::Graph::inputs); those that the result does not need are
-    /// ignored. Results are dropped once no later step needs them.
+    /// Runs it. Inputs are in the order of [`Graph::inputs`](super::Graph::inputs); those that the result does not need
+    /// are ignored. Results are dropped once no later step needs them.
     ///
     /// # Errors
     /// If an input is missing, of another shape, layout, level or scale than planned for, or keys are missing: all of
@@ -123,8 +123,8 @@ impl Program {
         results.pop().flatten().ok_or_else(|| shape_error(RUN, "no steps; this is a bug"))
     }
 
-    /// A matrix in the clear in the form of an encrypted one, for each matrix of the batch: a ciphertext of zeros, which is an
-    /// input minus itself, plus the values.
+    /// A matrix in the clear in the form of an encrypted one, for each matrix of the batch: a ciphertext of zeros,
+    /// which is an input minus itself, plus the values.
     fn constant<A: Arithmetic>(
         &self,
         arithmetic: &A,

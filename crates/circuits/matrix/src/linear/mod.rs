@@ -16,8 +16,8 @@ use crate::tile::{self, LevelAndScales, Term};
 
 /// A linear map of the entries of a matrix, made ready: its diagonals are encoded once, at their first encrypted use.
 ///
-/// It spends one level, a transpose one per factor. The result is clean, whatever lay outside the tiles of its input, and
-/// has the parameters' scale.
+/// It spends one level, a transpose one per factor. The result is clean, whatever lay outside the tiles of its input,
+/// and has the parameters' scale.
 pub struct LinearMap {
     operation: &'static str,
     layout: Layout,
@@ -43,9 +43,9 @@ pub struct Operand {
 }
 
 impl LinearMap {
-    /// The transpose in `depth` factors, a level each: all but the last exchange the blocks off the diagonal of ever smaller
-    /// blocks, with three diagonals; the last transposes what blocks remain, of size `b`, with `2b - 1` diagonals
-    /// (Permutation decomposition paper, section 4.1).
+    /// The transpose in `depth` factors, a level each: all but the last exchange the blocks off the diagonal of ever
+    /// smaller blocks, with three diagonals; the last transposes what blocks remain, of size `b`, with `2b - 1`
+    /// diagonals (Permutation decomposition paper, section 4.1).
     ///
     /// # Errors
     /// If the depth is 0 or more than `log2 d` (and 1), or the levels are not there.
@@ -118,8 +118,8 @@ impl LinearMap {
         Self::right(OPERATION, parameters, layout, input, columns.len(), weight)
     }
 
-    /// `weights @ x`, by the diagonals of the weights: `2 sqrt(d)` rotations with one block, no others' arrangement needed,
-    /// so products chain at a level each.
+    /// `weights @ x`, by the diagonals of the weights: `2 sqrt(d)` rotations with one block, no others' arrangement
+    /// needed, so products chain at a level each.
     ///
     /// # Errors
     /// If shapes do not fit, a weight is not finite, or there is no level left.
@@ -132,7 +132,8 @@ impl LinearMap {
         Self::times_left_skewed(parameters, layout, input, weights, Skews::default())
     }
 
-    /// As [`LinearMap::times_left`], of a matrix with skewed columns to one: see [`SkewedProduct`](crate::SkewedProduct).
+    /// As [`LinearMap::times_left`], of a matrix with skewed columns to one: see
+    /// [`SkewedProduct`](crate::SkewedProduct).
     pub(crate) fn times_left_skewed(
         parameters: &CkksParameters,
         layout: Layout,
@@ -324,7 +325,8 @@ const REMEDY: &str = "start at a higher level, or use a deeper preset";
 
 const TIMES: &str = "multiply by a plaintext";
 
-/// By how many rows for each column before it a column is shifted up, in the input of a map and in its result; below `d`.
+/// By how many rows for each column before it a column is shifted up, in the input of a map and in its result; below
+/// `d`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Skews {
     pub(crate) from: usize,

@@ -1,9 +1,9 @@
 //! The product of Rizomiliotis and Triakosia, improved.
 //!
-//! With `m` blocks, block `t` of group `g` is to hold column `k = g m + t` of `A` in every column, and row `k` of `B` in
-//! every row: the product of both, added over groups and blocks, is `A B`. Shifting a copy of `A` by `t (d^2 - 1)` for
-//! every `t` and adding brings column `c + t` to column `c` of block `t` for every `c` at once, wherever `c + t < d`;
-//! `t (d^2 - d)` does so for rows. So one expansion serves all groups: a mask takes column `g m`, and what follows
+//! With `m` blocks, block `t` of group `g` is to hold column `k = g m + t` of `A` in every column, and row `k` of `B`
+//! in every row: the product of both, added over groups and blocks, is `A B`. Shifting a copy of `A` by `t (d^2 - 1)`
+//! for every `t` and adding brings column `c + t` to column `c` of block `t` for every `c` at once, wherever `c + t <
+//! d`; `t (d^2 - d)` does so for rows. So one expansion serves all groups: a mask takes column `g m`, and what follows
 //! replicates it.
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! The product of Jiang, Kim, Lauter and Song (*Secure Outsourced Matrix Computation and Application to Neural Networks*,
-//! CCS 2018): `A B = sum_l phi^l(sigma(A)) o psi^l(tau(B))`, with `sigma` the shift of row `i` by `i`, `tau` the shift of
-//! column `j` by `j`, `phi` a shift of all columns, `psi` one of all rows.
+//! The product of Jiang, Kim, Lauter and Song (*Secure Outsourced Matrix Computation and Application to Neural
+//! Networks*, CCS 2018): `A B = sum_l phi^l(sigma(A)) o psi^l(tau(B))`, with `sigma` the shift of row `i` by `i`, `tau`
+//! the shift of column `j` by `j`, `phi` a shift of all columns, `psi` one of all rows.
 
 use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, LinearTransform, PreparedVector};
 

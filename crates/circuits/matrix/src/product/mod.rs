@@ -16,15 +16,16 @@ use crate::encrypted::{EncryptedMatrix, check_match};
 use crate::error::{MatrixError, check_depth, display_shape, shape_error};
 use crate::layout::Layout;
 
-/// How two encrypted matrices are multiplied. `d` is the dimension of the tiles, `m` the blocks of their encoding space.
+/// How two encrypted matrices are multiplied. `d` is the dimension of the tiles, `m` the blocks of their encoding
+/// space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
     /// Rizomiliotis and Triakosia, improved (Permutation decomposition paper, section 4.2, Appendix B.3): expansion by
-    /// adding the vector to itself rotated, one mask per group of `m` indices, replication. Two levels. With `step = d`:
-    /// `2 log2 m + 2 (d/m) log2 d + log2 m` rotations at radix 2.
+    /// adding the vector to itself rotated, one mask per group of `m` indices, replication. Two levels. With `step =
+    /// d`: `2 log2 m + 2 (d/m) log2 d + log2 m` rotations at radix 2.
     Expanded {
-        /// Doublings are taken `log2 radix` at a time, as one sum of `radix` rotations with one division: a power of two
-        /// from 2. More keys, less time.
+        /// Doublings are taken `log2 radix` at a time, as one sum of `radix` rotations with one division: a power of
+        /// two from 2. More keys, less time.
         radix: usize,
         /// Before the mask the vector is rotated by all multiples of `step` (a power of two up to `d`), once for all
         /// groups, so that only `log2 step` doublings are left after it: more keys and masks, less time. `d` is none.
@@ -36,11 +37,11 @@ pub enum Method {
         /// Whether the `d - 1` rotations are one double-hoisted linear transformation, instead of one by one.
         hoisted: bool,
     },
-    /// Jiang, Kim, Lauter and Song (CCS 2018), for `m = 1`: two permutations by baby steps and giant steps, then `d` shifts
-    /// of columns (with masks) and of rows. Three levels; the result is always clean.
+    /// Jiang, Kim, Lauter and Song (CCS 2018), for `m = 1`: two permutations by baby steps and giant steps, then `d`
+    /// shifts of columns (with masks) and of rows. Three levels; the result is always clean.
     Jkls {
-        /// Whether the shifts are hoisted, those of columns with one division for both masks; else they are rotations one
-        /// by one, as published.
+        /// Whether the shifts are hoisted, those of columns with one division for both masks; else they are rotations
+        /// one by one, as published.
         hoisted: bool,
     },
 }
@@ -190,8 +191,8 @@ impl Product {
     /// `a @ b` for every matrix of the batch. The result is clean if the layout has one block.
     ///
     /// # Errors
-    /// If shapes, layouts or batches do not fit, a factor is not clean, its level is too low or its scale another than the
-    /// one prepared for, or keys are missing.
+    /// If shapes, layouts or batches do not fit, a factor is not clean, its level is too low or its scale another than
+    /// the one prepared for, or keys are missing.
     pub fn apply<A: Arithmetic>(
         &self,
         arithmetic: &A,

@@ -43,8 +43,8 @@ impl Estimate {
     }
 }
 
-/// What every method takes that has the levels and stays within the keys, the cheapest first; baselines included. All end
-/// at the same level.
+/// What every method takes that has the levels and stays within the keys, the cheapest first; baselines included. All
+/// end at the same level.
 ///
 /// # Errors
 /// If the shape is empty, or no method fits.

@@ -14,8 +14,8 @@ use crate::progress::Bars;
 
 /// Encrypt arrays, have a service compute with them, and decrypt the result
 ///
-/// The service has a program of matrix operations and its constants, and sees no entry of the arrays or of the result. The
-/// first call makes keys and uploads them; later ones use them again.
+/// The service has a program of matrix operations and its constants, and sees no entry of the arrays or of the result.
+/// The first call makes keys and uploads them; later ones use them again.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -26,8 +26,8 @@ pub struct Arguments {
     /// NumPy file to write the result to
     #[arg(long)]
     out: PathBuf,
-    /// Make the result fit to be shown to others: add noise that exceeds the error of the encryption by so many bits, and
-    /// round. Without it the result is for the holder of the secret key alone
+    /// Make the result fit to be shown to others: add noise that exceeds the error of the encryption by so many bits,
+    /// and round. Without it the result is for the holder of the secret key alone
     #[arg(long, value_name = "BITS")]
     share_bits: Option<u32>,
 }
