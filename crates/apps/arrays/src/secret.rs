@@ -9,7 +9,7 @@ use ndarray::{Array3, Axis};
 use unspoken_ckks::{Complex64, Encrypted, SeededCiphertext};
 use unspoken_encrypt::{ClientKey, Encryptor, Needs};
 use unspoken_matrix::encode_tiles;
-use unspoken_ring::SecretRng;
+use unspoken_ring::{SecretRng, derive_bytes};
 use unspoken_rlwe::{KeyBundle, KeyPlan, RlweError, SecretKey};
 use zeroize::Zeroizing;
 
@@ -69,7 +69,7 @@ impl Secret {
     /// If that has no randomness to give.
     pub fn generate() -> Result<Self, ArraysError> {
         let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
-        fresh()?.fill(bytes.as_mut_slice());
+        SecretRng::from_os().map_err(RlweError::from)?.fill(bytes.as_mut_slice());
         Ok(Self::from_parts(bytes))
     }
 
@@ -103,9 +103,7 @@ impl Secret {
 
     fn owner(&self) -> Owner {
         let mut owner = [0; 16];
-        let mut hasher = Zeroizing::new(blake3::Hasher::new_derive_key(OWNER_LABEL));
-        hasher.update(self.bytes.as_slice());
-        Zeroizing::new(hasher.finalize_xof()).fill(&mut owner);
+        derive_bytes(OWNER_LABEL, &[self.bytes.as_slice()], &mut owner);
         Owner(owner)
     }
 
@@ -126,12 +124,8 @@ impl Secret {
 
     fn derive(&self, context: &Context) -> Result<SecretKey, ArraysError> {
         let parameters = context.parameters().rlwe();
-        let mut hasher = Zeroizing::new(blake3::Hasher::new_derive_key(KEY_LABEL));
-        hasher.update(&parameters.fingerprint().0);
-        hasher.update(self.bytes.as_slice());
-        let mut key = Zeroizing::new([0; 32]);
-        Zeroizing::new(hasher.finalize_xof()).fill(key.as_mut_slice());
-        Ok(SecretKey::generate(parameters, &mut SecretRng::derived(&key))?)
+        let mut rng = SecretRng::derived(KEY_LABEL, &[&parameters.fingerprint().0, self.bytes.as_slice()]);
+        Ok(SecretKey::generate(parameters, &mut rng)?)
     }
 
     /// Encrypts inputs of a program: by name, arrays of shape (batch, rows, columns), where the batch is 1 for inputs that
@@ -182,7 +176,7 @@ impl Secret {
             first.context.check_same(OPERATION, "a program", &other.context)?;
             plan.extend(&other.keys);
         }
-        let (key, mut rng) = (self.key(&first.context)?, fresh()?);
+        let (key, mut rng) = (self.key(&first.context)?, SecretRng::from_os().map_err(RlweError::from)?);
         let mut bundle = Vec::new();
         KeyBundle::write(&key.secret, &plan, &mut rng, &mut bundle, progress, cancel)?;
         Ok(Keys::new(first.context.clone(), self.owner(), plan, bundle))
@@ -217,9 +211,4 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secret").finish_non_exhaustive()
     }
-}
-
-/// A generator for one call, so that no two processes share one after a fork.
-fn fresh() -> Result<SecretRng, ArraysError> {
-    Ok(SecretRng::from_os().map_err(RlweError::from)?)
 }

@@ -117,7 +117,7 @@ impl Asker {
         let mut scores = vec![Vec::with_capacity(classes); count];
         for vector in &vectors {
             let slots = self.keyring.open(vector)?;
-            scores.iter_mut().zip(slots).for_each(|(scores, z)| scores.extend([z.re, z.im]));
+            scores.iter_mut().zip(slots.iter()).for_each(|(scores, z)| scores.extend([z.re, z.im]));
         }
         let classify = |mut scores: Vec<f64>| {
             scores.truncate(classes);

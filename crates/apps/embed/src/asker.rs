@@ -120,9 +120,8 @@ impl TokenAsker {
             return Err(EmbedError::mismatch("answer", format!("{count} tokens asked for"), needed));
         }
         let open = |vector: &Vec<u8>| {
-            let mut slots = self.keyring.open(vector)?;
-            slots.truncate(count);
-            Ok(slots)
+            let slots = self.keyring.open(vector)?;
+            Ok(slots[..slots.len().min(count)].to_vec())
         };
         vectors.iter().map(open).collect()
     }

@@ -4,6 +4,7 @@ use std::io;
 
 use unspoken_ckks::CkksError;
 use unspoken_encrypt::EncryptError;
+use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 
 use crate::demands::Excess;
@@ -78,6 +79,7 @@ impl Failure for RlweError {
             RlweError::Interrupted => Fault::Interrupted,
             RlweError::MissingKeys { .. } => Fault::DoesNotFit,
             RlweError::Io(error) => Fault::Unreadable(error.kind()),
+            RlweError::Ring(RingError::Randomness(_)) => Fault::Internal,
             RlweError::Decode { .. } | RlweError::Ring(_) => Fault::Malformed,
             _ => Fault::Internal,
         }

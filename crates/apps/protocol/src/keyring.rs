@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::{Complex64, Encoder};
+use unspoken_ckks::{Complex64, Encoder, Slots};
 use unspoken_encrypt::{ClientKey, Encryptor, Needs, Plan};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{KeyBundle, RlweError, SecretKey};
@@ -21,11 +21,6 @@ pub struct Keyring {
     secret: Arc<SecretKey>,
 }
 
-/// Keyed anew by the system for every use: a forked copy of the process never draws what this one drew.
-fn fresh_randomness() -> Result<SecretRng, ProtocolError> {
-    Ok(SecretRng::from_os().map_err(RlweError::from)?)
-}
-
 impl Keyring {
     /// With the stored secret key, whose switching keys the server may have already, or a new one. Queries are encrypted when
     /// they are asked; see [`Keyring::prepare`].
@@ -36,7 +31,7 @@ impl Keyring {
         let parameters = terms.parameters();
         let secret = match stored {
             Some(bytes) => SecretKey::from_bytes(parameters.rlwe(), bytes)?,
-            None => SecretKey::generate(parameters.rlwe(), &mut fresh_randomness()?)?,
+            None => SecretKey::generate(parameters.rlwe(), &mut SecretRng::from_os().map_err(RlweError::from)?)?,
         };
         let secret = Arc::new(secret);
         let encryptor = Encryptor::new(parameters, ClientKey::Secret(Arc::clone(&secret)), Needs::default())?;
@@ -99,7 +94,14 @@ impl Keyring {
         cancel: &AtomicBool,
     ) -> Result<(), ProtocolError> {
         let plan = self.terms.key_plan();
-        Ok(KeyBundle::write(&self.secret, plan, &mut fresh_randomness()?, out, progress, cancel)?)
+        Ok(KeyBundle::write(
+            &self.secret,
+            plan,
+            &mut SecretRng::from_os().map_err(RlweError::from)?,
+            out,
+            progress,
+            cancel,
+        )?)
     }
 
     /// Encrypts values under a seed of their own: the bytes of a vector of a query.
@@ -114,7 +116,7 @@ impl Keyring {
     ///
     /// # Errors
     /// If its bytes are malformed or of other parameters.
-    pub fn open(&self, vector: &[u8]) -> Result<Vec<Complex64>, ProtocolError> {
+    pub fn open(&self, vector: &[u8]) -> Result<Slots, ProtocolError> {
         let (ciphertext, scale) = read_output(self.terms.parameters(), vector)?;
         Ok(self.encoder().decode(&self.secret.decrypt(&ciphertext)?, scale)?)
     }

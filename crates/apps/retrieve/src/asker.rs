@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use unspoken_pir::{Layout, Mode, PirSecret, Query, SeededKeys};
+use unspoken_pir::{Layout, Mode, PirError, PirSecret, Query, SeededKeys};
 use unspoken_protocol::{ClientHalf, Described, KeyMaker};
 use unspoken_ring::SecretRng;
 use zeroize::Zeroizing;
@@ -119,7 +119,7 @@ impl RecordAsker {
         }
         let layout = self.description.layout();
         let cells = questions.iter().map(|question| cells(layout, question)).collect::<Result<Vec<_>, _>>()?;
-        let cells: Vec<u64> = cells.into_iter().flatten().collect();
+        let cells: Zeroizing<Vec<u64>> = Zeroizing::new(cells.iter().flat_map(|cells| cells.iter().copied()).collect());
         let first = match &mut self.choice.counter {
             Some(counter) => {
                 let taken = counter.take(&self.secret.session_name(), cells.len() as u32);
@@ -130,7 +130,7 @@ impl RecordAsker {
             }
             None => None,
         };
-        let mut rng = randomness()?;
+        let mut rng = SecretRng::from_os()?;
         let shape = self.description.shape();
         let query = |(i, &cell): (usize, &u64)| match first {
             Some(first) => {
@@ -149,42 +149,40 @@ impl RecordAsker {
     /// # Errors
     /// If it is malformed, for another layout, or computed with other keys.
     pub fn read(&self, answer: &[u8], questions: &[Question]) -> Result<Vec<Answer>, RetrieveError> {
-        let layout = self.description.layout();
+        let (layout, parameters) = (self.description.layout(), self.description.parameters());
         let each = crate::description::candidates(layout) as usize;
         let (version, responses) = message::read_answer(&self.description, each * questions.len(), answer)?;
         let mut records = Vec::with_capacity(questions.len());
         for (question, responses) in questions.iter().zip(responses.chunks(each)) {
             let mut found = Vec::with_capacity(each);
-            for (planes, cell) in responses.iter().zip(cells(layout, question)?) {
-                let extract = |(plane, response)| self.secret.extract(response, plane, cell);
-                let pieces = planes.iter().enumerate().map(extract);
-                found.push(pieces.collect::<Result<Vec<_>, _>>()?.concat());
+            for (planes, &cell) in responses.iter().zip(cells(layout, question)?.iter()) {
+                let mut bytes =
+                    Zeroizing::new(Vec::with_capacity(layout.planes(parameters) * parameters.piece_bytes()));
+                for (plane, response) in planes.iter().enumerate() {
+                    bytes.extend_from_slice(&self.secret.extract(response, plane, cell)?);
+                }
+                found.push(bytes);
             }
             let record = match (question, found.as_slice()) {
                 (Question::Key(key), found) => layout.find(key, found)?,
                 (Question::Index(_), [cell, ..]) => layout.record(cell)?,
                 (Question::Index(_), []) => None,
             };
-            records.push(Answer { record, version });
+            records.push(Answer { record: record.map(<[u8]>::to_vec), version });
         }
         Ok(records)
     }
 }
 
 /// The cells to ask for.
-fn cells(layout: Layout, question: &Question) -> Result<Vec<u64>, RetrieveError> {
+fn cells(layout: Layout, question: &Question) -> Result<Zeroizing<Vec<u64>>, RetrieveError> {
     match question {
         Question::Key(key) => Ok(layout.candidates(key)?),
         Question::Index(index) => {
             layout.check_index(*index)?;
-            Ok(vec![*index])
+            Ok(Zeroizing::new(vec![*index]))
         }
     }
-}
-
-/// Keyed anew by the system for every use: a forked copy of the process never draws what this one drew.
-fn randomness() -> Result<SecretRng, RetrieveError> {
-    SecretRng::from_os().map_err(|error| RetrieveError::Randomness(error.to_string()))
 }
 
 impl KeyMaker for RecordAsker {
@@ -205,9 +203,9 @@ impl KeyMaker for RecordAsker {
         cancel: &AtomicBool,
     ) -> Result<(), RetrieveError> {
         progress(0, 1);
-        let keys = self.secret.keys(self.choice.mode, &mut randomness()?)?;
+        let keys = self.secret.keys(self.choice.mode, &mut SecretRng::from_os()?)?;
         if cancel.load(Ordering::Relaxed) {
-            return Err(unspoken_pir::PirError::Interrupted.into());
+            return Err(PirError::Interrupted.into());
         }
         keys.write(out)?;
         progress(1, 1);
@@ -237,7 +235,7 @@ impl ClientHalf for RecordAsker {
                 let needed = format!("{SECRET_BYTES} bytes; delete it, and a new one is made");
                 return Err(RetrieveError::mismatch("stored secret key", found, needed));
             }
-            None => randomness()?.fill(key.as_mut_slice()),
+            None => SecretRng::from_os()?.fill(key.as_mut_slice()),
         }
         let secret = PirSecret::derive(description.parameters(), &key)?;
         if let (None, Some(counter)) = (stored, &mut choice.counter) {

@@ -4,6 +4,7 @@ use std::io;
 
 use unspoken_pir::{LayoutError, PirError};
 use unspoken_protocol::{Failure, Fault, ProtocolError};
+use unspoken_ring::RingError;
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -27,8 +28,8 @@ pub enum RetrieveError {
         source: io::Error,
     },
     /// The operating system has no randomness to give.
-    #[error("draw randomness: {0}")]
-    Randomness(String),
+    #[error(transparent)]
+    Randomness(#[from] RingError),
 }
 
 impl RetrieveError {
@@ -54,7 +55,9 @@ fn pir_fault(error: &PirError) -> Fault {
         PirError::Interrupted => Fault::Interrupted,
         PirError::Table { .. } => Fault::Internal,
         PirError::Mode { .. } | PirError::OtherParameters { .. } | PirError::Failure { .. } => Fault::DoesNotFit,
-        PirError::Format { .. } | PirError::Range { .. } | PirError::Ring(_) => Fault::Malformed,
+        PirError::Format { .. } | PirError::Index { .. } | PirError::Range { .. } | PirError::Ring(_) => {
+            Fault::Malformed
+        }
         error => match error.read_failure() {
             Some(io::ErrorKind::UnexpectedEof) => Fault::Malformed,
             Some(kind) => Fault::Unreadable(kind),

@@ -76,8 +76,8 @@ impl<C: Circuit> Party<C> {
         let (key_switches, products) = (cost.total_key_switches(), cost.tensors + cost.plaintext_products);
         let party = Party { circuit, encoder, keys, plan, weights, inputs, key_switches, products };
         let answer = party.answer()?;
-        let slots =
-            answer.iter().map(|vector| party.encoder.decrypt(vector, &secret)).collect::<Result<Vec<_>, _>>()?;
+        let slots = answer.iter().map(|vector| party.encoder.decrypt(vector, &secret).map(|slots| slots.to_vec()));
+        let slots = slots.collect::<Result<Vec<_>, _>>()?;
         let found = party.circuit.scores(&slots)?;
         let exact: Vec<[f64; CLASSES]> = images.iter().map(|image| network.scores(image)).collect();
         let pairs = found.iter().flatten().zip(exact.iter().flatten());
