@@ -6,10 +6,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use unspoken_ckks::{CkksParameters, Complex64, SeededCiphertext};
+use unspoken_ckks::{CkksParameters, Complex64, SeededCiphertext, Slots};
 use unspoken_encrypt::Encryptor;
 use unspoken_lookup::{IndexEncoding, Lookup, padded_columns, query_scale};
-use unspoken_protocol::SecretSlots;
 
 use crate::compact::Compact;
 use crate::direct::Direct;
@@ -144,7 +143,7 @@ impl QueryCodec {
             return indices.iter().map(|indices| compact.encrypt_vector(&secret, indices, &mut rng)).collect();
         }
         let mut vectors = Vec::with_capacity(self.vectors());
-        let mut slots = SecretSlots::new(vec![Complex64::default(); parameters.slots()]);
+        let mut slots = Slots::from(vec![Complex64::default(); parameters.slots()]);
         for indices in indices {
             for vector in 0..self.values().vectors(self.shape().columns) {
                 let padded = indices.iter().copied().chain(std::iter::repeat(None));

@@ -134,7 +134,8 @@ fn oblivious(
         let start = Instant::now();
         let answer = circuit.evaluate(&evaluator, &weights, &inputs)?;
         fastest = fastest.min(start.elapsed().as_secs_f64());
-        let slots = answer.iter().map(|vector| encoder.decrypt(vector, &secret)).collect::<Result<Vec<_>, _>>()?;
+        let slots = answer.iter().map(|vector| encoder.decrypt(vector, &secret).map(|slots| slots.to_vec()));
+        let slots = slots.collect::<Result<Vec<_>, _>>()?;
         difference.add(network, images, &layout.scores(&slots, images.len())?);
     }
     println!(

@@ -79,7 +79,7 @@ fn run(parameters: &CkksParameters, question: &Question) -> Vec<Vec<Complex64>> 
     assert_eq!(outputs.len(), lookup.outputs());
     let open = |output: &Ciphertext| {
         assert_eq!((output.level(), output.scale()), (lookup.output_level(), lookup.output_scale()));
-        encoder.decrypt(output, &secret).unwrap()
+        encoder.decrypt(output, &secret).unwrap().to_vec()
     };
     outputs.iter().map(open).collect()
 }

@@ -229,7 +229,7 @@ pub(crate) fn check_scale(operation: &'static str, scale: f64) -> Result<(), Ckk
     if scale > 0.0 && scale.is_finite() {
         return Ok(());
     }
-    Err(CkksError::Value { operation, index: 0, found: format!("scale {scale}"), needed: "a positive, finite scale" })
+    Err(CkksError::Value { operation, index: 0, needed: "a positive, finite scale" })
 }
 
 /// The Gaussian integer nearest to `constant * factor`.
@@ -243,7 +243,7 @@ pub(crate) fn round_constant(
     let fits = |x: f64| x.is_finite() && x.abs() < 2f64.powi(126);
     if !fits(scaled.re) || !fits(scaled.im) || (real && constant.im != 0.0) {
         let needed = "a finite number that fits its scale, real in the conjugate-invariant ring";
-        return Err(CkksError::Value { operation, index: 0, found: constant.to_string(), needed });
+        return Err(CkksError::Value { operation, index: 0, needed });
     }
     Ok((scaled.re.round() as i128, scaled.im.round() as i128))
 }

@@ -23,7 +23,7 @@ mod zero;
 pub use arithmetic::{Arithmetic, SCALE_TOLERANCE};
 pub use bootstrap::{Bootstrap, Bootstrapper, SlotValues};
 pub use cost::{Cost, CostModel};
-pub use encoding::{Encoder, Plaintext};
+pub use encoding::{Encoder, Plaintext, Slots};
 pub use error::CkksError;
 pub use evaluator::Evaluator;
 pub use inner_sum::InnerSum;

@@ -132,9 +132,8 @@ impl LinearPlan {
                 return Err(CkksError::Shape { operation: OPERATION, found: diagonal.len(), needed });
             }
             if let Some(index) = diagonal.iter().position(|z| !z.is_finite() || (real && z.im != 0.0)) {
-                let (found, needed) =
-                    (diagonal[index].to_string(), "a finite number, real in the conjugate-invariant ring");
-                return Err(CkksError::Value { operation: OPERATION, index, found, needed });
+                let needed = "a finite number, real in the conjugate-invariant ring";
+                return Err(CkksError::Value { operation: OPERATION, index, needed });
             }
         }
         let with_babies = |babies| LinearPlan {

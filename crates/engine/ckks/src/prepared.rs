@@ -61,8 +61,8 @@ impl PreparedVector {
         if let Some(encoded) = self.encoded.get() {
             return Ok(encoded);
         }
-        let plaintext = encoder.encode(&self.values, self.level, self.scale)?;
-        Ok(self.encoded.get_or_init(|| plaintext.poly))
+        let poly = encoder.encode_public(&self.values, self.level, self.scale)?;
+        Ok(self.encoded.get_or_init(|| poly))
     }
 
     pub(crate) fn encoded_extended(&self, encoder: &Encoder) -> Result<&Poly, CkksError> {

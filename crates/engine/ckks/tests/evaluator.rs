@@ -86,7 +86,7 @@ fn encoding_is_the_evaluation_at_the_slots_roots() {
         let slots = s.encoder.decode(&poly, plaintext.scale()).unwrap();
         let order = 4 * parameters.slots();
         let mut power = 1;
-        for slot in slots {
+        for &slot in slots.iter() {
             let root = Complex64::cis(2.0 * std::f64::consts::PI * power as f64 / order as f64);
             let expected = if s.is_real() { Complex64::from(2.0 * root.re) } else { root };
             assert!((slot - expected).norm() < 1e-12);

@@ -154,7 +154,7 @@ impl PoolFile {
             }
             let zero = self.key.zero(self.shape.chain, rng)?;
             // Another process may have been faster.
-            if !self.vault.put(Zeroizing::new(zero.into_bytes(self.key.parameters())?))? {
+            if !self.vault.put(zero.into_bytes(self.key.parameters())?)? {
                 return Ok(made);
             }
         }

@@ -96,7 +96,7 @@ impl<'a> BackendInputs<'a> {
         let mut numbers = Vec::new();
         for mut sum in self.sums()?.into_iter().take(COMPARED).flatten() {
             self.ring.to_coefficients(&mut sum)?;
-            numbers.extend(self.ring.to_f64(&sum)?);
+            numbers.extend_from_slice(&self.ring.to_f64(&sum)?);
         }
         Ok(numbers)
     }

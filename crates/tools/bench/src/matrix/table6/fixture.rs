@@ -75,8 +75,8 @@ impl<C: Circuit> CircuitFixture<C> {
         let (key_switches, products) = (cost.total_key_switches(), cost.tensors + cost.plaintext_products);
         let fixture = CircuitFixture { circuit, encoder, keys, plan, weights, inputs, key_switches, products };
         let answer = fixture.answer()?;
-        let slots =
-            answer.iter().map(|vector| fixture.encoder.decrypt(vector, &secret)).collect::<Result<Vec<_>, _>>()?;
+        let slots = answer.iter().map(|vector| fixture.encoder.decrypt(vector, &secret).map(|slots| slots.to_vec()));
+        let slots = slots.collect::<Result<Vec<_>, _>>()?;
         let found = fixture.circuit.scores(&slots)?;
         let exact: Vec<[f64; CLASSES]> = images.iter().map(|image| network.scores(image)).collect();
         let pairs = found.iter().flatten().zip(exact.iter().flatten());

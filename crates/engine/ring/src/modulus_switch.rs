@@ -1,4 +1,4 @@
-//! From the modulus `Q` of a basis to a small modulus `t` and back: what exact schemes encode and decode with.
+//! Modulus switching: from the modulus `Q` of a basis to a small modulus `t`, for the encoding and decoding of exact schemes.
 //!
 //! With `z_i = x (Q/q_i)^-1 mod q_i`, the centred `x` is `sum_i z_i Q/q_i - v Q` for `v = round(sum_i z_i / q_i)`, so both
 //! `round(t x / Q)` and `x` modulo `t` are sums over the primes of products of words, and one rounded sum of fractions
@@ -29,14 +29,14 @@ impl Ring {
     /// # Errors
     /// If `t` is even, below 3 or not below 2^30, or the polynomial's domain or basis is not as described.
     pub fn scale_round(&self, poly: &Poly, t: u32) -> Result<Zeroizing<Vec<u32>>, RingError> {
-        let modulus = self.check_passage("scale and round", poly, t)?;
+        let modulus = self.check_modulus_switch("scale and round", poly, t)?;
         let term = |i: usize| {
             let q = self.modulus(i).q;
             let fraction = (u128::from(t % q) << 64) / u128::from(q);
             Term { inverse: self.digit_inverse(i, poly.basis()), factor: t / q, fraction: fraction as u64 }
         };
         let terms: Vec<Term> = (0..poly.basis().chain).map(term).collect();
-        Ok(self.passed(poly, &terms, &modulus, 1))
+        Ok(self.sum_of_digits(poly, &terms, &modulus, 1))
     }
 
     /// `x / Q` in units of `2^-32`, rounded, for every coefficient `x` and the modulus `Q` of the polynomial's basis.
@@ -71,7 +71,7 @@ impl Ring {
     /// # Errors
     /// As for [`Ring::scale_round`].
     pub fn remainders(&self, poly: &Poly, t: u32) -> Result<Zeroizing<Vec<u32>>, RingError> {
-        let modulus = self.check_passage("take remainders", poly, t)?;
+        let modulus = self.check_modulus_switch("take remainders", poly, t)?;
         let primes = 0..poly.basis().chain;
         let product = |skipped: Option<usize>| {
             let others = primes.clone().filter(|&i| Some(i) != skipped);
@@ -83,7 +83,7 @@ impl Ring {
             fraction: ((1u128 << 64) / u128::from(self.modulus(i).q)) as u64,
         };
         let terms: Vec<Term> = primes.clone().map(term).collect();
-        Ok(self.passed(poly, &terms, &modulus, -i64::from(product(None))))
+        Ok(self.sum_of_digits(poly, &terms, &modulus, -i64::from(product(None))))
     }
 
     /// `a *= factor^-1` modulo every prime of its basis, in any domain.
@@ -147,15 +147,15 @@ impl Ring {
                 needed: "the ring degree",
             });
         }
-        if let Some(&found) = values.iter().find(|&&x| x >= modulus.q) {
-            return Err(RingError::Residue { found, modulus: modulus.q });
+        if let Some(index) = values.iter().position(|&x| x >= modulus.q) {
+            return Err(RingError::Residue { index, modulus: modulus.q });
         }
         let mut poly = self.blank(Basis::chain(1), Domain::Evaluation);
         poly.limb_mut(0).iter_mut().zip(values).for_each(|(x, &value)| *x = modulus.to_montgomery(value));
         Ok(poly)
     }
 
-    fn check_passage(&self, operation: &'static str, poly: &Poly, t: u32) -> Result<Modulus, RingError> {
+    fn check_modulus_switch(&self, operation: &'static str, poly: &Poly, t: u32) -> Result<Modulus, RingError> {
         self.check_domain(operation, poly, Domain::Coefficient)?;
         let (found, needed) = (poly.basis(), Basis::chain(poly.basis().chain));
         if found != needed {
@@ -178,7 +178,7 @@ impl Ring {
 
     /// `sum_i factor_i z_i + whole * round(sum_i fraction_i z_i)` modulo `t`. No branch depends on a coefficient: they
     /// are a client's messages.
-    fn passed(&self, poly: &Poly, terms: &[Term], t: &Modulus, whole: i64) -> Zeroizing<Vec<u32>> {
+    fn sum_of_digits(&self, poly: &Poly, terms: &[Term], t: &Modulus, whole: i64) -> Zeroizing<Vec<u32>> {
         let coefficient = |x: usize| {
             let (mut sum, mut fraction) = (0u128, 1u128 << 63);
             for (i, term) in terms.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The passage between a ring's modulus and a small one, against exact integer arithmetic.
+//! Modulus switching, against exact integer arithmetic.
 
 use num_bigint::BigInt;
 use unspoken_ring::modular::{Modulus, primes_descending, primitive_root_of_unity};
@@ -100,7 +100,7 @@ fn values_are_those_at_the_roots() {
     let mut again = ring.from_values(&values).unwrap();
     ring.to_coefficients(&mut again).unwrap();
     let expected: Vec<f64> = coefficients.iter().map(|&c| f64::from(c)).collect();
-    assert_eq!(ring.to_f64(&again).unwrap(), expected);
+    assert_eq!(*ring.to_f64(&again).unwrap(), expected);
 }
 
 #[test]

@@ -39,8 +39,16 @@ impl Ring {
             return Err(lacking);
         }
         let (n, stride) = (self.degree(), self.stride());
-        let blank = |_| std::array::from_fn(|_| self.blank(needed, Domain::Evaluation));
-        let mut sums: Vec<[Poly; 2]> = (0..rows.len()).map(blank).collect();
+        // A sum is secret if one of its factors or of the inputs it names is.
+        let blank = |row: &&[(usize, F)]| {
+            let secret = |(i, factor): &(usize, F)| {
+                factor.borrow().is_secret() || inputs[*i].iter().any(|component| component.is_secret())
+            };
+            let mut pair: [Poly; 2] = std::array::from_fn(|_| self.blank(needed, Domain::Evaluation));
+            pair.iter_mut().for_each(|sum| sum.words.inherit(row.iter().any(secret)));
+            pair
+        };
+        let mut sums: Vec<[Poly; 2]> = rows.iter().map(blank).collect();
         let primes: Vec<usize> = self.prime_indices(needed).collect();
         // The limbs of all sums, by prime.
         let mut limbs: Vec<Vec<[&mut [u32]; 2]>> = primes.iter().map(|_| Vec::with_capacity(rows.len())).collect();

@@ -1,11 +1,11 @@
-//! Polynomials made of small integers and of uniform residues, limb by limb: what is made for one prime is used up while it
-//! is in the cache.
+//! Fused operations: integers are reduced, transformed and multiplied limb by limb, so that each limb stays in the cache.
 
 use rayon::prelude::*;
-use zeroize::Zeroizing;
+use zeroize::{Zeroizing, zeroize_stack};
 
 use crate::error::RingError;
-use crate::memory::Words;
+use crate::integer::{self, MAX_LOG2_INTEGER};
+use crate::ntt::RingKind;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 use crate::sampling::Seed;
@@ -34,37 +34,68 @@ impl Ring {
         let words = DoubleWords::new(coefficients.iter().copied());
         let mut poly = self.blank(basis, Domain::Evaluation);
         self.for_each_limb(&mut poly, |_, prime, limb| {
-            self.embed_double(prime, &words, 1, limb);
+            self.embed_double(prime, &words, limb);
             self.forward(prime, &mut [limb]);
         });
         Ok(poly)
     }
 
-    /// As [`Ring::evaluate_i64`], for magnitudes up to 2^126.
+    /// The polynomial with the given coefficients, each rounded to the nearest integer (ties to even), in the evaluation
+    /// domain. One transform per prime. Magnitudes must be below `2^log2_bound`, which is at most 126.
+    ///
+    /// Time and memory accesses depend on the shape and on `log2_bound`, not on the coefficients. The result is secret.
     ///
     /// # Errors
-    /// If there are not exactly `n` of them.
-    pub fn evaluate_i128(&self, coefficients: &[i128], basis: Basis) -> Result<Poly, RingError> {
+    /// If there are not exactly `n` coefficients, `log2_bound` is above 126, or a coefficient is not below the bound.
+    pub fn evaluate_f64(&self, coefficients: &[f64], log2_bound: u32, basis: Basis) -> Result<Poly, RingError> {
         self.check_count(coefficients.len())?;
-        // c = low + 2^64 high with both signed.
-        let low = DoubleWords::new(coefficients.iter().map(|&c| c as i64));
-        let high = DoubleWords::new(coefficients.iter().map(|&c| ((c - i128::from(c as i64)) >> 64) as i64));
+        if log2_bound > MAX_LOG2_INTEGER {
+            let (what, found) = ("the bound of coefficients", log2_bound as usize);
+            return Err(RingError::Length { what, found, needed: "at most 126 bits" });
+        }
+        let stride = self.stride();
+        let count = integer::digit_count(log2_bound);
+        let mut digits = self.scratch(count * stride, true);
+        let fits = integer::split(coefficients, log2_bound, &mut digits, stride);
+        zeroize_stack::<{ integer::STACK_BYTES }>();
+        if !fits {
+            return Err(RingError::Coefficient { log2_bound });
+        }
+        let sources: Vec<&[u32]> = digits.chunks_exact(stride).map(|digit| &digit[..self.degree()]).collect();
         let mut poly = self.blank(basis, Domain::Evaluation);
-        self.for_each_limb_with(
-            &mut poly,
-            || self.scratch(),
-            |upper, _, prime, limb| {
-                self.embed_double(prime, &low, 1, limb);
-                self.embed_double(prime, &high, 1 << 64, upper);
-                self.kernels().add_assign(self.modulus(prime), limb, upper);
-                self.forward(prime, &mut [limb]);
-            },
-        );
+        poly.mark_secret();
+        self.for_each_limb(&mut poly, |_, prime, limb| {
+            let target = integer::conversion_target(self.modulus(prime), count);
+            self.kernels().convert(&sources, &[target], &mut [&mut *limb]);
+            self.forward(prime, &mut [limb]);
+        });
+        Ok(poly)
+    }
+
+    /// The constant polynomial `re + im X^(n/2)`, whose complex slots are all `re + i im`, in the evaluation domain. Standard
+    /// ring. Time does not depend on the integers.
+    ///
+    /// # Errors
+    /// In the conjugate-invariant ring, which has no `i`.
+    pub fn complex_constant(&self, [re, im]: [i128; 2], basis: Basis) -> Result<Poly, RingError> {
+        if self.kind() != RingKind::Standard {
+            return Err(RingError::Kind { operation: "make a complex constant", needed: RingKind::Standard });
+        }
+        let mut poly = self.blank(basis, Domain::Evaluation);
+        self.for_each_limb(&mut poly, |_, prime, limb| {
+            let (modulus, imaginary) = (self.modulus(prime), self.table(prime).imaginary);
+            let re = modulus.to_montgomery(modulus.from_i128(re));
+            let im = modulus.mul_shoup(modulus.to_montgomery(modulus.from_i128(im)), modulus.shoup(imaginary));
+            let (low, high) = limb.split_at_mut(limb.len() / 2);
+            low.fill(modulus.add(re, im));
+            high.fill(modulus.sub(re, im));
+        });
         Ok(poly)
     }
 
     /// `small - uniform * factor` in the evaluation domain, with the uniform polynomial that [`Ring::uniform`] expands from
-    /// the same seed and stream. `factor` may be over more primes. At no time is the product alone in memory.
+    /// the same seed and stream. `factor` may be over more primes. At no time is the product alone in memory. The result is
+    /// secret, because `small` is treated as a secret: a caller that publishes it calls [`Poly::declare_public`].
     ///
     /// # Errors
     /// If there are not exactly `n` coefficients in `small`, or `factor` is in the coefficient domain, of another ring or
@@ -79,9 +110,10 @@ impl Ring {
         self.check_count(small.len())?;
         self.check_factor("multiply by a uniform polynomial", factor, basis)?;
         let mut result = self.blank(basis, Domain::Evaluation);
+        result.mark_secret();
         self.for_each_limb_with(
             &mut result,
-            || self.scratch(),
+            || self.scratch(self.degree(), false),
             |uniform, i, prime, limb| {
                 let modulus = self.modulus(prime);
                 seed.fill_uniform(self.kernels(), stream, modulus.q, uniform);
@@ -94,7 +126,7 @@ impl Ring {
     }
 
     /// `small_i + factor * polys_i` for both `i`, in the evaluation domain: three transforms per prime. `polys` may be over
-    /// more primes. `factor` and `small` are treated as secrets.
+    /// more primes. `factor` and `small` are treated as secrets, and the results are secret.
     ///
     /// # Errors
     /// If a list of coefficients does not have length `n`, or one of `polys` is in the coefficient domain, of another ring
@@ -113,12 +145,13 @@ impl Ring {
             self.check_factor("multiply by a small polynomial", poly, basis)?;
         }
         let mut products = [self.blank(basis, Domain::Evaluation), self.blank(basis, Domain::Evaluation)];
+        products.iter_mut().for_each(Poly::mark_secret);
         let [first, second] = &mut products;
         let (stride, degree) = (self.stride(), self.degree());
         let limbs = first.words.par_chunks_mut(stride).zip(second.words.par_chunks_mut(stride));
         let primes = self.prime_indices(basis).collect::<Vec<_>>();
         limbs.zip(primes).enumerate().for_each_init(
-            || self.scratch(),
+            || self.scratch(self.degree(), true),
             |small_factor, (i, ((first, second), prime))| {
                 let modulus = self.modulus(prime);
                 let (first, second) = (&mut first[..degree], &mut second[..degree]);
@@ -140,18 +173,10 @@ impl Ring {
         self.kernels().embed(modulus, limb, coefficients, modulus.shoup(modulus.r));
     }
 
-    /// Residues of `factor` times double words in Montgomery form.
-    fn embed_double(&self, prime: usize, words: &DoubleWords, factor: i128, limb: &mut [u32]) {
+    /// Residues of double words in Montgomery form.
+    fn embed_double(&self, prime: usize, words: &DoubleWords, limb: &mut [u32]) {
         let modulus = self.modulus(prime);
-        let factor = modulus.mul(modulus.from_i128(factor), modulus.r);
-        self.kernels().embed_wide(modulus, limb, &words.low, &words.high, modulus.shoup(factor));
-    }
-
-    /// Memory for one limb, wiped after use.
-    fn scratch(&self) -> Words {
-        let mut words = self.pool().take(self.degree());
-        words.mark_secret();
-        words
+        self.kernels().embed_wide(modulus, limb, &words.low, &words.high, modulus.shoup(modulus.r));
     }
 
     fn check_count(&self, found: usize) -> Result<(), RingError> {
@@ -245,11 +270,21 @@ mod tests {
                 let fused = ring.evaluate_i64(&wide, Basis::extended(4)).unwrap();
                 assert_eq!(residues(&ring, &fused), residues(&ring, &expected));
 
-                let ends = [1 << 126, -1 << 126, (1 << 126) - 1, 1 << 63, -1 << 63, (1 << 64) - 1, 0, -1];
-                let wide = (0..504).map(|i: i128| (i - 252).pow(15) * 31 - i).chain(ends).collect::<Vec<i128>>();
-                let mut expected = ring.from_i128(&wide, Basis::extended(4)).unwrap();
+                let mut values: Vec<f64> = (0..504).map(|i| f64::from(i - 252).powi(15) * 31.0 + 0.3).collect();
+                values.extend([
+                    0.5,
+                    -0.5,
+                    1.5,
+                    2f64.powi(29),
+                    -2f64.powi(59),
+                    2f64.powi(62) - 512.0,
+                    -2f64.powi(93),
+                    -1e37,
+                ]);
+                let nearest: Vec<i128> = values.iter().map(|x| x.round_ties_even() as i128).collect();
+                let mut expected = ring.from_i128(&nearest, Basis::extended(4)).unwrap();
                 ring.to_evaluation(&mut expected).unwrap();
-                let fused = ring.evaluate_i128(&wide, Basis::extended(4)).unwrap();
+                let fused = ring.evaluate_f64(&values, 126, Basis::extended(4)).unwrap();
                 assert_eq!(residues(&ring, &fused), residues(&ring, &expected));
             }
         }
@@ -266,6 +301,16 @@ mod tests {
         let special = ring.small_products(&small, [&key, &key], [&small, &small], Basis::extended(1));
         assert!(matches!(special, Err(RingError::Basis { .. })));
         let coefficients = ring.zero(Basis::chain(2), Domain::Coefficient);
+        let numbers = vec![0.0; 512];
+        let above = |x: f64, bound: u32| {
+            let mut numbers = numbers.clone();
+            numbers[7] = x;
+            ring.evaluate_f64(&numbers, bound, Basis::chain(1))
+        };
+        for (x, bound) in [(4.0, 2), (-2f64.powi(100), 100), (f64::NAN, 126), (f64::INFINITY, 126)] {
+            assert!(matches!(above(x, bound), Err(RingError::Coefficient { log2_bound }) if log2_bound == bound));
+        }
+        assert!(above(3.4, 2).is_ok() && matches!(above(0.0, 127), Err(RingError::Length { found: 127, .. })));
         let wrong = ring.small_products(&small, [&key, &coefficients], [&small, &small], Basis::chain(1));
         assert!(matches!(wrong, Err(RingError::Domain { .. })));
     }
