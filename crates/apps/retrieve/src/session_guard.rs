@@ -63,8 +63,7 @@ impl Window {
         let used = slot.is_some_and(|(known, with)| known == number && with != body);
         if forgotten || used {
             let needed = "a number that was never used, nor is below a thousand later ones. If this client's files \
-                          were restored from a copy: delete its secret key, make another, and take what it asked for as \
-                          known";
+                were restored from a copy: delete its secret key, make another, and take what it asked for as known";
             return Err(RetrieveError::mismatch("number of a session query", number, needed));
         }
         *slot = Some((number, body));
