@@ -56,8 +56,8 @@ impl IndexDescription {
     /// A description of untrusted fields.
     ///
     /// # Errors
-    /// As for [`IndexDescription::new`], or if the shape makes no sense, or a client would have to make keys without a use
-    /// or queries beyond the [`limits`](unspoken_protocol::limits).
+    /// As for [`IndexDescription::new`], or if the shape makes no sense, or a client would have to make keys without a
+    /// use or queries beyond the [`limits`](unspoken_protocol::limits).
     pub fn checked(header: CkksHeader, fields: IndexFields<'_>) -> Result<Self, QueryError> {
         let plausible = (1..=MAX_SUBTABLES).contains(&fields.subtables)
             && (2..=MAX_COLUMNS).contains(&fields.columns)
@@ -101,6 +101,17 @@ impl IndexDescription {
     pub fn answer_bytes(&self, vectors: usize) -> usize {
         let vector = output_bytes(self.parameters(), self.codec.shape().level);
         self.header.packed_bytes(vectors, vectors.saturating_mul(vector))
+    }
+
+    /// Refuses a query of no questions, and of more than its slots hold.
+    ///
+    /// # Errors
+    /// If there are not 1 to `most` questions.
+    pub fn check_batch(questions: usize, most: usize) -> Result<(), QueryError> {
+        if (1..=most).contains(&questions) {
+            return Ok(());
+        }
+        Err(QueryError::mismatch("query", format!("{questions} questions"), format!("1 to {most}")))
     }
 
     /// From now on keeps encryptions of zero ready in the keyring; `needs.burst` counts queries.

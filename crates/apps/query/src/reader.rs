@@ -53,13 +53,13 @@ impl QueryReader {
         vectors + self.bootstrapper.as_ref().map_or(0, Bootstrapper::working_bytes).max(lookup.working_bytes())
     }
 
-    /// Reads a client's query of untrusted bytes into the vectors of a [`Lookup`](unspoken_lookup::Lookup), whose own check
-    /// sees to their level and scale.
+    /// Reads a client's query of untrusted bytes into the vectors of a [`Lookup`](unspoken_lookup::Lookup), whose own
+    /// check sees to their level and scale.
     ///
     /// # Errors
-    /// If their number is wrong, one is malformed, or a seed comes twice, in this query or with another vector in an earlier
-    /// one of this client: the difference of such a pair is that of its messages, in the clear but for small errors. Or if the bootstrap of
-    /// a compact query fails: keys are missing, or the evaluator was cancelled.
+    /// If their number is wrong, one is malformed, or a seed comes twice, in this query or with another vector in an
+    /// earlier one of this client: the difference of such a pair is that of its messages, in the clear but for small
+    /// errors. Or if the bootstrap of a compact query fails: keys are missing, or the evaluator was cancelled.
     pub fn read(
         &self,
         evaluator: &Evaluator<'_>,
