@@ -225,7 +225,8 @@ def test_a_service_that_is_not_there(model, tmp_path):
     ("url", "options", "message"),
     [
         ("127.0.0.1:8080", {}, "127.0.0.1:8080"),
-        ("http://example.org", {"token": "unspoken_secret"}, "plain|clear|https"),
+        ("http://example.org", {"token": "unspoken_secret"}, "clear"),
+        ("http://example.org", {}, "insecure_http"),
         ("http://127.0.0.1:9", {"patience": -1.0}, "patience"),
     ],
 )
@@ -233,6 +234,25 @@ def test_what_cannot_be_asked_is_refused_at_once(model, tmp_path, url, options, 
     with pytest.raises(unspoken.ConfigurationError, match=message) as caught:
         quiet(url, model=model, state_dir=tmp_path, **options)
     assert "unspoken_secret" not in str(caught.value)
+
+
+def test_plain_http_to_another_machine_can_be_allowed(model, tmp_path):
+    quiet("http://example.org", model=model, state_dir=tmp_path, token="unspoken_secret", insecure_http=True)
+
+
+def test_shared_scores_have_noise(service, state, model):
+    messages = ["win a free prize", "see you at home"]
+    with quiet(service.url, model=model, state_dir=state) as client:
+        _, exact = client.classify(messages)
+        labels, shared = client.classify_to_share(messages, bits=4)
+        assert shared.shape == exact.shape
+        assert np.isfinite(shared).all()
+        assert (shared != exact).all()
+        assert list(labels) == [client.labels[i] for i in shared.argmax(axis=1)]
+        sent = client.usage.query_bytes
+        with pytest.raises(unspoken.MismatchError, match="1 to 64"):
+            client.classify_to_share(messages, bits=0)
+        assert client.usage.query_bytes == sent
 
 
 def test_arguments_are_checked(model, tmp_path):

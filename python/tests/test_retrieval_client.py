@@ -57,9 +57,12 @@ def test_records_are_fetched_by_index(retrieval_service, state):
         assert client.get_index(299) == title(299)
         sent = client.usage.query_bytes
         for index in (300, 2**64 - 1, 2**64, -1):
-            with pytest.raises(IndexError, match=str(index)) as caught:
+            with pytest.raises(IndexError, match="position 0 is out of range") as caught:
                 client.get_index(index)
             assert isinstance(caught.value, unspoken.NoSuchIndexError)
+            # The service does not learn that there is no such index.
+            assert client.usage.query_bytes > sent
+            sent = client.usage.query_bytes
         with pytest.raises(unspoken.ConfigurationError, match="by index"):
             client.get("C042")
         assert client.usage.query_bytes == sent

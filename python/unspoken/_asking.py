@@ -79,9 +79,13 @@ class ConnectionOptions(TypedDict, total=False):
     Attributes
     ----------
     token : str, optional
-        Bearer token, if the service wants one. Never sent in the clear to another machine.
+        Bearer token, if the service wants one. Not sent in the clear to another machine, unless
+        `insecure_http` allows it.
     ca_file : path, optional
         Certificate authorities to trust besides the system's, as PEM.
+    insecure_http : bool
+        Talk plain HTTP to another machine. Whoever is on the way sees the token, when is asked and
+        how much. `False` if not said; a service on this machine needs no such option.
     state_dir : path, optional
         Directory for the secret key; whoever reads it can read the queries. The default is that of
         the `unspoken` command: ``$UNSPOKEN_STATE``, or ``~/.local/share/unspoken``. One client at
@@ -101,6 +105,7 @@ class ConnectionOptions(TypedDict, total=False):
 
     token: str | None
     ca_file: str | PathLike[str] | None
+    insecure_http: bool
     state_dir: str | PathLike[str] | None
     progress: bool | Callable[[_unspoken.Progress], object]
     patience: float
@@ -120,7 +125,7 @@ class ServiceOptions(ConnectionOptions, total=False):
         process whose memory may be restored from a snapshot.
     pool_bytes : int
         Most bytes of memory for that; 256 MiB if not said. A query takes 0.1 to 10 MiB.
-    token, ca_file, state_dir, progress, patience
+    token, ca_file, insecure_http, state_dir, progress, patience
         See `ConnectionOptions`.
 
     Examples
@@ -150,12 +155,13 @@ class ServiceClient(ABC, Generic[ConnectionT]):
         application: str | None = None,
         token: str | None = None,
         ca_file: str | PathLike[str] | None = None,
+        insecure_http: bool = False,
         state_dir: str | PathLike[str] | None = None,
         progress: bool | Callable[[_unspoken.Progress], object] = True,
         patience: float = 30.0,
     ) -> None:
         authorities = None if ca_file is None else Path(ca_file).read_bytes()
-        self._service = _unspoken.Service(url, token, authorities, patience)
+        self._service = _unspoken.Service(url, token, authorities, insecure_http, patience)
         self._url = url
         self._application = application
         self._state_dir = default_state_directory() if state_dir is None else Path(state_dir)

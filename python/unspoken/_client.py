@@ -63,8 +63,8 @@ class Client(PreparingClient[_unspoken.Connection]):
         labels : ndarray of str, shape (messages,)
             The label of the largest score.
         scores : ndarray of float64, shape (messages, classes)
-            In the order of `labels`. They carry the noise of the encryption: do not publish them
-            as they are.
+            In the order of `labels`. They carry the error of the encryption, which depends on the
+            secret key: for scores that leave your hands use `classify_to_share`.
 
         Raises
         ------
@@ -79,7 +79,44 @@ class Client(PreparingClient[_unspoken.Connection]):
         """
         texts = text_list(messages, "messages")
         with self._asking() as connection:
-            labels, scores = connection.classify(texts, self._progress)
+            labels, scores = connection.classify(texts, None, self._progress)
+        return np.array(labels, dtype=np.str_), scores
+
+    def classify_to_share(
+        self, messages: Iterable[str], bits: int
+    ) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:
+        """Classify messages without showing them, with scores that may be shared.
+
+        Parameters
+        ----------
+        messages : iterable of str
+            As for `classify`.
+        bits : int
+            Gaussian noise with a standard deviation of ``2**bits`` times the bound of the error is
+            added to every score. All ``n`` scores ever shared under one key are then distributed as
+            if they had been computed without error, up to a statistical distance of
+            ``sqrt(n) / 2 * 2**-bits``. That holds for a service that computes what it should.
+
+        Returns
+        -------
+        labels, scores
+            As for `classify`; the label is that of the largest noisy score.
+
+        Raises
+        ------
+        MismatchError
+            If the service does not know a bound of the error, as with compact queries, or `bits` is
+            not from 1 to 64. Nothing was asked.
+        UnspokenError
+            As for `classify`.
+
+        Examples
+        --------
+        >>> labels, scores = client.classify_to_share(["win a free prize"], bits=10)  # doctest: +SKIP
+        """
+        texts = text_list(messages, "messages")
+        with self._asking() as connection:
+            labels, scores = connection.classify(texts, bits, self._progress)
         return np.array(labels, dtype=np.str_), scores
 
     @property

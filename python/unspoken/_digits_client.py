@@ -57,7 +57,8 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         digits : ndarray of int, shape (images,)
             The digit of the largest score.
         scores : ndarray of float64, shape (images, 10)
-            They carry the noise of the encryption: do not publish them as they are.
+            They carry the error of the encryption, which depends on the secret key: for scores that
+            leave your hands use `recognise_to_share`.
 
         Raises
         ------
@@ -72,7 +73,42 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         """
         rows = image_rows(images)
         with self._asking() as connection:
-            scores = connection.recognise(rows, self._progress)
+            scores = connection.recognise(rows, None, self._progress)
+        return scores.argmax(axis=1), scores
+
+    def recognise_to_share(
+        self, images: npt.ArrayLike, bits: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Recognise digits without showing the images, with scores that may be shared.
+
+        Parameters
+        ----------
+        images : array-like
+            As for `recognise`.
+        bits : int
+            Gaussian noise with a standard deviation of ``2**bits`` times the bound of the error is
+            added to every score: see `Client.classify_to_share`.
+
+        Returns
+        -------
+        digits, scores
+            As for `recognise`; the digit is that of the largest noisy score.
+
+        Raises
+        ------
+        MismatchError
+            If the service does not know a bound of the error, or `bits` is not from 1 to 64.
+            Nothing was asked.
+        UnspokenError
+            As for `recognise`.
+
+        Examples
+        --------
+        >>> digits, scores = client.recognise_to_share(images, bits=10)  # doctest: +SKIP
+        """
+        rows = image_rows(images)
+        with self._asking() as connection:
+            scores = connection.recognise(rows, bits, self._progress)
         return scores.argmax(axis=1), scores
 
     def _open(self) -> _unspoken.DigitsConnection:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Union
 
 from unspoken import _unspoken
 from unspoken._asking import ConnectionOptions, ServiceClient
-from unspoken.errors import ConfigurationError, NoSuchIndexError
+from unspoken.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -137,7 +137,8 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         Raises
         ------
         NoSuchIndexError
-            If the database has no room for such a record. An `IndexError`; nothing was sent.
+            If the database has no room for such a record. An `IndexError`. A query was sent all the
+            same, so that the service does not learn it.
         ConfigurationError
             If the database is read by key.
         UnspokenError
@@ -147,8 +148,9 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         --------
         >>> client.get_index(0)  # doctest: +SKIP
         """
+        # No database has room for it, so this is refused as every index that is too large: after it was asked for.
         if not 0 <= index < 2**64:
-            raise NoSuchIndexError(f"get_index: found {index}, needed an index from 0 that the database has room for")
+            index = 2**64 - 1
         with self._asking() as connection:
             return connection.get_index([index], self._progress)[0]
 

@@ -126,7 +126,12 @@ class Digits:
 @final
 class Service:
     def __new__(
-        cls, url: str, token: str | None, authorities_pem: bytes | None, patience_seconds: float
+        cls,
+        url: str,
+        token: str | None,
+        authorities_pem: bytes | None,
+        insecure_http: bool,
+        patience_seconds: float,
     ) -> Service: ...
     def applications(self) -> list[str]: ...
 
@@ -141,7 +146,9 @@ class Connection:
         ready: tuple[int, int],
         progress: _Progress,
     ) -> Connection: ...
-    def classify(self, messages: Sequence[str], progress: _Progress) -> tuple[list[str], npt.NDArray[np.float64]]: ...
+    def classify(
+        self, messages: Sequence[str], share_bits: int | None, progress: _Progress
+    ) -> tuple[list[str], npt.NDArray[np.float64]]: ...
     @property
     def application(self) -> str: ...
     @property
@@ -199,7 +206,9 @@ class DigitsConnection:
         ready: tuple[int, int],
         progress: _Progress,
     ) -> DigitsConnection: ...
-    def recognise(self, images: npt.NDArray[np.uint8], progress: _Progress) -> npt.NDArray[np.float64]: ...
+    def recognise(
+        self, images: npt.NDArray[np.uint8], share_bits: int | None, progress: _Progress
+    ) -> npt.NDArray[np.float64]: ...
     @property
     def application(self) -> str: ...
     @property

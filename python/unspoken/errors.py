@@ -161,7 +161,7 @@ class UnknownTokenError(UnspokenError, KeyError):
 
 
 class NoSuchIndexError(UnspokenError, IndexError):
-    """An index is beyond the records that the database has room for; nothing was sent."""
+    """An index is beyond the records that the database has room for."""
 
 
 class NotFittedError(UnspokenError, ValueError, AttributeError):

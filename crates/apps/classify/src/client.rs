@@ -6,6 +6,7 @@ use std::sync::Arc;
 use unspoken_encrypt::{Needs, Plan};
 use unspoken_fasttext as fasttext;
 use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError};
+use unspoken_query::IndexDescription;
 use zeroize::Zeroizing;
 
 use crate::description::Description;
@@ -97,10 +98,7 @@ impl ClientHalf for ClassifyClient {
     /// Always the same number of bytes, whatever the messages and however many.
     fn query(&mut self, messages: &[EncodedMessage]) -> Result<Vec<u8>, ClassifyError> {
         let batch = self.description.batch();
-        if messages.is_empty() || messages.len() > batch {
-            let (found, needed) = (format!("{} messages", messages.len()), format!("1 to {batch}"));
-            return Err(ClassifyError::mismatch("query", found, needed));
-        }
+        IndexDescription::check_batch(messages.len(), batch)?;
         let shape = self.words.shape();
         // Padded slots stay empty: centred tables give them no weight.
         let slots = self.description.parameters().slots();
@@ -115,10 +113,7 @@ impl ClientHalf for ClassifyClient {
 
     fn read(&self, answer: &[u8], messages: &[EncodedMessage]) -> Result<Vec<Classified>, ClassifyError> {
         let (vectors, classes) = (self.description.vectors(), self.description.classes());
-        if messages.len() > self.description.batch() {
-            let (found, needed) = (format!("{} messages", messages.len()), self.description.batch());
-            return Err(ClassifyError::mismatch("answer", found, format!("at most {needed}")));
-        }
+        IndexDescription::check_batch(messages.len(), self.description.batch())?;
         let vectors = self.description.index.decrypt(&self.keyring, answer, vectors, messages.len())?;
         let classify = |e: usize| {
             let mut scores: Vec<f64> = vectors.iter().flat_map(|slots| [slots[e].re, slots[e].im]).collect();
@@ -141,6 +136,21 @@ impl CkksClientHalf for ClassifyClient {
 }
 
 impl ClassifyClient {
+    /// Answers as they may be shared: with fresh noise that exceeds the error by so many bits, and the labels that follow
+    /// from the noisy scores. [`SharingNoise`](unspoken_protocol::SharingNoise) says what that guarantees.
+    ///
+    /// # Errors
+    /// As for [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
+    pub fn share(&self, answers: &[Classified], bits: u32) -> Result<Vec<Classified>, ClassifyError> {
+        let noise = self.sharing_noise(bits)?;
+        let share = |answer: &Classified| {
+            let mut scores = answer.scores.clone();
+            noise.add(&mut scores)?;
+            Ok(Classified { label: self.words.label(&scores)?.to_owned(), scores })
+        };
+        answers.iter().map(share).collect()
+    }
+
     /// The label names; class `c` is `labels()[c]`.
     pub fn labels(&self) -> &[String] {
         self.words.labels()

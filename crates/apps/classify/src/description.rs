@@ -8,7 +8,7 @@ use crate::error::ClassifyError;
 use crate::proto;
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// What a client must know to ask: made by the server, checked by the client.
 #[derive(Clone, Debug)]

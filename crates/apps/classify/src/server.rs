@@ -3,11 +3,12 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Encoder, Evaluator};
+use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, Simulator};
 use unspoken_fasttext::ScoreTables;
 use unspoken_lookup::{Lookup, OutputForm, Plan, Table, Task, best_plan};
 use unspoken_protocol::{
-    CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes, write_output,
+    CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
+    simulated_error_bound, write_output,
 };
 use unspoken_query::{IndexDescription, QueryCodec, QueryForm, QueryReader};
 use unspoken_ring::Basis;
@@ -99,7 +100,9 @@ impl ClassifyServer {
         let reader = QueryReader::new(&encoder, query)?;
         key_plan.extend(&reader.key_plan());
         let model_id = tables.id().to_bytes();
-        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound);
+        let error = error_bound(&encoder, &lookup, form, batch, shape.max_tokens)?;
+        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound)
+            .with_error_bound(error);
         let own = proto::Description {
             subtables: shape.subtables as u32,
             // Narrow tables are padded, and an index's root of unity depends on the padded width.
@@ -198,6 +201,36 @@ impl ServerHalf for ClassifyServer {
     ) -> Result<Vec<u8>, ClassifyError> {
         self.timed_answer(client, keys, query, cancel).map(|(answer, _)| answer)
     }
+}
+
+/// A bound of the error of a score, from a simulated query whose slots are all full. 0 for compact queries: their bootstrap
+/// is not simulated.
+fn error_bound(
+    encoder: &Encoder,
+    lookup: &Lookup,
+    form: QueryForm,
+    batch: usize,
+    max_tokens: usize,
+) -> Result<f64, ClassifyError> {
+    if form == QueryForm::Compact {
+        return Ok(0.0);
+    }
+    let simulator = Simulator::new(encoder, 0);
+    let (subtables, _, columns) = lookup.shape();
+    let (encoding, slots) = (lookup.plan().query_form(), lookup.parameters().slots());
+    let mut query = Vec::new();
+    for t in 0..subtables {
+        for vector in 0..encoding.vectors(columns) {
+            let value = |slot: usize| encoding.value(Some((31 * slot + 17 * t + slot / 7) % columns), columns, vector);
+            let values: Vec<Complex64> = (0..slots).map(value).collect();
+            let vector = simulator.encrypt(&values, lookup.input_level(), lookup.input_scale());
+            query.push(vector.map_err(ProtocolError::from)?);
+        }
+    }
+    let outputs = lookup.run(&simulator, &query)?;
+    let sum = |output| Ok(simulator.sum_slots(output, batch, max_tokens).map_err(ProtocolError::from)?.error());
+    let errors = outputs.iter().map(sum).collect::<Result<Vec<_>, ClassifyError>>()?;
+    Ok(simulated_error_bound(&errors))
 }
 
 /// The keys of the lookup, and those of the sum over the tokens.

@@ -9,7 +9,9 @@ use unspoken_classify::{Classified, ClassifyClient, ClassifyError, ClassifyServe
 use unspoken_encrypt::Needs;
 use unspoken_fasttext::{Model, TrainOptions, fit};
 use unspoken_lookup::Plan;
-use unspoken_protocol::{ApplicationError, CkksClientHalf, ClientHalf, ClientId, KeyLoader, ProtocolError, ServerHalf};
+use unspoken_protocol::{
+    ApplicationError, CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, ProtocolError, ServerHalf,
+};
 use unspoken_query::QueryForm;
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
@@ -255,4 +257,39 @@ fn prepared_queries_are_asked_and_answered_like_others() {
     // Too little memory for one vector.
     assert_eq!(client.prepare(Needs { burst: 2, memory_bytes: 1000 }).unwrap().zeros, 0);
     assert!(server.answer(CLIENT, &keys, &encrypt(&mut client, &["x"]).unwrap(), &GO).is_ok());
+}
+
+#[test]
+fn shared_scores_have_noise_above_the_error() {
+    let model = model(1);
+    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let mut client = client(&model, &server);
+    let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    let answer = server.answer(CLIENT, &keys, &encrypt(&mut client, &GOOD).unwrap(), &GO).unwrap();
+    let found = read(&client, &answer, &GOOD).unwrap();
+    let bound = client.description().header().error_bound().unwrap();
+    for (message, classified) in GOOD.iter().zip(&found) {
+        for (score, clear) in classified.scores.iter().zip(model.scores(message)) {
+            assert!((score - clear).abs() < bound, "{score} {clear} {bound}");
+        }
+    }
+    assert!(bound < 1e-2, "a bound that says something: {bound}");
+    let shared = client.share(&found, 4).unwrap();
+    let deviation = client.sharing_noise(4).unwrap().deviation();
+    assert!((deviation / bound - 16.0).abs() < 1e-9);
+    let pairs = || shared.iter().zip(&found).flat_map(|(a, b)| a.scores.iter().zip(&b.scores));
+    assert!(pairs().all(|(a, b)| (a - b).abs() < 8.0 * deviation));
+    assert!(pairs().filter(|(a, b)| (*a - *b).abs() > bound).count() >= GOOD.len(), "hardly any is so near");
+    assert!(client.share(&found, 0).is_err());
+    // Fresh noise each time.
+    assert_ne!(client.share(&found, 4).unwrap(), client.share(&found, 4).unwrap());
+}
+
+#[test]
+fn compact_queries_have_no_bound_to_share_by() {
+    let model = model_of(1, 254);
+    let parameters = Preset::find("insecure_n11_boot_depth8_scale50").unwrap().build().unwrap();
+    let server = ClassifyServer::with_best_plan(model.tables(), &parameters, QueryForm::Compact).unwrap();
+    let error = client(&model, &server).sharing_noise(10).unwrap_err().to_string();
+    assert!(error.contains("compact queries have none"), "{error}");
 }

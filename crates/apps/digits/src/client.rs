@@ -78,6 +78,23 @@ impl ClientHalf for DigitsClient {
     }
 }
 
+impl DigitsClient {
+    /// Answers as they may be shared: with fresh noise that exceeds the error by so many bits, and the digits that follow
+    /// from the noisy scores. [`SharingNoise`](unspoken_protocol::SharingNoise) says what that guarantees.
+    ///
+    /// # Errors
+    /// As for [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
+    pub fn share(&self, answers: &[Recognised], bits: u32) -> Result<Vec<Recognised>, DigitsError> {
+        let noise = self.sharing_noise(bits)?;
+        let share = |answer: &Recognised| {
+            let mut scores = answer.scores;
+            noise.add(&mut scores)?;
+            Ok(Recognised { digit: digit(&scores), scores })
+        };
+        answers.iter().map(share).collect()
+    }
+}
+
 impl CkksClientHalf for DigitsClient {
     fn keyring(&self) -> &Keyring {
         &self.keyring

@@ -9,7 +9,7 @@ use crate::error::DigitsError;
 use crate::proto;
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// The circuit whose layout clients follow.
 pub(crate) const CIRCUIT: &str = "owner";

@@ -2,11 +2,12 @@
 
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::{CkksParameters, Encoder, Evaluator};
+use unspoken_ckks::{CkksParameters, Complex64, Encoder, Evaluator, Simulator};
 use unspoken_cnn::{ImageLayout, PlainWeightsCircuit};
-use unspoken_digits_model::Network;
+use unspoken_digits_model::{Image, Network, PIXELS};
 use unspoken_protocol::{
-    CkksDescription, CkksHeader, CkksServerHalf, ClientId, SeedGuard, ServerHalf, output_bytes, write_output,
+    CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, SeedGuard, ServerHalf, output_bytes,
+    simulated_error_bound, write_output,
 };
 use unspoken_ring::Basis;
 use unspoken_rlwe::EvaluationKeys;
@@ -34,15 +35,31 @@ impl DigitsServer {
         let batch = batch.unwrap_or_else(|| ImageLayout::largest_batch(network.shape(), parameters.slots()));
         let circuit = PlainWeightsCircuit::new(network, parameters, batch)?;
         let (id, bound) = (network.id().to_bytes(), circuit.score_bound());
-        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &id, circuit.key_plan()?, CIRCUIT.into(), bound);
+        let encoder = Encoder::new(parameters);
+        let error = error_bound(&encoder, &circuit)?;
+        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &id, circuit.key_plan()?, CIRCUIT.into(), bound)
+            .with_error_bound(error);
         let description = Description::new(header, circuit.layout(), circuit.input_level());
-        Ok(DigitsServer { encoder: Encoder::new(parameters), circuit, seeds: SeedGuard::default(), description })
+        Ok(DigitsServer { encoder, circuit, seeds: SeedGuard::default(), description })
     }
 
     /// What a client must know.
     pub fn description(&self) -> &Description {
         &self.description
     }
+}
+
+/// A bound of the error of a score, from a simulated batch of images.
+fn error_bound(encoder: &Encoder, circuit: &PlainWeightsCircuit) -> Result<f64, DigitsError> {
+    let simulator = Simulator::new(encoder, 0);
+    let pixel = |image: usize, i: usize| ((image * 7919 + i * i * 31 + i) % 256) as u8;
+    let image = |image: usize| Image::new(&(0..PIXELS).map(|i| pixel(image, i)).collect::<Vec<u8>>());
+    let images = (0..circuit.layout().batch()).map(image).collect::<Result<Vec<_>, _>>();
+    let images = images.map_err(|error| ProtocolError::mismatch("a simulated image", error, "one that is an image"))?;
+    let encrypt = |slots: Vec<Complex64>| simulator.encrypt(&slots, circuit.input_level(), circuit.scale());
+    let inputs = circuit.layout().arrange(&images)?.into_iter().map(encrypt).collect::<Result<Vec<_>, _>>();
+    let scores = circuit.evaluate(&simulator, &inputs.map_err(ProtocolError::from)?)?;
+    Ok(simulated_error_bound(&[scores.error()]))
 }
 
 impl CkksServerHalf for DigitsServer {

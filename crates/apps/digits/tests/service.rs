@@ -67,6 +67,11 @@ fn encrypted_digits_are_the_networks() {
             let exact: Vec<[f64; 10]> = images.iter().map(|image| network.scores(image)).collect();
             let scores: Vec<[f64; 10]> = read.iter().map(|one| one.scores).collect();
             assert!(worst(&scores, &exact) < 1e-3);
+            let bound = client.description().header().error_bound().unwrap();
+            assert!(worst(&scores, &exact) < bound && bound < 0.1, "{bound}");
+            let noise = client.sharing_noise(3).unwrap().deviation();
+            let shared: Vec<[f64; 10]> = client.share(&read, 3).unwrap().iter().map(|one| one.scores).collect();
+            assert!((bound..8.0 * noise).contains(&worst(&shared, &scores)));
             assert!(read.iter().zip(&images).all(|(one, image)| one.digit == network.digit(image)));
         }
     }

@@ -7,6 +7,7 @@ use unspoken_embedding::TokenCodes;
 use unspoken_encrypt::{Needs, Plan};
 use unspoken_lookup::{OutputForm, padded_columns};
 use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError, SecretSlots};
+use unspoken_query::IndexDescription;
 use zeroize::Zeroizing;
 
 use crate::description::Description;
@@ -82,10 +83,7 @@ impl ClientHalf for EmbedClient {
 
     /// Always the same number of bytes, however many tokens and whichever they are.
     fn query(&mut self, tokens: &[EncodedToken]) -> Result<Vec<u8>, EmbedError> {
-        let batch = self.description.batch();
-        if tokens.is_empty() || tokens.len() > batch {
-            return Err(EmbedError::mismatch("query", format!("{} tokens", tokens.len()), format!("1 to {batch}")));
-        }
+        IndexDescription::check_batch(tokens.len(), self.description.batch())?;
         let stream = |t: usize| tokens.iter().map(|EncodedToken(code)| code.get(t).copied()).collect();
         let subtables = self.codes.shape().subtables;
         let indices: Zeroizing<Vec<Vec<Option<usize>>>> = Zeroizing::new((0..subtables).map(stream).collect());

@@ -11,6 +11,7 @@ use crate::application::{ApplicationDescription, KeyGenerator, KeyLoader};
 use crate::error::ProtocolError;
 use crate::header::CkksHeader;
 use crate::keyring::Keyring;
+use crate::share::SharingNoise;
 
 /// The server's half of an application whose keys are those of its header. Loading them is the same for all.
 pub trait CkksServerHalf: Send + Sync + 'static {
@@ -70,6 +71,19 @@ pub trait CkksClientHalf {
     /// # Errors
     /// If the operating system has no randomness or no thread.
     fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError>;
+
+    /// Noise that exceeds the error of this service's answers by so many bits, for numbers that leave their owner; see
+    /// [`SharingNoise`] for what it guarantees.
+    ///
+    /// # Errors
+    /// If the service does not know a bound of the error, or as for [`SharingNoise::new`].
+    fn sharing_noise(&self, bits: u32) -> Result<SharingNoise, ProtocolError> {
+        let error = self.keyring().header().error_bound().ok_or_else(|| {
+            let needed = "a service that describes one; compact queries have none";
+            ProtocolError::mismatch("bound of the error", "none", needed)
+        })?;
+        SharingNoise::new(error, bits)
+    }
 }
 
 impl<H: CkksClientHalf> KeyGenerator for H {

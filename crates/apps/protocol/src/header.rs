@@ -41,8 +41,16 @@ impl CkksHeader {
             keys: key_plan.iter().map(requirement).collect(),
             plan,
             bound,
+            error: 0.0,
         };
         CkksHeader { parameters: parameters.clone(), key_plan, message }
+    }
+
+    /// With a bound of the error of the answer's numbers, as [`simulated_error_bound`](crate::simulated_error_bound) gives
+    /// it.
+    pub fn with_error_bound(mut self, error: f64) -> Self {
+        self.message.error = error;
+        self
     }
 
     /// Reads a description of untrusted bytes: the header, and the message of the application's own fields. The header's
@@ -59,9 +67,9 @@ impl CkksHeader {
         let handshake =
             Handshake { version: message.version, preset: &message.preset, fingerprint: &message.fingerprint };
         let parameters = handshake.accept::<CkksPresets>(version, accept_insecure)?;
-        let bounded = message.bound.is_finite() && message.bound >= 0.0;
+        let bounded = [message.bound, message.error].iter().all(|bound| bound.is_finite() && *bound >= 0.0);
         if !bounded || message.model_id.len().max(message.plan.len()) > MAX_NAME_BYTES {
-            let needed = format!("a finite bound, and names of at most {MAX_NAME_BYTES} bytes");
+            let needed = format!("finite bounds, and names of at most {MAX_NAME_BYTES} bytes");
             return Err(ProtocolError::mismatch("description", format!("bound {}", message.bound), needed));
         }
         let key_plan = requested_keys(&parameters, &message.keys)?;
@@ -103,6 +111,11 @@ impl CkksHeader {
     /// No number of an answer is larger.
     pub fn bound(&self) -> f64 {
         self.message.bound
+    }
+
+    /// A bound of the error of an answer's numbers, if the service knows one.
+    pub fn error_bound(&self) -> Option<f64> {
+        (self.message.error > 0.0).then_some(self.message.error)
     }
 
     /// Refuses the keys of a bootstrap unless queries are bootstrapped: with them a service could do more than its
@@ -251,6 +264,7 @@ mod tests {
             (v1::CkksHeader { preset: "n1".into(), ..header.message.clone() }, "n1"),
             (v1::CkksHeader { fingerprint: vec![0; 16], ..header.message.clone() }, "same release"),
             (v1::CkksHeader { bound: f64::NAN, ..header.message.clone() }, "finite"),
+            (v1::CkksHeader { error: f64::INFINITY, ..header.message.clone() }, "finite"),
             (v1::CkksHeader { model_id: vec![0; 300], ..header.message.clone() }, "256 bytes"),
         ] {
             let error = opened(&message).unwrap_err().to_string();

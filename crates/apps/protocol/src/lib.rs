@@ -24,7 +24,7 @@ pub use header::CkksHeader;
 pub use keyring::Keyring;
 pub use replay::{ReplayGuard, SeedGuard};
 pub use secret_slots::SecretSlots;
-pub use share::SharingNoise;
+pub use share::{SharingNoise, simulated_error_bound};
 pub use transfer::{output_bytes, write_output};
 
 mod v1 {

@@ -1,15 +1,25 @@
 //! Noise for decrypted values that leave their owner.
 
+use unspoken_ckks::ErrorStatistics;
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::RlweError;
 
 use crate::error::ProtocolError;
+use crate::transfer::OUTPUT_ROUNDING;
 
 /// Most bits by which noise may exceed the error.
 const MAX_BITS: u32 = 64;
 
 /// Values are rounded to multiples of the noise's deviation divided by this.
 const STEPS_PER_DEVIATION: f64 = 8.0;
+
+/// A bound of the errors of answers from what simulations of their circuit showed: 4 times the largest error, or 16 times
+/// the root mean square, and the rounding of [`write_output`](crate::write_output).
+pub fn simulated_error_bound(simulated: &[ErrorStatistics]) -> f64 {
+    let worst = simulated.iter().map(|error| error.worst).fold(0.0, f64::max);
+    let mean_square = simulated.iter().map(|error| error.rms.powi(2)).sum::<f64>() / simulated.len().max(1) as f64;
+    (4.0 * worst).max(16.0 * mean_square.sqrt()) + 16.0 * OUTPUT_ROUNDING
+}
 
 /// Gaussian noise that hides the error of decrypted values of CKKS.
 ///

@@ -9,6 +9,9 @@ use crate::error::ProtocolError;
 /// Bits an output's scale stays above the noise of its last rounding.
 const PRECISION_BITS: f64 = 24.0;
 
+/// Deviation of the last rounding of an output, which follows.
+pub(crate) const OUTPUT_ROUNDING: f64 = 1.0 / (1 << 24) as f64;
+
 /// Divides out primes while the precision stays, and serialises: scale (f64), then the ciphertext.
 ///
 /// # Errors

@@ -103,6 +103,17 @@ impl IndexDescription {
         self.header.packed_bytes(vectors, vectors.saturating_mul(vector))
     }
 
+    /// Refuses a query of no questions, and of more than its slots hold.
+    ///
+    /// # Errors
+    /// If there are not 1 to `most` questions.
+    pub fn check_batch(questions: usize, most: usize) -> Result<(), QueryError> {
+        if (1..=most).contains(&questions) {
+            return Ok(());
+        }
+        Err(QueryError::mismatch("query", format!("{questions} questions"), format!("1 to {most}")))
+    }
+
     /// From now on keeps encryptions of zero ready in the keyring; `needs.burst` counts queries.
     ///
     /// # Errors

@@ -239,6 +239,19 @@ fn an_index_out_of_range_changes_no_request() {
 }
 
 #[test]
+fn questions_that_cannot_be_asked_send_nothing() {
+    let watched = Watched::new(Cells::new(100, &[]));
+    let service = Service::start(&watched);
+    let mut client = service.connect("one").unwrap();
+    watched.seen();
+    let mut questions: Vec<Question> = (0..40).map(Question::Index).collect();
+    questions.push(Question::Key(b"key".to_vec()));
+    let error = client.ask(&questions, &mut |_| {}, &Cancel::new()).unwrap_err();
+    assert!(error.to_string().contains("read by index"), "{error}");
+    assert!(watched.seen().is_empty());
+}
+
+#[test]
 fn a_database_that_shrank_is_refused_whatever_was_asked_for() {
     let mut observed = Vec::new();
     // Inside of the smaller database, and outside.

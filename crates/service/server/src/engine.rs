@@ -314,3 +314,18 @@ impl<F: FnMut()> Drop for OnDrop<F> {
         (self.0)();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_told_apart_by_token_and_without_tokens_by_key() {
+        let key = |byte| KeyId::from_bytes([byte; 16]);
+        let (one, two, anyone) = (ClientName::new("one"), ClientName::new("two"), ClientName::new("anonymous"));
+        assert_eq!(client_id(&one, key(1)), client_id(&one, key(2)));
+        assert_ne!(client_id(&one, key(1)), client_id(&two, key(1)));
+        assert_ne!(client_id(&anyone, key(1)), client_id(&anyone, key(2)));
+        assert_eq!(client_id(&anyone, key(1)), client_id(&anyone, key(1)));
+    }
+}

@@ -3,6 +3,7 @@
 mod commands;
 mod interrupt;
 mod progress;
+mod scores;
 
 use std::process::ExitCode;
 

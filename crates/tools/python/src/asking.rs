@@ -13,6 +13,7 @@ use unspoken_digits::DigitsClient;
 use unspoken_digits_model::CLASSES;
 use unspoken_embed::EmbedClient;
 use unspoken_encrypt::Needs;
+use unspoken_protocol::CkksClientHalf;
 
 use crate::digits::image_list;
 use crate::embedding::Codes;
@@ -55,9 +56,10 @@ impl Service {
         url: String,
         token: Option<String>,
         authorities_pem: Option<Vec<u8>>,
+        insecure_http: bool,
         patience_seconds: f64,
     ) -> PyResult<Self> {
-        let mut config = TransportConfig { token, authorities_pem, ..TransportConfig::new(url) };
+        let mut config = TransportConfig { token, authorities_pem, insecure_http, ..TransportConfig::new(url) };
         config.retry.patience = Duration::try_from_secs_f64(patience_seconds).map_err(|error| {
             let message = format!("read patience={patience_seconds}: {error}; needed seconds, 0 or more");
             crate::failure::ConfigurationError::new_err(message)
@@ -104,17 +106,26 @@ impl Connection {
         })
     }
 
-    /// One label for each message, and scores of shape (messages, classes).
+    /// One label for each message, and scores of shape (messages, classes), with noise if they are to be shared.
     fn classify<'py>(
         &mut self,
         py: Python<'py>,
         messages: Vec<String>,
+        share_bits: Option<u32>,
         progress: &Bound<'py, PyAny>,
     ) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>)> {
         let client = &mut self.client;
         let answers = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let mut report = |step: Progress| report(step.into());
-            client.ask(&messages, &mut report, cancel).map_err(ClientError::into)
+            if let Some(bits) = share_bits {
+                // Before anything is asked: whether there is a bound of the error.
+                client.half().sharing_noise(bits).map_err(ClientError::of_application)?;
+            }
+            let answers = client.ask(&messages, &mut report, cancel)?;
+            match share_bits {
+                Some(bits) => Ok(client.half().share(&answers, bits).map_err(ClientError::of_application)?),
+                None => Ok(answers),
+            }
         })?;
         let (labels, scores): (Vec<_>, Vec<_>) = answers.into_iter().map(|a| (a.label, a.scores)).unzip();
         let scores =
@@ -231,17 +242,25 @@ impl DigitsConnection {
         })
     }
 
-    /// Scores of shape (images, 10) for images of shape (images, 784).
+    /// Scores of shape (images, 10) for images of shape (images, 784), with noise if they are to be shared.
     fn recognise<'py>(
         &mut self,
         py: Python<'py>,
         images: PyReadonlyArray2<'py, u8>,
+        share_bits: Option<u32>,
         progress: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let (client, images) = (&mut self.client, image_list(&images)?);
         let answers = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let mut report = |step: Progress| report(step.into());
-            client.ask(&images, &mut report, cancel).map_err(ClientError::into)
+            if let Some(bits) = share_bits {
+                client.half().sharing_noise(bits).map_err(ClientError::of_application)?;
+            }
+            let answers = client.ask(&images, &mut report, cancel)?;
+            match share_bits {
+                Some(bits) => Ok(client.half().share(&answers, bits).map_err(ClientError::of_application)?),
+                None => Ok(answers),
+            }
         })?;
         let rows = answers.len();
         matrix(py, answers.into_iter().flat_map(|answer| answer.scores).collect(), rows, CLASSES)

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use unspoken_classify::ClassifyClient;
 use unspoken_client::ServiceClient;
 use unspoken_fasttext::Encoder;
+use unspoken_protocol::CkksDescription;
 use unspoken_query::QueryForm;
 
 use crate::commands::connection::Target;
 use crate::interrupt;
 use crate::progress::Bars;
+use crate::scores::ScoreOptions;
 
 /// Classify messages at a service, without showing them
 ///
@@ -27,9 +29,15 @@ pub struct Arguments {
     /// Ask only if the service takes this form of query: direct, compact or one-hot [default: what it takes]
     #[arg(long, value_parser = clap::value_parser!(QueryForm))]
     query: Option<QueryForm>,
-    /// One JSON object per message instead of label and text
+    /// One JSON object per message instead of label and text; scores are rounded to digits that the error of the
+    /// encryption hardly reaches
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    scores: ScoreOptions,
+    /// Add noise to the scores that exceeds the error of the encryption by so many bits, so that they may be shared
+    #[arg(long, value_name = "BITS")]
+    share: Option<u32>,
     /// Messages; standard input if there are none
     messages: Vec<String>,
 }
@@ -56,10 +64,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let results = client.ask(&messages, &mut step, &cancel)?;
     bars.finish();
+    let results = match arguments.share {
+        Some(bits) => client.half().share(&results, bits)?,
+        None => results,
+    };
     for (message, result) in messages.iter().zip(&results) {
         if arguments.json {
+            let scores = arguments.scores.printed(client.description().header(), result.scores.iter().copied());
             let scores: serde_json::Map<String, serde_json::Value> =
-                client.half().labels().iter().cloned().zip(result.scores.iter().map(|&z| z.into())).collect();
+                client.half().labels().iter().cloned().zip(scores.into_iter().map(Into::into)).collect();
             println!("{}", serde_json::json!({ "label": result.label, "scores": scores }));
         } else {
             println!("{}\t{message}", result.label);

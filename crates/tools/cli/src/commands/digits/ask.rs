@@ -12,6 +12,7 @@ use super::read;
 use crate::commands::connection::{Target, print_usage};
 use crate::interrupt;
 use crate::progress::Bars;
+use crate::scores::ScoreOptions;
 
 /// Digits on one line.
 const LINE: usize = 64;
@@ -35,9 +36,14 @@ pub struct Arguments {
     /// Directory of the service's network, to compare with its scores in the clear
     #[arg(long)]
     check: Option<PathBuf>,
-    /// One JSON object per image, with its scores
+    /// One JSON object per image, with its scores, rounded to digits that the error of the encryption hardly reaches
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    scores: ScoreOptions,
+    /// Add noise to the scores that exceeds the error of the encryption by so many bits, so that they may be shared
+    #[arg(long, value_name = "BITS", conflicts_with = "check")]
+    share: Option<u32>,
 }
 
 /// Runs the command.
@@ -56,10 +62,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let results = client.ask(&images, &mut step, &cancel)?;
     bars.finish();
+    let results = match arguments.share {
+        Some(bits) => client.half().share(&results, bits)?,
+        None => results,
+    };
     if arguments.json {
         for (i, result) in results.iter().enumerate() {
             let label = labels.as_ref().map(|labels| labels[i]);
-            println!("{}", json!({ "digit": result.digit, "label": label, "scores": result.scores }));
+            let scores = arguments.scores.printed(client.description().header(), result.scores);
+            println!("{}", json!({ "digit": result.digit, "label": label, "scores": scores }));
         }
         return Ok(());
     }

@@ -12,6 +12,7 @@ use unspoken_protocol::CkksDescription;
 use crate::commands::connection::{Target, print_usage};
 use crate::interrupt;
 use crate::progress::Bars;
+use crate::scores::ScoreOptions;
 
 /// Look the tokens of a text up at a service, without showing them
 ///
@@ -30,9 +31,11 @@ pub struct Arguments {
     /// Token ids, separated by commas, in place of a text
     #[arg(long, value_delimiter = ',', conflicts_with = "text")]
     ids: Vec<usize>,
-    /// One JSON object per token, with its embedding
+    /// One JSON object per token, with its embedding, rounded to digits that the error of the encryption hardly reaches
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    scores: ScoreOptions,
     /// The text
     #[arg(required_unless_present = "ids")]
     text: Vec<String>,
@@ -54,6 +57,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if arguments.json {
         for (&id, embedding) in ids.iter().zip(&embeddings) {
             let token = &client.half().codes().tokens().as_slice()[id];
+            let embedding = arguments.scores.printed(client.description().header(), embedding.iter().copied());
             println!("{}", json!({ "token": token, "id": id, "embedding": embedding }));
         }
         return Ok(());
