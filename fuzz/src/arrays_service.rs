@@ -50,9 +50,9 @@ struct Described {
     inputs: Vec<Input>,
     #[prost(message, optional, tag = "27")]
     output: Option<Shape>,
+    #[prost(double, tag = "14")]
+    error: f64,
     #[prost(double, tag = "28")]
-    error_bound: f64,
-    #[prost(double, tag = "29")]
     largest_input: f64,
 }
 
@@ -106,8 +106,8 @@ pub static DESCRIPTION: Target = Target {
         message.blocks = 1;
         message.batch = 1 + message.batch % 8;
         messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
-        messages::repair_bound(&mut message.error_bound, |bound| bound >= 0.0);
-        messages::repair_bound(&mut message.largest_input, |bound| bound >= 0.0);
+        messages::repair_bound(&mut message.error, |bound| bound > 0.0);
+        messages::repair_bound(&mut message.largest_input, |bound| bound > 0.0);
         *data = message.encode_to_vec();
     },
     seeds: || {

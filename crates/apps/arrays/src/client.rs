@@ -46,14 +46,14 @@ impl MatrixClient {
                 return Err(ArraysError::mismatch("share a result", found, needed));
             }
         }
-        add_sharing_noise(result, self.description.error_bound(), bits)
+        add_noise(result, &self.sharing_noise(bits)?)
     }
 }
 
-/// The values with [`SharingNoise`].
-pub(crate) fn add_sharing_noise(values: &Array3<f64>, error_bound: f64, bits: u32) -> Result<Array3<f64>, ArraysError> {
+/// The values with noise.
+pub(crate) fn add_noise(values: &Array3<f64>, noise: &SharingNoise) -> Result<Array3<f64>, ArraysError> {
     let mut shared: Vec<f64> = values.iter().copied().collect();
-    SharingNoise::new(error_bound, bits)?.add(&mut shared)?;
+    noise.add(&mut shared)?;
     Array3::from_shape_vec(values.dim(), shared)
         .map_err(|error| ArraysError::mismatch("share a result", error.to_string(), "its own shape; this is a bug"))
 }

@@ -44,7 +44,6 @@ impl Description {
                 .map(|input| proto::Input { name: input.name.clone(), shape: Some(write_shape(input.shape)) })
                 .collect(),
             output: Some(write_shape(signature.output())),
-            error_bound: precision.error,
             largest_input,
         };
         let parameters = signature.preset.parameters();
@@ -52,7 +51,8 @@ impl Description {
         // What is larger does not fit the modulus.
         let bound = (parameters.log2_modulus(program.output_level()) - parameters.scale().log2() - 1.0).exp2();
         let keys = signature.key_plan().clone();
-        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &id, keys, APPLICATION.into(), bound);
+        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &id, keys, APPLICATION.into(), bound)
+            .with_error_bound(precision.error);
         Description { header, own, signature: signature.clone() }
     }
 
@@ -90,7 +90,7 @@ impl Description {
     /// Entries of results are closer to the exact ones than this, by a simulation by the server, if no entry of an
     /// input exceeds [`Description::largest_input`].
     pub fn error_bound(&self) -> f64 {
-        self.own.error_bound
+        self.header.error_bound().unwrap_or(0.0)
     }
 
     /// The largest entry of inputs for which the error bound holds.
@@ -130,10 +130,9 @@ impl ApplicationDescription for Description {
             read_shape(own.output),
             header.key_plan().clone(),
         )?;
-        let bounded = |number: f64| number.is_finite() && number >= 0.0;
-        if !bounded(own.error_bound) || !bounded(own.largest_input) {
-            let found = format!("error bound {} for inputs up to {}", own.error_bound, own.largest_input);
-            return Err(ProtocolError::mismatch("description", found, "finite numbers, not negative").into());
+        if header.error_bound().is_none() || !(own.largest_input > 0.0 && own.largest_input.is_finite()) {
+            let found = format!("error bound {:?} for inputs up to {}", header.error_bound(), own.largest_input);
+            return Err(ProtocolError::mismatch("description", found, "positive finite numbers").into());
         }
         if own.output_level > own.query_level {
             let needed = format!("at most {}, the level of queries", own.query_level);
@@ -156,7 +155,7 @@ impl CkksDescription for Description {
 /// Identifies what a client knows of a program. Constants are not hashed, so that nobody can try to guess them; nor is
 /// the precision, so that answers fit after constants changed.
 fn program_id(signature: &Signature, own: &proto::Description) -> [u8; 16] {
-    let public = proto::Description { error_bound: 0.0, largest_input: 0.0, ..own.clone() };
+    let public = proto::Description { largest_input: 0.0, ..own.clone() };
     let mut hasher = blake3::Hasher::new_derive_key(ID_CONTEXT);
     hasher.update(&signature.preset.parameters().rlwe().fingerprint().0);
     for (kind, chain) in signature.key_plan().iter() {

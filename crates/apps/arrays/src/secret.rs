@@ -9,12 +9,13 @@ use ndarray::Array3;
 use unspoken_ckks::{Ciphertext, Complex64, Encrypted, SeededCiphertext, Slots};
 use unspoken_encrypt::{ClientKey, Encryptor, Needs};
 use unspoken_matrix::EncryptedMatrix;
+use unspoken_protocol::SharingNoise;
 use unspoken_ring::{SecretRng, derive_bytes};
 use unspoken_rlwe::{KeyBundle, KeyPlan, RlweError, SecretKey};
 use zeroize::Zeroizing;
 
 use crate::bytes::Reader;
-use crate::client::add_sharing_noise;
+use crate::client::add_noise;
 use crate::error::ArraysError;
 use crate::keys::Keys;
 use crate::messages::{EncryptedInput, EncryptedInputs, EncryptedResult};
@@ -207,7 +208,7 @@ impl Secret {
     }
 
     /// As [`Secret::decrypt`], for results that will be shown to others: with noise of deviation `2^bits *
-    /// error_bound`, and rounded. [`SharingNoise`](unspoken_protocol::SharingNoise) says what that guarantees, and what
+    /// error_bound`, and rounded. [`SharingNoise`] says what that guarantees, and what
     /// not. `error_bound` is [`Precision::error`](crate::Precision::error) of the program for inputs as large as those
     /// encrypted. Noise is drawn anew at each call: share a result once.
     ///
@@ -219,7 +220,7 @@ impl Secret {
         error_bound: f64,
         bits: u32,
     ) -> Result<Array3<f64>, ArraysError> {
-        add_sharing_noise(&self.decrypt(result)?, error_bound, bits)
+        add_noise(&self.decrypt(result)?, &SharingNoise::new(error_bound, bits)?)
     }
 }
 

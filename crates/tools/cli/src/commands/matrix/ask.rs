@@ -29,7 +29,7 @@ pub struct Arguments {
     /// Make the result fit to be shown to others: add noise that exceeds the error of the encryption by so many bits,
     /// and round. Without it the result is for the holder of the secret key alone
     #[arg(long, value_name = "BITS")]
-    share_bits: Option<u32>,
+    share: Option<u32>,
 }
 
 #[derive(Clone)]
@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         inputs.push((name.into(), matrices));
     }
     let mut result = client.ask(&[&inputs], &mut step, &cancel)?.pop().context("the service gave no answer")?;
-    if let Some(bits) = arguments.share_bits {
+    if let Some(bits) = arguments.share {
         result = client.half().share(&inputs, &result, bits)?;
     }
     bars.finish();
