@@ -34,6 +34,7 @@ test: data build lint
 
 lint:
 	cargo fmt --all --check
+	$(PYTHON) scripts/check_style.py
 	cargo clippy --release --workspace --all-targets -- -D warnings
 
 .PHONY: test-python

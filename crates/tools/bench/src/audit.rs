@@ -9,9 +9,9 @@ use unspoken_ring::SecretRng;
 pub enum Command {
     /// Break encryption that reuses cached encryptions, and show that the same attacks fail against ours
     ///
-    /// Plays the game of indistinguishability against faithful reproductions of two published schemes, Zinc and Rache, and
-    /// against the product's own encryption (public key, seeded, pool), for CKKS, BFV and BGV. Fails if an attack on a
-    /// reproduction does not succeed, or if one on the product's own encryption does.
+    /// Plays the game of indistinguishability against faithful reproductions of two published schemes, Zinc and Rache,
+    /// and against the product's own encryption (public key, seeded, pool), for CKKS, BFV and BGV. Fails if an attack
+    /// on a reproduction does not succeed, or if one on the product's own encryption does.
     CachedEncryption {
         /// Small rings: seconds instead of most of a minute
         #[arg(long)]

@@ -25,8 +25,8 @@ impl Clock {
         }
     }
 
-    /// Runs `work` on the calling thread; returns its result and the seconds it took. The caller drops the result, outside
-    /// the measured time.
+    /// Runs `work` on the calling thread; returns its result and the seconds it took. The caller drops the result,
+    /// outside the measured time.
     pub(crate) fn time<T>(self, work: impl FnOnce() -> T) -> (T, f64) {
         if self == Clock::Cpu
             && let Some(start) = thread_seconds()
@@ -107,7 +107,8 @@ impl Repetitions {
     }
 }
 
-/// An operation that is timed in turn with others: each call does it once and returns what was measured, mostly seconds.
+/// An operation that is timed in turn with others: each call does it once and returns what was measured, mostly
+/// seconds.
 pub(crate) type TimedOperation<'a, T = f64> = Box<dyn FnMut() -> Result<T, BenchError> + 'a>;
 
 /// Times the operations in turn, after one round that is not counted; returns the samples of each, repetition by

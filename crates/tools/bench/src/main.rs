@@ -11,8 +11,8 @@ use unspoken_bench::{BenchError, Clock, Machine, Options, Row, Suite};
 
 /// Measure against baselines
 ///
-/// One line per row. `ours` and `baseline` are medians of repetitions that alternated in this run; `ratio` is the median
-/// of the ratios of paired repetitions, above 1 where ours is better.
+/// One line per row. `ours` and `baseline` are medians of repetitions that alternated in this run; `ratio` is the
+/// median of the ratios of paired repetitions, above 1 where ours is better.
 #[derive(Parser)]
 #[command(version, propagate_version = true, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 struct Arguments {

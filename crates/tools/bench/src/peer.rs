@@ -1,5 +1,5 @@
-//! Other libraries in child processes: one JSON object per line each way (`peers/protocol.py`). They time their own calls,
-//! so the pipe is not part of any time. Here OpenFHE's evaluator; SEAL and OpenFHE's bootstrapping below.
+//! Other libraries in child processes: one JSON object per line each way (`peers/protocol.py`). They time their own
+//! calls, so the pipe is not part of any time. Here OpenFHE's evaluator; SEAL and OpenFHE's bootstrapping below.
 
 mod bootstrap;
 mod respire;

@@ -46,8 +46,8 @@ struct Case {
     rows: usize,
 }
 
-/// The paper's degree and, within 881 bits, its 16 primes: 15 of 864 bits and a special one of 17, or 14 of 840 bits and a
-/// special one of 41.
+/// The paper's degree and, within 881 bits, its 16 primes: 15 of 864 bits and a special one of 17, or 14 of 840 bits
+/// and a special one of 41.
 const FULL: Case = Case {
     size: Size::Paper,
     seal: [

@@ -259,7 +259,8 @@ fn params_of(fixture: &SchemeFixture) -> Map<String, Value> {
     let level = parameters.max_level();
     params! {
         "preset": parameters.name(), "n": parameters.ring().degree(), "slots": parameters.slots(),
-        "primes": parameters.chain(level), "log2_q": seal::rounded(parameters.log2_modulus(level)), "scale_bits": SCALE.log2(),
+        "primes": parameters.chain(level), "log2_q": seal::rounded(parameters.log2_modulus(level)),
+        "scale_bits": SCALE.log2(),
         "backend": parameters.ring().backend().name(),
     }
 }

@@ -36,8 +36,8 @@ impl RacheParameters {
         RacheParameters { radix, pivots: digits.count().max(1) }
     }
 
-    /// Times it in turn with vanilla encryption. Encrypts every [`STRIDE`]th of `values`; if there are none, random numbers
-    /// of all lengths that the pivots allow.
+    /// Times it in turn with vanilla encryption. Encrypts every [`STRIDE`]th of `values`; if there are none, random
+    /// numbers of all lengths that the pivots allow.
     pub(super) fn measure(
         self,
         harness: &Harness<'_>,

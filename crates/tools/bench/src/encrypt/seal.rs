@@ -61,8 +61,9 @@ impl SealBaseline {
     pub(super) fn params(&self, primes: SealPrimes) -> Map<String, Value> {
         self.setup(primes).map_or_else(Map::new, |setup| {
             params! {
-                "baseline_version": setup.version, "baseline_primes": setup.towers, "baseline_log2_q": rounded(setup.log2_q),
-                "baseline_log2_qp": rounded(setup.log2_qp), "baseline_security": setup.security_level,
+                "baseline_version": setup.version, "baseline_primes": setup.towers,
+                "baseline_log2_q": rounded(setup.log2_q), "baseline_log2_qp": rounded(setup.log2_qp),
+                "baseline_security": setup.security_level,
             }
         })
     }

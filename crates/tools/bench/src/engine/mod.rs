@@ -1,4 +1,5 @@
-//! The engine suite: evaluator operations beside OpenFHE's, transforms, matrix products, keys, threads, memory, bootstraps.
+//! The engine suite: evaluator operations beside OpenFHE's, transforms, matrix products, keys, threads, memory,
+//! bootstraps.
 
 mod bootstrap;
 mod fixture;

@@ -18,8 +18,8 @@ use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
-/// Largest distance of an indicator from 0 or 1: each squaring doubles an error near 1, and at 1024 columns and a scale of 50
-/// bits some 2e-3 come together.
+/// Largest distance of an indicator from 0 or 1: each squaring doubles an error near 1, and at 1024 columns and a scale
+/// of 50 bits some 2e-3 come together.
 const TOLERANCE: f64 = 1e-2;
 
 /// A client of the baseline: an encrypted vector of indices and the keys for all that follows.
@@ -93,8 +93,8 @@ impl IndicatorBaseline {
         Ok(IndicatorBaseline { parameters, encoder, secret, keys, indices, columns })
     }
 
-    /// Seconds per token of the indicators of all columns of all tables, extrapolated from this one, and of the matrices
-    /// of these tables.
+    /// Seconds per token of the indicators of all columns of all tables, extrapolated from this one, and of the
+    /// matrices of these tables.
     pub(super) fn measure(
         &self,
         harness: &Harness<'_>,
@@ -122,8 +122,8 @@ impl IndicatorBaseline {
         }
     }
 
-    /// Seconds of the linear stage for all subtables: matrices over every column, then the sum over the tokens. `column`
-    /// stands for all of them.
+    /// Seconds of the linear stage for all subtables: matrices over every column, then the sum over the tokens.
+    /// `column` stands for all of them.
     fn linear(&self, harness: &Harness<'_>, data: &ClassifierData, column: &Ciphertext) -> Result<f64, BenchError> {
         let shape = data.model.encoder().shape();
         let matrices = table_matrices(data, &self.parameters, column.level(), column.scale())?;

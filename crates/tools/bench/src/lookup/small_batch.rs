@@ -80,8 +80,8 @@ fn index(token: usize, t: usize, columns: usize) -> usize {
 }
 
 impl StridedFixture {
-    /// Prepares our plan whole. Of the baseline, one of the equal parts its subtables fall into: the encoded diagonals of
-    /// all would take too much memory.
+    /// Prepares our plan whole. Of the baseline, one of the equal parts its subtables fall into: the encoded diagonals
+    /// of all would take too much memory.
     fn new(case: &Case<'_>, plan: StridedPlan) -> Result<Self, BenchError> {
         let preset = if plan == StridedPlan::Powers { case.ours } else { case.baseline };
         let parameters = Preset::find(preset)?.build()?;

@@ -37,8 +37,8 @@ fn allowed(explanation: &Explanation) -> Vec<&Candidate> {
     plans
 }
 
-/// Times the plans by themselves (with `--quick` a few), then the fastest in turn with the planner's choice. Reports the
-/// largest of the medians of the paired ratios.
+/// Times the plans by themselves (with `--quick` a few), then the fastest in turn with the planner's choice. Reports
+/// the largest of the medians of the paired ratios.
 pub(super) fn run(
     harness: &mut Harness<'_>,
     fixture: &PermutationFixture,

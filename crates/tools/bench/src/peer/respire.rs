@@ -1,5 +1,5 @@
-//! Respire's own program (github.com/AMACB/respire), where somebody has put it: `.peers/respire/256m256` and the like. It
-//! times its own phases and checks its own results; it has one thread.
+//! Respire's own program (github.com/AMACB/respire), where somebody has put it: `.peers/respire/256m256` and the like.
+//! It times its own phases and checks its own results; it has one thread.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -30,7 +30,8 @@ pub(crate) struct Respire {
 impl Respire {
     pub(crate) const NAME: &str = "Respire's program";
 
-    /// Runs so many trials of the program of that name; none where it is not there, peers are left out or memory is short.
+    /// Runs so many trials of the program of that name; none where it is not there, peers are left out or memory is
+    /// short.
     pub(crate) fn measure(
         harness: &mut Harness<'_>,
         program: &str,

@@ -198,8 +198,8 @@ fn keys(harness: &mut Harness<'_>, parameters: &PirParameters) {
     }
 }
 
-/// One thread at 8 GB from the phases of the largest table measured: expansion grows with the bits of the index, selectors
-/// and compression do not grow, sums over rows and selection grow with the bytes.
+/// One thread at 8 GB from the phases of the largest table measured: expansion grows with the bits of the index,
+/// selectors and compression do not grow, sums over rows and selection grow with the bytes.
 fn projection(
     harness: &mut Harness<'_>,
     size: Size,

@@ -51,7 +51,8 @@ impl PirClient {
         Ok(PirClient { mode, secret, keys, rng, key_seconds: [made, ready], queries: 0 })
     }
 
-    /// Queries a piece, another one each time, and compares the record. Times the answer alone, on the threads of the pool.
+    /// Queries a piece, another one each time, and compares the record. Times the answer alone, on the threads of the
+    /// pool.
     pub(super) fn measure(&mut self, table: &Table, pool: &ThreadPool) -> Result<MeasuredAnswer, BenchError> {
         let index = (self.queries * 0x9e37_79b1 + table.shape.pieces - 1) % table.shape.pieces;
         self.queries += 1;

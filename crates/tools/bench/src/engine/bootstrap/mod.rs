@@ -27,8 +27,8 @@ pub(super) struct Case {
     pub(super) peers: &'static [BootstrapRequest],
 }
 
-/// 59 bits are the largest scale of OpenFHE's 64-bit build, and what it needs for 20 bits. The levels are the most that fit
-/// 128 bits of security in so many digits; more digits make its keys larger.
+/// 59 bits are the largest scale of OpenFHE's 64-bit build, and what it needs for 20 bits. The levels are the most that
+/// fit 128 bits of security in so many digits; more digits make its keys larger.
 pub(super) const FULL: [Case; 2] = [
     Case {
         preset: "n16_boot_depth8_scale50",

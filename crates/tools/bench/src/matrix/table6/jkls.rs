@@ -1,8 +1,9 @@
-//! The network over products of matrices as E2DM has them (Jiang, Kim, Lauter and Song, CCS 2018): nine levels, one batch.
+//! The network over products of matrices as E2DM has them (Jiang, Kim, Lauter and Song, CCS 2018): nine levels, one
+//! batch.
 //!
-//! Tiles have the dimension of the hidden layer. The tiles of the features, and groups of as many images, lie in parallel:
-//! matrix `i + tiles * c` has features of tile `i` and images of group `c`. One product of matrices multiplies them all, and
-//! two rotations or so add the tiles.
+//! Tiles have the dimension of the hidden layer. The tiles of the features, and groups of as many images, lie in
+//! parallel: matrix `i + tiles * c` has features of tile `i` and images of group `c`. One product of matrices
+//! multiplies them all, and two rotations or so add the tiles.
 
 use unspoken_ckks::{Arithmetic, CkksParameters, Complex64};
 use unspoken_digits_model::{CLASSES, FEATURES_PER_CHANNEL, Image, KERNEL, Network, Shape};

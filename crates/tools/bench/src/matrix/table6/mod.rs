@@ -1,5 +1,5 @@
-//! Table 6 of the permutation paper: E2DM-lite on encrypted images, our layouts beside the paper's and beside E2DM's own
-//! product of matrices.
+//! Table 6 of the permutation paper: E2DM-lite on encrypted images, our layouts beside the paper's and beside E2DM's
+//! own product of matrices.
 
 mod circuit;
 mod fixture;
