@@ -139,7 +139,7 @@ impl<'a> Counter<'a> {
                 // The difference beside the sum.
                 shapes.iter().for_each(|shape| self.sums(shape.level, l));
                 // Every power, its real and its imaginary part.
-                self.generating = 3 * self.generating;
+                self.generating *= 3;
                 let level = shapes[n - 1].level;
                 self.real_matrix(level, 2 * n - 1);
             }

@@ -7,6 +7,9 @@ use unspoken_ckks::{Arithmetic, CkksError, PreparedVector};
 
 use crate::network::{Edge, Network, Source};
 
+/// The rotations of the input that a network uses.
+type Rotations<'v, V> = BTreeMap<i64, Cow<'v, V>>;
+
 /// The level each mask is multiplied at, if the result is at `level`, in the order of their numbers.
 pub(crate) fn mask_levels(network: &Network, level: usize) -> Vec<usize> {
     let masked = |edges: &[Edge]| edges.iter().filter(|edge| edge.mask.is_some()).count();
@@ -95,7 +98,7 @@ fn rotated_inputs<'v, A: Arithmetic>(
     network: &Network,
     arithmetic: &A,
     input: Cow<'v, A::Vector>,
-) -> Result<BTreeMap<i64, Cow<'v, A::Vector>>, CkksError> {
+) -> Result<Rotations<'v, A::Vector>, CkksError> {
     let mut paths: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for rotation in network.inputs() {
         paths.insert(rotation, network.input_path(rotation).ok_or_else(nothing)?);
@@ -121,11 +124,7 @@ fn rotated_inputs<'v, A: Arithmetic>(
     Ok(reached)
 }
 
-fn lookup<'a, V: Clone>(
-    from: Source,
-    inputs: &'a BTreeMap<i64, Cow<'_, V>>,
-    nodes: &'a [V],
-) -> Result<&'a V, CkksError> {
+fn lookup<'a, V: Clone>(from: Source, inputs: &'a Rotations<'_, V>, nodes: &'a [V]) -> Result<&'a V, CkksError> {
     match from {
         Source::Input(rotation) => inputs.get(&rotation).map(Cow::as_ref),
         Source::Node(node) => nodes.get(node),
@@ -137,7 +136,7 @@ fn lookup<'a, V: Clone>(
 fn masked_sum<'m, A: Arithmetic>(
     edges: &[Edge],
     arithmetic: &A,
-    (inputs, nodes): (&BTreeMap<i64, Cow<'_, A::Vector>>, &[A::Vector]),
+    (inputs, nodes): (&Rotations<'_, A::Vector>, &[A::Vector]),
     masks: &mut impl Iterator<Item = &'m PreparedVector>,
 ) -> Result<A::Vector, CkksError> {
     let mut products = Vec::with_capacity(edges.len());

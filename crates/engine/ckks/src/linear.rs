@@ -21,7 +21,7 @@ use crate::cost::{Cost, CostModel};
 use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::evaluator::Evaluator;
-use crate::memory;
+use crate::memory::{self, with_idle_buffers};
 use crate::parameters::CkksParameters;
 use crate::vector::Ciphertext;
 
@@ -218,9 +218,9 @@ impl LinearPlan {
         (self.diagonals.len() * self.parameters.ring().poly_bytes(basis) + values) as u64
     }
 
-    /// Bytes that [`LinearTransform::apply`] takes at its peak, its result included, its input not: first the rotations by
-    /// the baby steps beside the raised digits, then those and one sum per giant step, then the sums beside a key switch.
-    pub fn working_bytes(&self) -> u64 {
+    /// Bytes of the polynomials that [`LinearTransform::apply`] holds at its peak, its result included: first the rotations
+    /// by the baby steps beside the raised digits, then those and one sum per giant step, then the sums beside a key switch.
+    pub(crate) fn live_bytes(&self) -> u64 {
         let (ring, chain) = (self.parameters.ring(), self.parameters.chain(self.level));
         let (_, babies) = self.numbers(self.diagonals.keys());
         let (babies, sums) = (babies.len(), self.rows().len());
@@ -389,6 +389,17 @@ impl LinearTransform {
     /// Its plan.
     pub fn plan(&self) -> &LinearPlan {
         &self.plan
+    }
+
+    /// Bytes it takes in memory: [`LinearPlan::prepared_bytes`].
+    pub fn prepared_bytes(&self) -> u64 {
+        self.plan.prepared_bytes()
+    }
+
+    /// Bytes of memory that [`LinearTransform::apply`] takes at its peak, its result included, beyond its input, the keys and
+    /// [`LinearTransform::prepared_bytes`].
+    pub fn working_bytes(&self) -> u64 {
+        with_idle_buffers(&self.plan.parameters, self.plan.live_bytes())
     }
 
     /// Transforms an encrypted vector; the result is one level below the plan's, at the plan's output scale.

@@ -287,7 +287,7 @@ impl Bootstrapper {
     /// Bytes its matrices take in memory.
     pub fn prepared_bytes(&self) -> u64 {
         let maps = self.down.iter().flatten().chain(&self.up);
-        maps.map(|map| map.plan().prepared_bytes()).sum()
+        maps.map(LinearTransform::prepared_bytes).sum()
     }
 
     /// Bytes of memory that one bootstrap takes at its peak, its result included, beyond its input, the keys and

@@ -304,7 +304,7 @@ impl Simulator {
     /// A linear transformation by plain rotations, which are somewhat noisier than the hoisted ones of the encrypted run;
     /// cost and memory are the hoisted form's. Without values, nothing is rotated.
     pub(crate) fn transform(&self, plan: &LinearPlan, a: &Simulated) -> Result<Simulated, CkksError> {
-        let charged = (plan.cost(), plan.working_bytes());
+        let charged = (plan.cost(), plan.live_bytes());
         let a = a.draft();
         let result = self.charge_instead(charged, |inner| {
             if !inner.noise.is_silent() {
