@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ndarray::Array3;
-use unspoken_ckks::{Ciphertext, Complex64, Encrypted, SeededCiphertext, Slots};
+use unspoken_ckks::{Ciphertext, Complex64, Encrypted, SeededCiphertext};
 use unspoken_encrypt::{ClientKey, Encryptor, Needs};
 use unspoken_matrix::EncryptedMatrix;
 use unspoken_protocol::SharingNoise;
@@ -201,7 +201,7 @@ impl Secret {
         }
         let key = self.key(&result.preset)?;
         let encoder = result.preset.encoder();
-        let open = |tile: &Ciphertext| Ok(Slots::from(encoder.decrypt(tile, &key.secret)?));
+        let open = |tile: &Ciphertext| Ok(encoder.decrypt(tile, &key.secret)?);
         let groups = result.groups.iter().map(|group| group.try_map(open));
         let groups = groups.collect::<Result<Vec<_>, ArraysError>>()?;
         Ok(decode_groups(&groups, result.batch, result.shape))

@@ -5,13 +5,14 @@ use std::fmt::Write;
 use unspoken_server::Applications;
 
 use super::offer::Offer;
-use super::{classify, digits, embed, pir};
+use super::{classify, digits, embed, matrix, pir};
 
 /// All of them; a new application is one more line here.
 pub const KINDS: &[Kind] = &[
     classify::KIND, //
     embed::KIND,
     digits::KIND,
+    matrix::KIND,
     pir::KIND,
 ];
 

@@ -4,6 +4,7 @@ mod classify;
 mod digits;
 mod embed;
 mod kinds;
+mod matrix;
 mod offer;
 mod pir;
 mod preset;

@@ -94,7 +94,9 @@ fn default_name(kind: &Kind, path: &Path) -> anyhow::Result<String> {
         return Ok(kind.default_name.to_owned());
     }
     let full = path.canonicalize().ok();
-    let directory =
-        full.as_deref().unwrap_or(path).file_name().context("its path has no name; add one: KIND:NAME=DIR")?;
-    Ok(kind.default_name.replace(DIRECTORY, &directory.to_string_lossy()))
+    let path = full.as_deref().unwrap_or(path);
+    // A file is offered without the ending of its name.
+    let name = if path.is_file() { path.file_stem() } else { path.file_name() };
+    let name = name.context("its path has no name; add one: KIND:NAME=DIR")?;
+    Ok(kind.default_name.replace(DIRECTORY, &name.to_string_lossy()))
 }
