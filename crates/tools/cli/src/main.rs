@@ -24,7 +24,6 @@ struct Arguments {
 enum Command {
     /// Train a text classifier from labelled messages
     Train(commands::train::Arguments),
-    /// Offer applications as a service
     Serve(Box<commands::serve::Arguments>),
     /// Classify messages at a service, without showing them
     Classify(commands::classify::Arguments),

@@ -208,9 +208,17 @@ fn short_flags_may_be_combined_and_say_when_an_option_fits_none_or_several() {
 #[test]
 fn the_help_shows_kinds_options_and_examples() {
     let help = text(&unspoken(&["serve", "--help"]));
-    for part in
-        ["classify", "embed", "digits", "pir", "[default name: pir/{directory}]", "batch", "Examples:", "[[offer]]"]
-    {
+    for part in [
+        "classify",
+        "embed",
+        "digits",
+        "pir",
+        "[default name: pir/{directory}]",
+        "batch",
+        "may be combined",
+        "Examples:",
+        "[[offer]]",
+    ] {
         assert!(help.contains(part), "{part}\n{help}");
     }
     assert!(help.contains("unspoken serve --offer classify:classify/spam=model"), "{help}");

@@ -117,9 +117,8 @@ fn queries_and_answers_count_as_memory_while_they_are_held() {
     // An answer that nobody reads: its own bytes are counted, no longer the largest answer and the computation.
     let mut unread = TcpStream::connect(service.address).unwrap();
     unread.write_all(head(0).as_bytes()).unwrap();
-    wait_until("the answer is there", || {
-        service.metric("unspoken_answer_seconds_count{application=\"test/zeros\"}") == 1.0
-    });
+    wait_until("the answer is counted", || service.metric("unspoken_memory_bytes") == (ZEROS + 5) as f64);
+    assert_eq!(service.metric("unspoken_answer_seconds_count{application=\"test/zeros\"}"), 1.0);
     for _ in 0..20 {
         assert_eq!(service.metric("unspoken_memory_bytes"), (ZEROS + 5) as f64);
         std::thread::sleep(Duration::from_millis(10));

@@ -21,6 +21,7 @@ pub const KIND: Kind = Kind {
 
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let parameters = secure(&offer.option::<String>("preset")?.unwrap_or_else(|| DIGITS_PRESET.into()))?;
-    let recogniser = DigitsServer::new(&Network::load(offer.path())?, &parameters, offer.option("batch")?)?;
-    offer.add(recogniser, applications)
+    let batch = offer.option("batch")?;
+    let server = DigitsServer::new(&Network::load(offer.path())?, &parameters, batch)?;
+    offer.add(server, applications)
 }
