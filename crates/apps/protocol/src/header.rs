@@ -48,9 +48,9 @@ impl CkksHeader {
     }
 
     /// With a bound of the error of the answer's numbers, as [`simulated_error_bound`](crate::simulated_error_bound)
-    /// gives it.
+    /// gives it; none if that is not finite.
     pub fn with_error_bound(mut self, error: f64) -> Self {
-        self.message.error = error;
+        self.message.error = if error.is_finite() { error } else { 0.0 };
         self
     }
 
