@@ -41,6 +41,8 @@ struct Described {
     plan: String,
     #[prost(double, tag = "12")]
     bound: f64,
+    #[prost(double, tag = "14")]
+    error: f64,
 }
 
 /// `Description::insecure_from_bytes`, and a client that asks what such a server wants to be asked.
@@ -70,6 +72,7 @@ pub static DESCRIBED: Target = Target {
         message.channels = 1 << (message.channels % 4);
         message.hidden = 16 << (message.hidden % 3);
         message.batch = 1 << (message.batch % 3);
+        messages::repair_bound(&mut message.error, |error| error >= 0.0);
         messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
         *data = message.encode_to_vec();
     },

@@ -42,6 +42,8 @@ struct Described {
     bound: f64,
     #[prost(string, tag = "13")]
     query_form: String,
+    #[prost(double, tag = "14")]
+    error: f64,
 }
 
 /// `Description::insecure_from_bytes`, and a client that asks what such a server wants to be asked.
@@ -70,6 +72,7 @@ pub static DESCRIBED: Target = Target {
         messages::repair_preset(&mut message.preset, &mut message.fingerprint);
         message.model_id = MODEL_ID.to_vec();
         messages::repair_form(&mut message.query_form);
+        messages::repair_bound(&mut message.error, |error| error >= 0.0);
         messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
         *data = message.encode_to_vec();
     },

@@ -44,7 +44,8 @@ fn small_literal(base_primes: usize, levels: usize, special_primes: usize, digit
 /// Chain primes of the keys of [`BOOT`] under the sparse secret.
 pub const SPARSE_PRIMES: usize = 3;
 
-/// As [`SMALL`] with a level more, made for bootstrapping, in a ring twice as large: that of its queries is the smallest.
+/// As [`SMALL`] with a level more, made for bootstrapping, in a ring twice as large: that of its queries is the
+/// smallest.
 pub static BOOT: LazyLock<CkksParameters> = LazyLock::new(|| {
     let mut literal = small_literal(1, 2, 2, 2);
     literal.rlwe.ring.degree = 2 * DEGREE;

@@ -88,7 +88,8 @@ pub const SMALL_PRESETS: &str = "insecure_n11_";
 /// Longest list of keys that is made, for speed.
 const MOST_KEYS_MADE: usize = 2;
 
-/// The small presets that can have switching keys, which every description asks for, and the fingerprints of their numbers.
+/// The small presets that can have switching keys, which every description asks for, and the fingerprints of their
+/// numbers.
 pub static FINGERPRINTS: LazyLock<Vec<(&str, Vec<u8>)>> = LazyLock::new(|| {
     let small = PRESETS.iter().filter(|preset| preset.name.starts_with(SMALL_PRESETS));
     let built = small.map(|preset| (preset.name, preset.build().expect("builds")));

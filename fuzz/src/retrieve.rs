@@ -173,8 +173,8 @@ pub static DESCRIBED: Target = Target {
     },
 };
 
-/// `RetrieveServer::answer`, as far as reading: a request it accepts is stopped before it is computed. The first byte says with
-/// which keys.
+/// `RetrieveServer::answer`, as far as reading: a request it accepts is stopped before it is computed. The first byte
+/// says with which keys.
 pub static REQUEST: Target = Target {
     name: "retrieve_request",
     run: |data| {

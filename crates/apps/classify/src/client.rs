@@ -19,8 +19,8 @@ pub struct ClassifyClient {
     keyring: Keyring,
 }
 
-/// The codes of a message: for each subtable one index per token, `None` where the message has no more tokens. Wiped when
-/// dropped.
+/// The codes of a message: for each subtable one index per token, `None` where the message has no more tokens. Wiped
+/// when dropped.
 pub struct EncodedMessage(Zeroizing<Vec<Option<usize>>>);
 
 /// The answer for one message.
@@ -28,8 +28,8 @@ pub struct EncodedMessage(Zeroizing<Vec<Option<usize>>>);
 pub struct Classified {
     /// The label of the largest score.
     pub label: String,
-    /// One score per class, in the order of [`ClassifyClient::labels`]. They carry the noise of the encryption: share them
-    /// only as [`ClassifyClient::share`] returns them.
+    /// One score per class, in the order of [`ClassifyClient::labels`]. They carry the noise of the encryption: share
+    /// them only as [`ClassifyClient::share`] returns them.
     pub scores: Vec<f64>,
 }
 
@@ -136,8 +136,8 @@ impl CkksClientHalf for ClassifyClient {
 }
 
 impl ClassifyClient {
-    /// Answers as they may be shared: with fresh noise that exceeds the error by so many bits, and the labels that follow
-    /// from the noisy scores. [`SharingNoise`](unspoken_protocol::SharingNoise) says what that guarantees.
+    /// Answers as they may be shared: with fresh noise that exceeds the error by so many bits, and the labels that
+    /// follow from the noisy scores. [`SharingNoise`](unspoken_protocol::SharingNoise) says what that guarantees.
     ///
     /// # Errors
     /// As for [`CkksClientHalf::sharing_noise`], or if the system has no randomness.

@@ -57,8 +57,8 @@ impl ClassifyServer {
     /// Prepares a model for a preset, a form of query and a plan.
     ///
     /// # Errors
-    /// If the preset has too few levels for the plan, or its modulus no room for the model's scores, or plan and form do not
-    /// fit, or the form is compact and the preset not made for bootstrapping.
+    /// If the preset has too few levels for the plan, or its modulus no room for the model's scores, or plan and form
+    /// do not fit, or the form is compact and the preset not made for bootstrapping.
     pub fn new(
         tables: &ScoreTables,
         parameters: &CkksParameters,
@@ -203,8 +203,8 @@ impl ServerHalf for ClassifyServer {
     }
 }
 
-/// A bound of the error of a score, from a simulated query whose slots are all full. 0 for compact queries: their bootstrap
-/// is not simulated.
+/// A bound of the error of a score, from a simulated query whose slots are all full. 0 for compact queries: their
+/// bootstrap is not simulated.
 fn error_bound(
     encoder: &Encoder,
     lookup: &Lookup,

@@ -79,8 +79,8 @@ impl ClientHalf for DigitsClient {
 }
 
 impl DigitsClient {
-    /// Answers as they may be shared: with fresh noise that exceeds the error by so many bits, and the digits that follow
-    /// from the noisy scores. [`SharingNoise`](unspoken_protocol::SharingNoise) says what that guarantees.
+    /// Answers as they may be shared: with fresh noise that exceeds the error by so many bits, and the digits that
+    /// follow from the noisy scores. [`SharingNoise`](unspoken_protocol::SharingNoise) says what that guarantees.
     ///
     /// # Errors
     /// As for [`CkksClientHalf::sharing_noise`], or if the system has no randomness.

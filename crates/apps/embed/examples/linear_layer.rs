@@ -1,5 +1,5 @@
-//! A following layer: the server looks encrypted tokens up and multiplies the encrypted embeddings by a matrix of its own.
-//! The client decrypts class scores and never sees an embedding.
+//! A following layer: the server looks encrypted tokens up and multiplies the encrypted embeddings by a matrix of its
+//! own. The client decrypts class scores and never sees an embedding.
 //!
 //! ```sh
 //! cargo run --release -p unspoken-embed --example linear_layer

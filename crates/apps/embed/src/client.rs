@@ -123,8 +123,8 @@ impl EmbedClient {
         &self.codes
     }
 
-    /// Decrypts an answer of so many vectors, as [`EmbedServer::answer_of`](crate::EmbedServer::answer_of) makes it from
-    /// what a following layer computed: the first `tokens` slots of each.
+    /// Decrypts an answer of so many vectors, as [`EmbedServer::answer_of`](crate::EmbedServer::answer_of) makes it
+    /// from what a following layer computed: the first `tokens` slots of each.
     ///
     /// # Errors
     /// If the answer is malformed, of another table, or has another number of vectors.

@@ -151,8 +151,8 @@ impl EmbedServer {
         (self.lookup.output_level(), self.lookup.output_scale())
     }
 
-    /// The encrypted embeddings of a client's query of untrusted bytes, at [`EmbedServer::output`], for a following layer: vectors as
-    /// [`Description::form`] says. Stops soon after `cancel` is set.
+    /// The encrypted embeddings of a client's query of untrusted bytes, at [`EmbedServer::output`], for a following
+    /// layer: vectors as [`Description::form`] says. Stops soon after `cancel` is set.
     ///
     /// # Errors
     /// If the query is malformed or does not fit, or when cancelled.

@@ -52,8 +52,8 @@ pub trait ServerHalf: KeyLoader {
     /// Most bytes of an answer.
     fn answer_bytes(&self) -> usize;
 
-    /// Bytes of memory the application takes for as long as it is served: the prepared model, encoded on first use or now,
-    /// and the replay guards.
+    /// Bytes of memory the application takes for as long as it is served: the prepared model, encoded on first use or
+    /// now, and the replay guards.
     fn prepared_bytes(&self) -> u64;
 
     /// Bytes of memory one answer takes while it is computed, beyond keys and model.
@@ -119,8 +119,8 @@ pub trait KeyGenerator {
 ///
 /// A service sees when queries are sent and how long they are. So neither may depend on what is asked, nor on what was
 /// answered: [`encode`](Self::encode) does all work on questions whose time or failure depends on their content, before
-/// anything is sent; [`query`](Self::query) takes a time and makes a length that depend on the number of questions alone;
-/// [`read`](Self::read) is called when the last answer has arrived.
+/// anything is sent; [`query`](Self::query) takes a time and makes a length that depend on the number of questions
+/// alone; [`read`](Self::read) is called when the last answer has arrived.
 pub trait ClientHalf: KeyGenerator<KeyError: Into<Self::Error>> + Sized {
     /// What can go wrong.
     type Error: ApplicationError + From<<Self::Description as ApplicationDescription>::Error> + From<ProtocolError>;
@@ -152,8 +152,8 @@ pub trait ClientHalf: KeyGenerator<KeyError: Into<Self::Error>> + Sized {
     /// What the server said of itself.
     fn description(&self) -> &Self::Description;
 
-    /// What the keys are made for besides the secret, given the bytes of the description: where it changes, keys are made
-    /// anew. All of it, unless the application knows better.
+    /// What the keys are made for besides the secret, given the bytes of the description: where it changes, keys are
+    /// made anew. All of it, unless the application knows better.
     fn keys_are_for(&self, description: &[u8]) -> Vec<u8> {
         description.to_vec()
     }

@@ -64,9 +64,9 @@ pub trait CkksClientHalf {
     /// The secret key.
     fn keyring(&self) -> &Keyring;
 
-    /// From now on keeps encryptions of zero ready, so that a query takes encoding and one addition per vector; a thread
-    /// makes them. `needs.burst` counts queries here. What was decided: nothing is kept where queries are no vectors of
-    /// slots, or memory does not suffice for one.
+    /// From now on keeps encryptions of zero ready, so that a query takes encoding and one addition per vector; a
+    /// thread makes them. `needs.burst` counts queries here. What was decided: nothing is kept where queries are no
+    /// vectors of slots, or memory does not suffice for one.
     ///
     /// # Errors
     /// If the operating system has no randomness or no thread.

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-/// Counters on disk, each with a name. A value that was taken is never given again, whatever happens to the process or the
-/// machine.
+/// Counters on disk, each with a name. A value that was taken is never given again, whatever happens to the process or
+/// the machine.
 pub trait DurableCounters: Send + Sync {
     /// Starts a new counter at 0. It is on disk when this returns, so that a missing counter means a lost one.
     ///

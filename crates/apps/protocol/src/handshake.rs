@@ -60,8 +60,8 @@ pub struct Handshake<'a> {
 }
 
 impl Handshake<'_> {
-    /// Checks the handshake of the other side and builds its parameters. Insecure ones, which are for tests, are refused
-    /// unless `accept_insecure`.
+    /// Checks the handshake of the other side and builds its parameters. Insecure ones, which are for tests, are
+    /// refused unless `accept_insecure`.
     ///
     /// # Errors
     /// If the version is another, or the preset is unknown, insecure without `accept_insecure`, or has other numbers in

@@ -12,7 +12,8 @@ use crate::v1;
 /// Longest name of a model or a plan.
 const MAX_NAME_BYTES: usize = 256;
 
-/// What all applications of CKKS tell their clients: version of the protocol, preset, model, keys, bound of the answers.
+/// What all applications of CKKS tell their clients: version of the protocol, preset, model, keys, bound of the
+/// answers.
 #[derive(Clone, Debug)]
 pub struct CkksHeader {
     parameters: CkksParameters,
@@ -46,15 +47,15 @@ impl CkksHeader {
         CkksHeader { parameters: parameters.clone(), key_plan, message }
     }
 
-    /// With a bound of the error of the answer's numbers, as [`simulated_error_bound`](crate::simulated_error_bound) gives
-    /// it.
+    /// With a bound of the error of the answer's numbers, as [`simulated_error_bound`](crate::simulated_error_bound)
+    /// gives it; none if that is not finite.
     pub fn with_error_bound(mut self, error: f64) -> Self {
-        self.message.error = error;
+        self.message.error = if error.is_finite() { error } else { 0.0 };
         self
     }
 
-    /// Reads a description of untrusted bytes: the header, and the message of the application's own fields. The header's
-    /// parameters are built.
+    /// Reads a description of untrusted bytes: the header, and the message of the application's own fields. The
+    /// header's parameters are built.
     ///
     /// # Errors
     /// As for [`Handshake::accept`], or if the bytes are malformed or ask for keys that do not exist or are too many.

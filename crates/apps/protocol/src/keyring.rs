@@ -29,8 +29,8 @@ fn fresh_randomness() -> Result<SecretRng, ProtocolError> {
 }
 
 impl Keyring {
-    /// With the stored secret key, whose switching keys the server may have already, or a new one. Queries are encrypted when
-    /// they are asked; see [`Keyring::prepare`].
+    /// With the stored secret key, whose switching keys the server may have already, or a new one. Queries are
+    /// encrypted when they are asked; see [`Keyring::prepare`].
     ///
     /// # Errors
     /// If the key does not belong to the header's preset, or the operating system has no randomness.
@@ -45,8 +45,8 @@ impl Keyring {
         Ok(Keyring { header, encryptor, secret })
     }
 
-    /// From now on keeps encryptions of zero ready for vectors of at most `level`, as far as `needs` allow, each used once; a
-    /// thread makes them. What it decided.
+    /// From now on keeps encryptions of zero ready for vectors of at most `level`, as far as `needs` allow, each used
+    /// once; a thread makes them. What it decided.
     ///
     /// # Errors
     /// If the operating system has no randomness or no thread.

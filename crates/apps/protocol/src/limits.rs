@@ -1,5 +1,5 @@
-//! Limits on what a service may ask of a client. No application needs more, so a service that asks for more is not to be
-//! trusted.
+//! Limits on what a service may ask of a client. No application needs more, so a service that asks for more is not to
+//! be trusted.
 //!
 //! A client makes the keys and queries that a service describes, and pays for them with memory and time. A key of a
 //! bootstrap also lets a service do more with a query than its application needs.

@@ -17,9 +17,9 @@ const SEED_BYTES: u64 = 32 << 20;
 /// use, unused capacity.
 const ENTRY_OVERHEAD: u64 = 96;
 
-/// A memory of bounded size with entries of many clients. When it is full, the client with the most entries loses the one
-/// that it used longest ago. So a client keeps its fair share, whatever the others send, and no client sees the entries of
-/// another.
+/// A memory of bounded size with entries of many clients. When it is full, the client with the most entries loses the
+/// one that it used longest ago. So a client keeps its fair share, whatever the others send, and no client sees the
+/// entries of another.
 pub struct ReplayGuard<K, V> {
     entries: usize,
     capacity_bytes: u64,
@@ -110,8 +110,8 @@ impl<K: Clone + Eq + Hash, V> Memory<K, V> {
     }
 }
 
-/// Refuses a seed that comes twice with different vectors: the difference of two such vectors is that of their messages,
-/// in the clear but for small errors. A vector that was sent before may be sent again.
+/// Refuses a seed that comes twice with different vectors: the difference of two such vectors is that of their
+/// messages, in the clear but for small errors. A vector that was sent before may be sent again.
 pub struct SeedGuard(ReplayGuard<[u8; 16], [u8; 16]>);
 
 impl Default for SeedGuard {

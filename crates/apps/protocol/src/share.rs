@@ -13,8 +13,8 @@ const MAX_BITS: u32 = 64;
 /// Values are rounded to multiples of the noise's deviation divided by this.
 const STEPS_PER_DEVIATION: f64 = 8.0;
 
-/// A bound of the errors of answers from what simulations of their circuit showed: 4 times the largest error, or 16 times
-/// the root mean square, and the rounding of [`write_output`](crate::write_output).
+/// A bound of the errors of answers from what simulations of their circuit showed: 4 times the largest error, or 16
+/// times the root mean square, and the rounding of [`write_output`](crate::write_output).
 pub fn simulated_error_bound(simulated: &[ErrorStatistics]) -> f64 {
     let worst = simulated.iter().map(|error| error.worst).fold(0.0, f64::max);
     let mean_square = simulated.iter().map(|error| error.rms.powi(2)).sum::<f64>() / simulated.len().max(1) as f64;
@@ -23,17 +23,18 @@ pub fn simulated_error_bound(simulated: &[ErrorStatistics]) -> f64 {
 
 /// Gaussian noise that hides the error of decrypted values of CKKS.
 ///
-/// A decrypted value is the exact one plus a small error, which depends on the secret key. Whoever sees enough of them, and
-/// knows the ciphertexts, can compute the key (Li and Micciancio, 2021). The defence is noise that is much larger than the
-/// error (Li, Micciancio, Schultz and Sorrell, 2022). The noise here has the deviation `error_bound * 2^bits`; the result
-/// is rounded to an eighth of that, so that no digits of the error survive in the last places of a floating-point number.
+/// A decrypted value is the exact one plus a small error, which depends on the secret key. Whoever sees enough of them,
+/// and knows the ciphertexts, can compute the key (Li and Micciancio, 2021). The defence is noise that is much larger
+/// than the error (Li, Micciancio, Schultz and Sorrell, 2022). The noise here has the deviation `error_bound * 2^bits`;
+/// the result is rounded to an eighth of that, so that no digits of the error survive in the last places of a
+/// floating-point number.
 ///
-/// **What it guarantees.** If no error exceeds `error_bound`, then `n` shared numbers are distributed as if they had been
-/// computed from the exact values, up to a statistical distance of `sqrt(n) / 2 * 2^-bits` (the Kullback-Leibler divergence
-/// of two such Gaussians is at most `2^-(2 bits) / 2`, it adds up over `n` numbers, and Pinsker's inequality). So `n`
-/// counts all numbers that are ever shared under one key, and each share of a value needs noise of its own. An
-/// `error_bound` from a simulator is that of honest computations: it is no defence against a service that returns other
-/// ciphertexts than it should and then sees what they decrypt to.
+/// **What it guarantees.** If no error exceeds `error_bound`, then `n` shared numbers are distributed as if they had
+/// been computed from the exact values, up to a statistical distance of `sqrt(n) / 2 * 2^-bits` (the Kullback-Leibler
+/// divergence of two such Gaussians is at most `2^-(2 bits) / 2`, it adds up over `n` numbers, and Pinsker's
+/// inequality). So `n` counts all numbers that are ever shared under one key, and each share of a value needs noise of
+/// its own. An `error_bound` from a simulator is that of honest computations: it is no defence against a service that
+/// returns other ciphertexts than it should and then sees what they decrypt to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharingNoise {
     deviation: f64,

@@ -1,7 +1,7 @@
 //! How indices travel: the client's half and the server's half of each form of query, in one place.
 //!
-//! A query is a list of byte strings, which the application frames as it likes. Whatever the indices are, it has the same
-//! number of strings of the same lengths; a slot without an index is padded, and the server cannot tell.
+//! A query is a list of byte strings, which the application frames as it likes. Whatever the indices are, it has the
+//! same number of strings of the same lengths; a slot without an index is padded, and the server cannot tell.
 
 use std::fmt;
 use std::str::FromStr;
@@ -43,8 +43,8 @@ impl QueryForm {
     /// All of them.
     pub const ALL: [QueryForm; 3] = [QueryForm::Direct, QueryForm::OneHot, QueryForm::Compact];
 
-    /// Width of a table of `columns` columns whose queries take this form. Compact queries have no zero to pad with, so they
-    /// need a column that is zero, the last one.
+    /// Width of a table of `columns` columns whose queries take this form. Compact queries have no zero to pad with, so
+    /// they need a column that is zero, the last one.
     pub fn padded_columns(self, columns: usize) -> usize {
         padded_columns(columns + usize::from(self == QueryForm::Compact))
     }
@@ -107,8 +107,8 @@ impl QueryCodec {
     /// Queries of a form and a shape, for plans in complex slots: what both sides can tell without the tables.
     ///
     /// # Errors
-    /// If the form is compact and the parameters are not made for bootstrapping, or the bootstrap ends below the shape's
-    /// level.
+    /// If the form is compact and the parameters are not made for bootstrapping, or the bootstrap ends below the
+    /// shape's level.
     pub fn new(form: QueryForm, shape: QueryShape) -> Result<Self, QueryError> {
         Ok(match form {
             QueryForm::Direct => QueryCodec::Direct(Direct::new(shape, form.values())),
@@ -129,12 +129,13 @@ impl QueryCodec {
         Self::new(form, QueryShape::of(lookup))
     }
 
-    /// Encrypts indices, one list per subtable with one entry per slot: `None` and missing ones are padded. Every call draws
-    /// fresh seeds and errors, or takes encryptions of zero that nobody else gets: that queries share none rests on this.
+    /// Encrypts indices, one list per subtable with one entry per slot: `None` and missing ones are padded. Every call
+    /// draws fresh seeds and errors, or takes encryptions of zero that nobody else gets: that queries share none rests
+    /// on this.
     ///
     /// # Errors
-    /// If there are too many slots, an index is beyond the columns, the encryptor is of other parameters or, for compact
-    /// queries, has no secret.
+    /// If there are too many slots, an index is beyond the columns, the encryptor is of other parameters or, for
+    /// compact queries, has no secret.
     pub fn encrypt(&self, encryptor: &Encryptor, indices: &[Vec<Option<usize>>]) -> Result<Vec<Vec<u8>>, QueryError> {
         let QueryShape { parameters, level, .. } = self.shape();
         let scale = query_scale(parameters, *level);
@@ -199,7 +200,8 @@ impl QueryCodec {
         }
     }
 
-    /// What a slot of vector `vector` holds. Padded slots take the same time as the others, because their number is secret.
+    /// What a slot of vector `vector` holds. Padded slots take the same time as the others, because their number is
+    /// secret.
     fn value(&self, index: Option<usize>, vector: usize) -> Complex64 {
         let value = |index| self.values().value(index, self.shape().columns, vector);
         let present = f64::from(u8::from(index.is_some()));

@@ -1,8 +1,8 @@
 //! Compact queries: each index as one torus element (the paper's section 5.1 and appendix A.6).
 //!
-//! Index `j` is `J_j = (-1)^j (2j + 1) / 4p` in the torus, one coefficient of a ciphertext of half the ring degree modulo the
-//! lowest prime. The server's functional bootstrap takes it to `alpha_j = exp(2 pi i J_j)` in a slot, at the level a direct
-//! query would have been sent at.
+//! Index `j` is `J_j = (-1)^j (2j + 1) / 4p` in the torus, one coefficient of a ciphertext of half the ring degree
+//! modulo the lowest prime. The server's functional bootstrap takes it to `alpha_j = exp(2 pi i J_j)` in a slot, at the
+//! level a direct query would have been sent at.
 
 use unspoken_ckks::{Arithmetic, Bootstrap, Bootstrapper, Ciphertext, Evaluator, SlotValues};
 use unspoken_encrypt::ClientKey;
@@ -14,11 +14,11 @@ use zeroize::Zeroizing;
 use crate::codec::QueryShape;
 use crate::error::QueryError;
 
-/// One compact ciphertext per subtable: 16 bytes, and the bits of the lowest prime for each slot, 30 at a ring of degree
-/// 2^16.
+/// One compact ciphertext per subtable: 16 bytes, and the bits of the lowest prime for each slot, 30 at a ring of
+/// degree 2^16.
 ///
-/// A point of the circle is never zero, so a slot without an index asks for the last column: where padded slots must add
-/// nothing, the application leaves that column zero.
+/// A point of the circle is never zero, so a slot without an index asks for the last column: where padded slots must
+/// add nothing, the application leaves that column zero.
 #[derive(Clone, Debug)]
 pub struct Compact {
     shape: QueryShape,

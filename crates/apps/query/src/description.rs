@@ -56,8 +56,8 @@ impl IndexDescription {
     /// A description of untrusted fields.
     ///
     /// # Errors
-    /// As for [`IndexDescription::new`], or if the shape makes no sense, or a client would have to make keys without a use
-    /// or queries beyond the [`limits`](unspoken_protocol::limits).
+    /// As for [`IndexDescription::new`], or if the shape makes no sense, or a client would have to make keys without a
+    /// use or queries beyond the [`limits`](unspoken_protocol::limits).
     pub fn checked(header: CkksHeader, fields: IndexFields<'_>) -> Result<Self, QueryError> {
         let plausible = (1..=MAX_SUBTABLES).contains(&fields.subtables)
             && (2..=MAX_COLUMNS).contains(&fields.columns)

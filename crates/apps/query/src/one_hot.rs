@@ -1,7 +1,7 @@
 //! One-hot queries (the form of HE-LRM): each index as `p` encrypted numbers, of which one is 1.
 //!
-//! The server needs no powers and no keys, one level and one matrix product; the client sends `p` ciphertexts where a direct
-//! query is one. The baseline for bytes.
+//! The server needs no powers and no keys, one level and one matrix product; the client sends `p` ciphertexts where a
+//! direct query is one. The baseline for bytes.
 
 use crate::codec::QueryShape;
 

@@ -48,20 +48,21 @@ impl QueryReader {
         matrices + self.seeds.capacity_bytes()
     }
 
-    /// Bytes of memory a bootstrap takes while it runs: the inputs and the sums of one linear map, twice over. 0 without one.
+    /// Bytes of memory a bootstrap takes while it runs: the inputs and the sums of one linear map, twice over. 0
+    /// without one.
     pub fn working_bytes(&self) -> u64 {
         let ring = self.query.shape().parameters.ring();
         let whole = ring.poly_bytes(Basis::extended(ring.chain().len()));
         if self.bootstrapper.is_some() { (BOOTSTRAP_POLYNOMIALS * whole) as u64 } else { 0 }
     }
 
-    /// Reads a client's query of untrusted bytes into the vectors of a [`Lookup`](unspoken_lookup::Lookup), whose own check
-    /// sees to their level and scale.
+    /// Reads a client's query of untrusted bytes into the vectors of a [`Lookup`](unspoken_lookup::Lookup), whose own
+    /// check sees to their level and scale.
     ///
     /// # Errors
-    /// If their number is wrong, one is malformed, or a seed comes twice, in this query or with another vector in an earlier
-    /// one of this client: the difference of such a pair is that of its messages, in the clear but for small errors. Or if the bootstrap of
-    /// a compact query fails: keys are missing, or the evaluator was cancelled.
+    /// If their number is wrong, one is malformed, or a seed comes twice, in this query or with another vector in an
+    /// earlier one of this client: the difference of such a pair is that of its messages, in the clear but for small
+    /// errors. Or if the bootstrap of a compact query fails: keys are missing, or the evaluator was cancelled.
     pub fn read(
         &self,
         evaluator: &Evaluator<'_>,

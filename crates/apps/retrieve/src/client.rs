@@ -50,8 +50,8 @@ pub struct Answer {
 pub struct EncodedQuestion {
     question: Question,
     cells: Zeroizing<Vec<u64>>,
-    /// The position among all questions, if there is no such index. The cell is another one then, so that a query is sent
-    /// all the same.
+    /// The position among all questions, if there is no such index. The cell is another one then, so that a query is
+    /// sent all the same.
     outside: Option<usize>,
 }
 
@@ -88,8 +88,8 @@ impl RetrieveClient {
         self.options.mode
     }
 
-    /// The cells of a question. One for an index that does not exist too: a service that described fewer records than it
-    /// has would learn from a query that is missing.
+    /// The cells of a question. One for an index that does not exist too: a service that described fewer records than
+    /// it has would learn from a query that is missing.
     fn encode_one(&self, position: usize, question: &Question) -> Result<EncodedQuestion, RetrieveError> {
         let layout = self.description.layout();
         let (cells, outside) = match question {

@@ -20,8 +20,8 @@ pub enum RetrieveError {
     Layout(#[from] LayoutError),
     /// There is no such index. A query was sent all the same.
     #[error(
-        "ask by index: the index at position {position} is out of range: the database has room for {records} records; ask \
-         below that"
+        "ask by index: the index at position {position} is out of range: the database has room for {records} \
+         records; ask below that"
     )]
     NoSuchIndex {
         /// Its position among the questions.

@@ -12,8 +12,8 @@ const WINDOW: usize = 1 << 10;
 /// Bytes of memory for the windows of all clients.
 const CAPACITY_BYTES: u64 = 32 << 20;
 
-/// Refuses a number that came with another query before, in one window for each session of each client. Whoever saw both
-/// queries knows the difference of their indices by then. But the client learns of it, instead of going on.
+/// Refuses a number that came with another query before, in one window for each session of each client. Whoever saw
+/// both queries knows the difference of their indices by then. But the client learns of it, instead of going on.
 pub(crate) struct SessionGuard(ReplayGuard<[u8; 32], Window>);
 
 impl SessionGuard {
@@ -26,8 +26,8 @@ impl SessionGuard {
         self.0.capacity_bytes()
     }
 
-    /// Remembers the numbers of a request's queries, of a client's session with this seed. The same query again is a client
-    /// that tries again.
+    /// Remembers the numbers of a request's queries, of a client's session with this seed. The same query again is a
+    /// client that tries again.
     ///
     /// # Errors
     /// If a number came with another query, or is older than the window.
@@ -62,8 +62,8 @@ impl Window {
         let forgotten = u64::from(number) + (WINDOW as u64) < self.end;
         let used = slot.is_some_and(|(known, with)| known == number && with != body);
         if forgotten || used {
-            let needed = "a number that was never used, nor is below a thousand later ones. If this client's files were \
-                          restored from a copy: delete its secret key, make another, and take what it asked for as known";
+            let needed = "a number that was never used, nor is below a thousand later ones. If this client's files \
+                were restored from a copy: delete its secret key, make another, and take what it asked for as known";
             return Err(RetrieveError::mismatch("number of a session query", number, needed));
         }
         *slot = Some((number, body));

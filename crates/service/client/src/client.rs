@@ -26,8 +26,8 @@ pub struct ServiceClient<H: ClientHalf> {
 impl<H: ClientHalf> ServiceClient<H> {
     /// Connects to an application of a service with the client's part of the model.
     ///
-    /// The secret key and the bundle's id are taken from `state` if they are there and the service still has the bundle;
-    /// otherwise keys are made and uploaded, and stored there. An upload that was interrupted is resumed.
+    /// The secret key and the bundle's id are taken from `state` if they are there and the service still has the
+    /// bundle; otherwise keys are made and uploaded, and stored there. An upload that was interrupted is resumed.
     ///
     /// # Errors
     /// [`ClientError`], with what to do about it.
@@ -87,13 +87,13 @@ impl<H: ClientHalf> ServiceClient<H> {
     /// Asks questions without showing them: as many queries as their number takes. If the service has another model or
     /// database since this client connected, it connects again and asks once more.
     ///
-    /// All answers are in memory before the first is decrypted, because the number and the times of the queries must not
-    /// depend on what was answered. For the same reason, do not let an error or an answer of one call decide whether you
-    /// make the next.
+    /// All answers are in memory before the first is decrypted, because the number and the times of the queries must
+    /// not depend on what was answered. For the same reason, do not let an error or an answer of one call decide
+    /// whether you make the next.
     ///
     /// # Errors
-    /// [`ClientError`]; with `key_not_found` the keys expired: connect again. If a question cannot be asked, before anything
-    /// is sent.
+    /// [`ClientError`]; with `key_not_found` the keys expired: connect again. If a question cannot be asked, before
+    /// anything is sent.
     pub fn ask<Q: Borrow<H::Question>>(
         &mut self,
         questions: &[Q],
@@ -179,9 +179,9 @@ impl<H: ClientHalf> ServiceClient<H> {
     }
 }
 
-/// Whether an error of [`ServiceClient::send`] is what a client sees whose description is of an earlier model or database.
-/// None of them depends on what was decrypted: a service that damages an answer must not see by what the client does next
-/// whether that answer mattered.
+/// Whether an error of [`ServiceClient::send`] is what a client sees whose description is of an earlier model or
+/// database. None of them depends on what was decrypted: a service that damages an answer must not see by what the
+/// client does next whether that answer mattered.
 fn may_be_outdated(error: &ClientError) -> bool {
     match error {
         ClientError::Transport(transport::Error::Refused(problem)) => {
@@ -194,10 +194,10 @@ fn may_be_outdated(error: &ClientError) -> bool {
 
 impl<H: ClientHalf + CkksClientHalf> ServiceClient<H> {
     /// From now on keeps encryptions of zero ready in memory, so that encrypting a query takes encoding and an addition
-    /// alone. That is milliseconds; whether they matter beside the service's time, the README of `unspoken-encrypt` says. A
-    /// thread makes them, on one core. `needs.burst` counts the queries that must go out at once, `needs.memory_bytes`
-    /// bounds the memory; a second call replaces the first. What was decided: nothing is kept for compact queries, or where
-    /// memory does not suffice for one vector.
+    /// alone. That is milliseconds; whether they matter beside the service's time, the README of `unspoken-encrypt`
+    /// says. A thread makes them, on one core. `needs.burst` counts the queries that must go out at once,
+    /// `needs.memory_bytes` bounds the memory; a second call replaces the first. What was decided: nothing is kept for
+    /// compact queries, or where memory does not suffice for one vector.
     ///
     /// Not for a process whose memory may be restored from a snapshot: both copies would have the same entries.
     ///

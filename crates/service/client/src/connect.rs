@@ -104,7 +104,8 @@ impl<H: ClientHalf> Target<H> {
         read.map_err(|error| ClientError::of_application(H::Error::from(error)))
     }
 
-    /// Refuses a description that must not follow the last one that a client with this state accepted, and remembers it.
+    /// Refuses a description that must not follow the last one that a client with this state accepted, and remembers
+    /// it.
     fn check_change(&self, now: &H::Description, bytes: &[u8]) -> Result<(), ClientError> {
         let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
         let stored = self.state.description().map_err(at)?;

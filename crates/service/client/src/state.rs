@@ -27,8 +27,8 @@ const STALE: Duration = Duration::from_secs(24 * 3600);
 
 /// A private directory for one client of one application of one service.
 ///
-/// For each parameter set there is a file `secret-*.key`: whoever reads it reads every query. The directory is its owner's
-/// alone, and one process at a time makes keys in it.
+/// For each parameter set there is a file `secret-*.key`: whoever reads it reads every query. The directory is its
+/// owner's alone, and one process at a time makes keys in it.
 #[derive(Clone, Debug)]
 pub struct StateDir {
     path: PathBuf,

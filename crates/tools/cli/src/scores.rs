@@ -1,4 +1,5 @@
-//! How decrypted numbers are printed. Their last digits carry the error of the encryption, which depends on the secret key.
+//! How decrypted numbers are printed. Their last digits carry the error of the encryption, which depends on the secret
+//! key.
 
 use unspoken_protocol::CkksHeader;
 
@@ -11,8 +12,8 @@ const UNKNOWN_ERROR: f64 = 1.0 / (1 << 16) as f64;
 /// How decrypted numbers are printed.
 #[derive(clap::Args)]
 pub struct ScoreOptions {
-    /// Print numbers with all their digits: with the error of the encryption, from which the secret key can be computed if
-    /// many are shared
+    /// Print numbers with all their digits: with the error of the encryption, from which the secret key can be computed
+    /// if many are shared
     #[arg(long)]
     raw: bool,
 }

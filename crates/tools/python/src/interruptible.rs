@@ -15,8 +15,8 @@ const POLL: Duration = Duration::from_millis(50);
 /// Runs `work` without the interpreter lock and returns its result.
 ///
 /// `work` is handed a place to report progress and a flag to look at. The calling thread shows the progress and lets
-/// Python handle signals every 50 ms; when a handler or a progress callback raises, the flag is set, `work` is waited for,
-/// and the exception is returned.
+/// Python handle signals every 50 ms; when a handler or a progress callback raises, the flag is set, `work` is waited
+/// for, and the exception is returned.
 ///
 /// The work gets a thread pool of its own, which ends with it: after a `fork` the child never waits for threads that
 /// stayed with its parent.

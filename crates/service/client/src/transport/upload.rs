@@ -11,8 +11,8 @@ use unspoken_wire::{Message, ProblemCode};
 use super::retry::Pauses;
 use super::{Cancel, Error, KeyId, Outgoing, Transport, key_path, read};
 
-/// Chunks that may be sent in a row without progress, and how often a bundle may be sent in all: a service must not be fed
-/// for ever.
+/// Chunks that may be sent in a row without progress, and how often a bundle may be sent in all: a service must not be
+/// fed for ever.
 const MAX_REPETITIONS: u64 = 16;
 
 /// How far an upload is.

@@ -54,8 +54,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let offered = client.description().query_form();
     if let Some(wanted) = arguments.query.filter(|&wanted| wanted != offered) {
         anyhow::bail!(
-            "the service takes {offered} queries, not {wanted} ones; ask with --query {offered}, or at a service that was \
-             started with `unspoken serve --query {wanted}`"
+            "the service takes {offered} queries, not {wanted} ones; ask with --query {offered}, or at a service that \
+             was started with `unspoken serve --query {wanted}`"
         );
     }
     let messages = match arguments.messages.as_slice() {

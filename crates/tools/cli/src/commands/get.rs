@@ -16,15 +16,15 @@ use crate::progress::Bars;
 
 /// Fetch records of a database at a service, without showing which
 ///
-/// Each record is written to standard output and followed by the end of a line. The first call makes keys and uploads them;
-/// later ones use them again. Ends with status 1 if a record is absent.
+/// Each record is written to standard output and followed by the end of a line. The first call makes keys and uploads
+/// them; later ones use them again. Ends with status 1 if a record is absent.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// How to ask: packed (some 13 KB a query, keys of some 3 MB, the fastest), bits (4 bytes for each bit of the index, keys
-    /// of some 100 MB), compact (36 bytes, keys of some 100 MB), or session (as compact, with 4 bytes a query: its numbers
-    /// are kept in the state directory, which must never be restored from a copy)
+    /// How to ask: packed (some 13 KB a query, keys of some 3 MB, the fastest), bits (4 bytes for each bit of the
+    /// index, keys of some 100 MB), compact (36 bytes, keys of some 100 MB), or session (as compact, with 4 bytes a
+    /// query: its numbers are kept in the state directory, which must never be restored from a copy)
     #[arg(long, default_value = "packed", value_parser = clap::value_parser!(Mode))]
     query: Mode,
     /// Indices in place of keys, separated by commas
@@ -33,8 +33,8 @@ pub struct Arguments {
     /// Write the record, and nothing else, to a file
     #[arg(long, conflicts_with = "json")]
     out: Option<PathBuf>,
-    /// One JSON object for each record: key or index, version of the database, whether it was found, and the record as text,
-    /// or as hexadecimal digits where it is none
+    /// One JSON object for each record: key or index, version of the database, whether it was found, and the record as
+    /// text, or as hexadecimal digits where it is none
     #[arg(long)]
     json: bool,
     /// Tell on standard error what travelled and how long it took

@@ -22,8 +22,8 @@ pub enum Command {
     },
     /// Make an access token for a client
     ///
-    /// Prints the token, for the client, on the first line, and the line for the service's token file on the second. The
-    /// token itself is stored nowhere.
+    /// Prints the token, for the client, on the first line, and the line for the service's token file on the second.
+    /// The token itself is stored nowhere.
     Token {
         /// Name of the client in the service's log
         name: String,

@@ -11,8 +11,8 @@ use crate::progress::Bars;
 
 /// Train a network on labelled images
 ///
-/// Images and labels are files in the IDX format of MNIST, not compressed; `python3 scripts/fetch_data.py mnist` fetches
-/// them. Only the service needs the network.
+/// Images and labels are files in the IDX format of MNIST, not compressed; `python3 scripts/fetch_data.py mnist`
+/// fetches them. Only the service needs the network.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// File of images, for instance data/mnist/train-images-idx3-ubyte
