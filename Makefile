@@ -4,15 +4,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := target/release/unspoken
 
-.PHONY: demo test build data python-env lint audit peers fuzz benchmarks tables-lookup tables-matrix \
+.PHONY: demo test build build-bench data python-env lint audit peers fuzz benchmarks tables-lookup tables-matrix \
 	tables-encrypt tables-pir figures clean
 
-# Builds, downloads the SMS spam collection and the ICD-10 codes, trains, serves, asks privately, and prints what travelled.
+# Builds, downloads the SMS spam collection and the ICD-10 codes, trains, serves, asks privately, and prints what
+# travelled.
 demo: build data
 	$(BIN) demo
 
 build:
 	cargo build --release -p unspoken-cli
+
+# The commands that benchmarks run: `unspoken-bench` measures, `unspoken` compresses embedding tables.
+build-bench:
+	cargo build --release -p unspoken-cli -p unspoken-bench
 
 data: data/sms/spam_collection.csv data/icd10/icd10cm.csv
 
@@ -29,6 +34,7 @@ test: data build lint
 
 lint:
 	cargo fmt --all --check
+	$(PYTHON) scripts/check_style.py
 	cargo clippy --release --workspace --all-targets -- -D warnings
 
 .PHONY: test-python
@@ -48,7 +54,7 @@ audit:
 	cargo install --locked cargo-deny
 	cargo deny check
 
-# Other libraries as baselines of `unspoken bench`, where this machine can have them.
+# Other libraries as baselines of `unspoken-bench`, where this machine can have them.
 peers:
 	bash peers/setup.sh
 
@@ -57,27 +63,28 @@ fuzz:
 	sh fuzz/run.sh
 
 # The tables of docs/benchmarks.md.
-benchmarks: build data
-	$(PYTHON) scripts/benchmarks.py $(BIN)
+benchmarks: build-bench data
+	$(PYTHON) scripts/benchmarks.py $(dir $(BIN))
 
 # The lookup paper's tables alone, beside its figures; the other sections stay.
-tables-lookup: build data
-	$(PYTHON) scripts/benchmarks.py $(BIN) lookup
+tables-lookup: build-bench data
+	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) lookup
 
 # Tables 3, 4, 6, 7 and 8 of the permutation paper, beside its figures.
-tables-matrix: build data/mnist
-	$(PYTHON) scripts/benchmarks.py $(BIN) "matrix: permutations" "matrix: products" "matrix: digits"
+tables-matrix: build-bench data/mnist
+	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "matrix: permutations" "matrix: products" "matrix: digits"
 
 data/mnist:
 	$(PYTHON) scripts/fetch_data.py mnist
 
 # Client encryption beside SEAL (`make peers`) and the paper's Tables 1 and 2; the other sections stay.
-tables-encrypt: build data/tables
-	$(PYTHON) scripts/benchmarks.py $(BIN) "encrypt: modes" "encrypt: schemes" "encrypt: tables"
+tables-encrypt: build-bench data/tables
+	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "encrypt: modes" "encrypt: schemes" "encrypt: tables"
 
-# Private retrieval beside the paper's Table 7, and beside Respire where `peers/README.md` says how; needs 18 GB of memory.
-tables-pir: build
-	$(PYTHON) scripts/benchmarks.py $(BIN) "pir: answers" "pir: database" "pir: service"
+# Private retrieval beside the paper's Table 7, and beside Respire where `peers/README.md` says how.
+# Needs 18 GB of memory.
+tables-pir: build-bench
+	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "pir: answers" "pir: database" "pir: service"
 
 data/tables:
 	$(PYTHON) scripts/fetch_data.py genes bitcoin covid

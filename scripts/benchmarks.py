@@ -1,6 +1,6 @@
 """Runs benchmark suites and writes docs/benchmarks.md.
 
-`python3 scripts/benchmarks.py target/release/unspoken [SECTION ...]`
+`python3 scripts/benchmarks.py target/release [SECTION ...]`: the directory holds `unspoken` and `unspoken-bench`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import encrypt_tables
 import pir_tables
-from page import cells, number
+from page import cells, number, paragraph
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "benchmarks.md"
@@ -40,6 +40,12 @@ SECTIONS = (
 NOTES = {
     **encrypt_tables.NOTES,
     **pir_tables.NOTES,
+    "lookup": """\
+fastText: the plans take turns, batch by batch of the same messages, after one batch of each that is not counted; the
+time of a message is that of a full batch over its messages. The indicator of Kim et al. takes turns with our batches,
+another of its columns each time; its linear stage is measured once. Forms of query: one batch of each, after one that
+is not counted, one form after the other, because keys and queries of the larger forms fill the memory.
+""",
     "bootstrap": """\
 All slots hold complex numbers, each part at most 1. Precision is `-log2` of the error over all slots. OpenFHE's rows
 were measured after ours and not in turn, because its keys and matrices take 12 to 17 GB; its key bytes are the number
@@ -48,10 +54,12 @@ bits of modulus that are left for a circuit: OpenFHE at 59 bits a level has fewe
 """,
     "matrix: permutations": """\
 Everything in a case ends at the same level: deeper plans start higher. Keys of a baseline are counted as its authors
-do, a key for each giant step where they have one; it runs with one key for the giant steps of a stage, which takes the
-same time. `planned` is what the planner chooses with as many keys as the length has bits, and the Benes network has the
-same budget: with a key for each giant step it would not fit that. `planned_over_the_fastest_candidate` is the time of
-what the planner chose over that of the fastest plan it considered within its limits, all of them timed.
+do, a key for each giant step where they have one; it runs with one key for the giant steps of a stage, which takes as
+many rotations. `planned` is what the planner chooses with as many keys as the length has bits, and the Benes network
+has the same budget: with a key for each giant step it would not fit that. `planned_over_the_fastest_candidate` is the
+time of what the planner chose over that of the fastest of the other plans within its limits. Of these, all that are
+predicted to take at most 1.6 times as long are timed, each by itself, and the fastest three once more in turn with the
+planner's choice.
 """,
     "matrix: products": """\
 Milliseconds per product with every slot in use; everything ends three levels below the highest. The original of
@@ -59,8 +67,8 @@ Rizomiliotis and Triakosia rotates one by one, as published; hoisted, it is a st
 products the left factor is not encrypted; everything ends two levels below the highest.
 """,
     "matrix: digits": """\
-E2DM-lite on images; weights are encrypted unless the case says that they are known. Everything ends at level 0, and all
-scores are checked against the network in the clear.
+E2DM-lite on images; weights are encrypted unless the case says that they are known. E2DM's products of matrices rotate
+with hoisting. Everything ends at level 0, and all scores are checked against the network in the clear.
 """,
 }
 
@@ -118,8 +126,10 @@ def beside_paper(found: list[dict]) -> str:
     """Ratios of times beside those of the permutation paper."""
     lines = [
         "### Ratios beside the paper's\n",
-        "Over the same kind of baseline. The paper's times are of one thread of an i7-13700K with Lattigo: for "
-        "comparison of shape, not of speed.\n",
+        paragraph(
+            "Over the same kind of baseline. The paper's times are of one thread of an i7-13700K with Lattigo: for "
+            "comparison of shape, not of speed."
+        ),
         "| case | baseline is | ours, ms | ratio | paper, ms | ratio (paper) | ratio over the paper's |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
@@ -136,9 +146,10 @@ def beside_paper(found: list[dict]) -> str:
 
 
 INTRODUCTION = """\
-Made by `make benchmarks`, or suite by suite (`make tables-lookup`, `make tables-matrix`, `make tables-encrypt`,
-`make tables-pir`). Ours and baseline are medians of repetitions that alternated in one run; the ratio is the median of
-the pairwise ratios, above 1 where ours is better. One thread unless a row says otherwise.
+Made by `make benchmarks`; `make tables-lookup`, `make tables-matrix`, `make tables-encrypt` and `make tables-pir` make
+some of its sections. Times are of one thread unless a row says otherwise. Those with a baseline are medians of
+repetitions that alternated in one run, after one repetition that is not counted; the ratio is the median of the
+pairwise ratios, above 1 where ours is better. Where something else was done, the section says so.
 """
 
 # The lookup paper's Table 3: log p and rows d to milliseconds per token of IVE-PEL and of Kim et al., and their depths.
@@ -221,10 +232,10 @@ def processor() -> str:
     return names[0] if names else platform.machine()
 
 
-def rows(binary: str, suite: str, parts: tuple[str, ...]) -> list[dict]:
+def rows(binary: Path, suite: str, parts: tuple[str, ...]) -> list[dict]:
     """Runs one suite, or parts of it, and returns its rows."""
     only = [argument for part in parts for argument in ("--only", part)]
-    command = [binary, "bench", suite, "--json", "--root", str(ROOT), *only]
+    command = [binary, suite, "--json", "--root", str(ROOT), *only]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -271,12 +282,17 @@ def against(rows_of_case: dict[str, dict], name: str) -> str:
 
 def table_three(found: list[dict]) -> str:
     """Embeddings of full batches, beside the paper's Table 3."""
+    measured = [row["params"]["repetitions"] for row in found if row["metric"] == "lookup_per_token"]
+    counts = [str(count) for count in sorted(set(measured))]
     lines = [
         "### Embeddings, milliseconds per token (Table 3)\n",
-        "Four subtables; all slots full. VecGen of the baseline is extrapolated from the columns measured, the linear "
-        "stage from 64 rows where d is larger. Entries are random where no compressed table was given: they do not "
-        "change the time. The paper's figures are of one thread of a Xeon Gold 6542Y, HEaaN, N = 2^17: for comparison "
-        "of shape, not of speed.\n",
+        paragraph(
+            f"Four subtables; all slots full. All plans and the baseline take turns, {' or '.join(counts)} times after "
+            "one that is not counted. Each time one column of Kim et al. is measured, another one, and VecGen of all "
+            "columns extrapolated from it; the linear stage is extrapolated from 64 rows where d is larger. Entries "
+            "are random where no compressed table was given: they do not change the time. The paper's figures are of "
+            "one thread of a Xeon Gold 6542Y, HEaaN, N = 2^17: for comparison of shape, not of speed."
+        ),
         "| log p | d | table | plan | preset | VecGen | PCMM | total | depth | x paper's plan | x Kim | total (paper) "
         "| Kim (paper) | x Kim (paper) |",
         "| ---: | ---: | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -301,8 +317,12 @@ def table_six(found: list[dict]) -> str:
     """Embeddings of few tokens, beside the paper's Table 6."""
     lines = [
         "### Embeddings of few tokens, one ciphertext (Table 6)\n",
-        "d = 300 in 512 positions. Each side runs at the smallest ring that has its levels, so the numbers of tokens "
-        "in a ciphertext differ: compare milliseconds per token. The paper's ciphertexts hold 128 tokens.\n",
+        paragraph(
+            "d = 300 in 512 positions. Both sides take turns, after one repetition that is not counted. Each runs at "
+            "the smallest ring that has its levels, so the numbers of tokens in a ciphertext differ: compare "
+            "milliseconds per token. Where the subtables of the baseline fall into equal parts, one part is measured "
+            "and multiplied by their number. The paper's ciphertexts hold 128 tokens."
+        ),
         "| log p | tokens | seconds | VecGen | MatVec | tokens (Kim) | seconds (Kim) | ms per token "
         "| ms per token (Kim) | x Kim | seconds (paper) | Kim (paper) | x Kim (paper) |",
         "| ---: " * 13 + "|",
@@ -321,14 +341,35 @@ def table_six(found: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def section(binary: str, heading: str) -> str:
+def single_block(found: list[dict]) -> str:
+    """In which products ours is the hoisted product of Jiang et al."""
+    times = [row for row in found if row["metric"] == "time_per_product"]
+    cases = dict.fromkeys(row["case"] for row in times if row["params"]["method"] == "jkls-hoisted")
+    if not cases:
+        return ""
+    names = "; ".join(case.removeprefix("product, ") for case in cases)
+    return paragraph(
+        f"In the products of {names}, ours is the product of Jiang et al. with hoisted rotations. It is the planner's "
+        "choice there and counted as ours, so the ratios of these rows beside the paper's are not of the paper's "
+        "algorithm. The product of Rizomiliotis and Triakosia with hoisted rotations (`the same, hoisted`) is counted "
+        "as a baseline."
+    ).rstrip()
+
+
+def measured_on(binary: Path) -> str:
+    """When, with what and on what machine a section was measured."""
+    version = subprocess.run([binary, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    return f"Measured on {date.today()} with {version}: {processor()}, {os.cpu_count()} cores, {platform.system()}."
+
+
+def section(binary: Path, heading: str) -> str:
     """Measures one section of the page; returns it without the heading."""
     _, suite, only, single = next(found for found in SECTIONS if found[0] == heading)
-    version = subprocess.run([binary, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     found = rows(binary, suite, only)
     parts = [
-        f"Measured on {date.today()} with {version}: {processor()}, {os.cpu_count()} cores, {platform.system()}.",
+        measured_on(binary),
         *([NOTES[heading].rstrip()] if heading in NOTES else []),
+        *([said] if heading == "matrix: products" and (said := single_block(found)) else []),
         (single_table if single else table)(found),
     ]
     if heading == "lookup":
@@ -346,13 +387,14 @@ def sections(page: str) -> dict[str, str]:
     return {heading.strip(): body.strip() + "\n" for heading, _, body in (part.partition("\n") for part in parts)}
 
 
-def embeddings(binary: str) -> str:
+def embeddings(binary: Path) -> str:
     """The section on compressed tables: compresses the real ones and reports on them."""
     wanted = [REVIEWS, *(Path(source[i]) for source in EMBEDDINGS.values() for i in (1, 3))]
     missing = [path for path in wanted if not path.exists()]
     if missing:
         return f"Not measured: {missing[0].relative_to(ROOT)} is absent; `scripts/fetch_data.py` downloads it.\n"
     lines = [
+        measured_on(binary) + "\n",
         EMBEDDINGS_ABOUT,
         "| table | tokens | numbers | columns | seconds | relative error | mean row error | mean cosine "
         "| accuracy | uncompressed |",
@@ -380,11 +422,14 @@ def main() -> None:
     """Measures the sections named, or all of them, and writes the page; the others stay."""
     choices = [*(found[0] for found in SECTIONS), EMBEDDINGS_SECTION]
     if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(choices):
-        sys.exit(f"usage: python3 scripts/benchmarks.py PATH_TO_UNSPOKEN [{' | '.join(choices)}]")
-    binary = sys.argv[1]
+        sys.exit(f"usage: python3 scripts/benchmarks.py DIRECTORY_OF_COMMANDS [{' | '.join(choices)}]")
+    directory = Path(sys.argv[1])
     known = sections(TARGET.read_text()) if TARGET.exists() else {}
     for name in sys.argv[2:] or choices:
-        known[name] = embeddings(binary) if name == EMBEDDINGS_SECTION else section(binary, name)
+        if name == EMBEDDINGS_SECTION:
+            known[name] = embeddings(directory / "unspoken")
+        else:
+            known[name] = section(directory / "unspoken-bench", name)
     known.pop("The lookup paper's figures", None)
     parts = ["# Benchmarks\n", INTRODUCTION]
     parts += [f"## {heading}\n\n{body}" for heading, body in known.items()]

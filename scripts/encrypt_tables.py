@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from page import line, number
+from page import line, number, paragraph
 
 NOTES = {
     "encrypt: modes": """\
@@ -63,8 +63,10 @@ def targets(found: list[dict]) -> str:
     """What was asked for, and what was found."""
     lines = [
         "### Targets\n",
-        "Times faster than SEAL in the same run. The targets are stated for encryption alone; with encoding on both "
-        "sides the ratio is the last column's.\n",
+        paragraph(
+            "Times faster than SEAL in the same run. The targets are stated for encryption alone; with encoding on "
+            "both sides the ratio is the last column's."
+        ),
         "| case | SEAL's | target | found | with encoding |",
         "| --- | --- | ---: | ---: | ---: |",
     ]
@@ -79,9 +81,11 @@ def table_one(found: list[dict]) -> str:
     """Rache and Zinc over vanilla CKKS, beside the paper's Table 1 and its text."""
     lines = [
         "### Over vanilla CKKS (Table 1)\n",
-        "Time over that of vanilla encryption in the same engine: **below 1 is faster**. The paper's are of one thread "
-        "of an EPYC 7302P with SEAL 4.1: for comparison of shape, not of speed. Of Zinc it says 2.3 to 2.5 times "
-        "faster, which is 0.40 to 0.43.\n",
+        paragraph(
+            "Time over that of vanilla encryption in the same engine: **below 1 is faster**. The paper's are of one "
+            "thread of an EPYC 7302P with SEAL 4.1: for comparison of shape, not of speed. Of Zinc it says 2.3 to 2.5 "
+            "times faster, which is 0.40 to 0.43."
+        ),
         "| way | ours, ms | vanilla, ms | ratio | paper, ms | ratio (paper) |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
@@ -106,9 +110,11 @@ def table_two(found: list[dict]) -> str:
     """Whole tables, beside the paper's Table 2."""
     lines = [
         "### Whole tables (Table 2)\n",
-        "Milliseconds per ciphertext make tables of different length comparable. The paper's Covid table has 341 days "
-        "of 16 numbers; 19.2 s are 341 times its time of one ciphertext, so it encrypts one a day. `x` is how many "
-        "times faster.\n",
+        paragraph(
+            "Milliseconds per ciphertext make tables of different length comparable. The paper's Covid table has 341 "
+            "days of 16 numbers; 19.2 s are 341 times its time of one ciphertext, so it encrypts one a day. `x` is how "
+            "many times faster."
+        ),
         "| table | way | rows | one by one, s | ms each | x vanilla | x SEAL | in packed ones | packed, s | x SEAL "
         "| x one by one | rows (paper) | s (paper) | ms each (paper) | x vanilla (paper) |",
         "| --- | --- |" + " ---: |" * 13,

@@ -1,6 +1,15 @@
-"""Cells and lines of Markdown tables."""
+"""Paragraphs, cells and lines of Markdown."""
 
 from __future__ import annotations
+
+import textwrap
+
+WIDTH = 120
+
+
+def paragraph(text: str) -> str:
+    """A paragraph in lines of at most 120 characters, and the empty line that ends it."""
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def number(value: float | None) -> str:

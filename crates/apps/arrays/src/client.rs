@@ -3,11 +3,9 @@
 use std::borrow::Borrow;
 
 use ndarray::Array3;
-use unspoken_ckks::Ciphertext;
+use unspoken_ckks::{Ciphertext, Slots};
 use unspoken_encrypt::{Needs, Plan};
-use unspoken_protocol::{
-    CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError, SecretSlots, SharingNoise,
-};
+use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError, SharingNoise};
 
 use crate::description::Description;
 use crate::error::ArraysError;
@@ -24,7 +22,7 @@ pub struct MatrixClient {
 /// All inputs of a program, ready to be encrypted. Wiped when dropped.
 pub struct EncodedInputs {
     /// In the order of a query.
-    vectors: Vec<SecretSlots>,
+    vectors: Vec<Slots>,
 }
 
 impl MatrixClient {
@@ -108,7 +106,7 @@ impl ClientHalf for MatrixClient {
     fn query(&mut self, questions: &[EncodedInputs]) -> Result<Vec<u8>, ArraysError> {
         let [inputs] = questions else { return Err(one_question(questions)) };
         let (level, scale) = (self.description.signature().level(), self.description.parameters().scale());
-        let encrypt = |slots: &SecretSlots| self.keyring.encrypt(slots, level, scale);
+        let encrypt = |slots: &Slots| self.keyring.encrypt(slots, level, scale);
         let vectors = inputs.vectors.iter().map(encrypt).collect::<Result<_, _>>()?;
         Ok(self.description.header().pack(vectors))
     }

@@ -9,8 +9,8 @@ use ndarray::Array3;
 use unspoken_ckks::{Ciphertext, Complex64, Encrypted, SeededCiphertext};
 use unspoken_encrypt::{ClientKey, Encryptor, Needs};
 use unspoken_matrix::EncryptedMatrix;
-use unspoken_protocol::{SecretSlots, SharingNoise};
-use unspoken_ring::SecretRng;
+use unspoken_protocol::SharingNoise;
+use unspoken_ring::{SecretRng, derive_bytes};
 use unspoken_rlwe::{KeyBundle, KeyPlan, RlweError, SecretKey};
 use zeroize::Zeroizing;
 
@@ -70,7 +70,7 @@ impl Secret {
     /// If that has no randomness to give.
     pub fn generate() -> Result<Self, ArraysError> {
         let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
-        fresh()?.fill(bytes.as_mut_slice());
+        SecretRng::from_os().map_err(RlweError::from)?.fill(bytes.as_mut_slice());
         Ok(Self::from_parts(bytes))
     }
 
@@ -104,9 +104,7 @@ impl Secret {
 
     fn secret_id(&self) -> SecretId {
         let mut secret_id = [0; 16];
-        let mut hasher = Zeroizing::new(blake3::Hasher::new_derive_key(ID_LABEL));
-        hasher.update(self.bytes.as_slice());
-        Zeroizing::new(hasher.finalize_xof()).fill(&mut secret_id);
+        derive_bytes(ID_LABEL, &[self.bytes.as_slice()], &mut secret_id);
         SecretId(secret_id)
     }
 
@@ -127,12 +125,8 @@ impl Secret {
 
     fn derive(&self, preset: &BuiltPreset) -> Result<SecretKey, ArraysError> {
         let parameters = preset.parameters().rlwe();
-        let mut hasher = Zeroizing::new(blake3::Hasher::new_derive_key(KEY_LABEL));
-        hasher.update(&parameters.fingerprint().0);
-        hasher.update(self.bytes.as_slice());
-        let mut key = Zeroizing::new([0; 32]);
-        Zeroizing::new(hasher.finalize_xof()).fill(key.as_mut_slice());
-        Ok(SecretKey::generate(parameters, &mut SecretRng::derived(&key))?)
+        let mut rng = SecretRng::derived(KEY_LABEL, &[&parameters.fingerprint().0, self.bytes.as_slice()]);
+        Ok(SecretKey::generate(parameters, &mut rng)?)
     }
 
     /// Encrypts inputs of a program: by name, arrays of shape (batch, rows, columns), where the batch is 1 for inputs
@@ -189,7 +183,7 @@ impl Secret {
             first.preset.check_same(OPERATION, "a program", &other.preset)?;
             plan.extend(&other.keys);
         }
-        let (key, mut rng) = (self.key(&first.preset)?, fresh()?);
+        let (key, mut rng) = (self.key(&first.preset)?, SecretRng::from_os().map_err(RlweError::from)?);
         let mut bundle = Vec::new();
         KeyBundle::write(&key.secret, &plan, &mut rng, &mut bundle, progress, cancel)?;
         Ok(Keys::new(first.preset.clone(), self.secret_id(), plan, bundle))
@@ -207,7 +201,7 @@ impl Secret {
         }
         let key = self.key(&result.preset)?;
         let encoder = result.preset.encoder();
-        let open = |tile: &Ciphertext| Ok(SecretSlots::new(encoder.decrypt(tile, &key.secret)?));
+        let open = |tile: &Ciphertext| Ok(encoder.decrypt(tile, &key.secret)?);
         let groups = result.groups.iter().map(|group| group.try_map(open));
         let groups = groups.collect::<Result<Vec<_>, ArraysError>>()?;
         Ok(decode_groups(&groups, result.batch, result.shape))
@@ -234,9 +228,4 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secret").finish_non_exhaustive()
     }
-}
-
-/// A generator for one call, so that no two processes share one after a fork.
-fn fresh() -> Result<SecretRng, ArraysError> {
-    Ok(SecretRng::from_os().map_err(RlweError::from)?)
 }

@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use ndarray::{Array2, Array3, Axis, s};
-use unspoken_ckks::SeededCiphertext;
+use unspoken_ckks::{SeededCiphertext, Slots};
 use unspoken_matrix::{EncryptedMatrix, Layout, decode_tiles, encode_tiles};
-use unspoken_protocol::SecretSlots;
 use unspoken_protocol::limits::{self, LimitExceeded};
 use unspoken_rlwe::{KeyBundle, KeyPlan};
 use zeroize::Zeroize;
@@ -237,7 +236,7 @@ impl Signature {
     ///
     /// # Errors
     /// If the array is of another shape.
-    pub(crate) fn encode(&self, input: &Input, values: &Array3<f64>) -> Result<Vec<Vec<SecretSlots>>, ArraysError> {
+    pub(crate) fn encode(&self, input: &Input, values: &Array3<f64>) -> Result<Vec<Vec<Slots>>, ArraysError> {
         let shape = input.shape;
         let needed = (if shape.axes.batch { self.batch } else { 1 }, shape.matrix.0, shape.matrix.1);
         if values.dim() != needed {
@@ -248,7 +247,7 @@ impl Signature {
         for mut matrices in self.grouped(values, shape.axes.batch) {
             let tiles = encode_tiles(self.layout, &matrices)?.into_tiles();
             matrices.iter_mut().flatten().for_each(Zeroize::zeroize);
-            groups.push(tiles.into_iter().map(SecretSlots::new).collect());
+            groups.push(tiles.into_iter().map(Slots::from).collect());
         }
         Ok(groups)
     }
@@ -271,7 +270,7 @@ impl Signature {
     ///
     /// # Errors
     /// If there are more or fewer vectors than the result takes.
-    pub(crate) fn decode(&self, mut vectors: Vec<SecretSlots>) -> Result<Array3<f64>, ArraysError> {
+    pub(crate) fn decode(&self, mut vectors: Vec<Slots>) -> Result<Array3<f64>, ArraysError> {
         let mut groups = Vec::with_capacity(self.groups());
         for _ in 0..self.groups() {
             let tiles = vectors.drain(..self.tiles(self.output).min(vectors.len())).collect();
@@ -282,7 +281,7 @@ impl Signature {
 }
 
 /// The first matrices of groups of decrypted tiles: shape (batch, rows, columns).
-pub(crate) fn decode_groups(groups: &[EncryptedMatrix<SecretSlots>], batch: usize, shape: ArrayShape) -> Array3<f64> {
+pub(crate) fn decode_groups(groups: &[EncryptedMatrix<Slots>], batch: usize, shape: ArrayShape) -> Array3<f64> {
     let mut values = Array3::zeros((batch, shape.matrix.0, shape.matrix.1));
     let mut next = values.axis_iter_mut(Axis(0));
     for group in groups {

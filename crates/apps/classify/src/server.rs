@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, Simulator};
+use unspoken_ckks::{Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, InnerSum, Simulator};
 use unspoken_fasttext::ScoreTables;
 use unspoken_lookup::{Lookup, OutputForm, Plan, Table, Task, best_plan};
 use unspoken_protocol::{
@@ -11,8 +11,7 @@ use unspoken_protocol::{
     simulated_error_bound, write_output,
 };
 use unspoken_query::{IndexDescription, QueryCodec, QueryForm, QueryReader};
-use unspoken_ring::Basis;
-use unspoken_rlwe::{EvaluationKeys, KeyKind, KeyPlan, galois};
+use unspoken_rlwe::EvaluationKeys;
 
 use crate::description::{Description, PROTOCOL_VERSION};
 use crate::error::ClassifyError;
@@ -23,6 +22,7 @@ pub struct ClassifyServer {
     encoder: Encoder,
     reader: QueryReader,
     lookup: Lookup,
+    token_sum: InnerSum,
     description: Description,
 }
 
@@ -95,12 +95,14 @@ impl ClassifyServer {
             ));
         }
         let batch = parameters.slots() / shape.max_tokens;
-        let mut key_plan = key_plan(&lookup, batch, shape.max_tokens);
+        let token_sum = InnerSum::new(batch as i64, shape.max_tokens).map_err(ProtocolError::from)?;
+        let mut key_plan = lookup.key_plan();
+        key_plan.extend(&token_sum.key_plan(parameters, lookup.output_level()));
         let encoder = Encoder::new(parameters);
         let reader = QueryReader::new(&encoder, query)?;
         key_plan.extend(&reader.key_plan());
         let model_id = tables.id().to_bytes();
-        let error = error_bound(&encoder, &lookup, form, batch, shape.max_tokens)?;
+        let error = error_bound(&encoder, &lookup, form, &token_sum)?;
         let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound)
             .with_error_bound(error);
         let own = proto::Description {
@@ -113,7 +115,7 @@ impl ClassifyServer {
             query_form: form.to_string(),
         };
         let description = Description::new(header, own)?;
-        Ok(ClassifyServer { encoder, reader, lookup, description })
+        Ok(ClassifyServer { encoder, reader, lookup, token_sum, description })
     }
 
     /// What a client must know.
@@ -142,9 +144,8 @@ impl ClassifyServer {
         let vectors = start.elapsed().as_secs_f64() - read;
         let sums = self.lookup.combine(&evaluator, &generated)?;
         drop(generated);
-        let max_tokens = self.description.max_tokens();
         let finish = |sum: &Ciphertext| {
-            let total = evaluator.sum_slots(sum, self.description.batch(), max_tokens).map_err(ProtocolError::from)?;
+            let total = self.token_sum.apply(&evaluator, sum).map_err(ProtocolError::from)?;
             Ok::<_, ClassifyError>(write_output(parameters, &total)?)
         };
         let answers = sums.iter().map(finish).collect::<Result<Vec<_>, _>>()?;
@@ -179,17 +180,8 @@ impl ServerHalf for ClassifyServer {
         self.lookup.prepared_bytes() + self.reader.prepared_bytes()
     }
 
-    /// The powers of all subtables at their top level, the combinations of one subtable, and the ring's idle buffers.
     fn working_bytes(&self) -> u64 {
-        let parameters = self.description.parameters();
-        let top = Basis::chain(parameters.chain(self.lookup.input_level()));
-        let (subtables, _, columns) = self.lookup.shape();
-        let vectors = match self.lookup.plan() {
-            Plan::BabyGiant { babies } => subtables * (babies + columns / 2 / babies) + 64,
-            _ => subtables * columns + 64,
-        };
-        let lookup = (vectors * 3 * parameters.ring().poly_bytes(top)) as u64;
-        lookup + self.reader.working_bytes()
+        self.reader.working_bytes(&self.lookup)
     }
 
     fn answer(
@@ -209,15 +201,14 @@ fn error_bound(
     encoder: &Encoder,
     lookup: &Lookup,
     form: QueryForm,
-    batch: usize,
-    max_tokens: usize,
+    token_sum: &InnerSum,
 ) -> Result<f64, ClassifyError> {
     if form == QueryForm::Compact {
         return Ok(0.0);
     }
     let simulator = Simulator::new(encoder, 0);
     let (subtables, _, columns) = lookup.shape();
-    let (encoding, slots) = (lookup.plan().query_form(), lookup.parameters().slots());
+    let (encoding, slots) = (lookup.plan().index_encoding(), lookup.parameters().slots());
     let mut query = Vec::new();
     for t in 0..subtables {
         for vector in 0..encoding.vectors(columns) {
@@ -228,18 +219,7 @@ fn error_bound(
         }
     }
     let outputs = lookup.run(&simulator, &query)?;
-    let sum = |output| Ok(simulator.sum_slots(output, batch, max_tokens).map_err(ProtocolError::from)?.error());
+    let sum = |output| Ok(token_sum.apply(&simulator, output).map_err(ProtocolError::from)?.error());
     let errors = outputs.iter().map(sum).collect::<Result<Vec<_>, ClassifyError>>()?;
     Ok(simulated_error_bound(&errors))
-}
-
-/// The keys of the lookup, and those of the sum over the tokens.
-fn key_plan(lookup: &Lookup, stride: usize, count: usize) -> KeyPlan {
-    let parameters = lookup.parameters();
-    let mut plan = lookup.key_plan();
-    for k in 0..count.trailing_zeros() {
-        let element = galois::rotation(parameters.ring(), (stride << k) as i64);
-        plan.require(KeyKind::Galois { element }, parameters.chain(lookup.output_level()));
-    }
-    plan
 }

@@ -2,9 +2,10 @@
 
 use std::borrow::Borrow;
 
+use unspoken_ckks::Slots;
 use unspoken_digits_model::{CLASSES, Image, digit};
 use unspoken_encrypt::{Needs, Plan};
-use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError, SecretSlots};
+use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError};
 
 use crate::description::Description;
 use crate::error::DigitsError;
@@ -61,9 +62,9 @@ impl ClientHalf for DigitsClient {
     fn query(&mut self, images: &[Image]) -> Result<Vec<u8>, DigitsError> {
         let level = self.description.query_level();
         let scale = self.description.parameters().scale();
-        let arranged = self.description.layout().arrange(images)?.into_iter().map(SecretSlots::new);
-        let vectors: Vec<SecretSlots> = arranged.collect();
-        let encrypt = |slots: &SecretSlots| self.keyring.encrypt(slots, level, scale);
+        let arranged = self.description.layout().arrange(images)?.into_iter().map(Slots::from);
+        let vectors: Vec<Slots> = arranged.collect();
+        let encrypt = |slots: &Slots| self.keyring.encrypt(slots, level, scale);
         Ok(self.description.header().pack(vectors.iter().map(encrypt).collect::<Result<_, _>>()?))
     }
 

@@ -2,21 +2,17 @@
 
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::{CkksParameters, Complex64, Encoder, Evaluator, Simulator};
+use unspoken_ckks::{CkksParameters, Complex64, Encoder, Evaluator, Simulator, vector_bytes};
 use unspoken_cnn::{ImageLayout, PlainWeightsCircuit};
 use unspoken_digits_model::{Image, Network, PIXELS};
 use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, SeedGuard, ServerHalf, output_bytes,
     simulated_error_bound, write_output,
 };
-use unspoken_ring::Basis;
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::description::{CIRCUIT, Description, PROTOCOL_VERSION};
 use crate::error::DigitsError;
-
-/// Ciphertexts in memory at once beside those of the query: rotated copies and sums of the widest layer.
-const WORKING_CIPHERTEXTS: u64 = 32;
 
 /// A network that never sees an image: plaintext weights on encrypted pixels.
 pub struct DigitsServer {
@@ -36,9 +32,9 @@ impl DigitsServer {
         let circuit = PlainWeightsCircuit::new(network, parameters, batch)?;
         let (id, bound) = (network.id().to_bytes(), circuit.score_bound());
         let encoder = Encoder::new(parameters);
-        let error = error_bound(&encoder, &circuit)?;
-        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &id, circuit.key_plan()?, CIRCUIT.into(), bound)
-            .with_error_bound(error);
+        let (keys, error) = (circuit.key_plan().clone(), error_bound(&encoder, &circuit)?);
+        let header =
+            CkksHeader::new(PROTOCOL_VERSION, parameters, &id, keys, CIRCUIT.into(), bound).with_error_bound(error);
         let description = Description::new(header, circuit.layout(), circuit.input_level());
         Ok(DigitsServer { encoder, circuit, seeds: SeedGuard::default(), description })
     }
@@ -88,11 +84,8 @@ impl ServerHalf for DigitsServer {
     }
 
     fn working_bytes(&self) -> u64 {
-        let parameters = self.description.parameters();
-        let top = Basis::extended(parameters.chain(self.description.query_level()));
-        let ciphertexts = WORKING_CIPHERTEXTS + self.description.layout().vectors() as u64;
-        // A product before its relinearisation has three polynomials.
-        3 * ciphertexts * parameters.ring().poly_bytes(top) as u64
+        let vectors = self.description.layout().vectors() as u64;
+        vectors * vector_bytes(self.description.parameters(), self.circuit.input_level()) + self.circuit.working_bytes()
     }
 
     fn answer(

@@ -3,10 +3,11 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
+use unspoken_ckks::Slots;
 use unspoken_embedding::TokenCodes;
 use unspoken_encrypt::{Needs, Plan};
 use unspoken_lookup::{OutputForm, padded_columns};
-use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError, SecretSlots};
+use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError};
 use unspoken_query::IndexDescription;
 use zeroize::Zeroizing;
 
@@ -128,7 +129,7 @@ impl EmbedClient {
     ///
     /// # Errors
     /// If the answer is malformed, of another table, or has another number of vectors.
-    pub fn read_vectors(&self, answer: &[u8], vectors: usize, tokens: usize) -> Result<Vec<SecretSlots>, EmbedError> {
+    pub fn read_vectors(&self, answer: &[u8], vectors: usize, tokens: usize) -> Result<Vec<Slots>, EmbedError> {
         Ok(self.description.index.decrypt(&self.keyring, answer, vectors, tokens)?)
     }
 }

@@ -5,13 +5,13 @@ use std::sync::atomic::AtomicBool;
 use unspoken_ckks::{Ciphertext, CkksParameters, CostModel, Encoder, Evaluator, PRESETS};
 use unspoken_embedding::{Shape, Subtables};
 use unspoken_lookup::{
-    IndexEncoding, Lookup, LookupError, OutputForm, Plan, Table, Task, best_plan, estimate, estimates, padded_columns,
+    IndexEncoding, Lookup, LookupError, OutputForm, Plan, Table, Task, best_plan, estimates, padded_columns,
 };
 use unspoken_protocol::{
     CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes, write_output,
 };
 use unspoken_query::{QueryCodec, QueryForm, QueryReader};
-use unspoken_ring::{Basis, RingKind};
+use unspoken_ring::RingKind;
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::description::{Description, PROTOCOL_VERSION};
@@ -20,9 +20,6 @@ use crate::proto;
 
 /// Fewest bits of the scale of a preset that [`EmbedServer::best_preset`] chooses.
 const SCALE_BITS: f64 = 45.0;
-
-/// Polynomials held at one time for the combinations of a block of rows: 64 vectors of three.
-const BLOCK_POLYNOMIALS: u64 = 64 * 3;
 
 /// Levels tried above the fewest a plan needs, where the modulus there has no room for its outputs.
 const MORE_LEVELS: usize = 2;
@@ -53,8 +50,6 @@ pub struct EmbedServer {
     reader: QueryReader,
     lookup: Lookup,
     description: Description,
-    /// What the planner counts for the powers of all subtables.
-    powers_bytes: u64,
 }
 
 impl EmbedServer {
@@ -74,7 +69,7 @@ impl EmbedServer {
                 continue;
             }
             let mut found = estimates(&parameters, task(shape, options.form), &CostModel::nominal(&parameters));
-            found.retain(|estimate| estimate.plan.query_form() == query_values(options.query));
+            found.retain(|estimate| estimate.plan.index_encoding() == query_values(options.query));
             let fits = |plan: Plan| options.plan.is_none_or(|asked| asked == plan);
             let cheapest = found.iter().find(|e| {
                 fits(e.plan) && e.depth + options.spare_levels + room_levels(&parameters) <= parameters.circuit_level()
@@ -129,11 +124,7 @@ impl EmbedServer {
             query_form: options.query.to_string(),
         };
         let description = Description::new(header, own)?;
-        // The planner counts from the fewest levels, the lookup may start above.
-        let counted = estimate(parameters, task(shape, options.form), plan, &CostModel::nominal(parameters));
-        let (bytes, depth) = counted.map_or((0, 0), |estimate| (estimate.bytes, estimate.depth));
-        let powers_bytes = bytes * poly_bytes(parameters, lookup.input_level()) / poly_bytes(parameters, depth);
-        Ok(EmbedServer { encoder, reader, lookup, description, powers_bytes })
+        Ok(EmbedServer { encoder, reader, lookup, description })
     }
 
     /// What a client must know.
@@ -204,12 +195,8 @@ impl ServerHalf for EmbedServer {
         self.lookup.prepared_bytes() + self.reader.prepared_bytes()
     }
 
-    /// The powers of all subtables, the combinations of one block of rows, the encrypted embeddings and their bytes.
     fn working_bytes(&self) -> u64 {
-        let bytes = |level: usize| poly_bytes(self.description.parameters(), level);
-        let outputs = 2 * self.lookup.outputs() as u64 * bytes(self.lookup.output_level());
-        let lookup = self.powers_bytes + BLOCK_POLYNOMIALS * bytes(self.lookup.input_level()) + 2 * outputs;
-        lookup + self.reader.working_bytes()
+        self.reader.working_bytes(&self.lookup)
     }
 
     /// [`EmbedServer::embed`], then [`EmbedServer::answer_of`].
@@ -227,10 +214,6 @@ impl ServerHalf for EmbedServer {
 /// What slots hold in queries of this form.
 fn query_values(form: QueryForm) -> IndexEncoding {
     if form == QueryForm::OneHot { IndexEncoding::OneHot } else { IndexEncoding::Alpha }
-}
-
-fn poly_bytes(parameters: &CkksParameters, level: usize) -> u64 {
-    parameters.ring().poly_bytes(Basis::chain(parameters.chain(level))) as u64
 }
 
 fn task(shape: Shape, form: OutputForm) -> Task {

@@ -4,6 +4,7 @@ use std::io;
 
 use unspoken_ckks::CkksError;
 use unspoken_encrypt::EncryptError;
+use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 
 use crate::limits::LimitExceeded;
@@ -78,6 +79,7 @@ impl ApplicationError for RlweError {
             RlweError::Interrupted => ErrorKind::Cancelled,
             RlweError::MissingKeys { .. } => ErrorKind::Mismatch,
             RlweError::Io(error) => ErrorKind::Io(error.kind()),
+            RlweError::Ring(RingError::Randomness(_)) => ErrorKind::Internal,
             RlweError::Decode { .. } | RlweError::Ring(_) => ErrorKind::Malformed,
             _ => ErrorKind::Internal,
         }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::{Complex64, Encoder};
+use unspoken_ckks::{Complex64, Encoder, Slots};
 use unspoken_encrypt::{ClientKey, Encryptor, Needs, Plan};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{KeyBundle, RlweError, SecretKey};
@@ -12,7 +12,6 @@ use zeroize::Zeroizing;
 
 use crate::error::ProtocolError;
 use crate::header::CkksHeader;
-use crate::secret_slots::SecretSlots;
 
 use crate::transfer::read_output;
 
@@ -21,11 +20,6 @@ pub struct Keyring {
     header: CkksHeader,
     encryptor: Encryptor,
     secret: Arc<SecretKey>,
-}
-
-/// Keyed anew by the system for every use: a forked copy of the process never draws what this one drew.
-fn fresh_randomness() -> Result<SecretRng, ProtocolError> {
-    Ok(SecretRng::from_os().map_err(RlweError::from)?)
 }
 
 impl Keyring {
@@ -38,7 +32,7 @@ impl Keyring {
         let parameters = header.parameters();
         let secret = match stored {
             Some(bytes) => SecretKey::from_bytes(parameters.rlwe(), bytes)?,
-            None => SecretKey::generate(parameters.rlwe(), &mut fresh_randomness()?)?,
+            None => SecretKey::generate(parameters.rlwe(), &mut SecretRng::from_os().map_err(RlweError::from)?)?,
         };
         let secret = Arc::new(secret);
         let encryptor = Encryptor::new(parameters, ClientKey::Secret(Arc::clone(&secret)), Needs::default())?;
@@ -100,8 +94,8 @@ impl Keyring {
         progress: impl FnMut(usize, usize),
         cancel: &AtomicBool,
     ) -> Result<(), ProtocolError> {
-        let plan = self.header.key_plan();
-        Ok(KeyBundle::write(&self.secret, plan, &mut fresh_randomness()?, out, progress, cancel)?)
+        let mut rng = SecretRng::from_os().map_err(RlweError::from)?;
+        Ok(KeyBundle::write(&self.secret, self.header.key_plan(), &mut rng, out, progress, cancel)?)
     }
 
     /// Encrypts values under a seed of their own: the bytes of a vector of a query.
@@ -116,9 +110,9 @@ impl Keyring {
     ///
     /// # Errors
     /// If its bytes are malformed or of other parameters.
-    pub fn open(&self, vector: &[u8]) -> Result<SecretSlots, ProtocolError> {
+    pub fn open(&self, vector: &[u8]) -> Result<Slots, ProtocolError> {
         let (ciphertext, scale) = read_output(self.header.parameters(), vector)?;
-        Ok(SecretSlots::new(self.encoder().decode(&self.secret.decrypt(&ciphertext)?, scale)?))
+        Ok(self.encoder().decode(&self.secret.decrypt(&ciphertext)?, scale)?)
     }
 
     /// Refuses numbers beyond the header's bound, which come of other keys than this secret's.

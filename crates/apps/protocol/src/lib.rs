@@ -10,7 +10,6 @@ mod header;
 mod keyring;
 pub mod limits;
 mod replay;
-mod secret_slots;
 mod share;
 mod transfer;
 
@@ -23,7 +22,6 @@ pub use handshake::{CkksPresets, Handshake, ParameterFamily};
 pub use header::CkksHeader;
 pub use keyring::Keyring;
 pub use replay::{ReplayGuard, SeedGuard};
-pub use secret_slots::SecretSlots;
 pub use share::{SharingNoise, simulated_error_bound};
 pub use transfer::{output_bytes, write_output};
 

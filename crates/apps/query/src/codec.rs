@@ -6,10 +6,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use unspoken_ckks::{CkksParameters, Complex64, SeededCiphertext};
+use unspoken_ckks::{CkksParameters, Complex64, SeededCiphertext, Slots};
 use unspoken_encrypt::Encryptor;
 use unspoken_lookup::{IndexEncoding, Lookup, padded_columns, query_scale};
-use unspoken_protocol::SecretSlots;
 
 use crate::compact::Compact;
 use crate::direct::Direct;
@@ -98,7 +97,7 @@ impl QueryCodec {
     /// The form whose vectors a lookup takes as they are.
     pub fn of(lookup: &Lookup) -> Self {
         let shape = QueryShape::of(lookup);
-        match lookup.plan().query_form() {
+        match lookup.plan().index_encoding() {
             IndexEncoding::OneHot => QueryCodec::OneHot(OneHot::new(shape)),
             values => QueryCodec::Direct(Direct::new(shape, values)),
         }
@@ -122,7 +121,7 @@ impl QueryCodec {
     /// # Errors
     /// As for [`QueryCodec::new`], or if the lookup's plan takes something else than the form brings.
     pub fn for_lookup(form: QueryForm, lookup: &Lookup) -> Result<Self, QueryError> {
-        if lookup.plan().query_form() != form.values() {
+        if lookup.plan().index_encoding() != form.values() {
             let needed = format!("one for {form} queries in complex slots");
             return Err(refuse("a plan", lookup.plan().to_string(), needed));
         }
@@ -145,7 +144,7 @@ impl QueryCodec {
             return indices.iter().map(|indices| compact.encrypt_vector(&secret, indices, &mut rng)).collect();
         }
         let mut vectors = Vec::with_capacity(self.vectors());
-        let mut slots = SecretSlots::new(vec![Complex64::default(); parameters.slots()]);
+        let mut slots = Slots::from(vec![Complex64::default(); parameters.slots()]);
         for indices in indices {
             for vector in 0..self.values().vectors(self.shape().columns) {
                 let padded = indices.iter().copied().chain(std::iter::repeat(None));

@@ -1,8 +1,8 @@
 //! The part of a description that all applications of index queries share.
 
-use unspoken_ckks::CkksParameters;
+use unspoken_ckks::{CkksParameters, Slots};
 use unspoken_encrypt::{Needs, Plan};
-use unspoken_protocol::{CkksHeader, Keyring, ProtocolError, SecretSlots, output_bytes};
+use unspoken_protocol::{CkksHeader, Keyring, ProtocolError, output_bytes};
 
 use crate::codec::{QueryCodec, QueryForm, QueryShape};
 use crate::error::QueryError;
@@ -141,7 +141,7 @@ impl IndexDescription {
         answer: &[u8],
         vectors: usize,
         slots: usize,
-    ) -> Result<Vec<SecretSlots>, ProtocolError> {
+    ) -> Result<Vec<Slots>, ProtocolError> {
         let packed = self.header.unpack("answer", answer, self.answer_bytes(vectors))?;
         if packed.len() != vectors || slots > self.parameters().slots() {
             let found = format!("{} vectors", packed.len());

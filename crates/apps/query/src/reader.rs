@@ -1,15 +1,12 @@
 //! The server's side of a form of query.
 
-use unspoken_ckks::{Bootstrapper, Ciphertext, Encoder, Evaluator};
+use unspoken_ckks::{Bootstrapper, Ciphertext, Encoder, Evaluator, vector_bytes};
+use unspoken_lookup::Lookup;
 use unspoken_protocol::{ClientId, SeedGuard};
-use unspoken_ring::Basis;
 use unspoken_rlwe::KeyPlan;
 
 use crate::codec::QueryCodec;
 use crate::error::QueryError;
-
-/// Polynomials of the whole extended basis that a bootstrap has in memory at once.
-const BOOTSTRAP_POLYNOMIALS: usize = 64;
 
 /// The server's side of a form of query: with what it takes to bootstrap, if it is compact.
 pub struct QueryReader {
@@ -20,7 +17,7 @@ pub struct QueryReader {
 
 impl QueryReader {
     /// Makes ready for queries of this form. For compact ones this encodes the bootstrap's matrices, which take
-    /// [`Bootstrap::bytes`](unspoken_ckks::Bootstrap::bytes) of memory at most.
+    /// [`QueryReader::prepared_bytes`] of memory.
     ///
     /// # Errors
     /// If the matrices do not encode.
@@ -44,16 +41,16 @@ impl QueryReader {
 
     /// Bytes of memory for the seeds that came, and for the encoded matrices of a bootstrap.
     pub fn prepared_bytes(&self) -> u64 {
-        let matrices = self.bootstrapper.as_ref().map_or(0, |bootstrapper| bootstrapper.plan().bytes() as u64);
+        let matrices = self.bootstrapper.as_ref().map_or(0, Bootstrapper::prepared_bytes);
         matrices + self.seeds.capacity_bytes()
     }
 
-    /// Bytes of memory a bootstrap takes while it runs: the inputs and the sums of one linear map, twice over. 0
-    /// without one.
-    pub fn working_bytes(&self) -> u64 {
-        let ring = self.query.shape().parameters.ring();
-        let whole = ring.poly_bytes(Basis::extended(ring.chain().len()));
-        if self.bootstrapper.is_some() { (BOOTSTRAP_POLYNOMIALS * whole) as u64 } else { 0 }
+    /// Bytes of memory that reading a query and running `lookup` on it takes at its peak, beyond keys and prepared data: the
+    /// query's vectors, and a bootstrap or the lookup, which follow each other.
+    pub fn working_bytes(&self, lookup: &Lookup) -> u64 {
+        let shape = self.query.shape();
+        let vectors = self.query.vectors() as u64 * vector_bytes(&shape.parameters, shape.level);
+        vectors + self.bootstrapper.as_ref().map_or(0, Bootstrapper::working_bytes).max(lookup.working_bytes())
     }
 
     /// Reads a client's query of untrusted bytes into the vectors of a [`Lookup`](unspoken_lookup::Lookup), whose own

@@ -95,18 +95,13 @@ impl RetrieveClient {
         let (cells, outside) = match question {
             Question::Key(key) => (layout.candidates(key)?, None),
             Question::Index(index) => match layout.check_index(*index) {
-                Ok(()) => (vec![*index], None),
-                Err(LayoutError::Index { .. }) => (vec![0], Some(position)),
+                Ok(()) => (Zeroizing::new(vec![*index]), None),
+                Err(LayoutError::Index { .. }) => (Zeroizing::new(vec![0]), Some(position)),
                 Err(error) => return Err(error.into()),
             },
         };
-        Ok(EncodedQuestion { question: question.clone(), cells: Zeroizing::new(cells), outside })
+        Ok(EncodedQuestion { question: question.clone(), cells, outside })
     }
-}
-
-/// Keyed anew by the system for every use: a forked copy of the process never draws what this one drew.
-fn randomness() -> Result<SecretRng, RetrieveError> {
-    SecretRng::from_os().map_err(|error| RetrieveError::Randomness(error.to_string()))
 }
 
 impl KeyGenerator for RetrieveClient {
@@ -127,7 +122,7 @@ impl KeyGenerator for RetrieveClient {
         cancel: &AtomicBool,
     ) -> Result<(), RetrieveError> {
         progress(0, 1);
-        let keys = self.secret.keys(self.options.mode, &mut randomness()?)?;
+        let keys = self.secret.keys(self.options.mode, &mut SecretRng::from_os()?)?;
         if cancel.load(Ordering::Relaxed) {
             return Err(unspoken_pir::PirError::Interrupted.into());
         }
@@ -164,7 +159,7 @@ impl ClientHalf for RetrieveClient {
                 let needed = format!("{SECRET_BYTES} bytes; delete it, and a new one is made");
                 return Err(RetrieveError::mismatch("stored secret key", found, needed));
             }
-            None => randomness()?.fill(key.as_mut_slice()),
+            None => SecretRng::from_os()?.fill(key.as_mut_slice()),
         }
         let secret = PirSecret::derive(description.parameters(), &key)?;
         if stored.is_none() && options.mode == Mode::Session {
@@ -227,7 +222,7 @@ impl ClientHalf for RetrieveClient {
             }
             _ => None,
         };
-        let mut rng = randomness()?;
+        let mut rng = SecretRng::from_os()?;
         let shape = self.description.shape();
         let query = |(i, cell): (usize, u64)| match first {
             Some(first) => {
@@ -255,11 +250,12 @@ impl ClientHalf for RetrieveClient {
             if let Some(position) = question.outside {
                 return Err(RetrieveError::NoSuchIndex { position, records: layout.cells() });
             }
-            let mut found: Zeroizing<Vec<Vec<u8>>> = Zeroizing::new(Vec::with_capacity(each));
+            let mut found = Vec::with_capacity(each);
             for (planes, &cell) in responses.iter().zip(question.cells.iter()) {
-                let mut bytes = Vec::with_capacity(planes.len() * self.description.parameters().piece_bytes());
+                let piece_bytes = self.description.parameters().piece_bytes();
+                let mut bytes = Zeroizing::new(Vec::with_capacity(planes.len() * piece_bytes));
                 for (plane, response) in planes.iter().enumerate() {
-                    bytes.extend_from_slice(&Zeroizing::new(self.secret.extract(response, plane, cell)?));
+                    bytes.extend_from_slice(&self.secret.extract(response, plane, cell)?);
                 }
                 found.push(bytes);
             }
@@ -268,7 +264,7 @@ impl ClientHalf for RetrieveClient {
                 (Question::Index(_), [cell, ..]) => layout.record(cell)?,
                 (Question::Index(_), []) => None,
             };
-            records.push(Answer { record: record.map(Zeroizing::new), version });
+            records.push(Answer { record: record.map(|record| Zeroizing::new(record.to_vec())), version });
         }
         Ok(records)
     }

@@ -4,6 +4,7 @@ use std::io;
 
 use unspoken_pir::{LayoutError, PirError};
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
+use unspoken_ring::RingError;
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -38,8 +39,8 @@ pub enum RetrieveError {
         source: io::Error,
     },
     /// The operating system has no randomness to give.
-    #[error("draw randomness: {0}")]
-    Randomness(String),
+    #[error(transparent)]
+    Randomness(#[from] RingError),
 }
 
 impl RetrieveError {
@@ -65,7 +66,9 @@ fn pir_error_kind(error: &PirError) -> ErrorKind {
         PirError::Interrupted => ErrorKind::Cancelled,
         PirError::Table { .. } => ErrorKind::Internal,
         PirError::Mode { .. } | PirError::OtherParameters { .. } | PirError::Failure { .. } => ErrorKind::Mismatch,
-        PirError::Format { .. } | PirError::Range { .. } | PirError::Ring(_) => ErrorKind::Malformed,
+        PirError::Format { .. } | PirError::Index { .. } | PirError::Range { .. } | PirError::Ring(_) => {
+            ErrorKind::Malformed
+        }
         error => match error.read_failure() {
             Some(io::ErrorKind::UnexpectedEof) => ErrorKind::Malformed,
             Some(kind) => ErrorKind::Io(kind),

@@ -74,12 +74,12 @@ fn owner(
         cost.total_key_switches(),
         cost.key_switches,
         cost.plaintext_products,
-        circuit.key_plan()?.len(),
-        KeyBundle::byte_len(parameters.rlwe(), &circuit.key_plan()?) as f64 / 1e6,
+        circuit.key_plan().len(),
+        KeyBundle::byte_len(parameters.rlwe(), circuit.key_plan()) as f64 / 1e6,
     );
     let mut rng = SecretRng::from_os()?;
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
-    let keys = EvaluationKeys::generate(&secret, &circuit.key_plan()?, &mut rng)?;
+    let keys = EvaluationKeys::generate(&secret, circuit.key_plan(), &mut rng)?;
     let evaluator = Evaluator::new(&encoder, &keys);
     let (mut difference, mut fastest, mut bytes) = (Difference::default(), f64::INFINITY, 0);
     for images in test.images()[..count].chunks(batch) {
@@ -119,8 +119,8 @@ fn oblivious(
     let encoder = Encoder::new(&parameters);
     let mut rng = SecretRng::from_os()?;
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
-    let plan = circuit.key_plan()?;
-    let keys = EvaluationKeys::generate(&secret, &plan, &mut rng)?;
+    let plan = circuit.key_plan();
+    let keys = EvaluationKeys::generate(&secret, plan, &mut rng)?;
     let evaluator = Evaluator::new(&encoder, &keys);
     let mut encrypt = |values: &[Complex64], level: usize, scale: f64| {
         let seeded = encoder.encrypt(&encoder.encode(values, level, scale)?, &secret, &mut rng)?;
@@ -134,7 +134,8 @@ fn oblivious(
         let start = Instant::now();
         let answer = circuit.evaluate(&evaluator, &weights, &inputs)?;
         fastest = fastest.min(start.elapsed().as_secs_f64());
-        let slots = answer.iter().map(|vector| encoder.decrypt(vector, &secret)).collect::<Result<Vec<_>, _>>()?;
+        let slots = answer.iter().map(|vector| encoder.decrypt(vector, &secret).map(|slots| slots.to_vec()));
+        let slots = slots.collect::<Result<Vec<_>, _>>()?;
         difference.add(network, images, &layout.scores(&slots, images.len())?);
     }
     println!(
@@ -142,7 +143,7 @@ fn oblivious(
         layout.vectors(),
         weights.vectors(),
         plan.len(),
-        KeyBundle::byte_len(parameters.rlwe(), &plan) as f64 / 1e6,
+        KeyBundle::byte_len(parameters.rlwe(), plan) as f64 / 1e6,
     );
     println!("{preset}, weights encrypted: {difference}; {:.1} ms a batch", 1e3 * fastest);
     Ok(())

@@ -3,7 +3,6 @@
 mod encrypted_weights;
 mod error;
 mod plain_weights;
-mod sums;
 
 pub use encrypted_weights::{EncryptedNetwork, EncryptedWeightsCircuit, EncryptedWeightsLayout};
 pub use error::CnnError;

@@ -44,9 +44,9 @@ fn encrypted_scores_are_those_of_the_network() {
             }
         }
         assert_eq!(simulator.overflows(), []);
-        assert_eq!(simulator.key_plan(), circuit.key_plan().unwrap());
+        assert_eq!(&simulator.key_plan(), circuit.key_plan());
 
-        let keys = client.keys(&circuit.key_plan().unwrap());
+        let keys = client.keys(circuit.key_plan());
         let encrypt = |slots: &[_], level, scale| Ok(client.encrypt_at(slots, level, scale));
         let weights = circuit.encrypt_network(&network, encrypt).unwrap();
         let inputs = client.encrypt(&arranged, circuit.input_level());

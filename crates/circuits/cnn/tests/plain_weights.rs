@@ -34,9 +34,9 @@ fn encrypted_scores_are_those_of_the_network() {
             assert!((value - expected).norm() < 1e-9, "slot {slot} tells more than scores");
         }
         assert_eq!(simulator.overflows(), []);
-        assert_eq!(simulator.key_plan(), circuit.key_plan().unwrap());
+        assert_eq!(&simulator.key_plan(), circuit.key_plan());
 
-        let keys = client.keys(&circuit.key_plan().unwrap());
+        let keys = client.keys(circuit.key_plan());
         let inputs = client.encrypt(&arranged, circuit.input_level());
         let answer = circuit.evaluate(&Evaluator::new(&client.encoder, &keys), &inputs).unwrap();
         assert_eq!(answer.level(), 0);

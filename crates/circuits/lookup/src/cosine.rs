@@ -13,9 +13,9 @@ use std::f64::consts::PI;
 
 use unspoken_ckks::Complex64;
 
+use crate::baby_giant::{Groups, RowBlock};
 use crate::error::LookupError;
-use crate::giant::{Groups, RowBlock};
-use crate::powers::{Shape, power_shapes};
+use crate::powers::{LevelScale, power_shapes};
 use crate::program::Compiler;
 
 /// `c_j` for `columns` columns.
@@ -80,13 +80,13 @@ pub(crate) fn depth(columns: usize, babies: usize) -> usize {
 
 /// The shapes of `T_1 .. T_m` and of `T_m, T_2m ..` below `T_p`.
 pub(crate) struct CosineShapes {
-    pub(crate) babies: Vec<Shape>,
-    pub(crate) giants: Vec<Shape>,
+    pub(crate) babies: Vec<LevelScale>,
+    pub(crate) giants: Vec<LevelScale>,
 }
 
 /// `None` if the levels do not suffice.
 pub(crate) fn shapes(
-    input: Shape,
+    input: LevelScale,
     columns: usize,
     babies: usize,
     parameters: &unspoken_ckks::CkksParameters,
@@ -100,7 +100,10 @@ pub(crate) fn shapes(
 ///
 /// # Errors
 /// If levels or modulus do not suffice, or the number of babies does not fit.
-pub(crate) fn compile(compiler: &Compiler<'_>, babies: usize) -> Result<(usize, Vec<RowBlock>, Shape), LookupError> {
+pub(crate) fn compile(
+    compiler: &Compiler<'_>,
+    babies: usize,
+) -> Result<(usize, Vec<RowBlock>, LevelScale), LookupError> {
     let columns = compiler.columns();
     if !babies.is_power_of_two() || !(2..=columns / 2).contains(&babies) {
         return Err(compiler.refuse(format!("the number of babies must be a power of two from 2 to {}", columns / 2)));

@@ -1,9 +1,9 @@
 #![doc = include_str!("../README.md")]
 
-mod budget;
+mod baby_giant;
 mod cosine;
 mod error;
-mod giant;
+mod error_bound;
 mod indicator;
 mod lookup;
 mod plan;
@@ -13,9 +13,9 @@ mod program;
 mod strided;
 mod table;
 
-pub use budget::{Budget, Spread, spectral_norm};
 pub use cosine::cosine;
 pub use error::LookupError;
+pub use error_bound::{ErrorBound, TableSummary, spectral_norm};
 pub use indicator::indicator;
 pub use lookup::{Generated, Lookup};
 pub use plan::{IndexEncoding, OutputForm, Plan};

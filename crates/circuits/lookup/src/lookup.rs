@@ -3,11 +3,12 @@
 use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, PreparedMatrix, SCALE_TOLERANCE};
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
+use crate::baby_giant::RowBlock;
 use crate::error::LookupError;
-use crate::giant::RowBlock;
 use crate::indicator::indicator;
 use crate::plan::{IndexEncoding, OutputForm, Plan};
-use crate::powers::{Shape, chebyshev, last_layer, powers, query_scale};
+use crate::planner::{Task, working_bytes};
+use crate::powers::{LevelScale, chebyshev, last_layer, powers, query_scale};
 use crate::program::{Compiler, Program};
 use crate::table::{Table, check_shapes};
 
@@ -21,11 +22,12 @@ pub struct Lookup {
     subtables: usize,
     rows: usize,
     columns: usize,
-    input: Shape,
-    output: Shape,
+    input: LevelScale,
+    output: LevelScale,
     /// Sum over the subtables of each row's mean.
     constants: Vec<f64>,
     program: Program,
+    working_bytes: u64,
 }
 
 /// The result of the first stage (VecGen in the paper): everything that depends on the indices alone.
@@ -66,16 +68,31 @@ impl Lookup {
             let available = parameters.max_level();
             return Err(refuse(format!("it needs level {level}, the preset has {available}; use a deeper preset")));
         }
-        let input = Shape { level, scale: query_scale(parameters, level) };
+        let input = LevelScale { level, scale: query_scale(parameters, level) };
         let (program, output) = Compiler { parameters, plan, tables, form, bound, input }.compile()?;
         // One-hot coordinates select entries as they are; cosines have it in a group: only alphas split it off.
-        let constant = |r| match plan.query_form() {
+        let constant = |r| match plan.index_encoding() {
             IndexEncoding::Alpha => tables.iter().map(|table| table.expansion(r).constant).sum(),
             IndexEncoding::Cosine | IndexEncoding::Index | IndexEncoding::OneHot => 0.0,
         };
         let constants = (0..rows).map(constant).collect();
+        let task = Task { subtables: tables.len(), rows, columns, form };
+        let working_bytes = working_bytes(parameters, task, plan, level)
+            .ok_or_else(|| refuse(format!("level {level} does not suffice for {columns} columns")))?;
         let (parameters, subtables) = (parameters.clone(), tables.len());
-        Ok(Lookup { parameters, plan, form, subtables, rows, columns, input, output, constants, program })
+        Ok(Lookup {
+            parameters,
+            plan,
+            form,
+            subtables,
+            rows,
+            columns,
+            input,
+            output,
+            constants,
+            program,
+            working_bytes,
+        })
     }
 
     /// The parameters.
@@ -126,6 +143,12 @@ impl Lookup {
         self.program.bytes() as u64
     }
 
+    /// Bytes of memory that one run takes at its peak, its outputs included, beyond its query, the keys and
+    /// [`Lookup::prepared_bytes`].
+    pub fn working_bytes(&self) -> u64 {
+        self.working_bytes
+    }
+
     /// Whether a padded slot (a query of zero) contributes nothing: all rows are centred, or the plan sees to it.
     pub fn is_centred(&self) -> bool {
         self.constants.iter().all(|&c| c == 0.0)
@@ -172,7 +195,7 @@ impl Lookup {
         self.check_query(arithmetic, query)?;
         let n = self.columns / 2;
         let mut generated = Generated { parts: Vec::new(), giants: Vec::new() };
-        for vectors in query.chunks(self.plan.query_form().vectors(self.columns)) {
+        for vectors in query.chunks(self.plan.index_encoding().vectors(self.columns)) {
             let alpha = &vectors[0];
             let (parts, giants) = match &self.program {
                 Program::Real { .. } if self.plan == Plan::Indicator => (self.one_hot(arithmetic, alpha)?, Vec::new()),
@@ -235,7 +258,7 @@ impl Lookup {
 
     fn check_query<A: Arithmetic>(&self, arithmetic: &A, query: &[A::Vector]) -> Result<(), LookupError> {
         let refuse = |what, found: String, needed: String| Err(LookupError::Query { what, found, needed });
-        let vectors = self.plan.query_form().vectors(self.columns);
+        let vectors = self.plan.index_encoding().vectors(self.columns);
         if query.len() != self.subtables * vectors {
             let needed = format!("{vectors} for each of {} subtables", self.subtables);
             return refuse("the number of vectors", query.len().to_string(), needed);

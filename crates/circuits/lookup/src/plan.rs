@@ -116,7 +116,7 @@ impl IndexEncoding {
 
 impl Plan {
     /// What the client encrypts for this plan.
-    pub fn query_form(self) -> IndexEncoding {
+    pub fn index_encoding(self) -> IndexEncoding {
         match self {
             Plan::Indicator => IndexEncoding::Index,
             Plan::OneHot => IndexEncoding::OneHot,
@@ -132,7 +132,7 @@ impl Plan {
                 form == OutputForm::Rows
             }
             (RingKind::ConjugateInvariant, _) => false,
-            (RingKind::Standard, plan) => plan.query_form() != IndexEncoding::Cosine,
+            (RingKind::Standard, plan) => plan.index_encoding() != IndexEncoding::Cosine,
         }
     }
 

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-use unspoken_ckks::{CkksParameters, Cost, CostModel};
+use unspoken_ckks::{CkksParameters, Cost, CostModel, key_switch_bytes, vector_bytes, with_idle_buffers};
+use unspoken_ring::{Basis, Ring};
 
-use crate::budget::{Budget, Spread};
+use crate::baby_giant::block_rows;
 use crate::cosine;
 use crate::error::LookupError;
+use crate::error_bound::{ErrorBound, TableSummary};
 use crate::plan::{OutputForm, Plan, indicator_squarings};
-use crate::powers::{Shape, power_shapes, query_scale};
+use crate::powers::{LevelScale, power_shapes, query_scale};
 use crate::table::padded_columns;
 
 /// What is to be looked up.
@@ -33,11 +35,11 @@ pub struct Estimate {
     pub depth: usize,
     /// Counted work.
     pub cost: Cost,
-    /// Bytes of what the first stage hands to the second.
-    pub bytes: u64,
+    /// Bytes of memory that one run takes at its peak, beyond its query, the keys and the prepared tables.
+    pub working_bytes: u64,
     /// Predicted seconds.
     pub seconds: f64,
-    /// The bound of the error (see [`Budget`]) for tables of independent entries of mean square 1, root mean square over
+    /// The bound of the error (see [`ErrorBound`]) for tables of independent entries of mean square 1, root mean square over
     /// the rows; `None` for the baseline.
     pub error: Option<f64>,
 }
@@ -83,25 +85,47 @@ pub fn estimate(parameters: &CkksParameters, task: Task, plan: Plan, model: &Cos
         return None;
     }
     let depth = plan.depth(task.columns);
-    let mut counter = Counter { parameters, cost: Cost::default(), bytes: 0 };
-    counter.run(task, plan, depth)?;
-    let Counter { cost, bytes, .. } = counter;
-    let budget = Budget::of(parameters, plan, Spread::typical(task.subtables, task.rows, task.columns));
-    let error = budget.map(|budget| budget.error(parameters.scale()));
-    Some(Estimate { plan, depth, seconds: model.seconds(&cost), cost, bytes, error })
+    let mut counter = Counter::new(parameters, task);
+    counter.run(plan, depth)?;
+    let working_bytes = counter.working_bytes(depth);
+    let cost = counter.cost;
+    let bound = ErrorBound::of(parameters, plan, TableSummary::typical(task.subtables, task.rows, task.columns));
+    let error = bound.map(|bound| bound.error(parameters.scale()));
+    Some(Estimate { plan, depth, seconds: model.seconds(&cost), cost, working_bytes, error })
 }
 
+/// Bytes of memory that one run of a plan takes at its peak on queries of `level`, its outputs included, beyond the query,
+/// the keys and the prepared tables; `None` if the levels do not suffice.
+pub(crate) fn working_bytes(parameters: &CkksParameters, task: Task, plan: Plan, level: usize) -> Option<u64> {
+    let mut counter = Counter::new(parameters, task);
+    counter.run(plan, level)?;
+    Some(counter.working_bytes(level))
+}
+
+/// Counts the work and the memory of a plan by formulas: what a run on [`Simulator::counting`](unspoken_ckks::Simulator)
+/// counts, without tables.
 struct Counter<'a> {
     parameters: &'a CkksParameters,
+    task: Task,
     cost: Cost,
-    bytes: u64,
+    /// Bytes the first stage holds while it makes the vectors of one subtable.
+    generating: u64,
+    /// Bytes of what the first stage hands to the second, for each subtable.
+    generated: u64,
+    /// Bytes the second stage holds beside that.
+    combining: u64,
 }
 
-impl Counter<'_> {
-    fn run(&mut self, task: Task, plan: Plan, depth: usize) -> Option<()> {
+impl<'a> Counter<'a> {
+    fn new(parameters: &'a CkksParameters, task: Task) -> Self {
+        Counter { parameters, task, cost: Cost::default(), generating: 0, generated: 0, combining: 0 }
+    }
+
+    fn run(&mut self, plan: Plan, depth: usize) -> Option<()> {
+        let task = self.task;
         let n = task.columns / 2;
         let l = task.subtables;
-        let input = Shape { level: depth, scale: query_scale(self.parameters, depth) };
+        let input = LevelScale { level: depth, scale: query_scale(self.parameters, depth) };
         // Complex rows: two per pair.
         let rows = match task.form {
             OutputForm::Rows => task.rows,
@@ -111,82 +135,143 @@ impl Counter<'_> {
         match plan {
             Plan::Paper => {
                 let shapes = self.powers(input, n, l)?;
-                shapes.iter().for_each(|shape| self.automorphisms(shape.level, l));
+                shapes.iter().for_each(|shape| self.conjugations(shape.level, l));
+                // The difference beside the sum.
+                shapes.iter().for_each(|shape| self.sums(shape.level, l));
+                // Every power, its real and its imaginary part.
+                self.generating *= 3;
                 let level = shapes[n - 1].level;
-                self.hold(level, l * (2 * n - 1));
-                self.matrix(level, l * task.rows, 2 * n - 1);
-                self.rescales(level, task.rows);
+                self.real_matrix(level, 2 * n - 1);
             }
             Plan::Indicator => {
-                for level in depth - indicator_squarings(task.columns)..=depth {
+                let last = depth.checked_sub(indicator_squarings(task.columns) + 1)?;
+                for level in last + 1..=depth {
                     self.products(level, l * task.columns);
                 }
-                self.hold(1, l * task.columns);
-                self.matrix(1, l * task.rows, task.columns);
-                self.rescales(1, task.rows);
+                // All columns at the last level, and one on its way.
+                self.generating = self.vectors(task.columns, last) + self.vectors(3, depth);
+                self.real_matrix(last, task.columns);
             }
             Plan::OneHot => {
-                self.hold(1, l * task.columns);
-                self.matrix(1, l * task.rows, task.columns);
-                self.rescales(1, task.rows);
+                self.generating = self.vectors(task.columns, depth);
+                self.real_matrix(1, task.columns);
             }
             Plan::ComplexFirst => {
                 let shapes = self.powers(input, n, l)?;
                 let level = shapes[n - 1].level;
-                self.hold(level, l * n);
-                self.matrix(level, l * rows, n);
-                self.automorphisms(level, outputs);
+                self.generated = self.vectors(n, level);
+                self.matrix(level, 2, rows, n);
+                self.conjugations(level, outputs);
+                self.combining = self.vectors(self.summands() * rows, level).max(self.vectors(rows + outputs, level));
             }
             Plan::LazyLast => {
                 let shapes = self.powers(input, n / 2, l)?;
                 let level = shapes[n / 2 - 1].level;
                 self.tensors(level, l * n / 2);
                 // The upper half has three components.
-                self.hold(level, (l * n * 5).div_ceil(4));
-                self.matrix(level, l * rows, n / 2);
-                // Three components on the upper half.
-                self.matrix(level, (l * rows * 3).div_ceil(2), n / 2);
+                let upper = |counter: &Self, vectors: usize| counter.polynomials(3 * vectors, level);
+                self.generated = self.vectors(n / 2, level) + upper(self, n / 2);
+                self.generating += upper(self, n / 2);
+                self.matrix(level, 2, rows, n / 2);
+                self.matrix(level, 3, rows, n / 2);
+                (0..rows).for_each(|_| self.cost += Cost::addition(self.ring(), self.parameters.chain(level), 3));
                 self.relinearisations(level, rows);
-                self.automorphisms(level - 1, outputs);
+                self.conjugations(level - 1, outputs);
+                self.combining = self.vectors(rows, level) + upper(self, self.summands() * rows);
+                let finishing = self.vectors(rows, level) + upper(self, rows) + self.vectors(rows, level - 1);
+                self.combining = self.combining.max(finishing);
             }
             Plan::BabyGiant { babies } => {
                 let low = self.powers(input, babies, l)?;
+                let generating = self.generating;
                 let giants = self.powers(low[babies - 1], n / babies - 1, l)?;
-                let level = self.giant_steps(l * rows, babies, &giants)?;
-                self.hold(level, l * (babies + giants.len()));
+                self.generating += generating;
+                let level = self.giant_steps(rows, babies, &giants)?;
+                self.generated = self.vectors(babies + giants.len(), level);
                 self.relinearisations(level, rows);
-                self.automorphisms(level.checked_sub(1)?, outputs);
+                self.conjugations(level.checked_sub(1)?, outputs);
+                self.combining = self.combining.max(self.vectors(rows + outputs, level - 1));
             }
             Plan::Cosine { babies } => {
                 let shapes = cosine::shapes(input, task.columns, babies, self.parameters)?;
                 for shape in shapes.babies[1..].iter().chain(&shapes.giants[1..]) {
                     self.products(shape.level + 1, l);
                     // Doubled; another polynomial scaled and taken off.
-                    self.sums(shape.level + 1, 8 * l);
+                    self.cost +=
+                        Cost::elementwise(self.ring(), 20 * self.parameters.chain(shape.level + 1)).times(l as u64);
                 }
-                let level = self.giant_steps(l * rows, babies, &shapes.giants)?;
-                self.hold(level, l * (babies + shapes.giants.len()));
+                let all = shapes.babies.iter().chain(&shapes.giants);
+                self.generating = all.map(|shape| self.vectors(1, shape.level)).sum();
+                let level = self.giant_steps(rows, babies, &shapes.giants)?;
+                self.generated = self.vectors(babies + shapes.giants.len(), level);
                 self.relinearisations(level, rows);
             }
         }
         Some(())
     }
 
+    /// The peak of a run on queries of `level`, and a product and its relinearisation at the highest level beside it.
+    fn working_bytes(&self, level: usize) -> u64 {
+        let subtables = self.task.subtables as u64;
+        let generating = (subtables - 1) * self.generated + self.generating;
+        let peak = generating.max(subtables * self.generated + self.combining);
+        let product = self.polynomials(3, level) + key_switch_bytes(self.parameters, level);
+        with_idle_buffers(self.parameters, peak + product)
+    }
+
+    fn ring(&self) -> &'a Ring {
+        self.parameters.ring()
+    }
+
+    /// Bytes of so many polynomials.
+    fn polynomials(&self, count: usize, level: usize) -> u64 {
+        (count * self.ring().poly_bytes(Basis::chain(self.parameters.chain(level)))) as u64
+    }
+
+    /// Bytes of so many vectors of two components.
+    fn vectors(&self, count: usize, level: usize) -> u64 {
+        count as u64 * vector_bytes(self.parameters, level)
+    }
+
+    /// How many lists of rows the sum over the subtables holds at once: the sums so far, the next rows, the sums with them.
+    fn summands(&self) -> usize {
+        if self.task.subtables > 1 { 3 } else { 1 }
+    }
+
+    /// Real matrices over so many parts of each subtable, and a rescale of every row.
+    fn real_matrix(&mut self, level: usize, columns: usize) {
+        let rows = self.task.rows;
+        self.generated = self.vectors(columns, level);
+        self.matrix(level, 2, rows, columns);
+        let (from, to) = (self.parameters.chain(level), self.parameters.chain(level - 1));
+        self.cost += Cost::rescale(self.ring(), from, to, 2).times(rows as u64);
+        let rescaling = self.vectors(rows, level) + self.vectors(2 * rows, level - 1);
+        self.combining = self.vectors(self.summands() * rows, level).max(rescaling);
+    }
+
     /// Combinations of the babies, each but the first of a row times a giant; returns their level.
-    fn giant_steps(&mut self, rows: usize, babies: usize, giants: &[Shape]) -> Option<usize> {
+    fn giant_steps(&mut self, rows: usize, babies: usize, giants: &[LevelScale]) -> Option<usize> {
         let level = giants.iter().map(|s| s.level).min()?;
-        self.matrix(level, rows * (giants.len() + 1), babies);
-        self.tensors(level, rows * giants.len());
-        self.sums(level, 3 * rows * giants.len());
+        let (groups, subtables) = (giants.len() + 1, self.task.subtables);
+        let products = subtables * rows * giants.len();
+        self.cost +=
+            Cost::matrix(self.ring(), self.parameters.chain(level), 2, (rows * groups, babies)).times(subtables as u64);
+        self.tensors(level, products);
+        let sums = Cost::addition(self.ring(), self.parameters.chain(level), 3);
+        self.cost += sums.times((rows * (subtables * groups - 1)) as u64);
+        let block = block_rows(groups).min(rows);
+        self.combining = self.vectors(block * groups, level) + self.polynomials(3 * (block + 2), level);
+        self.combining += self.vectors(rows, level - 1);
         Some(level)
     }
 
-    /// `a^1 .. a^count` for `times` vectors.
-    fn powers(&mut self, start: Shape, count: usize, times: usize) -> Option<Vec<Shape>> {
+    /// `a^1 .. a^count` for `times` subtables. What it holds for one of them is what generating holds.
+    fn powers(&mut self, start: LevelScale, count: usize, times: usize) -> Option<Vec<LevelScale>> {
         let shapes = power_shapes(start, count, self.parameters)?;
         for shape in &shapes[1..] {
             self.products(shape.level + 1, times);
         }
+        self.generating = shapes.iter().map(|shape| self.vectors(1, shape.level)).sum();
         Some(shapes)
     }
 
@@ -197,40 +282,31 @@ impl Counter<'_> {
     }
 
     fn tensors(&mut self, level: usize, count: usize) {
-        let chain = self.parameters.chain(level);
-        // Four products and a sum of each residue.
-        self.cost += Cost::elementwise(self.parameters.ring(), 5 * chain).times(count as u64);
-        self.cost.tensors += count as u64;
+        self.cost += Cost::tensor(self.ring(), self.parameters.chain(level)).times(count as u64);
     }
 
     fn relinearisations(&mut self, level: usize, count: usize) {
-        let (ring, chain) = (self.parameters.ring(), self.parameters.chain(level));
-        self.cost += Cost::key_switch(ring, chain, self.parameters.level_primes(level)).times(count as u64);
+        let mut cost = Cost::key_switch(self.ring(), self.parameters.chain(level), self.parameters.level_primes(level));
+        cost.rescales = 1;
+        self.cost += cost.times(count as u64);
     }
 
-    fn automorphisms(&mut self, level: usize, count: usize) {
-        let (ring, chain) = (self.parameters.ring(), self.parameters.chain(level));
-        self.cost += Cost::key_switch(ring, chain, 0).times(count as u64);
-        self.sums(level, 2 * count);
+    /// Conjugations, each added to something.
+    fn conjugations(&mut self, level: usize, count: usize) {
+        self.cost += Cost::key_switch(self.ring(), self.parameters.chain(level), 0).times(count as u64);
+        self.sums(level, count);
     }
 
-    fn rescales(&mut self, level: usize, count: usize) {
-        let (from, to) = (self.parameters.chain(level), self.parameters.chain(level - 1));
-        self.cost += Cost::division(self.parameters.ring(), from, to).times(2 * count as u64);
-        self.cost.rescales += count as u64;
+    /// Sums of vectors.
+    fn sums(&mut self, level: usize, count: usize) {
+        self.cost += Cost::addition(self.ring(), self.parameters.chain(level), 2).times(count as u64);
     }
 
-    fn matrix(&mut self, level: usize, rows: usize, columns: usize) {
-        self.cost += Cost::matrix(self.parameters.ring(), self.parameters.chain(level), rows, columns);
-    }
-
-    fn sums(&mut self, level: usize, polys: usize) {
-        self.cost += Cost::elementwise(self.parameters.ring(), polys * self.parameters.chain(level));
-    }
-
-    fn hold(&mut self, level: usize, vectors: usize) {
-        let words = 2 * self.parameters.chain(level) * self.parameters.ring().degree();
-        self.bytes += (vectors * words * size_of::<u32>()) as u64;
+    /// One matrix of each subtable over vectors of so many components, and the sums over the subtables.
+    fn matrix(&mut self, level: usize, components: usize, rows: usize, columns: usize) {
+        let (chain, subtables) = (self.parameters.chain(level), self.task.subtables);
+        self.cost += Cost::matrix(self.ring(), chain, components, (rows, columns)).times(subtables as u64);
+        self.cost += Cost::addition(self.ring(), chain, components).times((rows * (subtables - 1)) as u64);
     }
 }
 
@@ -254,7 +330,7 @@ impl fmt::Display for Explanation<'_> {
                 e.cost.total_key_switches(),
                 e.cost.tensors,
                 e.cost.matrix_macs as f64,
-                e.bytes as f64 / f64::from(1 << 20),
+                e.working_bytes as f64 / f64::from(1 << 20),
                 e.seconds,
                 e.error.map_or_else(|| "-".into(), |error| format!("2^{:.1}", error.log2()))
             )?;

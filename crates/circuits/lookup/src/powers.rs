@@ -4,17 +4,17 @@ use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64};
 
 /// The level and scale of a vector, to plan with.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Shape {
+pub(crate) struct LevelScale {
     pub(crate) level: usize,
     pub(crate) scale: f64,
 }
 
-impl Shape {
+impl LevelScale {
     /// The shape of a relinearised and rescaled product, or `None` below level 1.
-    pub(crate) fn times(self, other: Shape, parameters: &CkksParameters) -> Option<Shape> {
+    pub(crate) fn times(self, other: LevelScale, parameters: &CkksParameters) -> Option<LevelScale> {
         let level = self.level.min(other.level);
         let scale = self.scale * other.scale / parameters.level_modulus(level);
-        (level > 0).then(|| Shape { level: level - 1, scale })
+        (level > 0).then(|| LevelScale { level: level - 1, scale })
     }
 }
 
@@ -32,7 +32,7 @@ fn split(k: usize) -> (usize, usize) {
 }
 
 /// The shapes of `a^1 .. a^count`; `None` if the levels do not suffice.
-pub(crate) fn power_shapes(a: Shape, count: usize, parameters: &CkksParameters) -> Option<Vec<Shape>> {
+pub(crate) fn power_shapes(a: LevelScale, count: usize, parameters: &CkksParameters) -> Option<Vec<LevelScale>> {
     let mut shapes = vec![a];
     for k in 2..=count {
         let (i, j) = split(k);

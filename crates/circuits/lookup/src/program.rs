@@ -2,11 +2,11 @@
 
 use unspoken_ckks::{CkksParameters, Complex64, PreparedMatrix};
 
+use crate::baby_giant::{Groups, RowBlock};
 use crate::cosine;
 use crate::error::LookupError;
-use crate::giant::{Groups, RowBlock};
 use crate::plan::{OutputForm, Plan, indicator_squarings};
-use crate::powers::{Shape, power_shapes};
+use crate::powers::{LevelScale, power_shapes};
 use crate::table::{Expansion, Table};
 
 /// Matrices and shapes of a plan, ready to run.
@@ -82,11 +82,11 @@ pub(crate) struct Compiler<'a> {
     pub(crate) form: OutputForm,
     /// Largest magnitude an output slot may reach.
     pub(crate) bound: f64,
-    pub(crate) input: Shape,
+    pub(crate) input: LevelScale,
 }
 
 impl Compiler<'_> {
-    pub(crate) fn compile(&self) -> Result<(Program, Shape), LookupError> {
+    pub(crate) fn compile(&self) -> Result<(Program, LevelScale), LookupError> {
         let n = self.columns() / 2;
         match self.plan {
             Plan::Paper => self.paper(n),
@@ -120,7 +120,7 @@ impl Compiler<'_> {
         self.refuse(format!("it needs queries of level {needed} or more, these have level {}", self.input.level))
     }
 
-    fn power_shapes(&self, start: Shape, count: usize) -> Result<Vec<Shape>, LookupError> {
+    fn power_shapes(&self, start: LevelScale, count: usize) -> Result<Vec<LevelScale>, LookupError> {
         power_shapes(start, count, self.parameters).ok_or_else(|| self.too_shallow())
     }
 
@@ -152,10 +152,10 @@ impl Compiler<'_> {
         self.tables.iter().map(expand).collect()
     }
 
-    fn paper(&self, n: usize) -> Result<(Program, Shape), LookupError> {
+    fn paper(&self, n: usize) -> Result<(Program, LevelScale), LookupError> {
         let shapes = self.power_shapes(self.input, n)?;
         // Inputs: 2 Re alpha^1 .. alpha^n, then 2 Im alpha^1 .. alpha^(n-1); the constant is added apart.
-        let parts: Vec<Shape> = shapes.iter().chain(&shapes[..n - 1]).copied().collect();
+        let parts: Vec<LevelScale> = shapes.iter().chain(&shapes[..n - 1]).copied().collect();
         let expansions = self.expansions();
         let entry = |t: usize, r: usize, c: usize| {
             let coefficients = &expansions[t][r].coefficients;
@@ -164,7 +164,7 @@ impl Compiler<'_> {
         self.real_program(&parts, entry)
     }
 
-    fn indicator(&self) -> Result<(Program, Shape), LookupError> {
+    fn indicator(&self) -> Result<(Program, LevelScale), LookupError> {
         let mut shape = self.input;
         for _ in 0..=indicator_squarings(self.columns()) {
             shape = shape.times(shape, self.parameters).ok_or_else(|| self.too_shallow())?;
@@ -173,7 +173,7 @@ impl Compiler<'_> {
     }
 
     /// The tables as they are, over one-hot coordinates of this shape.
-    fn one_hot(&self, shape: Shape) -> Result<(Program, Shape), LookupError> {
+    fn one_hot(&self, shape: LevelScale) -> Result<(Program, LevelScale), LookupError> {
         let parts = vec![shape; self.columns()];
         self.real_program(&parts, |t, r, c| self.tables[t].row(r)[c])
     }
@@ -185,9 +185,9 @@ impl Compiler<'_> {
     /// A real matrix over `parts`, rescaled afterwards.
     fn real_program(
         &self,
-        parts: &[Shape],
+        parts: &[LevelScale],
         entry: impl Fn(usize, usize, usize) -> f64,
-    ) -> Result<(Program, Shape), LookupError> {
+    ) -> Result<(Program, LevelScale), LookupError> {
         let level = parts.iter().map(|s| s.level).min().unwrap_or(0);
         if level == 0 {
             return Err(self.too_shallow());
@@ -201,19 +201,19 @@ impl Compiler<'_> {
             PreparedMatrix::new(self.parameters, level, &scales, &outputs, complex)
         };
         let matrices = (0..self.tables.len()).map(prepare).collect::<Result<_, _>>()?;
-        Ok((Program::Real { matrices }, Shape { level: level - 1, scale }))
+        Ok((Program::Real { matrices }, LevelScale { level: level - 1, scale }))
     }
 
-    fn complex_first(&self, n: usize) -> Result<(Program, Shape), LookupError> {
+    fn complex_first(&self, n: usize) -> Result<(Program, LevelScale), LookupError> {
         let shapes = self.power_shapes(self.input, n)?;
         let level = shapes[n - 1].level;
         let scale = self.output_scale(level, MATRIX_BITS)?;
         let scales: Vec<f64> = shapes.iter().map(|s| s.scale).collect();
         let matrices = self.prepare(level, &scales, |_| scale, 0..n)?;
-        Ok((Program::Complex { matrices }, Shape { level, scale }))
+        Ok((Program::Complex { matrices }, LevelScale { level, scale }))
     }
 
-    fn lazy_last(&self, n: usize) -> Result<(Program, Shape), LookupError> {
+    fn lazy_last(&self, n: usize) -> Result<(Program, LevelScale), LookupError> {
         let half = n / 2;
         let shapes = self.power_shapes(self.input, half)?;
         let top = shapes[half - 1];
@@ -243,13 +243,13 @@ impl Compiler<'_> {
     }
 
     /// The shape of outputs that are sums of products of `level`, relinearised and rescaled, and the scale of the sums.
-    pub(crate) fn product_output(&self, level: usize) -> Result<(Shape, f64), LookupError> {
+    pub(crate) fn product_output(&self, level: usize) -> Result<(LevelScale, f64), LookupError> {
         let below = level.checked_sub(1).ok_or_else(|| self.too_shallow())?;
-        let output = Shape { level: below, scale: self.output_scale(below, MATRIX_BITS)? };
+        let output = LevelScale { level: below, scale: self.output_scale(below, MATRIX_BITS)? };
         Ok((output, output.scale * self.parameters.level_modulus(level)))
     }
 
-    fn baby_giant(&self, n: usize, babies: usize) -> Result<(Program, Shape), LookupError> {
+    fn baby_giant(&self, n: usize, babies: usize) -> Result<(Program, LevelScale), LookupError> {
         let count = n / babies;
         let baby_shapes = self.power_shapes(self.input, babies)?;
         let giant_shapes = self.power_shapes(baby_shapes[babies - 1], count - 1)?;

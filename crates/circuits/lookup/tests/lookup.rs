@@ -4,7 +4,7 @@ use unspoken_ckks::{
     Ciphertext, CkksParameters, Complex64, CostModel, Encoder, ErrorStatistics, Evaluator, Preset, Simulator,
 };
 use unspoken_lookup::{
-    Budget, IndexEncoding, Lookup, LookupError, OutputForm, Plan, Spread, Table, Task, estimate, query_scale,
+    ErrorBound, IndexEncoding, Lookup, LookupError, OutputForm, Plan, Table, TableSummary, Task, estimate, query_scale,
 };
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
@@ -39,7 +39,7 @@ impl Question {
 
     /// The slots of a query: for each subtable as many vectors as the encoding takes.
     fn queries(&self) -> Vec<Vec<Complex64>> {
-        let (encoding, columns) = (self.lookup.plan().query_form(), self.tables[0].columns());
+        let (encoding, columns) = (self.lookup.plan().index_encoding(), self.tables[0].columns());
         let vector = |indices: &Vec<Option<usize>>, vector: usize| {
             indices.iter().map(|&j| encoding.value(j, columns, vector)).collect()
         };
@@ -79,7 +79,7 @@ fn run(parameters: &CkksParameters, question: &Question) -> Vec<Vec<Complex64>> 
     assert_eq!(outputs.len(), lookup.outputs());
     let open = |output: &Ciphertext| {
         assert_eq!((output.level(), output.scale()), (lookup.output_level(), lookup.output_scale()));
-        encoder.decrypt(output, &secret).unwrap()
+        encoder.decrypt(output, &secret).unwrap().to_vec()
     };
     outputs.iter().map(open).collect()
 }
@@ -95,7 +95,7 @@ fn errors(question: &Question, form: OutputForm, outputs: &[Vec<Complex64>]) -> 
 fn worst_error(preset: &str, plan: Plan, form: OutputForm, (subtables, rows, columns): (usize, usize, usize)) -> f64 {
     let parameters = Preset::find(preset).unwrap().build().unwrap();
     let tables: Vec<Table> = (0..subtables).map(|t| table(rows, columns, t)).collect();
-    let padded = !matches!(plan.query_form(), IndexEncoding::Alpha);
+    let padded = !matches!(plan.index_encoding(), IndexEncoding::Alpha);
     let question = Question::new(&parameters, plan, form, tables, padded);
     errors(&question, form, &run(&parameters, &question)).worst
 }
@@ -150,9 +150,9 @@ fn the_simulator_predicts_a_real_lookup() {
     assert_eq!(estimate.cost.tensors, simulator.cost().tensors);
 }
 
-/// The budget is a bound, and how loose it is.
+/// The bound holds, and how loose it is.
 #[test]
-fn errors_stay_within_the_budget_of_theorem_5_1() {
+fn errors_stay_within_the_bound_of_theorem_5_1() {
     let cases = [
         (SHALLOW, Plan::Paper),
         (SHALLOW, Plan::ComplexFirst),
@@ -162,11 +162,11 @@ fn errors_stay_within_the_budget_of_theorem_5_1() {
     for (preset, plan) in cases {
         let parameters = Preset::find(preset).unwrap().build().unwrap();
         let tables = vec![table(4, 64, 0), table(4, 64, 1)];
-        let spread = Spread::of(&tables, 2.0);
-        let budget = Budget::of(&parameters, plan, spread).unwrap();
+        let summary = TableSummary::of(&tables, 2.0);
+        let bound = ErrorBound::of(&parameters, plan, summary).unwrap();
         let question = Question::new(&parameters, plan, OutputForm::Rows, tables, false);
         let found = errors(&question, OutputForm::Rows, &run(&parameters, &question)).rms;
-        let bound = budget.error(parameters.scale());
+        let bound = bound.error(parameters.scale());
         assert!(found < bound && bound < 200.0 * found, "{plan}: 2^{:.1} of 2^{:.1}", found.log2(), bound.log2());
     }
 }
@@ -200,7 +200,7 @@ fn one_hot_queries_need_no_keys() {
     let lookup = |plan| Lookup::new(&parameters, &[table(2, 16, 0)], plan, OutputForm::Rows, 1.0, None).unwrap();
     let (one_hot, direct) = (lookup(Plan::OneHot), lookup(Plan::ComplexFirst));
     assert_eq!(one_hot.key_plan().len(), 0);
-    let vectors = |lookup: &Lookup| lookup.plan().query_form().vectors(16);
+    let vectors = |lookup: &Lookup| lookup.plan().index_encoding().vectors(16);
     assert_eq!((vectors(&one_hot), vectors(&direct)), (16, 1));
 }
 

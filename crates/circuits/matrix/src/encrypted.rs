@@ -1,7 +1,5 @@
 //! Encrypted matrices: shapes, tiles, encryption and decryption.
 
-use std::ops::Deref;
-
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, SeededCiphertext};
 use unspoken_ring::SecretRng;
@@ -164,10 +162,11 @@ pub fn encode_tiles(layout: Layout, matrices: &[Array2<f64>]) -> Result<Encrypte
 }
 
 /// The matrices whose tiles have these slots.
-pub fn decode_tiles<V: Deref<Target = [Complex64]>>(tiles: &EncryptedMatrix<V>) -> Vec<Array2<f64>> {
+pub fn decode_tiles(tiles: &EncryptedMatrix<impl AsRef<[Complex64]>>) -> Vec<Array2<f64>> {
     let (layout, d) = (tiles.layout, tiles.layout.dim());
-    let entry =
-        |p: usize, row: usize, column: usize| tiles.tile(row / d, column / d)[layout.slot(p, row % d, column % d)].re;
+    let entry = |p: usize, row: usize, column: usize| {
+        tiles.tile(row / d, column / d).as_ref()[layout.slot(p, row % d, column % d)].re
+    };
     (0..tiles.batch).map(|p| Array2::from_shape_fn(tiles.shape, |(row, column)| entry(p, row, column))).collect()
 }
 

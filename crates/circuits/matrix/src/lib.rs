@@ -8,7 +8,6 @@ mod layout;
 mod linear;
 mod product;
 mod reduce;
-mod rotation_sum;
 mod rows;
 mod skewed;
 mod tile;

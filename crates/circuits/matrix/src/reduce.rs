@@ -1,17 +1,16 @@
 //! Masks and sums: masks of tiles, sums over rows and columns, products of a matrix with a vector.
 
-use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, PreparedVector};
+use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, InnerSum, PreparedVector};
 
 use crate::encrypted::{EncryptedMatrix, check_match};
 use crate::error::{MatrixError, check_depth, display_shape, shape_error};
 use crate::layout::{Layout, indicator};
 use crate::linear::Operand;
-use crate::rotation_sum::RotationSum;
 
 const REMEDY: &str = "start at a higher level, or use a deeper preset";
 
 /// Stages of sums are of this many rotations at most: one division each, where a doubling has one per factor of 2.
-const RADIX: usize = 4;
+const RADIX: usize = InnerSum::RADIX;
 
 /// A mask that leaves nothing outside the tiles: one level. The result has the parameters' scale.
 pub struct TileMask {
@@ -86,7 +85,7 @@ impl Axis {
 pub struct Sum {
     axis: Axis,
     level: usize,
-    sums: Vec<RotationSum>,
+    sums: Vec<InnerSum>,
     mask: PreparedVector,
 }
 
@@ -102,13 +101,13 @@ impl Sum {
         level: usize,
         scale: f64,
     ) -> Result<Self, MatrixError> {
-        let rows = RotationSum::new(layout.row_step() as i64, layout.dim(), 0, RADIX);
-        let columns = RotationSum::new(layout.column_step() as i64, layout.dim(), 0, RADIX);
+        let rows = InnerSum::with_radix(layout.row_step() as i64, layout.dim(), 0, RADIX)?;
+        let columns = InnerSum::with_radix(layout.column_step() as i64, layout.dim(), 0, RADIX)?;
         let (over_rows, over_columns) = (axis != Axis::Columns, axis != Axis::Rows);
         let kept = |block, row, column| block == 0 && !(over_rows && row > 0) && !(over_columns && column > 0);
         let mask = layout.fill(|block, row, column| indicator(kept(block, row, column)));
         let sums = [(over_rows, rows), (over_columns, columns)];
-        let sums = sums.into_iter().filter(|(wanted, _)| *wanted).map(|(_, rotation_sum)| rotation_sum).collect();
+        let sums = sums.into_iter().filter(|(wanted, _)| *wanted).map(|(_, inner_sum)| inner_sum).collect();
         Ok(Sum { axis, level, sums, mask: prepare("sum", parameters, mask, level, scale)? })
     }
 
@@ -137,8 +136,8 @@ impl Sum {
                 }
             }
             let mut sum = sum.ok_or_else(|| shape_error("sum", "no tiles; needed at least one"))?;
-            for rotation_sum in &self.sums {
-                sum = rotation_sum.apply(arithmetic, &sum)?;
+            for inner_sum in &self.sums {
+                sum = inner_sum.apply(arithmetic, &sum)?;
             }
             tiles.push(arithmetic.rescale(&arithmetic.mul_prepared(&sum, &self.mask)?)?);
         }
@@ -150,7 +149,7 @@ impl Sum {
 /// takes `5 log2 d`. The result is clean.
 pub struct MatrixVector {
     level: usize,
-    replicate: RotationSum,
+    replicate: InnerSum,
     sum: Sum,
 }
 
@@ -168,7 +167,7 @@ impl MatrixVector {
         let level = matrix.level.min(vector.level);
         check_depth(VECTOR, level.min(parameters.max_level()), 2, REMEDY)?;
         let scale = matrix.scale * vector.scale / parameters.level_modulus(level);
-        let replicate = RotationSum::new(-(layout.row_step() as i64), layout.dim(), 0, RADIX);
+        let replicate = InnerSum::with_radix(-(layout.row_step() as i64), layout.dim(), 0, RADIX)?;
         Ok(MatrixVector { level, replicate, sum: Sum::new(parameters, layout, Axis::Columns, level - 1, scale)? })
     }
 

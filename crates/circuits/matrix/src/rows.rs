@@ -82,7 +82,7 @@ impl EncryptedRows<Ciphertext> {
         let mut matrix = Array2::zeros(self.shape());
         for (row, mut entries) in self.rows.iter().zip(matrix.axis_iter_mut(Axis(0))) {
             let coefficients = encoder.decode_coefficients(&secret.decrypt(row.inner())?, row.scale())?;
-            entries.iter_mut().zip(coefficients).for_each(|(entry, value)| *entry = value);
+            entries.iter_mut().zip(coefficients.iter()).for_each(|(entry, value)| *entry = *value);
         }
         Ok(matrix)
     }

@@ -87,12 +87,14 @@ impl SkewedMatrix<Vec<Complex64>> {
         let skew = |slots: &Vec<Complex64>| Ok::<_, MatrixError>(skewed(layout, slots, exponent));
         Ok(SkewedMatrix { matrix: encode_tiles(layout, matrices)?.try_map(skew)?, exponent })
     }
+}
 
+impl<S: AsRef<[Complex64]>> SkewedMatrix<S> {
     /// The matrices whose tiles have these slots.
     pub fn decode(&self) -> Vec<Array2<f64>> {
         let layout = self.matrix.layout();
         // The exponents add up to none.
-        let back = |slots: &Vec<Complex64>| skewed(layout, slots, layout.dim() - self.exponent);
+        let back = |slots: &S| skewed(layout, slots.as_ref(), layout.dim() - self.exponent);
         let tiles = self.matrix.tiles().iter().map(back).collect();
         decode_tiles(&self.matrix.result(self.matrix.shape(), tiles, true))
     }

@@ -5,7 +5,7 @@
 //! entries that pass through one slot come from different blocks and go to different ones: slots are the colours of an
 //! edge colouring of the graph of blocks, found by splitting it in halves along Eulerian circuits.
 
-use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, CostModel, PreparedVector};
+use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, CostModel, Encoder, PreparedVector, Simulator};
 use unspoken_rlwe::KeyPlan;
 
 use crate::diagonals::Packing;
@@ -128,6 +128,8 @@ pub struct PreparedBlocks {
     last: Vec<PreparedPermutation>,
     keys: KeyPlan,
     input_level: usize,
+    prepared_bytes: u64,
+    working_bytes: u64,
 }
 
 impl PreparedBlocks {
@@ -168,7 +170,27 @@ impl PreparedBlocks {
         first.iter().chain(&last).for_each(|prepared| keys.extend(prepared.key_plan()));
         let input_level = first.iter().map(PreparedPermutation::input_level).max().unwrap_or(before);
         let exchange = exchanges.then(|| prepare_exchange(parameters, &route, before)).transpose()?;
-        Ok(PreparedBlocks { first, exchange, last, keys, input_level })
+        let masks = exchange.iter().flatten().flatten().map(|(_, mask)| mask.prepared_bytes(parameters));
+        let inside = first.iter().chain(&last).map(PreparedPermutation::prepared_bytes);
+        let prepared_bytes = masks.chain(inside).sum();
+        let mut prepared =
+            PreparedBlocks { first, exchange, last, keys, input_level, prepared_bytes, working_bytes: 0 };
+        let simulator = Simulator::counting(&Encoder::new(parameters));
+        let block = |_| simulator.encrypt(&[], input_level, scale);
+        let blocks = (0..prepared.first.len()).map(block).collect::<Result<Vec<_>, _>>()?;
+        prepared.working_bytes = simulator.working_bytes(|simulator| prepared.apply(simulator, &blocks))?;
+        Ok(prepared)
+    }
+
+    /// Bytes it takes in memory: masks, encoded yet or not, and their values.
+    pub fn prepared_bytes(&self) -> u64 {
+        self.prepared_bytes
+    }
+
+    /// Bytes of memory that [`PreparedBlocks::apply`] takes at its peak, its results included, beyond its inputs, the keys
+    /// and [`PreparedBlocks::prepared_bytes`].
+    pub fn working_bytes(&self) -> u64 {
+        self.working_bytes
     }
 
     /// The keys it needs.

@@ -1,15 +1,14 @@
-//! What plans cost: one model for all strategies.
+//! What plans cost: each is run on a simulator that counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use unspoken_ckks::{CkksParameters, Cost, CostModel};
+use unspoken_ckks::{CkksParameters, Complex64, Cost, CostModel, Encoder, Simulator};
 use unspoken_rlwe::KeyPlan;
 
 use crate::diagonals::Diagonals;
 use crate::error::PermuteError;
 use crate::plan::{Plan, Program};
-use crate::prepared::linear_plan;
-use crate::walk::{Machine, Meter, walk};
+use crate::prepared::Steps;
 
 /// What a plan costs with one parameter set, its result at one level.
 #[derive(Clone, Debug)]
@@ -20,13 +19,16 @@ pub struct Estimate {
     pub rotations: BTreeMap<usize, [u64; 2]>,
     /// Masks multiplied by.
     pub masks: u64,
-    /// Bytes of the encoded masks in memory.
-    pub mask_bytes: u64,
+    /// Bytes that the prepared plan takes in memory: masks, encoded yet or not, and their values.
+    pub prepared_bytes: u64,
+    /// Bytes of memory that one run takes at its peak, its result included, beyond its input, the keys and
+    /// [`Estimate::prepared_bytes`].
+    pub working_bytes: u64,
     /// The keys.
     pub keys: KeyPlan,
     /// How many keys there would be if every giant step had its own, as published; the same number for networks.
     pub separate_keys: usize,
-    /// The work, with rotations from shared digits and masks of networks weighed as they are priced.
+    /// The work.
     pub cost: Cost,
 }
 
@@ -47,66 +49,47 @@ impl Estimate {
 /// # Errors
 /// If the parameters have too few levels.
 pub fn estimate(plan: &Plan, parameters: &CkksParameters, level: usize) -> Result<Estimate, PermuteError> {
-    let mut meter = Meter::new(parameters);
+    estimate_with(&Encoder::new(parameters), plan, level)
+}
+
+/// As [`estimate`], with an encoder that is there.
+pub(crate) fn estimate_with(encoder: &Encoder, plan: &Plan, level: usize) -> Result<Estimate, PermuteError> {
+    let parameters = encoder.parameters();
     let depth = plan.depth();
+    // No mask has any values: only their number and levels count.
+    let steps = Steps::new(parameters, plan, level, parameters.scale(), &|_| vec![Complex64::from(1.0)])?;
+    let simulator = Simulator::counting(encoder);
+    let input = simulator.encrypt(&[], level + depth, parameters.scale())?;
+    let working_bytes = simulator.working_bytes(|simulator| steps.run(simulator, level, &input))?;
+    let (cost, keys) = (simulator.cost(), simulator.key_plan());
+    let masks = cost.plaintext_products;
+    let values = plan.length() - 1;
+    let prepared_bytes = steps.prepared_bytes(parameters) + masks * (values * size_of::<Complex64>()) as u64;
     let mut separate = BTreeSet::new();
-    match plan.program() {
-        Program::Network(network) => {
-            walk(network, level, &mut meter, &(level + depth))?;
-        }
-        Program::Stages(stages) => {
-            let mut below = level + depth;
-            for stage in stages {
-                let diagonals = stage.diagonals();
-                match diagonals.single() {
-                    Some(0) => {}
-                    Some(shift) => {
-                        separate.insert(shift.rem_euclid(parameters.slots() as i64));
-                        meter.rotate(&below, shift)?;
-                    }
-                    None => {
-                        separate.extend(separate_rotations(&diagonals, stage.babies, parameters.slots()));
-                        stage_cost(&mut meter, &diagonals, stage.babies, below)?;
-                        below -= 1;
-                    }
-                }
+    if let Program::Stages(stages) = plan.program() {
+        for stage in stages {
+            let (diagonals, slots) = (stage.diagonals(), parameters.slots());
+            match diagonals.single() {
+                Some(0) => {}
+                Some(shift) => drop(separate.insert(shift.rem_euclid(slots as i64))),
+                None => separate.extend(separate_rotations(&diagonals, stage.babies, slots)),
             }
         }
     }
-    let Meter { cost, keys, mask_bytes, rotations, .. } = meter;
     let separate_keys = if separate.is_empty() { keys.len() } else { separate.len() };
-    Ok(Estimate { depth, rotations, masks: cost.plaintext_products, mask_bytes, keys, separate_keys, cost })
+    let rotations = rotations(parameters, &cost);
+    Ok(Estimate { depth, rotations, masks, prepared_bytes, working_bytes, keys, separate_keys, cost })
 }
 
-/// Adds a stage of more than one diagonal.
-fn stage_cost(meter: &mut Meter<'_>, diagonals: &Diagonals, babies: usize, level: usize) -> Result<(), PermuteError> {
-    let plan = linear_plan(meter.parameters, diagonals, babies, (level, meter.parameters.scale()), false)?;
-    let rotations = steps_of(diagonals, babies, meter.parameters.slots());
-    let baby = rotations.0.iter().filter(|&&rotation| rotation != 0).count() as u64;
-    let [hoisted, whole] = meter.rotations.entry(level).or_default();
-    *hoisted += baby;
-    *whole += rotations.1.iter().filter(|&&giant| giant != 0).count() as u64;
-    meter.cost += plan.cost();
-    meter.cost += gathered(meter.parameters, level, baby);
-    meter.keys.extend(&plan.key_plan());
-    meter.mask_bytes += plan.bytes() as u64;
-    Ok(())
-}
-
-/// How often the inner product of a key with shared digits counts beyond once.
-const GATHERED: u64 = 2;
-
-/// What so many rotations from shared digits cost beyond [`LinearPlan::cost`](unspoken_ckks::LinearPlan::cost): they gather
-/// all raised digits in the order of their automorphism, and write sums over the extended basis that are read much later.
-/// Fitted, as the weight of a network's masks is, to the times of 97 plans in rings of degree 2^14 and 2^15 on one AVX-512
-/// core: predictions over times then spread by 9 % instead of 14 %, and no choice was over 9 % slower than the best of them.
-pub(crate) fn gathered(parameters: &CkksParameters, level: usize, rotations: u64) -> Cost {
-    Cost::hoisted_product(parameters.ring(), parameters.chain(level)).times(GATHERED * rotations)
-}
-
-/// How many rotations of a stage are from shared digits.
-pub(crate) fn baby_rotations(diagonals: &Diagonals, babies: usize, slots: usize) -> u64 {
-    steps_of(diagonals, babies, slots).0.iter().filter(|&&rotation| rotation != 0).count() as u64
+/// By level: rotations from shared digits, and whole ones.
+fn rotations(parameters: &CkksParameters, cost: &Cost) -> BTreeMap<usize, [u64; 2]> {
+    let levels = (0..=parameters.max_level()).map(|level| (parameters.chain(level), level));
+    let levels: BTreeMap<usize, usize> = levels.rev().collect();
+    let at = |(chain, &all): (&usize, &u64)| {
+        let shared = cost.hoisted_rotations.get(chain).copied().unwrap_or(0);
+        levels.get(chain).map(|&level| (level, [shared, all - shared]))
+    };
+    cost.key_switches.iter().filter_map(at).collect()
 }
 
 /// The baby rotations, and the giant ones counted from the first diagonal.

@@ -17,7 +17,7 @@ pub enum Verdict {
     /// So many keys.
     NeedsKeys(usize),
     /// So many bytes of masks.
-    NeedsMaskBytes(u64),
+    NeedsPreparedBytes(u64),
 }
 
 /// A plan beside the constraints.
@@ -75,7 +75,8 @@ impl Explanation {
         let verdicts = || self.rows.iter().map(|row| row.verdict);
         let level = verdicts().filter_map(|v| if let Verdict::NeedsLevel(n) = v { Some(n) } else { None }).min();
         let keys = verdicts().filter_map(|v| if let Verdict::NeedsKeys(n) = v { Some(n) } else { None }).min();
-        let bytes = verdicts().filter_map(|v| if let Verdict::NeedsMaskBytes(n) = v { Some(n) } else { None }).min();
+        let bytes =
+            verdicts().filter_map(|v| if let Verdict::NeedsPreparedBytes(n) = v { Some(n) } else { None }).min();
         let parts = [
             level.map(|level| format!("with an input at level {level} there is a plan")),
             keys.map(|keys| format!("with {keys} keys there is one")),
@@ -114,7 +115,7 @@ impl fmt::Display for Explanation {
                 Verdict::Allowed => "slower".into(),
                 Verdict::NeedsLevel(level) => format!("needs an input at level {level}"),
                 Verdict::NeedsKeys(keys) => format!("needs {keys} keys"),
-                Verdict::NeedsMaskBytes(bytes) => format!("needs {} MB of masks", bytes >> 20),
+                Verdict::NeedsPreparedBytes(bytes) => format!("needs {} MB of masks", bytes >> 20),
             };
             writeln!(
                 f,
@@ -123,7 +124,7 @@ impl fmt::Display for Explanation {
                 estimate.depth,
                 estimate.masks,
                 estimate.keys.len(),
-                estimate.mask_bytes >> 20,
+                estimate.prepared_bytes >> 20,
                 seconds * 1e3,
             )?;
         }

@@ -7,7 +7,6 @@ use unspoken_ckks::{CkksParameters, Complex64, CostModel, LinearPlan, Steps};
 
 use crate::diagonals::Packing;
 use crate::error::PermuteError;
-use crate::estimate::gathered;
 use crate::permutation::Permutation;
 use crate::windows::{DIAGONALS, MAX_BITS};
 
@@ -52,8 +51,8 @@ pub(crate) struct Groups<'a> {
     prices: BTreeMap<(usize, usize), Vec<(usize, f64)>>,
 }
 
-/// One way to run a group: seconds of its stages, keys, baby steps.
-type Way = (f64, usize, usize);
+/// An option for the stages of a group: seconds of its stages, keys, baby steps.
+type GroupOption = (f64, usize, usize);
 
 /// Seconds so far, and the groups that led there: bits of each, and its baby steps.
 type State = (f64, Vec<(u32, usize)>);
@@ -70,14 +69,14 @@ impl<'a> Groups<'a> {
     }
 
     /// The cheapest `count` groups of bits, from the highest down, for each budget of keys: bits of each, and the limit of
-    /// its baby steps. Both passes of a group share keys, and giant steps share one (Horner's rule). Stages of a `grid`
+    /// its baby steps. Both passes of a group share keys, and giant steps share one (Horner's rule). Stages of a windowed network
     /// keep to windows, and if vectors are repeated, they are shifted to start at diagonal 0, which needs no key. A dynamic
     /// program over bits and keys used so far, as Halevi and Shoup's over levels.
     pub(crate) fn choose(
         &mut self,
         count: usize,
         budgets: &[usize],
-        grid: bool,
+        windows: bool,
     ) -> Result<Vec<Vec<(u32, usize)>>, PermuteError> {
         let depth = 2 * count - 1;
         let most_keys = budgets.iter().copied().max().unwrap_or(0);
@@ -87,18 +86,18 @@ impl<'a> Groups<'a> {
             let rest = count - 1 - group;
             let mut next: BTreeMap<(usize, usize), State> = BTreeMap::new();
             let levels = [self.output_level + depth - group, self.output_level + 1 + group];
-            let largest = if grid && rest > 0 { MAX_BITS as usize } else { MAX_GROUP };
-            let ways: Vec<Vec<Way>> = (1..=largest.min(self.bits))
+            let largest = if windows && rest > 0 { MAX_BITS as usize } else { MAX_GROUP };
+            let options: Vec<Vec<GroupOption>> = (1..=largest.min(self.bits))
                 .map(|bits| match rest {
-                    0 => self.ways((2 << bits) - 1, &levels[1..], grid),
-                    _ => self.ways(self.outer_diagonals(bits, group == 0, grid), &levels, grid),
+                    0 => self.options((2 << bits) - 1, &levels[1..], windows),
+                    _ => self.options(self.outer_diagonals(bits, group == 0, windows), &levels, windows),
                 })
                 .collect::<Result<_, _>>()?;
             for ((taken, keys), (seconds, groups)) in &states {
                 let most = self.bits.saturating_sub(taken + rest).min(largest);
                 let least = if rest == 0 { self.bits - taken } else { 1 };
                 for bits in least..=most {
-                    for &(price, more, limit) in &ways[bits - 1] {
+                    for &(price, more, limit) in &options[bits - 1] {
                         let (at, total) = ((taken + bits, keys + more), seconds + price);
                         if at.1 <= most_keys && next.get(&at).is_none_or(|(least, _)| total < *least) {
                             let mut groups = groups.clone();
@@ -120,18 +119,18 @@ impl<'a> Groups<'a> {
     }
 
     /// The diagonals of an outer factor; shifts of the highest bits wrap around.
-    fn outer_diagonals(&self, bits: usize, highest: bool, grid: bool) -> usize {
-        match (highest && self.packing == Packing::Repeated, grid) {
+    fn outer_diagonals(&self, bits: usize, highest: bool, windows: bool) -> usize {
+        match (highest && self.packing == Packing::Repeated, windows) {
             (true, _) => 1 << bits,
             (false, true) => DIAGONALS[bits - 1],
             (false, false) => (2 << bits) - 1,
         }
     }
 
-    /// The ways to run stages of so many diagonals at these levels: of those with equally many keys, the fastest.
-    fn ways(&mut self, count: usize, levels: &[usize], grid: bool) -> Result<Vec<Way>, PermuteError> {
+    /// The options to run stages of so many diagonals at these levels: of those with equally many keys, the fastest.
+    fn options(&mut self, count: usize, levels: &[usize], windows: bool) -> Result<Vec<GroupOption>, PermuteError> {
         // Diagonals before the one without a rotation; an even number of them is that of shifts that wrap around.
-        let shifted = count.is_multiple_of(2) || (grid && self.packing == Packing::Repeated);
+        let shifted = count.is_multiple_of(2) || (windows && self.packing == Packing::Repeated);
         let before = if shifted { 0 } else { (count - 1) / 2 };
         let mut total: BTreeMap<usize, f64> = BTreeMap::new();
         for &level in levels {
@@ -139,16 +138,16 @@ impl<'a> Groups<'a> {
                 *total.entry(babies).or_default() += seconds;
             }
         }
-        let mut ways: BTreeMap<usize, Way> = BTreeMap::new();
+        let mut options: BTreeMap<usize, GroupOption> = BTreeMap::new();
         for (babies, seconds) in total {
             let keys = babies - usize::from(before < babies) + usize::from(babies < count);
-            let way = (seconds, keys, babies);
-            let best = ways.entry(keys).or_insert(way);
+            let option = (seconds, keys, babies);
+            let best = options.entry(keys).or_insert(option);
             if seconds < best.0 {
-                *best = way;
+                *best = option;
             }
         }
-        Ok(ways.into_values().collect())
+        Ok(options.into_values().collect())
     }
 
     /// Seconds of a stage of so many diagonals side by side, for each number of baby steps.
@@ -163,9 +162,7 @@ impl<'a> Groups<'a> {
         let choices = BABIES.into_iter().filter(|&babies| babies < count).chain([count.min(parameters.slots())]);
         let price = |babies: usize| {
             let plan = plan.clone().with_steps(Steps::of_babies(babies))?;
-            let mut cost = plan.cost();
-            cost += gathered(parameters, level, babies.saturating_sub(1) as u64);
-            Ok((babies, model.seconds(&cost)))
+            Ok((babies, model.seconds(&plan.cost())))
         };
         Ok(entry.insert(choices.map(price).collect::<Result<_, PermuteError>>()?))
     }

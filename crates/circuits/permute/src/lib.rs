@@ -14,8 +14,8 @@ mod permutation;
 mod plan;
 mod planner;
 mod prepared;
+mod run;
 mod search;
-mod walk;
 mod windows;
 
 pub use benes::{collapsed, levels};

@@ -33,7 +33,8 @@ pub enum Strategy {
     Benes,
     /// A network of the same shape routed through narrow windows, [`windowed`](crate::windowed), and, for repeated vectors,
     /// shifted so that every stage starts at diagonal 0: about a third fewer diagonals, and one key fewer per group.
-    Grid,
+    #[serde(alias = "grid")]
+    Windowed,
     /// The multi-group network.
     Network,
 }
@@ -45,7 +46,7 @@ impl fmt::Display for Strategy {
             Strategy::Diagonals => "diagonals",
             Strategy::Factors => "factors",
             Strategy::Benes => "benes",
-            Strategy::Grid => "grid",
+            Strategy::Windowed => "windowed",
             Strategy::Network => "network",
         })
     }

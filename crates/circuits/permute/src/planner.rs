@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use unspoken_ckks::{CkksParameters, CostModel, Steps};
+use unspoken_ckks::{CkksParameters, Complex64, CostModel, Encoder, Steps};
 
 use crate::benes::collapsed;
 use crate::diagonals::{Diagonals, Packing, Shifts};
 use crate::error::{PermuteError, shape};
-use crate::estimate::{Estimate, baby_rotations, estimate, gathered};
+use crate::estimate::{Estimate, estimate_with};
 use crate::explain::{Explanation, Row, Verdict};
 use crate::factors::to_depth;
 use crate::groups::{Groups, shifted};
@@ -33,8 +33,8 @@ pub struct Task<'a> {
     pub input_level: usize,
     /// Most rotation keys, if there is a limit.
     pub max_keys: Option<usize>,
-    /// Most bytes of encoded masks.
-    pub max_mask_bytes: u64,
+    /// Most bytes of prepared masks.
+    pub max_prepared_bytes: u64,
 }
 
 /// A plan with what it costs.
@@ -81,7 +81,7 @@ impl<'a> Task<'a> {
             output_level,
             input_level: parameters.circuit_level(),
             max_keys: None,
-            max_mask_bytes: 4 << 30,
+            max_prepared_bytes: 4 << 30,
         }
     }
 
@@ -106,14 +106,14 @@ impl<'a> Task<'a> {
     }
 
     fn verdict(&self, candidate: &Candidate) -> Verdict {
-        let Estimate { depth, keys, mask_bytes, .. } = &candidate.estimate;
+        let Estimate { depth, keys, prepared_bytes, .. } = &candidate.estimate;
         let limit = self.max_keys.unwrap_or(usize::MAX);
         if self.output_level + depth > self.input_level {
             Verdict::NeedsLevel(self.output_level + depth)
         } else if keys.len() > limit {
             Verdict::NeedsKeys(keys.len())
-        } else if *mask_bytes > self.max_mask_bytes {
-            Verdict::NeedsMaskBytes(*mask_bytes)
+        } else if *prepared_bytes > self.max_prepared_bytes {
+            Verdict::NeedsPreparedBytes(*prepared_bytes)
         } else {
             Verdict::Allowed
         }
@@ -126,30 +126,40 @@ impl<'a> Task<'a> {
     pub fn candidates(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Vec<Candidate>, PermuteError> {
         let length = self.permutation.len().next_power_of_two();
         let permutation = self.permutation.padded(length)?;
-        let mut maker =
-            Maker { task: self, parameters, model, length, permutation: &permutation, candidates: Vec::new() };
+        let mut builder = CandidateBuilder {
+            task: self,
+            parameters,
+            encoder: Encoder::new(parameters),
+            model,
+            length,
+            permutation: &permutation,
+            candidates: Vec::new(),
+        };
         if permutation.is_identity() {
-            maker.add(Plan::stages(Strategy::Identity, self.packing, length, vec![])?)?;
-            return Ok(maker.candidates);
+            builder.add(Plan::stages(Strategy::Identity, self.packing, length, vec![])?)?;
+            return Ok(builder.candidates);
         }
-        maker.stages(Strategy::Diagonals, std::slice::from_ref(&permutation))?;
-        maker.factors()?;
-        maker.benes()?;
-        maker.networks()?;
-        Ok(maker.candidates)
+        builder.stages(Strategy::Diagonals, std::slice::from_ref(&permutation))?;
+        builder.factors()?;
+        builder.collapsed_networks()?;
+        builder.networks()?;
+        Ok(builder.candidates)
     }
 }
 
-struct Maker<'a> {
+/// Collects the plans of a task with their costs.
+struct CandidateBuilder<'a> {
     task: &'a Task<'a>,
     parameters: &'a CkksParameters,
+    /// Of the simulators that count.
+    encoder: Encoder,
     model: &'a CostModel,
     length: usize,
     permutation: &'a Permutation,
     candidates: Vec<Candidate>,
 }
 
-impl Maker<'_> {
+impl CandidateBuilder<'_> {
     /// Levels there are at all.
     fn levels(&self) -> usize {
         self.parameters.max_level().saturating_sub(self.task.output_level)
@@ -158,7 +168,7 @@ impl Maker<'_> {
     /// Notes a plan, if the parameters have its levels.
     fn add(&mut self, plan: Plan) -> Result<(), PermuteError> {
         if plan.depth() <= self.levels() {
-            let estimate = estimate(&plan, self.parameters, self.task.output_level)?;
+            let estimate = estimate_with(&self.encoder, &plan, self.task.output_level)?;
             let seconds = estimate.seconds(self.model);
             self.candidates.push(Candidate { plan, estimate, seconds });
         }
@@ -174,10 +184,10 @@ impl Maker<'_> {
         let level = |number: usize| self.task.output_level + factors.len() - number;
         let readings = self.task.packing.shifts();
         let options = factors.iter().enumerate().map(|(number, factor)| self.options(factor, readings, level(number)));
-        let options: Vec<Vec<Choice>> = options.collect::<Result<_, _>>()?;
+        let options: Vec<Vec<StageChoice>> = options.collect::<Result<_, _>>()?;
         let mut last: Option<Vec<usize>> = None;
         for limit in BABIES.into_iter().chain([MAX_BABIES]) {
-            let choose = |(factor, options): (&&Permutation, &Vec<Choice>)| cheapest(factor, options, limit);
+            let choose = |(factor, options): (&&Permutation, &Vec<StageChoice>)| cheapest(factor, options, limit);
             let stages: Vec<Stage> = factors.iter().zip(&options).map(choose).collect::<Result<_, _>>()?;
             let babies = stages.iter().map(|stage| stage.babies).collect();
             if last.as_ref() != Some(&babies) {
@@ -189,25 +199,29 @@ impl Maker<'_> {
     }
 
     /// The readings of shifts and the baby steps a factor may have, and what they cost.
-    fn options(&self, factor: &Permutation, readings: &[Shifts], level: usize) -> Result<Vec<Choice>, PermuteError> {
+    fn options(
+        &self,
+        factor: &Permutation,
+        readings: &[Shifts],
+        level: usize,
+    ) -> Result<Vec<StageChoice>, PermuteError> {
         let mut options = Vec::new();
         for &shifts in readings {
             let diagonals = Diagonals::new(factor, shifts);
             if diagonals.single().is_some() {
-                return Ok(vec![Choice { seconds: 0.0, shifts, babies: 1 }]);
+                return Ok(vec![StageChoice { seconds: 0.0, shifts, babies: 1 }]);
             }
             let count = diagonals.progression().count;
             let few = diagonals.len() > MANY_DIAGONALS;
             let all = Some(count).filter(|&count| count <= MAX_BABIES && !few);
             let choices = BABIES.into_iter().chain([96, 128, 192, 256, MAX_BABIES]).filter(|&babies| babies < count);
             let choices = choices.filter(|babies| !few || *babies >= 64).chain(all);
-            let linear = linear_plan(self.parameters, &diagonals, 1, (level.max(1), self.parameters.scale()), false)?;
+            // For its cost alone: the values of the masks do not count.
+            let one = |_: &[u32]| vec![Complex64::from(1.0)];
+            let linear = linear_plan(self.parameters, &diagonals, 1, (level.max(1), self.parameters.scale()), &one)?;
             for babies in choices {
                 let linear = linear.clone().with_steps(Steps { babies, ..linear.steps() })?;
-                let mut cost = linear.cost();
-                let rotations = baby_rotations(&diagonals, babies, self.parameters.slots());
-                cost += gathered(self.parameters, level.max(1), rotations);
-                options.push(Choice { seconds: self.model.seconds(&cost), shifts, babies });
+                options.push(StageChoice { seconds: self.model.seconds(&linear.cost()), shifts, babies });
             }
         }
         Ok(options)
@@ -237,8 +251,9 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Collapsed Benes networks of every depth, with as many keys as allowed and as each budget allows.
-    fn benes(&mut self) -> Result<(), PermuteError> {
+    /// Collapsed Benes networks of every depth, as published and through windows, with as many keys as allowed and as each
+    /// budget allows.
+    fn collapsed_networks(&mut self) -> Result<(), PermuteError> {
         let bits = self.length.ilog2() as usize;
         let wanted =
             KEY_BUDGETS.into_iter().map(|multiple| multiple * bits).chain(self.task.max_keys).filter(|&keys| keys > 0);
@@ -247,13 +262,13 @@ impl Maker<'_> {
         let repeated = self.task.packing == Packing::Repeated;
         let mut groups = Groups::new(self.parameters, self.model, bits, self.task.packing, self.task.output_level);
         for outer in 2..=deepest {
-            for strategy in [Strategy::Benes, Strategy::Grid] {
-                let grid = strategy == Strategy::Grid;
+            for strategy in [Strategy::Benes, Strategy::Windowed] {
+                let windows = strategy == Strategy::Windowed;
                 // Shifted stages leave a rotation to be undone.
-                let undone = usize::from(grid && repeated);
+                let undone = usize::from(windows && repeated);
                 let budgets: Vec<usize> = budgets.iter().map(|budget| budget - undone).collect();
-                for choice in groups.choose(outer, &budgets, grid)? {
-                    self.grid(strategy, &choice)?;
+                for choice in groups.choose(outer, &budgets, windows)? {
+                    self.collapsed_network(strategy, &choice)?;
                 }
             }
         }
@@ -261,16 +276,16 @@ impl Maker<'_> {
     }
 
     /// A collapsed Benes network with groups of bits and the limits of their baby steps.
-    fn grid(&mut self, strategy: Strategy, choice: &[(u32, usize)]) -> Result<(), PermuteError> {
+    fn collapsed_network(&mut self, strategy: Strategy, choice: &[(u32, usize)]) -> Result<(), PermuteError> {
         let bits: Vec<u32> = choice.iter().map(|&(bits, _)| bits).collect();
         let repeated = self.task.packing == Packing::Repeated;
         let mut factors = match strategy {
-            Strategy::Grid => windowed(self.permutation, &bits, repeated)?,
+            Strategy::Windowed => windowed(self.permutation, &bits, repeated)?,
             _ => collapsed(self.permutation, &bits)?,
         };
         let count = factors.len();
         let mut readings = self.task.packing.shifts();
-        if strategy == Strategy::Grid && repeated {
+        if strategy == Strategy::Windowed && repeated {
             factors = shifted(&factors, self.length >> bits[0])?;
             readings = &[Shifts::Forward];
         }
@@ -306,17 +321,17 @@ impl Maker<'_> {
 }
 
 /// A way to run a stage.
-struct Choice {
+struct StageChoice {
     seconds: f64,
     shifts: Shifts,
     babies: usize,
 }
 
 /// The cheapest way with so many baby steps at most, or if there is none, the one with the fewest.
-fn cheapest(factor: &Permutation, options: &[Choice], limit: usize) -> Result<Stage, PermuteError> {
+fn cheapest(factor: &Permutation, options: &[StageChoice], limit: usize) -> Result<Stage, PermuteError> {
     let allowed = options.iter().filter(|option| option.babies <= limit);
     let best = allowed.min_by(|a, b| a.seconds.total_cmp(&b.seconds));
     let best = best.or_else(|| options.iter().min_by_key(|option| option.babies));
     let none = || shape("choose baby steps", "no number", "at least 1");
-    best.map(|&Choice { shifts, babies, .. }| Stage { factor: factor.clone(), shifts, babies }).ok_or_else(none)
+    best.map(|&StageChoice { shifts, babies, .. }| Stage { factor: factor.clone(), shifts, babies }).ok_or_else(none)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use unspoken_ckks::{
-    Arithmetic, CkksError, CkksParameters, Complex64, LinearPlan, LinearTransform, PreparedVector, Steps,
+    Arithmetic, CkksError, CkksParameters, Complex64, LinearPlan, LinearTransform, PreparedVector, Steps as LinearSteps,
 };
 use unspoken_rlwe::KeyPlan;
 
@@ -13,8 +13,8 @@ use crate::diagonals::Diagonals;
 use crate::error::{PermuteError, shape};
 use crate::estimate::{Estimate, estimate};
 use crate::network::Network;
-use crate::plan::{Plan, Program, Stage};
-use crate::walk::{Machine, mask_levels, walk};
+use crate::plan::{Plan, Program};
+use crate::run::{mask_levels, run_network};
 
 const OPERATION: &str = "permute an encrypted vector";
 
@@ -22,18 +22,17 @@ const OPERATION: &str = "permute an encrypted vector";
 /// The result has the scale of the input.
 pub struct PreparedPermutation {
     level: usize,
-    depth: usize,
-    keys: KeyPlan,
     estimate: Estimate,
-    body: Body,
+    steps: Steps,
 }
 
-enum Body {
-    Stages(Vec<Step>),
+/// The operations of a plan with their masks.
+pub(crate) enum Steps {
+    Stages(Vec<StageStep>),
     Network(Network, Vec<PreparedVector>),
 }
 
-enum Step {
+pub(crate) enum StageStep {
     /// A stage whose entries all go the same way: no mask, no level.
     Rotate(i64),
     Linear(LinearTransform),
@@ -57,27 +56,8 @@ impl PreparedPermutation {
             return Err(CkksError::Level { operation: OPERATION, found, needed }.into());
         }
         let estimate = estimate(plan, parameters, level)?;
-        let body = match plan.program() {
-            Program::Stages(stages) => {
-                let mut below = level + depth;
-                let mut steps = Vec::with_capacity(stages.len());
-                for stage in stages {
-                    let step = prepare_stage(parameters, stage, below, scale)?;
-                    below -= usize::from(matches!(step, Step::Linear(_)));
-                    steps.push(step);
-                }
-                Body::Stages(steps)
-            }
-            Program::Network(network) => {
-                let edges = network.nodes.iter().flat_map(|node| &node.edges).chain(network.leaves.values().flatten());
-                let masks = edges.filter_map(|edge| edge.mask.as_deref()).zip(mask_levels(network, level));
-                let prepare = |(mask, level)| {
-                    PreparedVector::new(indicator(mask, plan.length()), level, parameters.level_modulus(level))
-                };
-                Body::Network(network.clone(), masks.map(prepare).collect::<Result<_, _>>()?)
-            }
-        };
-        Ok(PreparedPermutation { level, depth, keys: estimate.keys.clone(), estimate, body })
+        let mask = |positions: &[u32]| indicator(positions, plan.length());
+        Ok(PreparedPermutation { level, estimate, steps: Steps::new(parameters, plan, level, scale, &mask)? })
     }
 
     /// The level of its results.
@@ -87,17 +67,28 @@ impl PreparedPermutation {
 
     /// The level its inputs are used at.
     pub fn input_level(&self) -> usize {
-        self.level + self.depth
+        self.level + self.estimate.depth
     }
 
     /// The keys it needs.
     pub fn key_plan(&self) -> &KeyPlan {
-        &self.keys
+        &self.estimate.keys
     }
 
     /// What it costs.
     pub fn estimate(&self) -> &Estimate {
         &self.estimate
+    }
+
+    /// Bytes it takes in memory: masks, encoded yet or not, and their values.
+    pub fn prepared_bytes(&self) -> u64 {
+        self.estimate.prepared_bytes
+    }
+
+    /// Bytes of memory that [`PreparedPermutation::apply`] takes at its peak, its result included, beyond its input, the keys
+    /// and [`PreparedPermutation::prepared_bytes`].
+    pub fn working_bytes(&self) -> u64 {
+        self.estimate.working_bytes
     }
 
     /// Permutes an encrypted vector.
@@ -106,61 +97,114 @@ impl PreparedPermutation {
     /// If the input is below [`PreparedPermutation::input_level`], its scale is not the one prepared for, or keys are
     /// missing: all of them are named before anything is done.
     pub fn apply<A: Arithmetic>(&self, arithmetic: &A, input: &A::Vector) -> Result<A::Vector, PermuteError> {
-        arithmetic.require_keys(OPERATION, &self.keys)?;
+        arithmetic.require_keys(OPERATION, self.key_plan())?;
         let found = arithmetic.level(input);
         if found < self.input_level() {
             return Err(CkksError::Level { operation: OPERATION, found, needed: self.input_level() }.into());
         }
-        match &self.body {
-            Body::Stages(steps) => {
-                let mut vector = arithmetic.lowered(input, self.input_level())?;
+        let input = arithmetic.lowered(input, self.input_level())?;
+        Ok(self.steps.run(arithmetic, self.level, &input)?)
+    }
+}
+
+/// Makes the values of the mask that is one at these positions.
+pub(crate) type MaskValues<'a> = &'a dyn Fn(&[u32]) -> Vec<Complex64>;
+
+impl Steps {
+    /// The steps of a plan whose result is at `level`, for inputs of scale `scale`.
+    pub(crate) fn new(
+        parameters: &CkksParameters,
+        plan: &Plan,
+        level: usize,
+        scale: f64,
+        mask: MaskValues<'_>,
+    ) -> Result<Self, PermuteError> {
+        match plan.program() {
+            Program::Stages(stages) => {
+                let mut below = level + plan.depth();
+                let mut steps = Vec::with_capacity(stages.len());
+                for stage in stages {
+                    let diagonals = stage.diagonals();
+                    steps.push(match diagonals.single() {
+                        Some(shift) => StageStep::Rotate(shift),
+                        None => {
+                            let plan = linear_plan(parameters, &diagonals, stage.babies, (below, scale), mask)?;
+                            below -= 1;
+                            StageStep::Linear(LinearTransform::deferred(plan))
+                        }
+                    });
+                }
+                Ok(Steps::Stages(steps))
+            }
+            Program::Network(network) => {
+                let edges = network.nodes.iter().flat_map(|node| &node.edges).chain(network.leaves.values().flatten());
+                let masks = edges.filter_map(|edge| edge.mask.as_deref()).zip(mask_levels(network, level));
+                let prepare = |(positions, level): (&[u32], usize)| {
+                    PreparedVector::new(mask(positions), level, parameters.level_modulus(level))
+                };
+                Ok(Steps::Network(network.clone(), masks.map(prepare).collect::<Result<_, _>>()?))
+            }
+        }
+    }
+
+    /// Bytes the masks take in memory, encoded yet or not.
+    pub(crate) fn prepared_bytes(&self, parameters: &CkksParameters) -> u64 {
+        match self {
+            Steps::Stages(steps) => {
+                let linear = |step: &StageStep| match step {
+                    StageStep::Rotate(_) => 0,
+                    StageStep::Linear(transform) => transform.plan().prepared_bytes(),
+                };
+                steps.iter().map(linear).sum()
+            }
+            Steps::Network(_, masks) => masks.iter().map(|mask| mask.prepared_bytes(parameters)).sum(),
+        }
+    }
+
+    /// Permutes an input of the level it is used at; the result is at `level`.
+    pub(crate) fn run<A: Arithmetic>(
+        &self,
+        arithmetic: &A,
+        level: usize,
+        input: &A::Vector,
+    ) -> Result<A::Vector, CkksError> {
+        match self {
+            Steps::Stages(steps) => {
+                let mut vector = Cow::Borrowed(input);
                 for step in steps {
                     vector = Cow::Owned(match step {
-                        Step::Rotate(0) => continue,
-                        Step::Rotate(steps) => arithmetic.rotate(&vector, *steps)?,
-                        Step::Linear(transform) => arithmetic.linear(transform, &vector)?,
+                        StageStep::Rotate(0) => continue,
+                        StageStep::Rotate(steps) => arithmetic.rotate(&vector, *steps)?,
+                        StageStep::Linear(transform) => arithmetic.linear(transform, &vector)?,
                     });
                 }
                 Ok(vector.into_owned())
             }
-            Body::Network(network, masks) => Ok(walk(network, self.level, &mut Runner { arithmetic, masks }, input)?),
+            Steps::Network(network, masks) => run_network(network, level, arithmetic, masks, input),
         }
     }
 }
 
-/// The plan of a stage's transformation, with masks or, for its cost alone, without.
+/// The plan of a stage's transformation.
 pub(crate) fn linear_plan(
     parameters: &CkksParameters,
     diagonals: &Diagonals,
     babies: usize,
     (level, scale): (usize, f64),
-    masks: bool,
+    mask: MaskValues<'_>,
 ) -> Result<LinearPlan, CkksError> {
     let slots = parameters.slots() as i64;
-    let values = |positions: &[u32]| match masks {
-        true => indicator(positions, diagonals.length()),
-        false => vec![Complex64::from(1.0)],
-    };
     let mut map: BTreeMap<usize, Vec<Complex64>> = BTreeMap::new();
     for (shift, positions) in diagonals.iter() {
         // Shifts a whole turn of the slots apart are one rotation.
         match map.entry(shift.rem_euclid(slots) as usize) {
-            Entry::Vacant(entry) => drop(entry.insert(values(positions))),
-            Entry::Occupied(mut entry) => entry.get_mut().iter_mut().zip(values(positions)).for_each(|(a, b)| *a += b),
+            Entry::Vacant(entry) => drop(entry.insert(mask(positions))),
+            Entry::Occupied(mut entry) => entry.get_mut().iter_mut().zip(mask(positions)).for_each(|(a, b)| *a += b),
         }
     }
     let progression = diagonals.progression();
-    let steps = Steps { difference: progression.difference, first: progression.first, babies };
+    let steps = LinearSteps { difference: progression.difference, first: progression.first, babies };
     LinearPlan::new(parameters, map, level, scale, scale)?.with_steps(steps)
-}
-
-fn prepare_stage(parameters: &CkksParameters, stage: &Stage, level: usize, scale: f64) -> Result<Step, PermuteError> {
-    let diagonals = stage.diagonals();
-    if let Some(shift) = diagonals.single() {
-        return Ok(Step::Rotate(shift));
-    }
-    let plan = linear_plan(parameters, &diagonals, stage.babies, (level, scale), true)?;
-    Ok(Step::Linear(LinearTransform::deferred(plan)))
 }
 
 /// One at these positions, zero elsewhere.
@@ -168,42 +212,4 @@ fn indicator(positions: &[u32], length: usize) -> Vec<Complex64> {
     let mut mask = vec![Complex64::default(); length];
     positions.iter().for_each(|&position| mask[position as usize] = Complex64::from(1.0));
     mask
-}
-
-struct Runner<'a, A: Arithmetic> {
-    arithmetic: &'a A,
-    masks: &'a [PreparedVector],
-}
-
-impl<A: Arithmetic> Machine for Runner<'_, A> {
-    type Vector = A::Vector;
-
-    fn hoisted(&mut self, a: &A::Vector, steps: &[i64]) -> Result<Vec<A::Vector>, CkksError> {
-        self.arithmetic.rotate_hoisted(a, steps)
-    }
-
-    fn products(&mut self, _: usize, products: &[(&A::Vector, usize)]) -> Result<A::Vector, CkksError> {
-        let products: Vec<_> = products.iter().map(|&(a, mask)| (a, &self.masks[mask])).collect();
-        self.arithmetic.sum_products(&products)
-    }
-
-    fn rotate_rescale(&mut self, a: &A::Vector, steps: i64) -> Result<A::Vector, CkksError> {
-        self.arithmetic.rotate_rescale(a, steps)
-    }
-
-    fn rescale(&mut self, a: &A::Vector) -> Result<A::Vector, CkksError> {
-        self.arithmetic.rescale(a)
-    }
-
-    fn rotate(&mut self, a: &A::Vector, steps: i64) -> Result<A::Vector, CkksError> {
-        self.arithmetic.rotate(a, steps)
-    }
-
-    fn add(&mut self, a: &A::Vector, b: &A::Vector) -> Result<A::Vector, CkksError> {
-        self.arithmetic.add(a, b)
-    }
-
-    fn drop_to(&mut self, a: &A::Vector, level: usize) -> Result<A::Vector, CkksError> {
-        self.arithmetic.drop_to(a, level)
-    }
 }

@@ -6,6 +6,7 @@ use num_complex::Complex64;
 use unspoken_rlwe::KeyPlan;
 
 use crate::error::CkksError;
+use crate::inner_sum::InnerSum;
 use crate::linear::LinearTransform;
 use crate::matrix::PreparedMatrix;
 use crate::parameters::CkksParameters;
@@ -205,20 +206,12 @@ pub trait Arithmetic {
         self.relinearise_rescale(&self.tensor(a, b)?)
     }
 
-    /// Sums `count` (a power of two) slots that are `stride` apart, into every slot, by `log2 count` rotations.
+    /// Sums `count` (a power of two) slots that are `stride` apart, into every slot: [`InnerSum::new`], applied.
     ///
     /// # Errors
-    /// If `count` is no power of two, or a key is missing: rotations by `stride * 2^k`.
+    /// If `count` is no power of two, or keys of [`InnerSum::key_plan`] are missing.
     fn sum_slots(&self, a: &Self::Vector, stride: usize, count: usize) -> Result<Self::Vector, CkksError> {
-        if !count.is_power_of_two() {
-            let needed = "a power of two".into();
-            return Err(CkksError::Shape { operation: "sum slots", found: count, needed });
-        }
-        let mut sum = a.clone();
-        for k in 0..count.trailing_zeros() {
-            sum = self.add(&sum, &self.rotate(&sum, (stride << k) as i64)?)?;
-        }
-        Ok(sum)
+        InnerSum::new(stride as i64, count)?.apply(self, a)
     }
 }
 
@@ -236,7 +229,7 @@ pub(crate) fn check_scale(operation: &'static str, scale: f64) -> Result<(), Ckk
     if scale > 0.0 && scale.is_finite() {
         return Ok(());
     }
-    Err(CkksError::Value { operation, index: 0, found: format!("scale {scale}"), needed: "a positive, finite scale" })
+    Err(CkksError::Value { operation, index: 0, needed: "a positive, finite scale" })
 }
 
 /// The Gaussian integer nearest to `constant * factor`.
@@ -250,7 +243,7 @@ pub(crate) fn round_constant(
     let fits = |x: f64| x.is_finite() && x.abs() < 2f64.powi(126);
     if !fits(scaled.re) || !fits(scaled.im) || (real && constant.im != 0.0) {
         let needed = "a finite number that fits its scale, real in the conjugate-invariant ring";
-        return Err(CkksError::Value { operation, index: 0, found: constant.to_string(), needed });
+        return Err(CkksError::Value { operation, index: 0, needed });
     }
     Ok((scaled.re.round() as i128, scaled.im.round() as i128))
 }

@@ -38,18 +38,16 @@ pub enum CkksError {
         /// The scale of the first operand.
         needed: f64,
     },
-    /// A value does not fit the modulus at its level and scale.
+    /// A value does not fit the modulus at its level and scale. How large it is, is not said: it may be a secret.
     #[error(
-        "{operation}: values up to 2^{found:.1} at their scale do not fit a modulus of {needed:.1} bits; use a smaller \
-         scale or a higher level"
+        "{operation}: a coefficient, which is a value times its scale, is not below 2^{log2_limit:.1}, the limit of the level; \
+         use smaller values, a smaller scale or a higher level"
     )]
     Overflow {
         /// The operation.
         operation: &'static str,
-        /// Bits of the largest scaled value.
-        found: f64,
-        /// Bits of the modulus.
-        needed: f64,
+        /// Bits that coefficients may have.
+        log2_limit: f64,
     },
     /// Wrong number of values.
     #[error("{operation}: found {found} values, needed {needed}")]
@@ -61,15 +59,13 @@ pub enum CkksError {
         /// What was needed.
         needed: String,
     },
-    /// A value that is no finite number, or an imaginary part in the real ring.
-    #[error("{operation}: value {index} is {found}; needed {needed}")]
+    /// A value that is no finite number, or an imaginary part in the real ring. The value is not said: it may be a secret.
+    #[error("{operation}: value {index} cannot be used; needed {needed}")]
     Value {
         /// The operation.
         operation: &'static str,
         /// Its index.
         index: usize,
-        /// The value.
-        found: String,
         /// What would do.
         needed: &'static str,
     },

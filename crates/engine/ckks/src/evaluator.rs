@@ -279,9 +279,9 @@ impl Arithmetic for Evaluator<'_> {
     }
 
     fn mul_values(&self, a: &Ciphertext, values: &[Complex64], scale: f64) -> Result<Ciphertext, CkksError> {
-        let plaintext = self.encoder.encode(values, a.level, scale)?;
+        let factor = self.encoder.encode_public(values, a.level, scale)?;
         let ring = self.parameters().ring();
-        let products = a.inner.components().iter().map(|c| ring.mul(c, &plaintext.poly)).collect::<Result<_, _>>()?;
+        let products = a.inner.components().iter().map(|c| ring.mul(c, &factor)).collect::<Result<_, _>>()?;
         Ok(Ciphertext { inner: rlwe::Ciphertext::new(products)?, level: a.level, scale: a.scale * scale })
     }
 
@@ -342,10 +342,10 @@ impl Arithmetic for Evaluator<'_> {
     }
 
     fn add_values(&self, a: &Ciphertext, values: &[Complex64]) -> Result<Ciphertext, CkksError> {
-        let plaintext = self.encoder.encode(values, a.level, a.scale)?;
+        let summand = self.encoder.encode_public(values, a.level, a.scale)?;
         let mut result = a.clone();
         if let Some(c0) = result.inner.components_mut().first_mut() {
-            self.parameters().ring().add_assign(c0, &plaintext.poly)?;
+            self.parameters().ring().add_assign(c0, &summand)?;
         }
         Ok(result)
     }

@@ -21,6 +21,7 @@ use crate::cost::{Cost, CostModel};
 use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::evaluator::Evaluator;
+use crate::memory::{self, with_idle_buffers};
 use crate::parameters::CkksParameters;
 use crate::vector::Ciphertext;
 
@@ -131,9 +132,8 @@ impl LinearPlan {
                 return Err(CkksError::Shape { operation: OPERATION, found: diagonal.len(), needed });
             }
             if let Some(index) = diagonal.iter().position(|z| !z.is_finite() || (real && z.im != 0.0)) {
-                let (found, needed) =
-                    (diagonal[index].to_string(), "a finite number, real in the conjugate-invariant ring");
-                return Err(CkksError::Value { operation: OPERATION, index, found, needed });
+                let needed = "a finite number, real in the conjugate-invariant ring";
+                return Err(CkksError::Value { operation: OPERATION, index, needed });
             }
         }
         let with_babies = |babies| LinearPlan {
@@ -210,10 +210,26 @@ impl LinearPlan {
         self.cost_of(&indices)
     }
 
-    /// Bytes the encoded diagonals of a [`LinearTransform`] take in memory.
-    pub fn bytes(&self) -> usize {
+    /// Bytes a [`LinearTransform`] of this plan takes in memory: the encoded diagonals, encoded yet or not, and their values,
+    /// which plans of the same diagonals share.
+    pub fn prepared_bytes(&self) -> u64 {
         let basis = Basis::extended(self.parameters.chain(self.level));
-        self.diagonals.len() * self.parameters.ring().poly_bytes(basis)
+        let values: usize = self.diagonals.values().map(|diagonal| size_of_val(diagonal.as_slice())).sum();
+        (self.diagonals.len() * self.parameters.ring().poly_bytes(basis) + values) as u64
+    }
+
+    /// Bytes of the polynomials that [`LinearTransform::apply`] holds at its peak, its result included: first the rotations
+    /// by the baby steps beside the raised digits, then those and one sum per giant step, then the sums beside a key switch.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        let (ring, chain) = (self.parameters.ring(), self.parameters.chain(self.level));
+        let (_, babies) = self.numbers(self.diagonals.keys());
+        let (babies, sums) = (babies.len(), self.rows().len());
+        let pair = 2 * (chain + ring.special().len());
+        let rotating = memory::raised_digits(ring, chain) + babies * pair + 2 * chain;
+        let adding = (babies + sums) * pair;
+        let turning = (sums + 1) * pair + memory::key_switch(ring, chain);
+        // A copy of the input, if that is at a higher level.
+        memory::bytes(ring, 2 * chain + rotating.max(adding).max(turning))
     }
 
     /// The transformation by plain rotations, products and sums, for any arithmetic: what [`LinearTransform::apply`] is
@@ -279,6 +295,15 @@ impl LinearPlan {
         rows
     }
 
+    /// Level and scale of the result for an input of this level and scale.
+    ///
+    /// # Errors
+    /// If the input does not fit the plan.
+    pub(crate) fn output(&self, level: usize, scale: f64) -> Result<(usize, f64), CkksError> {
+        self.check(level, scale)?;
+        Ok((self.level - 1, self.output_scale))
+    }
+
     fn check(&self, level: usize, scale: f64) -> Result<(), CkksError> {
         if level < self.level {
             return Err(CkksError::Level { operation: OPERATION, found: level, needed: self.level });
@@ -287,30 +312,29 @@ impl LinearPlan {
     }
 
     fn cost_of(&self, indices: &[usize]) -> Cost {
-        // A permutation and a sum of products count twice: they wait for memory more than a sum does.
         let (ring, parameters) = (self.parameters.ring(), &self.parameters);
-        let (chain, special) = (parameters.chain(self.level), ring.special().len());
-        let extended = chain + special;
-        let (giants, babies) = self.numbers(indices.iter());
-        let slots = parameters.slots();
-        let babies = babies.iter().filter(|&&baby| self.steps.baby(baby, slots) > 0).count() as u64;
-        let giants = giants.iter().filter(|&&giant| giant > 0).count() as u64;
+        let chain = parameters.chain(self.level);
+        let extended = chain + ring.special().len();
+        let (giants, babies) = self.step_counts(indices);
         let mut cost = Cost::decomposition(ring, chain);
-        let mut baby = Cost::hoisted_product(ring, chain);
-        baby += Cost::elementwise(ring, 3 * chain + 4 * extended);
-        cost += baby.times(babies);
-        let mut product = Cost::elementwise(ring, 4 * extended);
-        product.plaintext_products = 1;
-        cost += product.times(indices.len() as u64);
+        cost += Cost::hoisted_rotation(ring, chain).times(babies as u64);
+        cost += Cost::undivided_products(ring, chain, indices.len() as u64);
         let mut giant = Cost::division(ring, extended, chain);
         giant += Cost::decomposition(ring, chain);
         giant += Cost::hoisted_product(ring, chain);
         giant += Cost::elementwise(ring, 8 * extended);
-        cost += giant.times(giants);
-        cost += Cost::division(ring, extended, parameters.chain(self.level - 1)).times(2);
-        cost.rescales = 1;
-        cost.key_switches.insert(chain, babies + giants);
+        giant.key_switches.insert(chain, 1);
+        cost += giant.times(giants as u64);
+        cost += Cost::rescale(ring, extended, parameters.chain(self.level - 1), 2);
         cost
+    }
+
+    /// How many giant steps and how many baby steps rotate.
+    fn step_counts(&self, indices: &[usize]) -> (usize, usize) {
+        let (giants, babies) = self.numbers(indices.iter());
+        let slots = self.parameters.slots();
+        let babies = babies.iter().filter(|&&baby| self.steps.baby(baby, slots) > 0).count();
+        (giants.iter().filter(|&&giant| giant > 0).count(), babies)
     }
 }
 
@@ -365,6 +389,17 @@ impl LinearTransform {
     /// Its plan.
     pub fn plan(&self) -> &LinearPlan {
         &self.plan
+    }
+
+    /// Bytes it takes in memory: [`LinearPlan::prepared_bytes`].
+    pub fn prepared_bytes(&self) -> u64 {
+        self.plan.prepared_bytes()
+    }
+
+    /// Bytes of memory that [`LinearTransform::apply`] takes at its peak, its result included, beyond its input, the keys and
+    /// [`LinearTransform::prepared_bytes`].
+    pub fn working_bytes(&self) -> u64 {
+        with_idle_buffers(&self.plan.parameters, self.plan.live_bytes())
     }
 
     /// Transforms an encrypted vector; the result is one level below the plan's, at the plan's output scale.

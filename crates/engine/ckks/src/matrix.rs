@@ -44,7 +44,7 @@ impl PreparedMatrix {
                 if !fits(scaled.re) || !fits(scaled.im) || (real && value.im != 0.0) {
                     let index = row * columns + column;
                     let needed = "a finite number below 2^120 after scaling, real in the conjugate-invariant ring";
-                    return Err(CkksError::Value { operation: OPERATION, index, found: value.to_string(), needed });
+                    return Err(CkksError::Value { operation: OPERATION, index, needed });
                 }
                 entries.push(value);
                 integers.push((scaled.re.round() as i128, scaled.im.round() as i128));

@@ -3,11 +3,12 @@
 use std::sync::OnceLock;
 
 use num_complex::Complex64;
-use unspoken_ring::Poly;
+use unspoken_ring::{Basis, Poly};
 
 use crate::arithmetic::{check_scale, check_scales};
 use crate::encoding::Encoder;
 use crate::error::CkksError;
+use crate::parameters::CkksParameters;
 
 const OPERATION: &str = "multiply by a prepared vector";
 
@@ -45,6 +46,12 @@ impl PreparedVector {
         self.level
     }
 
+    /// Bytes it takes in memory for [`sum_products`](crate::Arithmetic::sum_products), encoded yet or not.
+    pub fn prepared_bytes(&self, parameters: &CkksParameters) -> u64 {
+        let basis = Basis::chain(parameters.chain(self.level));
+        (parameters.ring().poly_bytes(basis) + size_of_val(self.values.as_slice())) as u64
+    }
+
     /// The scale of its encoding, by which products multiply theirs.
     pub fn scale(&self) -> f64 {
         self.scale
@@ -54,8 +61,8 @@ impl PreparedVector {
         if let Some(encoded) = self.encoded.get() {
             return Ok(encoded);
         }
-        let plaintext = encoder.encode(&self.values, self.level, self.scale)?;
-        Ok(self.encoded.get_or_init(|| plaintext.poly))
+        let poly = encoder.encode_public(&self.values, self.level, self.scale)?;
+        Ok(self.encoded.get_or_init(|| poly))
     }
 
     pub(crate) fn encoded_extended(&self, encoder: &Encoder) -> Result<&Poly, CkksError> {

@@ -1,10 +1,9 @@
 //! Encrypted vectors, their encryption and decryption, and their bytes.
 
-use num_complex::Complex64;
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{self as rlwe, PublicKey, RlweError, SecretKey};
 
-use crate::encoding::{Encoder, Plaintext};
+use crate::encoding::{Encoder, Plaintext, Slots};
 use crate::error::CkksError;
 use crate::parameters::CkksParameters;
 
@@ -149,7 +148,7 @@ impl Encoder {
         Ok(Ciphertext { inner, level: plaintext.level, scale: plaintext.scale })
     }
 
-    /// Decrypts and decodes the slots.
+    /// Decrypts and decodes the slots, which are wiped when dropped.
     ///
     /// The result carries the encryption's noise, and noise that depends on the secret: it is for the holder of the key
     /// and must not be published as it is (Li and Micciancio, "On the security of homomorphic encryption on approximate
@@ -157,7 +156,7 @@ impl Encoder {
     ///
     /// # Errors
     /// If secret and ciphertext belong to different parameters.
-    pub fn decrypt(&self, ciphertext: &Ciphertext, secret: &SecretKey) -> Result<Vec<Complex64>, CkksError> {
+    pub fn decrypt(&self, ciphertext: &Ciphertext, secret: &SecretKey) -> Result<Slots, CkksError> {
         self.decode(&secret.decrypt(&ciphertext.inner)?, ciphertext.scale)
     }
 }

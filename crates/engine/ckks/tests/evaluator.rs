@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use unspoken_ckks::{
-    Arithmetic, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, PreparedMatrix, Preset,
+    Arithmetic, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, InnerSum, PreparedMatrix, Preset,
 };
 use unspoken_ring::{RingKind, SecretRng};
 use unspoken_rlwe::{EvaluationKeys, KeyKind, KeyPlan, SecretKey, galois};
@@ -26,6 +26,7 @@ impl Setting {
         let mut plan = KeyPlan::new();
         plan.require(KeyKind::Relinearisation, chain);
         ROTATIONS.iter().for_each(|&r| plan.require(KeyKind::Galois { element: galois::rotation(ring, r) }, chain));
+        plan.extend(&InnerSum::new(1, 8).unwrap().key_plan(&parameters, parameters.max_level()));
         if ring.kind() == RingKind::Standard {
             plan.require(KeyKind::Galois { element: galois::conjugation(ring) }, chain);
         }
@@ -85,7 +86,7 @@ fn encoding_is_the_evaluation_at_the_slots_roots() {
         let slots = s.encoder.decode(&poly, plaintext.scale()).unwrap();
         let order = 4 * parameters.slots();
         let mut power = 1;
-        for slot in slots {
+        for &slot in slots.iter() {
             let root = Complex64::cis(2.0 * std::f64::consts::PI * power as f64 / order as f64);
             let expected = if s.is_real() { Complex64::from(2.0 * root.re) } else { root };
             assert!((slot - expected).norm() < 1e-12);

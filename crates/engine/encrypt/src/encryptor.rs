@@ -4,9 +4,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use unspoken_ckks::{CkksError, CkksParameters, Complex64, Encoder, Encrypted, Plaintext};
-use unspoken_ring::{SecretRng, process_generation};
+use unspoken_ring::{RandomSource, SecretRng, process_generation};
 use unspoken_rlwe::Zero;
-use zeroize::Zeroizing;
 
 use crate::error::EncryptError;
 #[cfg(unix)]
@@ -36,8 +35,8 @@ pub struct Encryptor {
     plan: Plan,
     empty: Empty,
     zeros: Zeros,
-    /// Where randomness comes from in tests, in place of the operating system.
-    seeded: Option<Mutex<SecretRng>>,
+    /// Gives each encryption on the spot a generator.
+    random: RandomSource,
 }
 
 enum Zeros {
@@ -97,14 +96,14 @@ impl Encryptor {
 
     /// For tests: encrypts on the spot and draws everything from a number. Whoever knows it reads everything.
     pub fn insecure_from_seed(parameters: &CkksParameters, key: ClientKey, seed: u64) -> Self {
-        let seeded = Some(Mutex::new(SecretRng::insecure_from_seed(seed)));
-        Encryptor { seeded, ..Self::without_pool(parameters, key) }
+        let random = RandomSource::insecure_from_seed(seed);
+        Encryptor { random, ..Self::without_pool(parameters, key) }
     }
 
     fn without_pool(parameters: &CkksParameters, key: ClientKey) -> Self {
         let plan = Plan::choose(parameters, parameters.max_level(), key.is_seeded(), Needs::default());
         let (encoder, empty) = (Encoder::new(parameters), Empty::default());
-        Encryptor { encoder, key, plan, empty, zeros: Zeros::None, seeded: None }
+        Encryptor { encoder, key, plan, empty, zeros: Zeros::None, random: RandomSource::system() }
     }
 
     /// From now on does this when its pool is empty.
@@ -137,10 +136,7 @@ impl Encryptor {
     /// # Errors
     /// If the system gives no randomness.
     pub fn randomness(&self) -> Result<SecretRng, EncryptError> {
-        let Some(seeded) = &self.seeded else { return Ok(SecretRng::from_os()?) };
-        let mut key = Zeroizing::new([0; 32]);
-        seeded.lock().unwrap_or_else(PoisonError::into_inner).fill(key.as_mut_slice());
-        Ok(SecretRng::derived(&key))
+        Ok(self.random.generator()?)
     }
 
     /// Encrypts values at the highest level and the default scale. Fewer values than slots are repeated to fill them; their
@@ -220,8 +216,8 @@ fn covers(pool: usize, vector: usize) -> Result<(), EncryptError> {
 
 /// Names the largest value of a vector that does not fit.
 fn name_largest(error: CkksError, values: &[Complex64], scale: f64) -> EncryptError {
-    let CkksError::Overflow { found, needed, .. } = error else { return error.into() };
+    let CkksError::Overflow { log2_limit, .. } = error else { return error.into() };
     let largest = values.iter().enumerate().max_by(|(_, a), (_, b)| a.norm().total_cmp(&b.norm()));
-    let (index, value) = largest.map_or((0, String::new()), |(index, value)| (index, value.to_string()));
-    EncryptError::Overflow { index, value, scale_bits: scale.log2(), found, needed }
+    let index = largest.map_or(0, |(index, _)| index);
+    EncryptError::Overflow { index, scale_bits: scale.log2(), log2_limit }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use unspoken_ckks::CkksError;
+use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 
 /// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
@@ -15,22 +16,18 @@ pub enum EncryptError {
     /// An encryption of zero could not be made or read.
     #[error(transparent)]
     Rlwe(#[from] RlweError),
-    /// A value is too large for the modulus.
+    /// A value is too large for the modulus. The value is not said: it is a secret.
     #[error(
-        "encrypt: value {index} is {value} and the largest: at scale 2^{scale_bits:.1} the vector takes {found:.1} bits of a \
-         modulus of {needed:.1}; use a smaller scale or a higher level"
+        "encrypt: value {index} is the largest, and too large: times the scale 2^{scale_bits:.1} values must stay below \
+         2^{log2_limit:.1}; use a smaller scale or a higher level"
     )]
     Overflow {
         /// Index of the largest value.
         index: usize,
-        /// That value.
-        value: String,
         /// Bits of the scale.
         scale_bits: f64,
-        /// Bits of the largest coefficient.
-        found: f64,
-        /// Bits of the modulus.
-        needed: f64,
+        /// Bits that coefficients may have.
+        log2_limit: f64,
     },
     /// A pool has less memory than one entry takes.
     #[error("make a pool: {found} bytes, needed {needed} for one entry; give it more or encrypt without a pool")]
@@ -91,6 +88,6 @@ pub enum EncryptError {
     #[error("a pool file: {0}")]
     Io(#[from] std::io::Error),
     /// The operating system gave no randomness.
-    #[error("the operating system's random generator failed: {0}")]
-    Randomness(#[from] getrandom::Error),
+    #[error(transparent)]
+    Ring(#[from] RingError),
 }

@@ -81,7 +81,7 @@ impl PoolFile {
         let make = |path: &Path, bytes: u64| -> Result<File, EncryptError> {
             let file = options().create_new(true).open(path)?;
             file.set_len(bytes)?;
-            sync_directory(path)?;
+            unspoken_files::sync_parent(path)?;
             Ok(file)
         };
         let entries = make(&paths.entries, vault_shape.file_bytes())?;
@@ -154,7 +154,7 @@ impl PoolFile {
             }
             let zero = self.key.zero(self.shape.chain, rng)?;
             // Another process may have been faster.
-            if !self.vault.put(Zeroizing::new(zero.into_bytes(self.key.parameters())?))? {
+            if !self.vault.put(zero.into_bytes(self.key.parameters())?)? {
                 return Ok(made);
             }
         }
@@ -184,10 +184,4 @@ fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600);
     options
-}
-
-/// Makes a new name durable.
-fn sync_directory(path: &Path) -> Result<(), EncryptError> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Ok(File::open(directory)?.sync_all()?)
 }

@@ -49,7 +49,14 @@ fn values_that_cannot_be_encrypted_are_named() {
         values[3] = Complex64::from(large);
         let error = encryptor.encrypt_at(&values, level, scale).unwrap_err();
         assert!(matches!(error, EncryptError::Overflow { index: 3, .. }), "{large}: {error}");
-        assert!(error.to_string().contains("value 3"), "{error}");
+        let message = error.to_string();
+        assert!(message.contains("value 3") && message.contains("scale 2^"), "{message}");
+        // Neither the value nor its bits.
+        let bits = (large.abs().log2() + scale.log2()) as u64;
+        assert!(
+            ![format!("{large}"), format!("{large:e}"), format!("2^{bits}")].iter().any(|x| message.contains(x)),
+            "{message}"
+        );
     }
     let error = encryptor.encrypt(&[Complex64::from(1.0); 3]).unwrap_err();
     assert!(matches!(error, EncryptError::Ckks(CkksError::Shape { found: 3, .. })), "{error}");

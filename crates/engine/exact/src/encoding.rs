@@ -157,11 +157,11 @@ impl Encoder {
         Ok(Plaintext { parameters: self.parameters.clone(), coefficients })
     }
 
-    /// The slots of a plaintext, from `-t/2` to `t/2`.
+    /// The slots of a plaintext, from `-t/2` to `t/2`. Wiped when dropped, as plaintexts are.
     ///
     /// # Errors
     /// If the plaintext belongs to other parameters.
-    pub fn decode_slots(&self, plaintext: &Plaintext) -> Result<Vec<i64>, ExactError> {
+    pub fn decode_slots(&self, plaintext: &Plaintext) -> Result<Zeroizing<Vec<i64>>, ExactError> {
         self.parameters.check_same("decode slots", &plaintext.parameters)?;
         let ring = self.parameters.plain_ring();
         let modulus = Modulus::new(self.parameters.plain_modulus());
@@ -169,16 +169,17 @@ impl Encoder {
         poly.mark_secret();
         ring.to_evaluation(&mut poly)?;
         let values = ring.to_values(&poly)?;
-        Ok(self.positions.iter().map(|&position| modulus.centred(values[position])).collect())
+        let slots = self.positions.iter().map(|&position| modulus.centred(values[position]));
+        Ok(Zeroizing::new(slots.collect()))
     }
 
-    /// The coefficients of a plaintext, from `-t/2` to `t/2`, lowest first.
+    /// The coefficients of a plaintext, from `-t/2` to `t/2`, lowest first. Wiped when dropped, as plaintexts are.
     ///
     /// # Errors
     /// If the plaintext belongs to other parameters.
-    pub fn decode_coefficients(&self, plaintext: &Plaintext) -> Result<Vec<i64>, ExactError> {
+    pub fn decode_coefficients(&self, plaintext: &Plaintext) -> Result<Zeroizing<Vec<i64>>, ExactError> {
         self.parameters.check_same("decode coefficients", &plaintext.parameters)?;
-        Ok(plaintext.coefficients.iter().map(|&c| i64::from(c)).collect())
+        Ok(Zeroizing::new(plaintext.coefficients.iter().map(|&c| i64::from(c)).collect()))
     }
 
     /// The plaintext of these residues modulo `t`.
@@ -197,7 +198,7 @@ impl Encoder {
         let modulus = self.parameters.plain_modulus();
         let limit = u64::from(modulus / 2);
         if let Some(index) = values.iter().position(|value| value.unsigned_abs() > limit) {
-            return Err(ExactError::Value { operation, index, found: values[index], modulus });
+            return Err(ExactError::Value { operation, index, modulus });
         }
         // Room for a whole polynomial at once: growing would leave copies behind.
         let mut words = Vec::with_capacity(needed);

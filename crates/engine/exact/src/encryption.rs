@@ -108,12 +108,12 @@ impl Encoder {
     /// Decrypts, after measuring the noise.
     ///
     /// # Errors
-    /// [`ExactError::Noise`] if less than [`MIN_BUDGET_BITS`] are left, so that the result could be wrong, or if secret and
+    /// [`ExactError::MeasuredNoise`] if less than [`MIN_BUDGET_BITS`] are left, so that the result could be wrong, or if secret and
     /// ciphertext belong to different parameters.
     pub fn decrypt(&self, ciphertext: &Ciphertext, secret: &SecretKey) -> Result<Plaintext, ExactError> {
         let (plaintext, found) = self.open("decrypt", ciphertext, secret)?;
         if found < MIN_BUDGET_BITS {
-            return Err(ExactError::Noise { operation: "decrypt", found, needed: MIN_BUDGET_BITS });
+            return Err(ExactError::MeasuredNoise { operation: "decrypt", needed: MIN_BUDGET_BITS });
         }
         Ok(plaintext)
     }
@@ -143,7 +143,7 @@ impl Encoder {
             ring.to_coefficients(&mut exact)?;
             ring.sub_assign(&mut phase, &exact)?;
         }
-        let noise = zeroize::Zeroizing::new(ring.to_f64(&phase)?);
+        let noise = ring.to_f64(&phase)?;
         let largest = noise.iter().fold(1.0, |max: f64, x| max.max(x.abs()));
         Ok((plaintext, self.parameters.log2_noise_limit() - largest.log2()))
     }

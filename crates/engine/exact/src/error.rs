@@ -13,7 +13,18 @@ pub enum ExactError {
     /// An operation of the ring failed.
     #[error(transparent)]
     Ring(#[from] RingError),
-    /// The result could be wrong.
+    /// A ciphertext holds too much noise to be decrypted right. How much is not said: it depends on secrets.
+    #[error(
+        "{operation}: less than {needed:.1} bits of noise budget are left, so the result could be wrong; the ciphertext was \
+         damaged, or its sender claimed less noise than it has"
+    )]
+    MeasuredNoise {
+        /// The operation.
+        operation: &'static str,
+        /// Bits needed.
+        needed: f64,
+    },
+    /// The result of an operation could be wrong.
     #[error(
         "{operation}: {found:.1} bits of noise budget are left, needed {needed:.1}; the result could be wrong. Use a \
          preset with a larger modulus, or fewer or smaller factors"
@@ -27,14 +38,15 @@ pub enum ExactError {
         needed: f64,
     },
     /// An integer is outside the range of the plaintext modulus.
-    #[error("{operation}: value {index} is {found}; the plaintext modulus {modulus} holds -{limit} to {limit}", limit = modulus / 2)]
+    #[error(
+        "{operation}: value {index} is out of range: the plaintext modulus {modulus} holds -{limit} to {limit}",
+        limit = modulus / 2
+    )]
     Value {
         /// The operation.
         operation: &'static str,
         /// Its index.
         index: usize,
-        /// The value.
-        found: i64,
         /// The plaintext modulus.
         modulus: u32,
     },

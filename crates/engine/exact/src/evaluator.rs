@@ -93,6 +93,8 @@ impl Evaluator {
         let mut product = a.clone();
         for component in product.inner.components_mut() {
             self.parameters.ring().mul_assign(component, &factor)?;
+            // A ciphertext, which does not hide the plaintext from who has the operand.
+            component.declare_public();
         }
         product.noise_bits = noise_bits;
         Ok(product)
@@ -126,6 +128,8 @@ impl Evaluator {
         let mut result = a.clone();
         if let [c0, ..] = result.inner.components_mut() {
             work(c0, &b.summand()?).map_err(Into::into)?;
+            // A ciphertext, which does not hide the plaintext from who has the operand.
+            c0.declare_public();
         }
         result.noise_bits = noise_bits;
         Ok(result)

@@ -50,7 +50,7 @@ impl Client {
     fn slots_of(&self, ciphertext: &Ciphertext) -> Vec<i64> {
         let measured = self.encoder.measured_budget_bits(ciphertext, &self.secret).unwrap();
         assert!(measured >= ciphertext.budget_bits() - 0.1, "{measured} under {}", ciphertext.budget_bits());
-        self.encoder.decode_slots(&self.encoder.decrypt(ciphertext, &self.secret).unwrap()).unwrap()
+        self.encoder.decode_slots(&self.encoder.decrypt(ciphertext, &self.secret).unwrap()).unwrap().to_vec()
     }
 }
 
@@ -136,14 +136,14 @@ fn coefficients_are_convolved_and_weights_give_inner_products() {
         let mut client = Client::new(SMALL, scheme);
         let (x, y) = (client.values(), client.values());
         let plaintext = client.encoder.encode_coefficients(&x).unwrap();
-        assert_eq!(client.encoder.decode_coefficients(&plaintext).unwrap(), x);
+        assert_eq!(*client.encoder.decode_coefficients(&plaintext).unwrap(), x);
         let encrypted = client.encrypt(&plaintext);
         let product = |factor: &Plaintext| {
             let product = client.evaluator.mul_plain(&encrypted, factor).unwrap();
             client.encoder.decode_coefficients(&client.encoder.decrypt(&product, &client.secret).unwrap()).unwrap()
         };
         let convolved = product(&client.encoder.encode_coefficients(&y).unwrap());
-        assert_eq!(convolved, negacyclic(&x, &y, client.modulus()));
+        assert_eq!(*convolved, negacyclic(&x, &y, client.modulus()));
         let weighted = product(&client.encoder.encode_weights(&y[..100]).unwrap());
         let expected: i64 = x.iter().zip(&y[..100]).map(|(a, b)| a * b).sum();
         assert_eq!(weighted[0], centred(expected, client.modulus()));
@@ -168,9 +168,9 @@ fn slots_are_rows_that_the_automorphisms_of_the_ring_rotate() {
     };
     let rotated: Vec<i64> =
         (0..2).flat_map(|row| (0..half).map(move |j| row * half + (j + 1) % half)).map(|j| values[j]).collect();
-    assert_eq!(image(5), rotated);
+    assert_eq!(*image(5), rotated);
     let swapped: Vec<i64> = [&values[half..], &values[..half]].concat();
-    assert_eq!(image(2 * client.slots() - 1), swapped);
+    assert_eq!(*image(2 * client.slots() - 1), swapped);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn noise_is_measured_whatever_the_bound_claims() {
         // Under another secret it decrypts to nonsense, whatever its bound says.
         let other = SecretKey::generate(client.encoder.parameters().rlwe(), &mut client.rng).unwrap();
         let refused = client.encoder.decrypt(&encrypted, &other).unwrap_err();
-        assert!(matches!(refused, ExactError::Noise { operation: "decrypt", .. }), "{refused}");
+        assert!(matches!(refused, ExactError::MeasuredNoise { operation: "decrypt", .. }), "{refused}");
     }
 }
 
@@ -241,7 +241,11 @@ fn ranges_and_shapes_are_checked() {
     let limit = client.modulus() / 2;
     for value in [limit + 1, -limit - 1, i64::MAX, i64::MIN] {
         let refused = client.encoder.encode_slots(&[0, value]).unwrap_err();
-        assert!(matches!(refused, ExactError::Value { index: 1, found, .. } if found == value), "{refused}");
+        assert!(
+            matches!(refused, ExactError::Value { index: 1, .. })
+                && !refused.to_string().contains(&value.unsigned_abs().to_string()),
+            "{refused}"
+        );
     }
     let edge = client.encoder.encode_slots(&[limit, -limit]).unwrap();
     assert_eq!(client.encoder.decode_slots(&edge).unwrap()[..3], [limit, -limit, 0]);

@@ -30,8 +30,7 @@ impl SeededConversionKey {
         secret: &RingSecret,
         rng: &mut SecretRng,
     ) -> Result<Self, GswError> {
-        let mut square = secret.ring().mul(&secret.poly, &secret.poly)?;
-        square.mark_secret();
+        let square = secret.ring().mul(&secret.poly, &secret.poly)?;
         Ok(SeededConversionKey {
             parameters: parameters.clone(),
             trace: SeededTraceKey::generate(secret, parameters.trace(), rng)?,

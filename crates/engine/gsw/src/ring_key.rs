@@ -58,10 +58,12 @@ impl RingSecret {
         let (ring, error) = (&self.ring, rng.gaussian(self.ring.degree()));
         let mut body = ring.small_minus_uniform_product(&error, (seed, 0), &self.poly, ring.basis())?;
         ring.add_assign(&mut body, message)?;
+        // `a s + e + m`.
+        body.declare_public();
         Ok(body)
     }
 
-    /// The message and the noise, in the coefficient domain: `c_0 + c_1 s`.
+    /// The message and the noise, in the coefficient domain: `c_0 + c_1 s`. Secret.
     ///
     /// # Errors
     /// If the ciphertext is of another ring.
@@ -84,7 +86,6 @@ impl RingSecret {
     ) -> Result<SeededRows, GswError> {
         let (seed, basis) = (rng.seed(), self.ring.basis());
         let mut factor = message.clone();
-        factor.mark_secret();
         let mut bodies = Vec::with_capacity(components * gadget.levels());
         for component in 0..components {
             if component == 1 {
@@ -95,9 +96,10 @@ impl RingSecret {
                 let error = rng.gaussian(self.ring.degree());
                 let mut body = self.ring.small_minus_uniform_product(&error, stream, &self.poly, basis)?;
                 let mut weighted = factor.clone();
-                weighted.mark_secret();
                 self.ring.scale_assign(&mut weighted, 1 << gadget.log2_weight(level))?;
                 self.ring.add_assign(&mut body, &weighted)?;
+                // `a s + e + weight m`.
+                body.declare_public();
                 bodies.push(body);
             }
         }

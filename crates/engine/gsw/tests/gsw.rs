@@ -54,7 +54,7 @@ impl Fixture {
     fn phase(&self, ciphertext: &RlweCiphertext) -> Vec<f64> {
         let modulus = self.ring.log2_modulus().exp2();
         let phase = self.ring.to_f64(&self.secret.phase(ciphertext).unwrap()).unwrap();
-        phase.into_iter().map(|x| x / modulus).collect()
+        phase.iter().map(|x| x / modulus).collect()
     }
 
     /// The polynomial with these coefficients times `2^log2_unit`, in the evaluation domain.

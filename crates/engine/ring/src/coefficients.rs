@@ -57,7 +57,7 @@ impl Ring {
     ///
     /// # Errors
     /// If the polynomial is in the evaluation domain or over special primes.
-    pub fn to_f64(&self, poly: &Poly) -> Result<Vec<f64>, RingError> {
+    pub fn to_f64(&self, poly: &Poly) -> Result<Zeroizing<Vec<f64>>, RingError> {
         self.check_domain("read coefficients", poly, Domain::Coefficient)?;
         let needed = Basis::chain(poly.basis().chain);
         if poly.basis() != needed {
@@ -72,7 +72,7 @@ impl Ring {
             })
             .collect();
         let prime = |i: usize| f64::from(self.modulus(i).q);
-        let mut digits = vec![0i64; count];
+        let mut digits = Zeroizing::new(vec![0i64; count]);
         // No branch and no division depends on a coefficient: they are a client's messages.
         let coefficient = |x: usize| {
             for i in 0..count {
@@ -90,7 +90,7 @@ impl Ring {
             let step = if count > 1 { prime(0) * prime(1) } else { 1.0 };
             high * step + low as f64
         };
-        Ok((0..self.degree()).map(coefficient).collect())
+        Ok(Zeroizing::new((0..self.degree()).map(coefficient).collect()))
     }
 
     /// The coefficients of a ternary polynomial plus one, as 0, 1 or 2, without a branch on them. Coefficient domain.
@@ -147,7 +147,7 @@ impl Ring {
             rest = tail;
             let mut words = packed.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word));
             let (mut pending, mut filled) = (0u64, 0);
-            for residue in poly.limb_mut(i) {
+            for (index, residue) in poly.limb_mut(i).iter_mut().enumerate() {
                 if filled < bits {
                     pending |= u64::from(words.next().unwrap_or(0)) << filled;
                     filled += u32::BITS;
@@ -156,7 +156,7 @@ impl Ring {
                 pending >>= bits;
                 filled -= bits;
                 if *residue >= q {
-                    return Err(RingError::Residue { found: *residue, modulus: q });
+                    return Err(RingError::Residue { index, modulus: q });
                 }
             }
         }

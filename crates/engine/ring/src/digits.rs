@@ -7,6 +7,8 @@
 
 use std::sync::Arc;
 
+use zeroize::zeroize_stack;
+
 use crate::error::RingError;
 use crate::kernels::KEY_BLOCK;
 use crate::memory::{Pool, Words};
@@ -14,6 +16,9 @@ use crate::modular::{Modulus, Shoup};
 use crate::ntt::RingKind;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
+
+/// Stack that is wiped after secret coefficients were cut: more than the kernel's arrays take.
+const DIGIT_STACK_BYTES: usize = 8192;
 
 /// Largest number of bits of a digit: its absolute value then fits what transforms take.
 const MAX_LOG2_BASE: u32 = 28;
@@ -166,6 +171,7 @@ impl Ring {
         }
         let len = 2 * self.degree();
         let mut words = Pool::new(0).take(gadget.chain * rows.len() * len);
+        words.inherit(rows.iter().flatten().any(|component| component.is_secret()));
         for (at, target) in words.chunks_exact_mut(len).enumerate() {
             let (prime, [first, second]) = (at / rows.len(), rows[at % rows.len()]);
             let blocks = first.limb(prime).chunks_exact(KEY_BLOCK).zip(second.limb(prime).chunks_exact(KEY_BLOCK));
@@ -200,7 +206,8 @@ impl Ring {
         }
         let (n, stride) = (self.degree(), self.stride());
         let rows = operands.len() * gadget.levels;
-        let mut words = self.pool().take(gadget.chain * rows * stride);
+        let secret = operands.iter().any(|operand| operand.is_secret());
+        let mut words = self.scratch(gadget.chain * rows * stride, secret);
         let table = self.digit_table(gadget);
         let moduli: Vec<Modulus> = (0..gadget.chain).map(|prime| *self.modulus(prime)).collect();
         for (component, operand) in operands.iter().enumerate() {
@@ -209,6 +216,9 @@ impl Ring {
             let limbs = words.chunks_exact_mut(stride).enumerate().filter(|(limb, _)| at(*limb));
             let mut outputs: Vec<&mut [u32]> = limbs.map(|(_, limb)| &mut limb[..n]).collect();
             self.kernels().signed_digits(&residues, &table, &moduli, &mut outputs);
+        }
+        if secret {
+            zeroize_stack::<DIGIT_STACK_BYTES>();
         }
         for (prime, limbs) in words.chunks_exact_mut(rows * stride).enumerate() {
             let mut limbs: Vec<&mut [u32]> = limbs.chunks_exact_mut(stride).map(|limb| &mut limb[..n]).collect();
@@ -225,6 +235,7 @@ impl Ring {
         self.check_digit_key(digits, key)?;
         let basis = Basis::chain(digits.gadget.chain);
         let mut out: [Poly; 2] = std::array::from_fn(|_| self.blank(basis, Domain::Evaluation));
+        out.iter_mut().for_each(|poly| poly.words.inherit(digits.words.is_secret() || key.words.is_secret()));
         for prime in 0..basis.chain {
             let [out0, out1] = &mut out;
             self.digit_product_limb(prime, digits, key, [out0.limb_mut(prime), out1.limb_mut(prime)]);
@@ -255,7 +266,9 @@ impl Ring {
         terms.iter().try_for_each(|(_, key)| self.check_digit_key(digits, key))?;
         let n = self.degree();
         let powers = self.root_powers();
-        let mut scratch = self.pool().take(3 * n);
+        let secret = digits.words.is_secret() || terms.iter().any(|(_, key)| key.words.is_secret());
+        acc.iter_mut().for_each(|poly| poly.words.inherit(secret));
+        let mut scratch = self.scratch(3 * n, secret);
         let (factor, products) = scratch.split_at_mut(n);
         let (first, second) = products.split_at_mut(n);
         for (prime, powers) in powers.iter().enumerate().take(needed.chain) {
@@ -283,7 +296,7 @@ impl Ring {
         let n = self.degree();
         let exponent = exponent as usize % (2 * n);
         let (shift, negated) = (exponent % n, exponent >= n);
-        let mut result = self.blank(poly.basis(), Domain::Coefficient);
+        let mut result = self.blank_from(&[poly], poly.basis(), Domain::Coefficient);
         self.for_each_limb(&mut result, |i, prime, limb| {
             let (source, modulus) = (poly.limb(i), self.modulus(prime));
             limb[shift..].copy_from_slice(&source[..n - shift]);

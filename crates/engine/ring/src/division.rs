@@ -64,7 +64,7 @@ impl ExactConversion {
     /// One limb of plain digits per source prime, and one of the overflow count, a stride apart.
     fn digits(&self, ring: &Ring, poly: &Poly) -> Words {
         let (n, stride, sources) = (ring.degree(), ring.stride(), self.sources.len());
-        let mut digits = ring.pool().take((sources + 1) * stride);
+        let mut digits = ring.scratch((sources + 1) * stride, poly.is_secret());
         digits[..sources * stride].par_chunks_mut(stride).zip(&self.sources).for_each(|(digit, source)| {
             let (limb, digit) = (poly.limb(source.limb), &mut digit[..n]);
             ring.kernels().ntt_inverse_from(ring.table(source.prime), limb, digit, source.scale);
@@ -156,10 +156,10 @@ impl Ring {
         let digits = table.remainder.digits(self, poly);
         let limbs: Vec<&[u32]> = digits.chunks_exact(stride).map(|d| &d[..n]).collect();
 
-        let mut result = self.blank(to, Domain::Evaluation);
+        let mut result = self.blank_from(&[poly], to, Domain::Evaluation);
         let tiles = result.words.par_chunks_mut(TILE * stride).zip(table.kept.par_chunks(TILE));
         tiles.zip(table.remainder.targets.par_chunks(TILE)).for_each(|((out, kept), targets)| {
-            let mut remainders = self.pool().take(kept.len() * stride);
+            let mut remainders = self.scratch(kept.len() * stride, poly.is_secret());
             let mut outputs: Vec<&mut [u32]> = remainders.chunks_exact_mut(stride).map(|r| &mut r[..n]).collect();
             self.kernels().convert(&limbs, targets, &mut outputs);
             for ((kept, remainder), out) in kept.iter().zip(outputs).zip(out.chunks_exact_mut(stride)) {
@@ -190,7 +190,7 @@ impl Ring {
         let (n, stride) = (self.degree(), self.stride());
         let digits = conversion.digits(self, poly);
         let limbs: Vec<&[u32]> = digits.chunks_exact(stride).map(|d| &d[..n]).collect();
-        let mut result = self.blank(to, Domain::Evaluation);
+        let mut result = self.blank_from(&[poly], to, Domain::Evaluation);
         self.for_each_limb(&mut result, |_, prime, limb| match own.iter().position(|&i| i == prime) {
             Some(source) => limb.copy_from_slice(poly.limb(source)),
             None => {

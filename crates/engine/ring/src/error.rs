@@ -88,11 +88,20 @@ pub enum RingError {
         needed: &'static str,
     },
     /// A residue read from outside is not below its modulus.
-    #[error("residue {found} of prime {modulus} is not reduced; the data are damaged")]
+    #[error("residue {index} modulo {modulus} is not reduced; the data are damaged")]
     Residue {
-        /// The value read.
-        found: u32,
+        /// Its position in the limb.
+        index: usize,
         /// Its modulus.
         modulus: u32,
     },
+    /// A coefficient is too large. Its value is not said: it may be a secret.
+    #[error("a coefficient is not below 2^{log2_bound} in magnitude; use a smaller scale or a larger modulus")]
+    Coefficient {
+        /// Bits of the bound.
+        log2_bound: u32,
+    },
+    /// The operating system gave no randomness.
+    #[error("the operating system's random generator failed: {0}; check that the process may read it")]
+    Randomness(#[from] getrandom::Error),
 }

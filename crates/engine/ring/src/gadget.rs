@@ -91,6 +91,10 @@ impl GadgetKey {
         self.words.len() * size_of::<u32>()
     }
 
+    pub(crate) fn is_secret(&self) -> bool {
+        self.words.is_secret()
+    }
+
     fn row(&self, prime: usize, digit: usize) -> &[u32] {
         let len = 2 * self.degree;
         &self.words[(prime * self.digits + digit) * len..][..len]
@@ -170,6 +174,7 @@ impl Ring {
             let (found, needed) = (poly.basis(), target.basis());
             return Err(RingError::Basis { operation: "gadget message", found, needed });
         }
+        target.words.inherit(poly.is_secret());
         let members = digit * self.digit_len()..((digit + 1) * self.digit_len()).min(target.basis().chain);
         self.for_each_limb(target, |i, prime, limb| {
             if members.contains(&prime) {
@@ -201,6 +206,7 @@ impl Ring {
         if found != needed || !acc.basis().special {
             return Err(RingError::Basis { operation: OPERATION, found, needed });
         }
+        acc.words.inherit(poly.is_secret());
         self.for_each_limb(acc, |i, prime, limb| {
             if i < needed.chain {
                 self.add_special_multiple(prime, limb, poly.limb(i));
@@ -229,7 +235,7 @@ impl Ring {
         let digits = table.digits.len();
         let primes: Vec<usize> = self.prime_indices(Basis::extended(chain)).collect();
         let stride = self.stride();
-        let mut words = self.pool().take(primes.len() * digits * stride);
+        let mut words = self.scratch(primes.len() * digits * stride, poly.is_secret());
         let tiles = words.par_chunks_mut(TILE * digits * stride).zip(primes.par_chunks(TILE));
         tiles.enumerate().for_each(|(tile, (words, primes))| {
             self.raise_tile(&table, tile, primes, poly, &plain, words);
@@ -250,11 +256,13 @@ impl Ring {
         let digits = table.digits.len();
         let primes: Vec<usize> = self.prime_indices(Basis::extended(chain)).collect();
         let (n, stride) = (self.degree(), self.stride());
+        let secret = poly.is_secret() || key.is_secret();
         let mut out: [Poly; 2] = std::array::from_fn(|_| self.blank(Basis::extended(chain), Domain::Evaluation));
+        out.iter_mut().for_each(|component| component.words.inherit(secret));
         let [out0, out1] = &mut out;
         let tiles = out0.words.par_chunks_mut(TILE * stride).zip(out1.words.par_chunks_mut(TILE * stride));
         tiles.zip(primes.par_chunks(TILE)).enumerate().for_each(|(tile, ((out0, out1), primes))| {
-            let mut raised = self.pool().take(primes.len() * digits * stride);
+            let mut raised = self.scratch(primes.len() * digits * stride, poly.is_secret());
             self.raise_tile(&table, tile, primes, poly, &plain, &mut raised);
             let outputs = out0.chunks_exact_mut(stride).zip(out1.chunks_exact_mut(stride));
             for ((&prime, limbs), (out0, out1)) in primes.iter().zip(raised.chunks_exact(digits * stride)).zip(outputs)
@@ -283,7 +291,9 @@ impl Ring {
         let basis = Basis::extended(digits.chain);
         let primes: Vec<usize> = self.prime_indices(basis).collect();
         let (n, stride) = (self.degree(), self.stride());
+        let secret = digits.words.is_secret() || key.is_secret();
         let mut out: [Poly; 2] = std::array::from_fn(|_| self.blank(basis, Domain::Evaluation));
+        out.iter_mut().for_each(|component| component.words.inherit(secret));
         let [out0, out1] = &mut out;
         let outputs = out0.words.par_chunks_mut(stride).zip(out1.words.par_chunks_mut(stride));
         let raised = digits.words.par_chunks_exact(digits.digits * stride);
@@ -317,7 +327,7 @@ impl Ring {
             return Err(RingError::Basis { operation: "decompose", found, needed });
         }
         let table = self.decomposition(needed.chain);
-        let mut plain = self.blank(needed, Domain::Coefficient);
+        let mut plain = self.blank_from(&[poly], needed, Domain::Coefficient);
         self.for_each_limb(&mut plain, |i, prime, limb| {
             self.kernels().ntt_inverse_from(self.table(prime), poly.limb(i), limb, table.scales[i]);
             self.unfold(prime, limb);
@@ -396,6 +406,7 @@ impl GadgetKeyBuilder<'_> {
         if self.filled == self.key.digits {
             return Err(self.wrong_count(self.filled + 1));
         }
+        self.key.words.inherit(row.iter().any(|component| component.is_secret()));
         let (len, digits, filled) = (2 * self.key.degree, self.key.digits, self.filled);
         self.key.words.par_chunks_exact_mut(digits * len).enumerate().for_each(|(prime, rows)| {
             let target = &mut rows[filled * len..][..len];

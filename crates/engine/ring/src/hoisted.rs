@@ -28,11 +28,13 @@ impl Ring {
         let basis = Basis::extended(digits.chain);
         let primes: Vec<usize> = self.prime_indices(basis).collect();
         let (n, stride) = (self.degree(), self.stride());
+        let secret = digits.words.is_secret() || terms.iter().any(|(key, _)| key.is_secret());
         let mut out: [Poly; 2] = std::array::from_fn(|_| self.blank(basis, Domain::Evaluation));
+        out.iter_mut().for_each(|poly| poly.words.inherit(secret));
         let [out0, out1] = &mut out;
         let outputs = out0.words.par_chunks_mut(stride).zip(out1.words.par_chunks_mut(stride));
         let raised = digits.words.par_chunks_exact(digits.digits * stride);
-        let scratch = || [const { Vec::new() }; 3].map(|_: Vec<u32>| vec![0; n]);
+        let scratch = || [(); 3].map(|()| self.scratch(n, secret));
         outputs.zip(raised).zip(&primes).for_each_init(scratch, |scratch, (((out0, out1), raised), &prime)| {
             let limbs: Vec<&[u32]> = raised.chunks_exact(stride).map(|limb| &limb[..n]).collect();
             let [product0, product1, image] = scratch;
@@ -62,15 +64,12 @@ impl Ring {
             return Err(RingError::Length { what: "the automorphisms of a sum", found: 0, needed: "more" });
         }
         let permutations = galois.iter().map(|&galois| self.permutation(galois)).collect::<Result<Vec<_>, _>>()?;
-        let mut sum = self.blank(poly.basis, Domain::Evaluation);
-        if poly.words.is_secret() {
-            sum.mark_secret();
-        }
+        let mut sum = self.blank_from(&[poly], poly.basis, Domain::Evaluation);
         let (n, stride) = (self.degree(), self.stride());
         let primes: Vec<usize> = self.prime_indices(poly.basis).collect();
         let limbs = sum.words.par_chunks_mut(stride).zip(&primes).enumerate();
         limbs.for_each_init(
-            || vec![0; n],
+            || self.scratch(n, poly.is_secret()),
             |image, (i, (out, &prime))| {
                 let out = &mut out[..n];
                 for (term, permutation) in permutations.iter().enumerate() {

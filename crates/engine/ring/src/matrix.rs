@@ -124,7 +124,8 @@ impl Ring {
                 return Err(RingError::Basis { operation: OPERATION, found: input.basis(), needed: basis });
             }
         }
-        let mut results: Vec<Poly> = (0..matrix.rows).map(|_| self.blank(basis, Domain::Evaluation)).collect();
+        let mut results: Vec<Poly> =
+            (0..matrix.rows).map(|_| self.blank_from(inputs, basis, Domain::Evaluation)).collect();
         let n = self.degree();
         let mut by_prime: Vec<Vec<&mut [u32]>> = (0..basis.chain).map(|_| Vec::with_capacity(matrix.rows)).collect();
         for result in &mut results {

@@ -65,12 +65,12 @@ impl DerefMut for AlignedWords {
 
 /// Recycles buffers by length, so that an evaluator in its steady state allocates nothing.
 pub(crate) struct Pool {
-    shelves: Mutex<Shelves>,
+    idle: Mutex<IdleBuffers>,
     capacity_words: usize,
 }
 
 #[derive(Default)]
-struct Shelves {
+struct IdleBuffers {
     by_len: std::collections::BTreeMap<usize, Vec<AlignedWords>>,
     words: usize,
 }
@@ -78,16 +78,21 @@ struct Shelves {
 impl Pool {
     /// A pool that keeps at most `capacity_bytes` of idle buffers.
     pub(crate) fn new(capacity_bytes: usize) -> Arc<Self> {
-        Arc::new(Pool { shelves: Mutex::default(), capacity_words: capacity_bytes / size_of::<u32>() })
+        Arc::new(Pool { idle: Mutex::default(), capacity_words: capacity_bytes / size_of::<u32>() })
+    }
+
+    /// Most bytes of idle buffers it keeps.
+    pub(crate) fn capacity_bytes(&self) -> usize {
+        self.capacity_words * size_of::<u32>()
     }
 
     /// A buffer of `len` words with unspecified contents.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Words {
         let recycled = {
-            let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-            let words = shelves.by_len.get_mut(&len).and_then(Vec::pop);
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let words = idle.by_len.get_mut(&len).and_then(Vec::pop);
             if words.is_some() {
-                shelves.words -= len;
+                idle.words -= len;
             }
             words
         };
@@ -96,10 +101,10 @@ impl Pool {
     }
 
     fn give_back(&self, words: AlignedWords) {
-        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        if shelves.words + words.len() <= self.capacity_words {
-            shelves.words += words.len();
-            shelves.by_len.entry(words.len()).or_default().push(words);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.words + words.len() <= self.capacity_words {
+            idle.words += words.len();
+            idle.by_len.entry(words.len()).or_default().push(words);
         }
     }
 }
@@ -115,6 +120,16 @@ impl Words {
     /// From now on the contents are wiped before the memory is used for anything else.
     pub(crate) fn mark_secret(&mut self) {
         self.secret = true;
+    }
+
+    /// Marks the contents secret if they are computed from something secret.
+    pub(crate) fn inherit(&mut self, operand_is_secret: bool) {
+        self.secret |= operand_is_secret;
+    }
+
+    /// From now on the contents are not wiped.
+    pub(crate) fn declare_public(&mut self) {
+        self.secret = false;
     }
 
     pub(crate) fn is_secret(&self) -> bool {
@@ -181,7 +196,7 @@ mod tests {
         let (a, b) = (pool.take(100), pool.take(100));
         drop(a);
         drop(b);
-        assert_eq!(pool.shelves.lock().unwrap().words, 100);
+        assert_eq!(pool.idle.lock().unwrap().words, 100);
     }
 
     #[test]

@@ -54,6 +54,9 @@ impl fmt::Display for Domain {
 ///
 /// Its memory belongs to the ring that made it and returns there when it is dropped; memory marked secret is wiped
 /// first. `Debug` shows the shape, never the residues.
+///
+/// A polynomial made from integers, bytes or a public seed is public until [`Poly::mark_secret`]. A polynomial computed from
+/// a secret one is secret, and so is its copy, until [`Poly::declare_public`].
 pub struct Poly {
     pub(crate) words: Words,
     pub(crate) stride: usize,
@@ -74,9 +77,21 @@ impl Poly {
         self.domain
     }
 
-    /// Wipe the memory before it is reused: for anything that depends on a secret.
+    /// Marks the polynomial secret: its memory is wiped before it is reused. For keys, errors and messages where integers
+    /// or bytes become a polynomial; whatever is computed from it is secret, too.
     pub fn mark_secret(&mut self) {
         self.words.mark_secret();
+    }
+
+    /// Declares public what was computed from secrets but reveals nothing of them, such as the body `a s + e + m` of a
+    /// ciphertext: it is not wiped, and what is computed from it is public.
+    pub fn declare_public(&mut self) {
+        self.words.declare_public();
+    }
+
+    /// Whether the polynomial is marked secret.
+    pub fn is_secret(&self) -> bool {
+        self.words.is_secret()
     }
 
     /// Bytes it takes in memory.

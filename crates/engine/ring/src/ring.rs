@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use rayon::prelude::*;
+use zeroize::zeroize_stack;
 
 use crate::automorphism::Permutation;
 use crate::division::DivisionTable;
 use crate::error::RingError;
 use crate::gadget::DecompositionTable;
 use crate::kernels::{Backend, Kernels};
-use crate::memory::Pool;
+use crate::memory::{Pool, Words};
 use crate::modular::{Modulus, is_prime, primitive_root_of_unity};
 use crate::ntt::{NttTable, RingKind};
 use crate::poly::{Basis, Domain, Poly};
@@ -25,6 +26,9 @@ const PARALLEL_WORDS: usize = 1 << 15;
 
 /// Idle buffers a ring keeps for reuse, as a multiple of its largest polynomial.
 const POOL_POLYNOMIALS: usize = 96;
+
+/// Stack that is wiped after work on a secret limb: registers that kernels store there between their loops.
+const SPILLED_BYTES: usize = 4096;
 
 /// Longest list of special primes, and of chain primes dropped with them at once.
 pub(crate) const MAX_DROPPED: usize = 14;
@@ -137,6 +141,11 @@ impl Ring {
         self.limb_count(basis) * self.stride() * size_of::<u32>()
     }
 
+    /// Most bytes of freed buffers the ring keeps for reuse.
+    pub fn idle_bytes(&self) -> usize {
+        self.pool().capacity_bytes()
+    }
+
     // ----- shape helpers of this crate -----
 
     pub(crate) fn kernels(&self) -> &'static dyn Kernels {
@@ -216,6 +225,20 @@ impl Ring {
         }
     }
 
+    /// An uninitialised polynomial to be computed from `operands`: secret if one of them is. The caller fills every limb.
+    pub(crate) fn blank_from(&self, operands: &[&Poly], basis: Basis, domain: Domain) -> Poly {
+        let mut poly = self.blank(basis, domain);
+        operands.iter().for_each(|operand| poly.words.inherit(operand.is_secret()));
+        poly
+    }
+
+    /// Uninitialised memory for intermediate results, wiped after use if they are secret.
+    pub(crate) fn scratch(&self, words: usize, secret: bool) -> Words {
+        let mut scratch = self.pool().take(words);
+        scratch.inherit(secret);
+        scratch
+    }
+
     /// Runs `work(limb position, prime index, limb)` over all limbs, on several threads when it pays.
     pub(crate) fn for_each_limb(&self, poly: &mut Poly, work: impl Fn(usize, usize, &mut [u32]) + Sync + Send) {
         self.for_each_limb_with(poly, || (), |(), i, prime, limb| work(i, prime, limb));
@@ -231,8 +254,14 @@ impl Ring {
         let (degree, stride, limbs, basis) = (poly.degree, poly.stride, poly.limbs, poly.basis);
         let all = self.chain().len();
         let index = |i: usize| if i < basis.chain { i } else { all + i - basis.chain };
+        let secret = poly.is_secret();
         let words = &mut poly.words[..limbs * stride];
-        let run = |state: &mut T, (i, limb): (usize, &mut [u32])| work(state, i, index(i), &mut limb[..degree]);
+        let run = |state: &mut T, (i, limb): (usize, &mut [u32])| {
+            work(state, i, index(i), &mut limb[..degree]);
+            if secret {
+                zeroize_stack::<SPILLED_BYTES>();
+            }
+        };
         if limbs * degree >= PARALLEL_WORDS && limbs > 1 {
             words.par_chunks_mut(stride).enumerate().for_each_init(&init, run);
         } else {
@@ -298,13 +327,10 @@ impl Ring {
             return Err(RingError::Basis { operation: "restrict", found, needed: basis });
         }
         let surplus = found.chain - basis.chain;
-        let mut result = self.blank(basis, poly.domain);
+        let mut result = self.blank_from(&[poly], basis, poly.domain);
         self.for_each_limb(&mut result, |i, _, limb| {
             limb.copy_from_slice(poly.limb(if i < basis.chain { i } else { i + surplus }));
         });
-        if poly.words.is_secret() {
-            result.mark_secret();
-        }
         Ok(result)
     }
 
@@ -326,13 +352,11 @@ impl Ring {
             return Err(RingError::ForeignOperand { operation: OPERATION });
         }
         let step = self.degree() / from.degree();
-        let mut result = self.zero(found, Domain::Coefficient);
+        let mut result = self.blank_from(&[poly], found, Domain::Coefficient);
         self.for_each_limb(&mut result, |i, _, limb| {
+            limb.fill(0);
             limb.iter_mut().step_by(step).zip(poly.limb(i)).for_each(|(target, source)| *target = *source);
         });
-        if poly.words.is_secret() {
-            result.mark_secret();
-        }
         Ok(result)
     }
 
@@ -392,7 +416,7 @@ impl Ring {
     /// `a + b` over the basis of `a`. `b` may have more chain primes than `a`.
     pub fn add(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
         self.check_pair("add", a, b)?;
-        let mut sum = self.blank(a.basis, a.domain);
+        let mut sum = self.blank_from(&[a, b], a.basis, a.domain);
         self.for_each_limb(&mut sum, |i, prime, limb| {
             limb.copy_from_slice(a.limb(i));
             self.kernels().add_assign(self.modulus(prime), limb, b.limb(i));
@@ -403,7 +427,7 @@ impl Ring {
     /// `a - b` over the basis of `a`. `b` may have more chain primes than `a`.
     pub fn sub(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
         self.check_pair("subtract", a, b)?;
-        let mut difference = self.blank(a.basis, a.domain);
+        let mut difference = self.blank_from(&[a, b], a.basis, a.domain);
         self.for_each_limb(&mut difference, |i, prime, limb| {
             limb.copy_from_slice(a.limb(i));
             self.kernels().sub_assign(self.modulus(prime), limb, b.limb(i));
@@ -415,7 +439,7 @@ impl Ring {
     pub fn mul(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
         self.check_domain("multiply", a, Domain::Evaluation)?;
         self.check_pair("multiply", a, b)?;
-        let mut product = self.blank(a.basis, a.domain);
+        let mut product = self.blank_from(&[a, b], a.basis, a.domain);
         self.for_each_limb(&mut product, |i, prime, limb| {
             limb.copy_from_slice(a.limb(i));
             self.kernels().mul_assign(self.modulus(prime), limb, b.limb(i));
@@ -426,6 +450,7 @@ impl Ring {
     /// `a += b`. `b` may have more chain primes than `a`.
     pub fn add_assign(&self, a: &mut Poly, b: &Poly) -> Result<(), RingError> {
         self.check_pair("add", a, b)?;
+        a.words.inherit(b.is_secret());
         self.for_each_limb(a, |i, prime, limb| self.kernels().add_assign(self.modulus(prime), limb, b.limb(i)));
         Ok(())
     }
@@ -433,6 +458,7 @@ impl Ring {
     /// `a -= b`. `b` may have more chain primes than `a`.
     pub fn sub_assign(&self, a: &mut Poly, b: &Poly) -> Result<(), RingError> {
         self.check_pair("subtract", a, b)?;
+        a.words.inherit(b.is_secret());
         self.for_each_limb(a, |i, prime, limb| self.kernels().sub_assign(self.modulus(prime), limb, b.limb(i)));
         Ok(())
     }
@@ -448,6 +474,7 @@ impl Ring {
     pub fn mul_assign(&self, a: &mut Poly, b: &Poly) -> Result<(), RingError> {
         self.check_domain("multiply", a, Domain::Evaluation)?;
         self.check_pair("multiply", a, b)?;
+        a.words.inherit(b.is_secret());
         self.for_each_limb(a, |i, prime, limb| self.kernels().mul_assign(self.modulus(prime), limb, b.limb(i)));
         Ok(())
     }
@@ -457,6 +484,7 @@ impl Ring {
         self.check_domain("multiply-add", acc, Domain::Evaluation)?;
         self.check_pair("multiply-add", acc, a)?;
         self.check_pair("multiply-add", acc, b)?;
+        acc.words.inherit(a.is_secret() || b.is_secret());
         self.for_each_limb(acc, |i, prime, limb| {
             self.kernels().mul_add_assign(self.modulus(prime), limb, a.limb(i), b.limb(i));
         });
@@ -472,7 +500,8 @@ impl Ring {
                 return Err(RingError::Basis { operation: "tensor product", found: operand.basis, needed: basis });
             }
         }
-        let mut out: [Poly; 3] = std::array::from_fn(|_| self.blank(basis, Domain::Evaluation));
+        let operands = [a[0], a[1], b[0], b[1]];
+        let mut out: [Poly; 3] = std::array::from_fn(|_| self.blank_from(&operands, basis, Domain::Evaluation));
         let [d0, d1, d2] = &mut out;
         let stride = self.stride();
         let limbs =
@@ -537,11 +566,8 @@ impl Ring {
             return self.coefficient_automorphism(poly, galois);
         }
         let permutation = self.permutation(galois)?;
-        let mut result = self.blank(poly.basis, Domain::Evaluation);
+        let mut result = self.blank_from(&[poly], poly.basis, Domain::Evaluation);
         self.for_each_limb(&mut result, |i, _, limb| self.kernels().permute(&permutation, poly.limb(i), limb));
-        if poly.words.is_secret() {
-            result.mark_secret();
-        }
         Ok(result)
     }
 }
@@ -553,7 +579,7 @@ impl Ring {
         self.permutation(galois)?;
         let n = self.degree() as u64;
         let half = u64::from(self.kind().prime_step(self.degree())) / 2;
-        let mut result = self.blank(poly.basis, Domain::Coefficient);
+        let mut result = self.blank_from(&[poly], poly.basis, Domain::Coefficient);
         self.for_each_limb(&mut result, |i, prime, limb| {
             let modulus = self.modulus(prime);
             for (k, &coefficient) in poly.limb(i).iter().enumerate() {
@@ -566,9 +592,6 @@ impl Ring {
                 limb[exponent as usize] = if negative { modulus.neg(coefficient) } else { coefficient };
             }
         });
-        if poly.words.is_secret() {
-            result.mark_secret();
-        }
         Ok(result)
     }
 }

@@ -7,9 +7,11 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
+use zeroize::Zeroize;
 
 use crate::error::RingError;
 use crate::kernels::TABLE_BLOCK;
+use crate::memory::Words;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
@@ -104,23 +106,26 @@ impl Ring {
             }
         }
         let blocks = self.degree() / TABLE_BLOCK;
-        let sum_unit = |(number, unit): (usize, &[u32])| {
+        let secret = factors.iter().flatten().any(|factor| factor.is_secret());
+        let sum_unit = |packed: &mut Words, (number, unit): (usize, &[u32])| {
             let (prime, at) = (number / blocks, number % blocks * TABLE_BLOCK);
-            let mut packed = Vec::with_capacity(2 * shape.rows * TABLE_BLOCK);
-            for poly in factors.iter().flatten() {
-                packed.extend_from_slice(&poly.limb(prime)[at..at + TABLE_BLOCK]);
+            for (packed, poly) in packed.chunks_exact_mut(TABLE_BLOCK).zip(factors.iter().flatten()) {
+                packed.copy_from_slice(&poly.limb(prime)[at..at + TABLE_BLOCK]);
             }
             let mut sums = vec![0; 2 * columns.len() * TABLE_BLOCK];
             let column = shape.rows * TABLE_BLOCK;
             let chosen = &unit[columns.start * column..columns.end * column];
             for (entries, sums) in chosen.chunks_exact(column).zip(sums.chunks_exact_mut(2 * TABLE_BLOCK)) {
-                self.kernels().table_sum(self.modulus(prime), entries, &packed, sums);
+                self.kernels().table_sum(self.modulus(prime), entries, packed, sums);
             }
             sums
         };
-        let units: Vec<Vec<u32>> = words.par_chunks_exact(shape.unit()).enumerate().map(sum_unit).collect();
+        let packed = || self.scratch(2 * shape.rows * TABLE_BLOCK, secret);
+        let units = words.par_chunks_exact(shape.unit()).enumerate().map_init(packed, sum_unit);
+        let mut units: Vec<Vec<u32>> = units.collect();
         let gather = |column: usize| {
             let mut pair: [Poly; 2] = std::array::from_fn(|_| self.blank(shape.basis(), Domain::Evaluation));
+            pair.iter_mut().for_each(|poly| poly.words.inherit(secret));
             for (number, sums) in units.iter().enumerate() {
                 let (prime, at) = (number / blocks, number % blocks * TABLE_BLOCK);
                 for (component, poly) in pair.iter_mut().enumerate() {
@@ -130,7 +135,11 @@ impl Ring {
             }
             pair
         };
-        Ok((0..columns.len()).into_par_iter().map(gather).collect())
+        let sums = (0..columns.len()).into_par_iter().map(gather).collect();
+        if secret {
+            units.zeroize();
+        }
+        Ok(sums)
     }
 
     fn check_table(&self, shape: TableShape, words: &[u32]) -> Result<(), RingError> {

@@ -32,7 +32,7 @@ fn random(rng: &mut SecretRng, bits: u32) -> Vec<i128> {
 
 fn read(ring: &Ring, mut poly: Poly) -> Vec<f64> {
     ring.to_coefficients(&mut poly).unwrap();
-    ring.to_f64(&poly).unwrap()
+    ring.to_f64(&poly).unwrap().to_vec()
 }
 
 /// `(exponent modulo the order, coefficient)` of each term in `Z[X] / (X^m + 1)`, `m = n` or `2n`.

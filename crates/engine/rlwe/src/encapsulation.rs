@@ -10,7 +10,6 @@
 //! any time. Like every evaluation key, the two switches together assume circular security.
 
 use unspoken_ring::{Basis, Poly, Ring, SecretRng};
-use zeroize::Zeroizing;
 
 use crate::ciphertext::Ciphertext;
 use crate::error::RlweError;
@@ -55,17 +54,12 @@ impl Parameters {
 impl SecretKey {
     /// A generator of secrets that follow from this one.
     pub(crate) fn derive(&self, label: &str) -> Result<SecretRng, RlweError> {
-        let mut hasher = Zeroizing::new(blake3::Hasher::new_derive_key(label));
-        hasher.update(&self.parameters().fingerprint().0);
-        hasher.update(&(SPARSE_WEIGHT as u64).to_le_bytes());
-        hasher.update(&self.to_bytes()?);
-        let mut key = Zeroizing::new([0; 32]);
-        Zeroizing::new(hasher.finalize_xof()).fill(key.as_mut_slice());
-        Ok(SecretRng::derived(&key))
+        let (fingerprint, weight) = (self.parameters().fingerprint(), (SPARSE_WEIGHT as u64).to_le_bytes());
+        Ok(SecretRng::derived(label, &[&fingerprint.0, &weight, &self.to_bytes()?]))
     }
 
     /// The sparse secret, over the whole extended basis, in the evaluation domain.
-    pub(crate) fn sparse_twin(&self) -> Result<Poly, RlweError> {
+    pub(crate) fn sparse_secret(&self) -> Result<Poly, RlweError> {
         self.parameters().encapsulation()?;
         let degree = self.parameters().ring().degree();
         self.lift_secret(&self.derive(SPARSE_LABEL)?.sparse_ternary(degree, SPARSE_WEIGHT))
@@ -76,7 +70,6 @@ impl SecretKey {
     pub(crate) fn encapsulated_message(&self, kind: KeyKind, message: &Poly, chain: usize) -> Result<Poly, RlweError> {
         let ring = self.parameters().ring();
         let mut scaled = ring.restricted(message, Basis::chain(chain))?;
-        scaled.mark_secret();
         let auxiliary = ring.chain()[switched_primes(self.parameters(), kind)?..chain].iter();
         for &prime in auxiliary {
             ring.scale_assign(&mut scaled, i128::from(prime))?;

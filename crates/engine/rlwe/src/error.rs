@@ -97,9 +97,6 @@ pub enum RlweError {
     /// Reading or writing failed.
     #[error("input or output failed: {0}")]
     Io(#[from] std::io::Error),
-    /// The operating system gave no randomness.
-    #[error("the operating system's random generator failed: {0}")]
-    Randomness(#[from] getrandom::Error),
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,

@@ -311,6 +311,8 @@ impl SeededSwitchingKey {
             } else {
                 ring.add_assign(&mut body, &secret.encapsulated_message(kind, &message, chain)?)?;
             }
+            // `a t + e + P m`.
+            body.declare_public();
             Ok(body)
         };
         let bodies = (0..rows).map(row).collect::<Result<_, _>>()?;
@@ -355,9 +357,9 @@ impl SwitchedSecrets {
                 (whole.clone(), square)
             }
             KeyKind::Galois { element } => (ring.automorphism(whole, galois::inverse(ring, element))?, whole.clone()),
-            KeyKind::Encapsulation => (secret.sparse_twin()?, whole.clone()),
-            KeyKind::QueryEncapsulation => (secret.sparse_twin()?, secret.embedded_query_secret()?),
-            KeyKind::Decapsulation => (whole.clone(), secret.sparse_twin()?),
+            KeyKind::Encapsulation => (secret.sparse_secret()?, whole.clone()),
+            KeyKind::QueryEncapsulation => (secret.sparse_secret()?, secret.embedded_query_secret()?),
+            KeyKind::Decapsulation => (whole.clone(), secret.sparse_secret()?),
         };
         Ok(SwitchedSecrets { target, message })
     }

@@ -33,7 +33,9 @@ impl PublicKey {
         let ring = parameters.ring();
         let (seed, error) = (rng.seed(), rng.gaussian(ring.degree()));
         let whole = Basis::chain(ring.chain().len());
-        let body = ring.small_minus_uniform_product(&error, (&seed, 0), secret.poly(), whole)?;
+        let mut body = ring.small_minus_uniform_product(&error, (&seed, 0), secret.poly(), whole)?;
+        // `a s + e`.
+        body.declare_public();
         Ok(Self::from_parts(parameters, seed, body))
     }
 
@@ -68,7 +70,8 @@ impl PublicKey {
         self.encrypt_zero(message.basis().chain, rng)?.plus(self.parameters.ring(), message)
     }
 
-    /// An encryption of zero over the first `chain` primes: whoever adds a message to it must use it once only.
+    /// An encryption of zero over the first `chain` primes: whoever adds a message to it must use it once only. It is secret:
+    /// whoever has it and the ciphertext made of it has the message.
     ///
     /// # Errors
     /// If the ring has fewer primes.
@@ -77,9 +80,7 @@ impl PublicKey {
         let n = ring.degree();
         let (ephemeral, errors) = (rng.ternary(n), [rng.gaussian(n), rng.gaussian(n)]);
         let errors = [errors[0].as_slice(), errors[1].as_slice()];
-        let mut components = ring.small_products(&ephemeral, [&self.body, &self.mask], errors, Basis::chain(chain))?;
-        // Who has it and the ciphertext made of it has the message.
-        components[0].mark_secret();
+        let components = ring.small_products(&ephemeral, [&self.body, &self.mask], errors, Basis::chain(chain))?;
         Ciphertext::new(components.into())
     }
 }

@@ -109,7 +109,7 @@ impl QuerySecret {
         let ring = self.parameters.ring();
         let bad = torus.iter().position(|t| !t.is_finite());
         if torus.len() != ring.degree() || bad.is_some() {
-            let found = bad.map_or(format!("{} elements", torus.len()), |i| format!("{} at {i}", torus[i]));
+            let found = bad.map_or(format!("{} elements", torus.len()), |i| format!("element {i} that is not finite"));
             let needed = format!("{} finite elements", ring.degree());
             return Err(RlweError::Decode { what: "the elements of a compact query", found, needed });
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use unspoken_ring::{Basis, Poly, Ring, SecretRng, process_generation};
+use zeroize::Zeroizing;
 
 use crate::ciphertext::{Ciphertext, SeededCiphertext};
 use crate::error::RlweError;
@@ -96,10 +97,10 @@ impl Zero {
     ///
     /// # Errors
     /// If it belongs to other parameters, or to the process this one was forked from.
-    pub fn into_bytes(self, parameters: &Parameters) -> Result<Vec<u8>, RlweError> {
+    pub fn into_bytes(self, parameters: &Parameters) -> Result<Zeroizing<Vec<u8>>, RlweError> {
         const OPERATION: &str = "store an encryption of zero";
         let ring = parameters.ring();
-        Ok(match self.into_inner(OPERATION)? {
+        Ok(Zeroizing::new(match self.into_inner(OPERATION)? {
             Fresh::Seeded(zero) => {
                 ring.check_own(OPERATION, &zero.body)?;
                 zero.to_bytes(parameters)
@@ -108,7 +109,7 @@ impl Zero {
                 zero.components().iter().try_for_each(|component| ring.check_own(OPERATION, component))?;
                 zero.to_bytes(parameters)
             }
-        })
+        }))
     }
 
     /// Reads what [`Zero::into_bytes`] gave. Whether the bytes are an encryption of zero, they do not tell: they must come
@@ -127,7 +128,7 @@ impl Zero {
         if found != 2 {
             return Err(RlweError::Components { operation: "read an encryption of zero", found, needed: 2 });
         }
-        zero.components_mut().iter_mut().for_each(Poly::mark_secret);
+        zero.components.iter_mut().for_each(Poly::mark_secret);
         Ok(Self::new(Fresh::Full(zero)))
     }
 }

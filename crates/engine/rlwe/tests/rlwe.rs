@@ -54,7 +54,7 @@ impl Setting {
         let mut difference = ring.restricted(expected, ciphertext.basis()).unwrap();
         ring.to_coefficients(&mut difference).unwrap();
         ring.sub_assign(&mut difference, &self.secret.decrypt(ciphertext).unwrap()).unwrap();
-        ring.to_f64(&difference).unwrap().into_iter().fold(0.0, |max, x| x.abs().max(max))
+        ring.to_f64(&difference).unwrap().iter().fold(0.0, |max, x| x.abs().max(max))
     }
 
     fn keys(&mut self, kinds: &[KeyKind]) -> EvaluationKeys {

@@ -51,7 +51,7 @@ impl ModelId {
 
 impl fmt::Display for ModelId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
@@ -72,19 +72,9 @@ impl TryFrom<String> for ModelId {
 
     fn try_from(text: String) -> Result<Self, String> {
         let refuse = || format!("model id {text:?} is not 32 lower-case hexadecimal digits");
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => Some(byte - b'0'),
-            b'a'..=b'f' => Some(byte - b'a' + 10),
-            _ => None,
-        };
-        let mut id = [0; 16];
-        if text.len() != 2 * id.len() {
-            return Err(refuse());
-        }
-        for (byte, pair) in id.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            *byte = digit(pair[0]).zip(digit(pair[1])).map(|(high, low)| high << 4 | low).ok_or_else(refuse)?;
-        }
-        Ok(Self(id))
+        let id = hex::decode_to_array(&text).map(Self).map_err(|_| refuse())?;
+        // The decoder also takes upper-case digits and a prefix 0x.
+        if id.to_string() == text { Ok(id) } else { Err(refuse()) }
     }
 }
 

@@ -1,12 +1,13 @@
 //! Reading and writing one pair of files.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use unspoken_files::Access;
 
 use crate::error::FileError;
 
@@ -143,23 +144,13 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
-/// Writes beside the file, then takes its place.
+/// Replaces the file, all or nothing. Makes its directory if that is missing.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let attempt = || {
-        let directory = path.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(directory)?;
-        let mut file = tempfile::Builder::new();
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            // The process's mask still applies; the default would be owner only.
-            file.permissions(fs::Permissions::from_mode(0o666));
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory)?;
         }
-        let mut file = file.tempfile_in(directory)?;
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
+        unspoken_files::replace_file(path, bytes, Access::Umask)
     };
     attempt().map_err(|source| FileError::Io { operation: "write", path: path.to_owned(), source })
 }

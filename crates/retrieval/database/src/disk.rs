@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use unspoken_files::Access;
+
 #[cfg(test)]
 use crate::crash::{Log, Step};
 use crate::error::{DatabaseError, io_error};
@@ -46,6 +48,13 @@ impl Disk {
         fs::rename(from, to).map_err(io_error("rename to", to))
     }
 
+    /// Replaces the content of a file, all or nothing, durably.
+    pub fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), DatabaseError> {
+        #[cfg(test)]
+        self.log_replacement(path, bytes);
+        unspoken_files::replace_file(path, bytes, Access::Umask).map_err(io_error("replace", path))
+    }
+
     /// Removes a file, if it is there.
     pub fn remove(&self, path: &Path) -> Result<(), DatabaseError> {
         #[cfg(test)]
@@ -67,7 +76,20 @@ impl Disk {
     pub fn sync_dir(&self, path: &Path) -> Result<(), DatabaseError> {
         #[cfg(test)]
         self.log(|| Step::SyncDir(path.into()));
-        File::open(path).and_then(|dir| dir.sync_all()).map_err(io_error("sync the directory", path))
+        unspoken_files::sync_directory(path).map_err(io_error("sync the directory", path))
+    }
+
+    /// The steps of [`unspoken_files::replace_file`], as its README lists them.
+    #[cfg(test)]
+    fn log_replacement(&self, path: &Path, bytes: &[u8]) {
+        let (name, directory) = (path.file_name().unwrap(), path.parent().unwrap());
+        let temporary = directory.join(format!(".{}.crash0.tmp", name.to_str().unwrap()));
+        assert!(unspoken_files::is_temporary_of(path, temporary.file_name().unwrap()));
+        self.log(|| Step::Create(temporary.clone()));
+        self.log(|| Step::Write(temporary.clone(), 0, bytes.to_vec()));
+        self.log(|| Step::Sync(temporary.clone()));
+        self.log(|| Step::Rename(temporary.clone(), path.into()));
+        self.log(|| Step::SyncDir(directory.into()));
     }
 
     fn wrap(&self, file: File, path: &Path) -> DiskFile {

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use unspoken_files::is_temporary_of;
 use unspoken_pir::{Layout, PirParameters, Preset};
 
 use crate::disk::Disk;
@@ -118,13 +119,7 @@ impl Manifest {
 
     /// Makes this the manifest: afterwards the database is what it says, durably. Before, it is what it was.
     pub fn publish(&self, disk: &Disk, dir: &Path) -> Result<(), DatabaseError> {
-        let temporary = dir.join(format!("{NAME}.new"));
-        disk.remove(&temporary)?;
-        let file = disk.create(&temporary)?;
-        file.write_at(self.render()?.as_bytes(), 0)?;
-        file.sync()?;
-        disk.rename(&temporary, &dir.join(NAME))?;
-        disk.sync_dir(dir)
+        disk.replace(&dir.join(NAME), self.render()?.as_bytes())
     }
 
     /// Whether clients of one database can read the other.
@@ -156,14 +151,16 @@ pub(crate) fn sweep(disk: &Disk, dir: &Path, generation: u64) -> Result<(), Data
     let kept = Files::new(dir, generation);
     for entry in fs::read_dir(dir).map_err(io_error("list", dir))? {
         let path = entry.map_err(io_error("list", dir))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let file_name = path.file_name().unwrap_or_default();
+        let name = file_name.to_string_lossy();
         let numbered = |kind: &str, extension: &str| {
             let number = name.strip_prefix(kind).and_then(|name| name.strip_suffix(extension));
             number.is_some_and(|number| number.parse::<u64>().is_ok())
         };
         let ours =
             ["table-", "cells-", "sums-"].iter().any(|kind| numbered(kind, ".bin")) || numbered("journal-", ".log");
-        if (ours && !kept.all().contains(&path.as_path())) || name == "manifest.json.new" {
+        let temporary = is_temporary_of(&dir.join(NAME), file_name);
+        if (ours && !kept.all().contains(&path.as_path())) || temporary {
             disk.remove(&path)?;
         }
     }

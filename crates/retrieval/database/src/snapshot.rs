@@ -149,8 +149,8 @@ impl Snapshot {
     /// If the database is read by index, or a cell is damaged.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
         let candidates = self.base.geometry.layout.candidates(key)?;
-        let cells: Vec<Vec<u8>> = candidates.into_iter().map(|bucket| self.cell(bucket).to_vec()).collect();
-        Ok(self.base.geometry.layout.find(key, &cells)?)
+        let cells: Vec<Vec<u8>> = candidates.iter().map(|&bucket| self.cell(bucket).to_vec()).collect();
+        Ok(self.base.geometry.layout.find(key, &cells)?.map(<[u8]>::to_vec))
     }
 
     /// The record at an index, as its owner sees it.
@@ -159,7 +159,7 @@ impl Snapshot {
     /// If there is no such index, the database is read by key, or the cell is damaged.
     pub fn record(&self, index: u64) -> Result<Option<Vec<u8>>, DatabaseError> {
         self.base.geometry.layout.check_index(index)?;
-        Ok(self.base.geometry.layout.record(self.cell(index))?)
+        Ok(self.base.geometry.layout.record(self.cell(index))?.map(<[u8]>::to_vec))
     }
 
     /// The part of the buckets' bytes, or of the indices, that records use. It reads all cells.

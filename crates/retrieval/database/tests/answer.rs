@@ -26,11 +26,11 @@ fn answers_are_of_the_version_that_is_held() {
             responses
                 .iter()
                 .enumerate()
-                .flat_map(|(plane, response)| secret.extract(response, plane, bucket).unwrap())
+                .flat_map(|(plane, response)| secret.extract(response, plane, bucket).unwrap().to_vec())
                 .collect::<Vec<u8>>()
         };
-        let cells: Vec<Vec<u8>> = layout.candidates(key.as_bytes()).unwrap().into_iter().map(cell).collect();
-        layout.find(key.as_bytes(), &cells).unwrap()
+        let cells: Vec<Vec<u8>> = layout.candidates(key.as_bytes()).unwrap().iter().copied().map(cell).collect();
+        layout.find(key.as_bytes(), &cells).unwrap().map(<[u8]>::to_vec)
     };
     let before = database.snapshot();
     assert_eq!(ask(&before, "key 77"), Some(value(77)));

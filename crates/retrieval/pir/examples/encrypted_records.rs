@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (response, phases) = database.answer(&keys, &query, &AtomicBool::new(false))?;
             let seconds = started.elapsed().as_secs_f64();
             let start = index as usize * piece;
-            assert!(secret.extract_encrypted(&response)? == records[start..start + piece]);
+            assert!(*secret.extract_encrypted(&response)? == records[start..start + piece]);
             let bytes = Query::byte_len(&parameters, mode, shape);
             println!(
                 "{mode}, {bytes} bytes: {seconds:.3} s, of which expansion {:.3} s",

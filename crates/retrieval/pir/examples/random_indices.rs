@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let start = index as usize * parameters.piece_bytes();
             asked += 1;
             exact += usize::from(
-                secret.extract(&responses[0], 0, index)? == records[start..start + parameters.piece_bytes()],
+                *secret.extract(&responses[0], 0, index)? == records[start..start + parameters.piece_bytes()],
             );
         }
         println!("{exact} of {asked} exact after {mode} queries, {:.0} s", started.elapsed().as_secs_f64());

@@ -3,10 +3,10 @@
 use unspoken_gsw::{
     LweSecret, Noise, RingSecret, SeededBlindRotationKey, SeededConversionKey, SeededLweSwitchKey, SeededRows,
 };
-use unspoken_ring::{Poly, SecretRng, Seed};
-use zeroize::{Zeroize, Zeroizing};
+use unspoken_ring::{Poly, SecretRng, Seed, derive_bytes};
+use zeroize::Zeroizing;
 
-use crate::entry::{bytes_of, take_pad_off};
+use crate::entry::{bytes_of, remove_pad};
 use crate::error::PirError;
 use crate::keys::SeededKeys;
 use crate::mode::Mode;
@@ -38,10 +38,10 @@ impl PirSecret {
     /// Who stores them for session queries also stores the next number.
     pub fn derive(parameters: &PirParameters, key: &Zeroizing<[u8; 32]>) -> Result<Self, PirError> {
         let literal = parameters.literal();
-        let words = LweSecret::generate(literal.compact, &mut subkey(key, "words"));
+        let words = LweSecret::generate(literal.compact, &mut secrets_for(key, "words"));
         let ring = RingSecret::from_lwe(parameters.ring(), &words)?;
-        let lwe = LweSecret::generate(literal.bootstrap.lwe, &mut subkey(key, "bits"));
-        let coefficients = wide_gaussian(parameters.response().degree(), &mut subkey(key, "responses"));
+        let lwe = LweSecret::generate(literal.bootstrap.lwe, &mut secrets_for(key, "bits"));
+        let coefficients = wide_gaussian(parameters.response().degree(), &mut secrets_for(key, "responses"));
         let mut response = parameters.response().evaluate_i32(&coefficients, parameters.response_basis())?;
         response.mark_secret();
         Ok(PirSecret { parameters: parameters.clone(), words, ring, lwe, response, session: session_seed(key) })
@@ -167,9 +167,9 @@ impl PirSecret {
     /// # Errors
     /// If the response is of other parameters, or so noisy that it was not made of a query and keys of this secret, or that a
     /// part of its computation failed.
-    pub fn extract(&self, response: &Response, plane: usize, index: u64) -> Result<Vec<u8>, PirError> {
+    pub fn extract(&self, response: &Response, plane: usize, index: u64) -> Result<Zeroizing<Vec<u8>>, PirError> {
         let mut piece = self.extract_encrypted(response)?;
-        take_pad_off(&self.parameters, plane, index, &mut piece);
+        remove_pad(&self.parameters, plane, index, &mut piece);
         Ok(piece)
     }
 
@@ -177,14 +177,14 @@ impl PirSecret {
     ///
     /// # Errors
     /// As for [`PirSecret::extract`].
-    pub fn extract_encrypted(&self, response: &Response) -> Result<Vec<u8>, PirError> {
+    pub fn extract_encrypted(&self, response: &Response) -> Result<Zeroizing<Vec<u8>>, PirError> {
         let bits = self.parameters.literal().plaintext_bits;
         let units = self.units(response)?;
         if self.noise(&units) > self.parameters.unreadable() {
             return Err(PirError::Unreadable);
         }
         let rounded: Zeroizing<Vec<i32>> = Zeroizing::new(units.iter().map(|unit| unit.round() as i32).collect());
-        Ok(bytes_of(&rounded, bits))
+        Ok(Zeroizing::new(bytes_of(&rounded, bits)))
     }
 
     /// The noise of a response: the standard deviation of its coefficients from what they are rounded to, as a fraction of
@@ -208,10 +208,9 @@ impl PirSecret {
         let mut mask = ring.from_i64(&response.mask_integers(), self.parameters.response_basis())?;
         ring.to_evaluation(&mut mask)?;
         let mut product = ring.mul(&mask, &self.response)?;
-        product.mark_secret();
         ring.to_coefficients(&mut product)?;
         let modulus = f64::from(1 << literal.plaintext_bits);
-        let products = Zeroizing::new(ring.to_f64(&product)?);
+        let products = ring.to_f64(&product)?;
         let (per_product, per_body) =
             (modulus / f64::from(literal.response.prime), modulus / f64::from(1u32 << literal.response.body_bits));
         let pairs = products.iter().zip(response.body());
@@ -233,9 +232,10 @@ impl PirSecret {
                 let stream = (&seed, level as u32);
                 let mut body = ring.small_minus_uniform_product(&error, stream, &self.response, basis)?;
                 let mut weighted = message.clone();
-                weighted.mark_secret();
                 ring.scale_assign(&mut weighted, 1 << gadget.log2_weight(level))?;
                 ring.add_assign(&mut body, &weighted)?;
+                // `a s + e + weight m`.
+                body.declare_public();
                 bodies.push(body);
             }
             Ok(SeededRows::new(seed, gadget, bodies))
@@ -249,24 +249,18 @@ fn compact_message(shape: DatabaseShape, index: u64) -> u32 {
     (index as u32) << (u32::BITS - shape.index_bits())
 }
 
-/// What the secret of one purpose is drawn from.
-fn subkey(key: &Zeroizing<[u8; 32]>, purpose: &str) -> SecretRng {
-    SecretRng::derived(&derived(key, purpose))
+const DERIVATION_LABEL: &str = "unspoken 2026 secrets of private retrieval";
+
+/// The generator of the secrets for one purpose.
+fn secrets_for(key: &[u8; 32], purpose: &str) -> SecretRng {
+    SecretRng::derived(DERIVATION_LABEL, &[key, purpose.as_bytes()])
 }
 
 /// Public: it tells nothing of the secrets.
-fn session_seed(key: &Zeroizing<[u8; 32]>) -> Seed {
-    Seed(*derived(key, "session queries"))
-}
-
-fn derived(key: &Zeroizing<[u8; 32]>, purpose: &str) -> Zeroizing<[u8; 32]> {
-    let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 secrets of private retrieval");
-    hasher.update(key.as_slice()).update(purpose.as_bytes());
-    let (mut derived, mut output) = (Zeroizing::new([0; 32]), hasher.finalize_xof());
-    output.fill(derived.as_mut_slice());
-    output.zeroize();
-    hasher.zeroize();
-    derived
+fn session_seed(key: &[u8; 32]) -> Seed {
+    let mut seed = Seed([0; 32]);
+    derive_bytes(DERIVATION_LABEL, &[key, b"session queries"], &mut seed.0);
+    seed
 }
 
 /// Errors and secrets of the ring of responses: sums of weighted discrete Gaussians.

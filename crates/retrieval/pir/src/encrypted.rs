@@ -60,7 +60,6 @@ impl PirSecret {
     pub fn encrypt_entry(&self, pieces: &[u8], rng: &mut SecretRng) -> Result<EncryptedEntry, PirError> {
         let parameters = self.parameters();
         let mut message = encode_secret(parameters, pieces)?;
-        message.mark_secret();
         parameters.ring().scale_assign(&mut message, parameters.delta())?;
         let seed = rng.seed();
         Ok(EncryptedEntry { body: self.ring().encrypt_seeded(&message, &seed, rng)?, seed })

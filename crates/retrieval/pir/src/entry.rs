@@ -10,7 +10,7 @@
 use std::sync::LazyLock;
 
 use unspoken_ring::Poly;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::{Zeroizing, zeroize_stack};
 
 use crate::error::{PirError, range};
 use crate::parameters::PirParameters;
@@ -38,11 +38,13 @@ pub fn encode_entry(parameters: &PirParameters, plane: usize, number: u64, piece
     Ok(parameters.ring().evaluate_i32(&coefficients, parameters.ring().basis())?)
 }
 
-/// As [`encode_entry`], without pads and in constant time: what is encrypted is as good as random in every product.
+/// As [`encode_entry`], without pads and in constant time: what is encrypted is as good as random in every product. Secret.
 pub(crate) fn encode_secret(parameters: &PirParameters, pieces: &[u8]) -> Result<Poly, PirError> {
     check_length(parameters, pieces)?;
     let coefficients = Zeroizing::new(centred(parameters, pieces));
-    Ok(parameters.ring().evaluate_i32(&coefficients, parameters.ring().basis())?)
+    let mut entry = parameters.ring().evaluate_i32(&coefficients, parameters.ring().basis())?;
+    entry.mark_secret();
+    Ok(entry)
 }
 
 fn check_length(parameters: &PirParameters, pieces: &[u8]) -> Result<(), PirError> {
@@ -89,16 +91,21 @@ fn pads(plane: usize, number: u64) -> blake3::Hasher {
     hasher
 }
 
-/// Takes the pad off a piece. The hasher and the pad, which name the index, are wiped.
-pub(crate) fn take_pad_off(parameters: &PirParameters, plane: usize, index: u64, piece: &mut [u8]) {
-    let count = parameters.pieces() as u64;
-    let mut hasher = pads(plane, index / count);
-    let (mut bytes, mut output) = (Zeroizing::new(vec![0; piece.len()]), hasher.finalize_xof());
-    output.set_position(index % count * parameters.piece_bytes() as u64);
-    output.fill(&mut bytes);
-    output.zeroize();
-    hasher.zeroize();
-    piece.iter_mut().zip(bytes.iter()).for_each(|(byte, pad)| *byte ^= pad);
+/// Stack that is wiped after a hash of what was asked for: more than a hasher and its output take.
+pub(crate) const HASH_STACK_BYTES: usize = 8192;
+
+/// Removes the pad from a piece. The hasher and the pad, which tell the index, are wiped.
+pub(crate) fn remove_pad(parameters: &PirParameters, plane: usize, index: u64, piece: &mut [u8]) {
+    #[inline(never)]
+    fn write_pad(plane: usize, number: u64, position: u64, pad: &mut [u8]) {
+        let mut output = pads(plane, number).finalize_xof();
+        output.set_position(position);
+        output.fill(pad);
+    }
+    let (count, mut pad) = (parameters.pieces() as u64, Zeroizing::new(vec![0; piece.len()]));
+    write_pad(plane, index / count, index % count * parameters.piece_bytes() as u64, &mut pad);
+    zeroize_stack::<HASH_STACK_BYTES>();
+    piece.iter_mut().zip(pad.iter()).for_each(|(byte, pad)| *byte ^= pad);
 }
 
 /// Bytes as numbers of `bits` bits, a divisor of 8, the lowest first.
@@ -148,7 +155,7 @@ mod tests {
             pads(plane, number).finalize_xof().fill(&mut entry);
             for (index, piece) in (number * 4..).zip(entry.chunks_mut(256)) {
                 assert!(seen.insert(piece.to_vec()));
-                take_pad_off(&parameters, plane, index, piece);
+                remove_pad(&parameters, plane, index, piece);
                 assert_eq!(piece, [0; 256]);
             }
         }

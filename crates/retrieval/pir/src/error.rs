@@ -15,6 +15,12 @@ pub enum PirError {
     /// An operation of a ring failed.
     #[error(transparent)]
     Ring(#[from] RingError),
+    /// There is no such piece. Which one was asked for is not said.
+    #[error("ask for a piece: the index is out of range: there are {pieces} pieces; ask below that")]
+    Index {
+        /// How many there are.
+        pieces: u64,
+    },
     /// A number is outside its range.
     #[error("{operation}: found {found}, needed {needed}")]
     Range {

@@ -56,7 +56,7 @@ impl DatabaseShape {
     pub fn check_index(&self, index: u64) -> Result<(), PirError> {
         match index < self.pieces {
             true => Ok(()),
-            false => Err(range("ask for a record", index, format!("an index below {}", self.pieces))),
+            false => Err(PirError::Index { pieces: self.pieces }),
         }
     }
 

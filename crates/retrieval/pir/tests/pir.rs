@@ -72,7 +72,7 @@ fn round_trip(preset: Preset, mode: Mode, pieces: usize, indices: &[u64]) {
         assert_eq!(Response::from_bytes(&parameters, &bytes).unwrap(), response);
         squares += secret.measured_noise(&response).unwrap().0;
         let found = secret.extract(&response, 0, index).unwrap();
-        assert!(found == all[index as usize * piece..][..piece], "{mode} {index}");
+        assert!(*found == all[index as usize * piece..][..piece], "{mode} {index}");
     }
     // The noise of one response has a random factor of few degrees of freedom.
     let ratio = (squares / indices.len() as f64 / parameters.response_noise(database.shape()).0).sqrt();
@@ -118,7 +118,7 @@ fn a_key_of_32_bytes_is_the_whole_secret() {
     let keys = derive().keys(Mode::Bits, &mut rng).unwrap().expand().unwrap();
     let query = derive().query(Mode::Bits, database.shape(), 39, &mut rng).unwrap();
     let found = derive().extract(&ask(&database, &keys, &query).unwrap(), 0, 39).unwrap();
-    assert!(found == records(&parameters, 40)[39 * 256..]);
+    assert!(*found == records(&parameters, 40)[39 * 256..]);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn planes_and_changes_are_answered_from_one_query() {
         let query = secret.query(Mode::Packed, database.shape(), index, &mut rng).unwrap();
         let (responses, _) = answer(&keys, database.shape(), &planes, &query, &AtomicBool::new(false)).unwrap();
         let found: Vec<Vec<u8>> =
-            responses.iter().map(|response| secret.extract(response, 0, index).unwrap()).collect();
+            responses.iter().map(|response| secret.extract(response, 0, index).unwrap().to_vec()).collect();
         let cell = index as usize * piece..(index as usize + 1) * piece;
         assert!(found == [&old[cell.clone()], &new[cell]], "{index}");
         let stopped = answer(&keys, database.shape(), &planes, &query, &AtomicBool::new(true));
@@ -255,8 +255,15 @@ fn tables_are_of_whole_pieces() {
 #[test]
 fn absent_records_are_refused() {
     let Parties { database, secret, mut rng, .. } = Parties::new();
-    let refused = secret.query(Mode::Bits, database.shape(), 500, &mut rng);
-    assert!(matches!(refused, Err(PirError::Range { found: 500, .. })));
+    let pieces = database.shape().pieces;
+    for refused in [
+        secret.query(Mode::Bits, database.shape(), 7_351, &mut rng),
+        secret.session_query(0, database.shape(), 7_351, &mut rng),
+    ] {
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, PirError::Index { pieces: found } if found == pieces));
+        assert!(!refused.to_string().contains("7351"), "{refused}");
+    }
 }
 
 #[test]
@@ -283,7 +290,7 @@ fn encrypted_records_are_found_and_replaced() {
             let query = secret.query(mode, database.shape(), index, &mut rng).unwrap();
             let (response, _) = database.answer(&keys, &query, &cancel).unwrap();
             let expected = if index / 4 == 10 { &[0x77; 256][..] } else { &all[index as usize * 256..][..256] };
-            assert!(secret.extract_encrypted(&response).unwrap() == expected, "{mode} {index}");
+            assert!(*secret.extract_encrypted(&response).unwrap() == expected, "{mode} {index}");
             // There are no sums over rows; what the switch to the ring of responses adds is the same.
             let ratio = secret.measured_noise(&response).unwrap().0 / parameters.response_noise(database.shape()).0;
             assert!(ratio < 1.3, "{mode} {index}: {ratio}");

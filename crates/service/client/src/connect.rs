@@ -5,13 +5,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use bytes::Bytes;
+use unspoken_files::create_private_file;
 use unspoken_protocol::{ApplicationDescription, ClientHalf};
 use unspoken_wire::ProblemCode;
 use unspoken_wire::v1::KeyState;
 
 use crate::error::ClientError;
 use crate::progress::{CallControl, Progress, UsageStats};
-use crate::state::{StateDir, Uploaded, private_file};
+use crate::state::{StateDir, Uploaded};
 use crate::transport::{self, Cancel, KeyId, Transport};
 
 /// What to connect to, and with what.
@@ -167,7 +168,7 @@ fn write_bundle<H: ClientHalf>(half: &H, path: &Path, control: &mut CallControl)
 
 fn write_unfinished<H: ClientHalf>(half: &H, path: &Path, control: &mut CallControl) -> Result<(), ClientError> {
     let at = |source| ClientError::State { path: path.display().to_string(), source };
-    let mut file = BufWriter::new(private_file(path).map_err(at)?);
+    let mut file = BufWriter::new(create_private_file(path).map_err(at)?);
     let report = |done, total| (control.progress)(Progress::MakingKeys { done, total });
     half.write_keys(&mut file, report, control.cancel.flag()).map_err(of_key_error::<H>)?;
     file.flush().map_err(at)

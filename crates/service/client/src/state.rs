@@ -1,10 +1,11 @@
 //! What a client keeps on disk between runs: its secret key, and which bundle the service has.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use unspoken_files::{Access, create_private_directory, replace_file};
 use unspoken_protocol::DurableCounters;
 use zeroize::Zeroizing;
 
@@ -46,7 +47,7 @@ impl StateDir {
         hasher.update(application.as_bytes());
         let name = hasher.finalize().to_hex();
         let path = root.join(&name.as_str()[..2 * TAG]);
-        private_dir(&path)?;
+        create_private_directory(&path)?;
         Ok(Self { path })
     }
 
@@ -77,24 +78,21 @@ impl StateDir {
     }
 
     pub(crate) fn store_description(&self, description: &[u8]) -> io::Result<()> {
-        write_private(&self.path.join(DESCRIPTION), description)
+        replace_file(&self.path.join(DESCRIPTION), description, Access::Owner)
     }
 
     fn store_next_number(&self, session: &[u8], next: u32) -> io::Result<()> {
-        write_private(&self.numbers_path(session), &next.to_le_bytes())?;
-        // The name must be on the disk too before a number leaves.
-        #[cfg(unix)]
-        File::open(&self.path)?.sync_all()?;
-        Ok(())
+        // Content and name are durable before a number leaves.
+        replace_file(&self.numbers_path(session), &next.to_le_bytes(), Access::Owner)
     }
 
     fn numbers_path(&self, session: &[u8]) -> PathBuf {
-        self.path.join(format!("numbers-{}.next", hex(session)))
+        self.path.join(format!("numbers-{}.next", hex::encode(session)))
     }
 
     /// What is kept for the parameters of that fingerprint.
     pub(crate) fn entry(&self, fingerprint: &[u8]) -> Entry<'_> {
-        Entry { state: self, parameters: hex(fingerprint) }
+        Entry { state: self, parameters: hex::encode(fingerprint) }
     }
 }
 
@@ -155,7 +153,7 @@ impl Entry<'_> {
     }
 
     pub(crate) fn store_secret(&self, secret: &[u8]) -> io::Result<()> {
-        write_private(&self.file("secret", "key"), secret)
+        replace_file(&self.file("secret", "key"), secret, Access::Owner)
     }
 
     pub(crate) fn uploaded(&self) -> io::Result<Option<Uploaded>> {
@@ -165,13 +163,14 @@ impl Entry<'_> {
     }
 
     pub(crate) fn store_uploaded(&self, uploaded: &Uploaded) -> io::Result<()> {
-        write_private(&self.file("upload", "id"), &[&uploaded.made_from, uploaded.id.as_bytes()].concat())
+        let record = [&uploaded.made_from, uploaded.id.as_bytes()].concat();
+        replace_file(&self.file("upload", "id"), &record, Access::Owner)
     }
 
     /// Where the bundle lies while it is made and sent; it names its secret and description, so that what an earlier
     /// attempt left is used for nothing else.
     pub(crate) fn bundle(&self, secret: &[u8], description: &[u8]) -> PathBuf {
-        self.state.path.join(format!("{}{}.keys", self.bundle_prefix(), hex(&origin(secret, description))))
+        self.state.path.join(format!("{}{}.keys", self.bundle_prefix(), hex::encode(origin(secret, description))))
     }
 
     /// Removes bundles that no upload needs any more: those of these parameters but `current`, and old ones of others.
@@ -209,48 +208,6 @@ fn origin(secret: &[u8], description: &[u8]) -> [u8; 2 * TAG] {
     hasher.update(secret);
     hasher.update(description);
     *hasher.finalize().as_bytes()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Makes a directory only its owner can enter, and refuses one of another owner.
-fn private_dir(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-        builder.mode(0o700);
-        builder.create(path)?;
-        // Only the owner may change the mode: a directory that somebody else prepared is refused here.
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700))
-    }
-    #[cfg(not(unix))]
-    builder.create(path)
-}
-
-/// Makes a new file only its owner can read, in place of one that was there; never through a link.
-pub(crate) fn private_file(path: &Path) -> io::Result<File> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
-
-/// Writes all or nothing: a temporary file, then a rename.
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let temporary = path.with_extension("new");
-    let mut file = private_file(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(temporary, path)
 }
 
 fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {

@@ -11,7 +11,7 @@ use unspoken_client::{ClientError, ServiceClient, StateDir};
 use unspoken_pir::{Database, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView, Tables, Versions};
 use unspoken_protocol::{ClientId, KeyLoader, ServerHalf};
 use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveError, RetrieveOptions, RetrieveServer};
-use unspoken_server::{Applications, PrivateApplication, Server, ServerConfig};
+use unspoken_server::{Applications, ProtocolApplication, Server, ServerConfig};
 
 const APPLICATION: &str = "pir/test";
 
@@ -178,7 +178,7 @@ impl Service {
     fn start(watched: &Watched) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-        let applications = Applications::new().with(PrivateApplication::new(APPLICATION, watched.clone())).unwrap();
+        let applications = Applications::new().with(ProtocolApplication::new(APPLICATION, watched.clone())).unwrap();
         let listen = ([127, 0, 0, 1], 0).into();
         let config = ServerConfig { listen, data_dir: folder.path().join("data"), ..ServerConfig::default() };
         let server = runtime.block_on(Server::bind(config, applications)).unwrap();

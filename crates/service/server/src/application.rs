@@ -114,12 +114,12 @@ pub enum ApplicationError {
 /// The applications a service offers.
 #[derive(Clone, Default)]
 pub struct Applications {
-    by_name: BTreeMap<String, Offer>,
+    by_name: BTreeMap<String, RegisteredApplication>,
 }
 
 /// One application and its limits, read once.
 #[derive(Clone)]
-pub(crate) struct Offer {
+pub(crate) struct RegisteredApplication {
     pub(crate) application: Arc<dyn DynApplication>,
     pub(crate) limits: ApplicationLimits,
 }
@@ -140,15 +140,15 @@ impl Applications {
             return Err(InvalidName(name));
         }
         let limits = application.limits();
-        self.by_name.insert(name, Offer { application: Arc::new(application), limits });
+        self.by_name.insert(name, RegisteredApplication { application: Arc::new(application), limits });
         Ok(self)
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&Offer> {
+    pub(crate) fn get(&self, name: &str) -> Option<&RegisteredApplication> {
         self.by_name.get(name)
     }
 
-    pub(crate) fn offers(&self) -> impl Iterator<Item = (&str, &Offer)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &RegisteredApplication)> {
         self.by_name.iter().map(|(name, offer)| (name.as_str(), offer))
     }
 }
@@ -217,17 +217,17 @@ impl<A: Application> DynApplication for A {
 
 /// Which bytes an application complained about.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Subject {
+pub(crate) enum ClientInput {
     Keys,
     Query,
 }
 
 impl ApplicationError {
     /// The problem a client sees for this error.
-    pub(crate) fn code(&self, subject: Subject) -> ProblemCode {
-        match (self, subject) {
-            (Self::Malformed(_), Subject::Keys) => ProblemCode::MalformedKeys,
-            (Self::Malformed(_), Subject::Query) => ProblemCode::MalformedQuery,
+    pub(crate) fn code(&self, input: ClientInput) -> ProblemCode {
+        match (self, input) {
+            (Self::Malformed(_), ClientInput::Keys) => ProblemCode::MalformedKeys,
+            (Self::Malformed(_), ClientInput::Query) => ProblemCode::MalformedQuery,
             (Self::DoesNotFit(_), _) => ProblemCode::DoesNotFit,
             (Self::Cancelled, _) => ProblemCode::ShuttingDown,
             (Self::Read(_), _) => ProblemCode::StorageFailed,

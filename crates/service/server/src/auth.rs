@@ -57,8 +57,8 @@ pub fn make_token(name: &str) -> Result<NewToken, TokenError> {
     }
     let mut bytes = [0u8; 32];
     getrandom::fill(&mut bytes).map_err(|error| TokenError::Random(error.to_string()))?;
-    let secret = format!("unspoken_{}", hex(&bytes));
-    let line = format!("{name}:{}", hex(&Sha256::digest(secret.as_bytes())));
+    let secret = format!("unspoken_{}", hex::encode(bytes));
+    let line = format!("{name}:{}", hex::encode(Sha256::digest(secret.as_bytes())));
     Ok(NewToken { secret, line })
 }
 
@@ -97,10 +97,10 @@ pub enum TokenError {
     Empty,
 }
 
-/// Decides who a request comes from.
-pub(crate) enum Gate {
+/// Finds out which client a request comes from.
+pub(crate) enum Authenticator {
     /// No tokens: everyone is the same client.
-    Open,
+    Anonymous,
     /// A client needs a token of the file.
     Tokens { path: PathBuf, known: RwLock<TokenFile> },
 }
@@ -110,17 +110,17 @@ pub(crate) struct TokenFile {
     tokens: Vec<(ClientName, [u8; 32])>,
 }
 
-impl Gate {
+impl Authenticator {
     pub(crate) fn new(path: Option<&Path>) -> Result<Self, TokenError> {
-        let Some(path) = path else { return Ok(Self::Open) };
+        let Some(path) = path else { return Ok(Self::Anonymous) };
         let known = RwLock::new(TokenFile::read(path)?);
         Ok(Self::Tokens { path: path.to_owned(), known })
     }
 
     /// The client whose token the `Authorization` header carries.
-    pub(crate) fn client(&self, authorization: Option<&str>) -> Option<ClientName> {
+    pub(crate) fn authenticate(&self, authorization: Option<&str>) -> Option<ClientName> {
         let known = match self {
-            Self::Open => return Some(ClientName::new(ANONYMOUS)),
+            Self::Anonymous => return Some(ClientName::new(ANONYMOUS)),
             Self::Tokens { known, .. } => known,
         };
         let (scheme, secret) = authorization?.split_once(' ')?;
@@ -176,7 +176,7 @@ fn parse(text: &str) -> Result<Vec<(ClientName, [u8; 32])>, TokenError> {
         let entry = line
             .split_once(':')
             .filter(|(name, _)| is_client_name(name))
-            .and_then(|(name, hash)| Some((ClientName::new(name), unhex(hash)?)));
+            .and_then(|(name, hash)| Some((ClientName::new(name), hex::decode_to_array(hash).ok()?)));
         tokens.push(entry.ok_or(TokenError::Line { line: index + 1 })?);
     }
     if tokens.is_empty() {
@@ -189,40 +189,23 @@ fn is_client_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-@".contains(&b))
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digits = text.as_bytes();
-    if digits.len() != 2 * N {
-        return None;
-    }
-    let value = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = value(pair[0])? << 4 | value(pair[1])?;
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_token_opens_the_gate_only_for_its_own_client() {
+    fn a_token_authenticates_only_its_own_client() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let (ann, bob) = (make_token("ann").unwrap(), make_token("bob").unwrap());
         std::fs::write(file.path(), format!("# clients\n{}\n\n{}\n", ann.line, bob.line)).unwrap();
-        let gate = Gate::new(Some(file.path())).unwrap();
-        let client = |header: &str| gate.client(Some(header)).map(|name| name.to_string());
+        let authenticator = Authenticator::new(Some(file.path())).unwrap();
+        let client = |header: &str| authenticator.authenticate(Some(header)).map(|name| name.to_string());
         assert_eq!(client(&format!("Bearer {}", ann.secret)).as_deref(), Some("ann"));
         assert_eq!(client(&format!("bearer {}", bob.secret)).as_deref(), Some("bob"));
         assert_eq!(client(&format!("Bearer {}x", ann.secret)), None);
         assert_eq!(client(&format!("Basic {}", ann.secret)), None);
         assert_eq!(client("Bearer"), None);
-        assert_eq!(gate.client(None), None);
+        assert_eq!(authenticator.authenticate(None), None);
     }
 
     #[test]
@@ -230,15 +213,15 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let (ann, bob) = (make_token("ann").unwrap(), make_token("bob").unwrap());
         std::fs::write(file.path(), &ann.line).unwrap();
-        let gate = Gate::new(Some(file.path())).unwrap();
-        assert!(!gate.reload().unwrap());
+        let authenticator = Authenticator::new(Some(file.path())).unwrap();
+        assert!(!authenticator.reload().unwrap());
         std::fs::write(file.path(), format!("{}\nhalf a li", bob.line)).unwrap();
-        assert!(matches!(gate.reload(), Err(TokenError::Line { line: 2 })));
-        assert!(gate.client(Some(&format!("Bearer {}", ann.secret))).is_some());
+        assert!(matches!(authenticator.reload(), Err(TokenError::Line { line: 2 })));
+        assert!(authenticator.authenticate(Some(&format!("Bearer {}", ann.secret))).is_some());
         std::fs::write(file.path(), format!("{}\n", bob.line)).unwrap();
-        assert!(gate.reload().unwrap());
-        assert!(gate.client(Some(&format!("Bearer {}", ann.secret))).is_none());
-        assert!(gate.client(Some(&format!("Bearer {}", bob.secret))).is_some());
+        assert!(authenticator.reload().unwrap());
+        assert!(authenticator.authenticate(Some(&format!("Bearer {}", ann.secret))).is_none());
+        assert!(authenticator.authenticate(Some(&format!("Bearer {}", bob.secret))).is_some());
     }
 
     #[test]

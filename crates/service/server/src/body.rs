@@ -20,12 +20,12 @@ pub(crate) fn declared_length(headers: &HeaderMap) -> Option<u64> {
 }
 
 /// A body read piece by piece; each piece must come within the stall time.
-pub(crate) struct Pieces {
+pub(crate) struct BodyPieces {
     body: Body,
     stall: Duration,
 }
 
-impl Pieces {
+impl BodyPieces {
     pub(crate) fn new(body: Body, stall: Duration) -> Self {
         Self { body, stall }
     }
@@ -64,9 +64,10 @@ pub(crate) async fn read_all(
     if let Some(length) = declared.filter(|&length| length > limit as u64) {
         return Err(too_large(length, limit));
     }
-    let mut pieces = Pieces::new(body, stall);
+    let mut pieces = BodyPieces::new(body, stall);
     let read = async {
-        let mut whole = BytesMut::new();
+        // All at once: a buffer that grows takes twice what the caller has counted.
+        let mut whole = BytesMut::with_capacity(declared.map_or(limit, |length| length as usize));
         while let Some(piece) = pieces.next().await? {
             if piece.len() > limit - whole.len() {
                 return Err(too_large((whole.len() + piece.len()) as u64, limit));

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::offer::OfferConfig;
+
 /// Everything a service needs to know. As a file it is TOML or JSON with the
 /// field names below; durations are texts such as `"30s"` or `"7d"`.
 ///
@@ -29,6 +31,9 @@ use serde::{Deserialize, Serialize};
 pub struct ServerConfig {
     /// Address to listen on. Port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Address at which `/metrics` is served, over plain HTTP and without a token; usually of this machine alone. Without
+    /// it there are no metrics.
+    pub metrics_listen: Option<SocketAddr>,
     /// Directory for keys and uploads. Made if missing; one service at a time.
     pub data_dir: PathBuf,
     /// Certificate and key; without them the service speaks plain HTTP.
@@ -44,6 +49,9 @@ pub struct ServerConfig {
     pub limits: ServiceLimits,
     /// How long things may take.
     pub timeouts: Timeouts,
+    /// What is offered; in a file, `[[offer]]`. The server does not load it; see [`OfferConfig`].
+    #[serde(rename = "offer")]
+    pub offers: Vec<OfferConfig>,
 }
 
 /// Where certificate and key lie, both PEM.
@@ -75,6 +83,9 @@ pub struct ServiceLimits {
     pub queries_per_client: usize,
     /// Connections open at once; more wait to be accepted.
     pub connections: usize,
+    /// Connections from one address (of IPv6: from one /64 network) open at once; more are closed. 0 takes a quarter of
+    /// `connections`. Where all clients come through one proxy, it should equal `connections`.
+    pub connections_per_address: usize,
 }
 
 /// How long things may take.
@@ -84,6 +95,10 @@ pub struct Timeouts {
     /// TLS handshake and request head; also an idle connection's life.
     #[serde(with = "humantime_serde")]
     pub head: Duration,
+    /// From the start of a connection to the head of its first request with a known token. A connection that has sent none
+    /// is closed.
+    #[serde(with = "humantime_serde")]
+    pub authorization: Duration,
     /// Silence allowed while a body arrives or a response leaves.
     #[serde(with = "humantime_serde")]
     pub stall: Duration,
@@ -115,6 +130,7 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080),
+            metrics_listen: None,
             data_dir: PathBuf::from("unspoken-data"),
             tls: None,
             tokens: None,
@@ -122,6 +138,7 @@ impl Default for ServerConfig {
             workers: 0,
             limits: ServiceLimits::default(),
             timeouts: Timeouts::default(),
+            offers: Vec::new(),
         }
     }
 }
@@ -136,6 +153,7 @@ impl Default for ServiceLimits {
             queue_per_client: 16,
             queries_per_client: 32,
             connections: 1024,
+            connections_per_address: 0,
         }
     }
 }
@@ -144,6 +162,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             head: Duration::from_secs(30),
+            authorization: Duration::from_secs(10),
             stall: Duration::from_secs(30),
             query_body: Duration::from_secs(300),
             answer: Duration::from_secs(900),
@@ -247,6 +266,7 @@ impl ServerConfig {
         }
         let durations = [
             ("timeouts.head", self.timeouts.head),
+            ("timeouts.authorization", self.timeouts.authorization),
             ("timeouts.stall", self.timeouts.stall),
             ("timeouts.query_body", self.timeouts.query_body),
             ("timeouts.answer", self.timeouts.answer),
@@ -268,6 +288,14 @@ impl ServerConfig {
             return Err(ConfigError::Open { listen: self.listen });
         }
         Ok(())
+    }
+
+    /// Connections open at once from one address.
+    pub(crate) fn connections_per_address(&self) -> usize {
+        match self.limits.connections_per_address {
+            0 => self.limits.connections.div_ceil(4),
+            count => count,
+        }
     }
 
     /// Answers computed at once.

@@ -2,9 +2,11 @@
 //! can make it fail.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use unspoken_files::Access;
 
 /// A disk as the key store needs it. Every call may fail with
 /// [`io::ErrorKind::StorageFull`] or [`io::ErrorKind::QuotaExceeded`]; the
@@ -28,11 +30,11 @@ pub trait Disk: Send + Sync + 'static {
     /// What the operating system says.
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()>;
 
-    /// Replaces a small file as a whole: readers see the old or the new one,
-    /// also after a crash.
+    /// Replaces a small file as a whole and syncs it and its directory: after a crash the old content is there or the
+    /// new.
     ///
     /// # Errors
-    /// What the operating system says; the old file is then still there.
+    /// What the operating system says.
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
     /// Waits until a file or directory is on the disk.
@@ -91,11 +93,7 @@ impl Disk for LocalDisk {
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let temporary = path.with_extension("tmp");
-        let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
+        unspoken_files::replace_file(path, bytes, Access::Owner)
     }
 
     fn sync(&self, path: &Path) -> io::Result<()> {

@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use unspoken_protocol::ClientId;
 use unspoken_wire::ProblemCode;
 
-use crate::application::{AnyKeys, ApplicationError, Offer, Subject};
+use crate::application::{AnyKeys, ApplicationError, ClientInput, RegisteredApplication};
 use crate::auth::ClientName;
-use crate::memory::{KeyCache, LoadedKeys, Reservation};
+use crate::memory::{CountedBytes, KeyCache, LoadedKeys, Reservation};
 use crate::metrics::Metrics;
 use crate::queue::FairQueue;
 use crate::refusal::Refusal;
@@ -29,7 +29,7 @@ pub(crate) struct Engine {
     pub(crate) metrics: Metrics,
     pub(crate) workers: usize,
     /// From a complete request to its answer.
-    pub(crate) patience: Duration,
+    pub(crate) answer_timeout: Duration,
     /// Cancelled when a shutdown has run out of patience.
     pub(crate) stop: CancellationToken,
     /// Milliseconds a job has taken of late.
@@ -37,15 +37,15 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Computes one answer. `memory` holds the query's bytes.
+    /// Computes one answer. `memory` counts the query's bytes; the answer's are counted until they are dropped.
     pub(crate) async fn answer(
         self: &Arc<Self>,
         client: &ClientName,
-        offer: &Offer,
+        offer: &RegisteredApplication,
         entry: Arc<Entry>,
         query: Bytes,
         memory: Reservation,
-    ) -> Result<Vec<u8>, Refusal> {
+    ) -> Result<Bytes, Refusal> {
         let (offer, id) = (offer.clone(), client_id(client, entry.id));
         self.work(client, move |engine, cancel| {
             let _query_memory = memory;
@@ -60,7 +60,7 @@ impl Engine {
     pub(crate) async fn complete(
         self: &Arc<Self>,
         client: &ClientName,
-        offer: &Offer,
+        offer: &RegisteredApplication,
         entry: Arc<Entry>,
         guard: WriteGuard,
     ) -> Result<(), Refusal> {
@@ -70,7 +70,7 @@ impl Engine {
             match engine.load(&offer, &entry, cancel) {
                 Ok(_keys) => {}
                 Err(refusal) => {
-                    if is_verdict(refusal.code) {
+                    if is_final_rejection(refusal.code) {
                         engine.store.discard(&entry)?;
                     }
                     return Err(refusal);
@@ -91,17 +91,17 @@ impl Engine {
         client: &ClientName,
         job: impl FnOnce(&Engine, &AtomicBool) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let deadline = tokio::time::sleep(self.patience);
+        let deadline = tokio::time::sleep(self.answer_timeout);
         tokio::pin!(deadline);
         let slot = tokio::select! {
             slot = self.queue.acquire(client) => {
-                slot.map_err(|full| Refusal::from_no_place(&full, self.wait_seconds()))?
+                slot.map_err(|full| Refusal::from_queue_full(&full, self.wait_seconds()))?
             }
             () = self.stop.cancelled() => return Err(Refusal::shutting_down()),
             () = &mut deadline => {
-                let message = format!("no worker was free for {:?}", self.patience);
+                let message = format!("no worker was free for {:?}", self.answer_timeout);
                 return Err(Refusal::new(ProblemCode::QueueFull, message, "ask again later")
-                    .again_after(self.wait_seconds()));
+                    .retry_after(self.wait_seconds()));
             }
         };
         let cancel = CancelOnDrop::default();
@@ -125,7 +125,7 @@ impl Engine {
                 () = self.stop.cancelled(), if !cancel.is_set() => cancel.set(),
                 () = &mut deadline => return Err(Refusal::new(
                     ProblemCode::AnswerTimeout,
-                    format!("no answer within {:?}", self.patience),
+                    format!("no answer within {:?}", self.answer_timeout),
                     "ask for less, or have the service owner raise timeouts.answer",
                 )),
             }
@@ -133,11 +133,16 @@ impl Engine {
     }
 
     /// The keys of a bundle, from memory or disk.
-    fn load(&self, offer: &Offer, entry: &Entry, cancel: &AtomicBool) -> Result<Arc<LoadedKeys>, Refusal> {
+    fn load(
+        &self,
+        offer: &RegisteredApplication,
+        entry: &Entry,
+        cancel: &AtomicBool,
+    ) -> Result<Arc<LoadedKeys>, Refusal> {
         let bytes = || {
             self.check_header(offer, entry).or_else(|refusal| {
                 // A bundle that was sound when it was finished: has it rotted?
-                if entry.is_ready() && is_verdict(refusal.code) {
+                if entry.is_ready() && is_final_rejection(refusal.code) {
                     self.check_hash(entry, cancel)?;
                 }
                 Err(refusal)
@@ -152,13 +157,21 @@ impl Engine {
     }
 
     /// Bytes of memory a bundle will take, from its header. Blocks.
-    pub(crate) fn check_header(&self, offer: &Offer, entry: &Entry) -> Result<u64, Refusal> {
+    pub(crate) fn check_header(&self, offer: &RegisteredApplication, entry: &Entry) -> Result<u64, Refusal> {
         let header = self.store.read_header(entry, offer.limits.header_bytes)?;
-        offer.application.loaded_key_bytes(&header).map_err(|error| Refusal::from_application(&error, Subject::Keys))
+        offer
+            .application
+            .loaded_key_bytes(&header)
+            .map_err(|error| Refusal::from_application(&error, ClientInput::Keys))
     }
 
     /// Lets the application parse the bundle while its checksum is computed.
-    fn load_checked(&self, offer: &Offer, entry: &Entry, cancel: &AtomicBool) -> Result<AnyKeys, Refusal> {
+    fn load_checked(
+        &self,
+        offer: &RegisteredApplication,
+        entry: &Entry,
+        cancel: &AtomicBool,
+    ) -> Result<AnyKeys, Refusal> {
         let mut reader = HashingReader::new(self.store.open(entry)?, cancel);
         let loaded = offer.application.load_keys(&mut reader);
         if cancel.load(Ordering::Relaxed) {
@@ -168,7 +181,7 @@ impl Engine {
         finish_hash(reader, entry)?;
         loaded.map_err(|error| {
             log_internal(&entry.meta.application, &error);
-            Refusal::from_application(&error, Subject::Keys)
+            Refusal::from_application(&error, ClientInput::Keys)
         })
     }
 
@@ -178,27 +191,27 @@ impl Engine {
 
     fn compute(
         &self,
-        offer: &Offer,
+        offer: &RegisteredApplication,
         name: &str,
         client: ClientId,
         keys: &LoadedKeys,
         query: &[u8],
         cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, Refusal> {
+    ) -> Result<Bytes, Refusal> {
         let limit = offer.limits.max_answer_bytes;
         let needed = offer.application.working_bytes().saturating_add(limit as u64);
-        let _memory = self.cache.reserve(needed)?;
+        let memory = self.cache.reserve(needed)?;
         let start = Instant::now();
         let answer = offer.application.answer(client, &keys.keys, query, cancel).map_err(|error| {
             log_internal(name, &error);
-            Refusal::from_application(&error, Subject::Query)
+            Refusal::from_application(&error, ClientInput::Query)
         })?;
         self.metrics.answered(name, start.elapsed());
         if answer.len() > limit {
             tracing::error!(application = name, bytes = answer.len(), limit, "answer is too long");
             return Err(internal());
         }
-        Ok(answer)
+        Ok(Bytes::from_owner(CountedBytes::new(answer, memory)))
     }
 
     /// A guess at how long the queue takes, for `Retry-After`.
@@ -230,7 +243,7 @@ fn client_id(client: &ClientName, key: KeyId) -> ClientId {
 }
 
 /// Whether a refusal is about the bundle itself, which no retry will change.
-pub(crate) fn is_verdict(code: ProblemCode) -> bool {
+pub(crate) fn is_final_rejection(code: ProblemCode) -> bool {
     matches!(
         code,
         ProblemCode::MalformedKeys

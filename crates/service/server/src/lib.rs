@@ -7,20 +7,22 @@
 mod application;
 mod auth;
 mod body;
+mod concurrency;
 mod config;
+mod connection;
 mod disk;
 mod engine;
-mod half;
 mod logging;
 mod memory;
 mod metrics;
 mod observe;
+mod offer;
+mod protocol_application;
 mod queue;
 mod refusal;
 mod routes;
 mod serve;
 mod service;
-mod share;
 mod store;
 mod tls;
 
@@ -28,7 +30,8 @@ pub use application::{Application, ApplicationError, ApplicationLimits, Applicat
 pub use auth::{NewToken, TokenError, make_token};
 pub use config::{ConfigError, ServerConfig, ServiceLimits, Timeouts, TlsFiles};
 pub use disk::{Disk, LocalDisk};
-pub use half::PrivateApplication;
 pub use logging::{LogError, LogFormat, init_logging};
+pub use offer::{OfferConfig, OfferSyntaxError};
+pub use protocol_application::ProtocolApplication;
 pub use serve::{ServeError, Server, shutdown_signal};
 pub use tls::TlsError;

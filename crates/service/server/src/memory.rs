@@ -50,9 +50,39 @@ impl Budget {
     }
 }
 
+impl Reservation {
+    /// Gives back all but `bytes`; more than it has stays what it is.
+    pub(crate) fn shrink_to(&mut self, bytes: u64) {
+        let unused = self.bytes.saturating_sub(bytes);
+        *self.budget.in_use() -= unused;
+        self.bytes -= unused;
+    }
+}
+
 impl Drop for Reservation {
     fn drop(&mut self) {
         *self.budget.in_use() -= self.bytes;
+    }
+}
+
+/// Bytes of an answer, counted against the budget until they have been sent.
+pub(crate) struct CountedBytes {
+    bytes: Vec<u8>,
+    // Dropped after the bytes.
+    _memory: Reservation,
+}
+
+impl CountedBytes {
+    /// Keeps as much of the reservation as the bytes take.
+    pub(crate) fn new(bytes: Vec<u8>, mut memory: Reservation) -> Self {
+        memory.shrink_to(bytes.capacity() as u64);
+        Self { bytes, _memory: memory }
+    }
+}
+
+impl AsRef<[u8]> for CountedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -74,13 +104,13 @@ pub(crate) struct KeyCache {
 #[derive(Default)]
 struct State {
     clock: u64,
-    cells: HashMap<KeyId, Cell>,
+    slots: HashMap<KeyId, CacheSlot>,
 }
 
 /// One bundle's place. Its lock is held while it is loaded, so that it is
 /// loaded once.
 #[derive(Clone)]
-struct Cell {
+struct CacheSlot {
     keys: Arc<Mutex<Option<Arc<LoadedKeys>>>>,
     used: u64,
 }
@@ -111,15 +141,15 @@ impl KeyCache {
         bytes: impl FnOnce() -> Result<u64, E>,
         load: impl FnOnce() -> Result<AnyKeys, E>,
     ) -> Result<Arc<LoadedKeys>, E> {
-        let cell = {
+        let slot = {
             let mut state = self.lock();
             state.clock += 1;
             let used = state.clock;
-            let cell = state.cells.entry(id).or_insert_with(|| Cell { keys: Arc::default(), used });
-            cell.used = used;
-            cell.keys.clone()
+            let slot = state.slots.entry(id).or_insert_with(|| CacheSlot { keys: Arc::default(), used });
+            slot.used = used;
+            slot.keys.clone()
         };
-        let mut place = cell.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut place = slot.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(keys) = &*place {
             return Ok(keys.clone());
         }
@@ -131,8 +161,8 @@ impl KeyCache {
 
     /// Forgets keys; whoever is using them goes on undisturbed.
     pub(crate) fn remove(&self, id: KeyId) {
-        let cell = self.lock().cells.remove(&id);
-        drop(cell);
+        let slot = self.lock().slots.remove(&id);
+        drop(slot);
     }
 
     /// Bytes in use and bytes there are.
@@ -142,13 +172,13 @@ impl KeyCache {
 
     /// Bundles in memory, or being loaded.
     pub(crate) fn count(&self) -> usize {
-        self.lock().cells.len()
+        self.lock().slots.len()
     }
 
     /// Drops places whose load failed.
     pub(crate) fn tidy(&self) {
-        self.lock().cells.retain(|_, cell| {
-            Arc::strong_count(&cell.keys) > 1 || !matches!(cell.keys.try_lock().as_deref(), Ok(None))
+        self.lock().slots.retain(|_, slot| {
+            Arc::strong_count(&slot.keys) > 1 || !matches!(slot.keys.try_lock().as_deref(), Ok(None))
         });
     }
 
@@ -156,12 +186,12 @@ impl KeyCache {
         let victim = {
             let mut state = self.lock();
             let oldest = state
-                .cells
+                .slots
                 .iter()
-                .filter(|(_, cell)| is_idle(cell))
-                .min_by_key(|(_, cell)| cell.used)
+                .filter(|(_, slot)| is_idle(slot))
+                .min_by_key(|(_, slot)| slot.used)
                 .map(|(id, _)| *id);
-            oldest.and_then(|id| state.cells.remove(&id))
+            oldest.and_then(|id| state.slots.remove(&id))
         };
         // Freed here, outside the lock.
         victim.is_some()
@@ -174,13 +204,13 @@ impl KeyCache {
 
 /// Loaded, and used by nobody. New users come through the cache's lock, which
 /// the caller holds.
-fn is_idle(cell: &Cell) -> bool {
-    let place = match cell.keys.try_lock() {
+fn is_idle(slot: &CacheSlot) -> bool {
+    let place = match slot.keys.try_lock() {
         Ok(place) => place,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         Err(TryLockError::WouldBlock) => return false,
     };
-    Arc::strong_count(&cell.keys) == 1 && place.as_ref().is_some_and(|keys| Arc::strong_count(keys) == 1)
+    Arc::strong_count(&slot.keys) == 1 && place.as_ref().is_some_and(|keys| Arc::strong_count(keys) == 1)
 }
 
 #[cfg(test)]
@@ -225,6 +255,19 @@ mod tests {
         assert_eq!(cache.usage(), (40, 100));
         assert!(!load(&cache, 3, 101).err().unwrap().may_pass());
         assert!(cache.reserve(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn an_answer_is_counted_until_it_is_dropped() {
+        let cache = KeyCache::new(100);
+        let memory = cache.reserve(90).unwrap();
+        let answer = bytes::Bytes::from_owner(CountedBytes::new(vec![7; 30], memory));
+        assert_eq!(cache.usage().0, 30);
+        let rest = answer.slice(20..);
+        drop(answer);
+        assert_eq!(cache.usage().0, 30);
+        drop(rest);
+        assert_eq!(cache.usage().0, 0);
     }
 
     #[test]

@@ -10,6 +10,10 @@ use crate::memory::KeyCache;
 use crate::queue::FairQueue;
 use crate::store::Store;
 
+/// Values of the label `listener`.
+const CLIENTS: &str = "clients";
+const METRICS: &str = "metrics";
+
 /// All metrics of one service.
 pub(crate) struct Metrics {
     registry: Registry,
@@ -17,6 +21,10 @@ pub(crate) struct Metrics {
     pub(crate) in_flight: IntGauge,
     pub(crate) upload_bytes: IntCounter,
     pub(crate) busy: IntGauge,
+    pub(crate) connections: IntGauge,
+    pub(crate) connections_refused: IntCounter,
+    pub(crate) metrics_connections: IntGauge,
+    pub(crate) metrics_connections_refused: IntCounter,
     answer_seconds: HistogramVec,
     load_seconds: HistogramVec,
     queue_depth: IntGauge,
@@ -51,7 +59,18 @@ impl Metrics {
         registry.register(Box::new(upload_bytes.clone()))?;
         let bundles = IntGaugeVec::new(Opts::new("unspoken_key_bundles", "Key bundles on disk"), &["state"])?;
         registry.register(Box::new(bundles.clone()))?;
+        let connections = IntGaugeVec::new(Opts::new("unspoken_connections", "Open connections"), &["listener"])?;
+        registry.register(Box::new(connections.clone()))?;
+        let refused = IntCounterVec::new(
+            Opts::new("unspoken_connections_refused_total", "Connections closed because their address had too many"),
+            &["listener"],
+        )?;
+        registry.register(Box::new(refused.clone()))?;
         Ok(Self {
+            connections: connections.with_label_values(&[CLIENTS]),
+            connections_refused: refused.with_label_values(&[CLIENTS]),
+            metrics_connections: connections.with_label_values(&[METRICS]),
+            metrics_connections_refused: refused.with_label_values(&[METRICS]),
             in_flight: gauge("unspoken_requests_in_flight", "Requests being handled")?,
             busy: gauge("unspoken_workers_busy", "Workers loading keys or computing answers")?,
             queue_depth: gauge("unspoken_queue_depth", "Requests waiting for a worker")?,

@@ -35,13 +35,13 @@ struct Waiter {
 /// The right to use one worker; given back when dropped.
 pub(crate) struct Slot(Arc<Shared>);
 
-/// Why there is no place in the queue.
+/// There is no place in the queue.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NoPlace {
+pub(crate) enum QueueFull {
     /// All places are taken.
-    Queue { limit: usize },
+    AllClients { limit: usize },
     /// This client's places are taken.
-    Client { limit: usize },
+    OneClient { limit: usize },
 }
 
 impl FairQueue {
@@ -51,7 +51,7 @@ impl FairQueue {
     }
 
     /// Waits for a slot. Dropping the future gives the place up.
-    pub(crate) async fn acquire(&self, client: &ClientName) -> Result<Slot, NoPlace> {
+    pub(crate) async fn acquire(&self, client: &ClientName) -> Result<Slot, QueueFull> {
         let (place, granted) = {
             let mut state = self.0.lock();
             if state.free > 0 {
@@ -59,13 +59,13 @@ impl FairQueue {
                 return Ok(Slot(self.0.clone()));
             }
             if state.waiting >= self.0.limit {
-                return Err(NoPlace::Queue { limit: self.0.limit });
+                return Err(QueueFull::AllClients { limit: self.0.limit });
             }
             let ticket = state.next_ticket;
             let (wake, granted) = oneshot::channel();
             let line = state.lines.entry(client.clone()).or_default();
             if line.len() >= self.0.limit_per_client {
-                return Err(NoPlace::Client { limit: self.0.limit_per_client });
+                return Err(QueueFull::OneClient { limit: self.0.limit_per_client });
             }
             line.push_back(Waiter { ticket, wake });
             if line.len() == 1 {
@@ -73,12 +73,12 @@ impl FairQueue {
             }
             state.next_ticket += 1;
             state.waiting += 1;
-            (Place { shared: self.0.clone(), client: client.clone(), ticket }, granted)
+            (WaitingPlace { shared: self.0.clone(), client: client.clone(), ticket }, granted)
         };
         let slot = granted.await;
         drop(place);
         // The sender lives in the queue until it grants, so this cannot fail.
-        slot.map_err(|_| NoPlace::Queue { limit: self.0.limit })
+        slot.map_err(|_| QueueFull::AllClients { limit: self.0.limit })
     }
 
     /// Requests waiting.
@@ -128,13 +128,13 @@ impl Drop for Slot {
 }
 
 /// A place in the queue; given up when dropped.
-struct Place {
+struct WaitingPlace {
     shared: Arc<Shared>,
     client: ClientName,
     ticket: u64,
 }
 
-impl Drop for Place {
+impl Drop for WaitingPlace {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         let Some(line) = state.lines.get_mut(&self.client) else { return };
@@ -206,12 +206,12 @@ mod tests {
         while queue.depth() < 3 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(queue.acquire(&name("c")).await.err(), Some(NoPlace::Queue { limit: 3 }));
+        assert_eq!(queue.acquire(&name("c")).await.err(), Some(QueueFull::AllClients { limit: 3 }));
         waiting.pop().unwrap().abort();
         while queue.depth() > 2 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(queue.acquire(&name("a")).await.err(), Some(NoPlace::Client { limit: 2 }));
+        assert_eq!(queue.acquire(&name("a")).await.err(), Some(QueueFull::OneClient { limit: 2 }));
         drop(taken);
         for task in waiting {
             task.await.unwrap().unwrap();

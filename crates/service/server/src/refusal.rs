@@ -10,9 +10,9 @@ use unspoken_wire::http::PROTOBUF;
 use unspoken_wire::v1::Problem;
 use unspoken_wire::{Message, ProblemCode, WireError};
 
-use crate::application::{ApplicationError, Subject};
+use crate::application::{ApplicationError, ClientInput};
 use crate::memory::MemoryFull;
-use crate::queue::NoPlace;
+use crate::queue::QueueFull;
 use crate::store::StoreError;
 
 /// Why a request is refused. The observing layer turns it into a body in the
@@ -33,7 +33,7 @@ impl Refusal {
         Self { code, message: message.into(), remedy, retry_after_seconds: 0, offset: None }
     }
 
-    pub(crate) fn again_after(mut self, seconds: u32) -> Self {
+    pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after_seconds = seconds.max(1);
         self
     }
@@ -61,11 +61,11 @@ impl Refusal {
     }
 
     pub(crate) fn shutting_down() -> Self {
-        Self::new(ProblemCode::ShuttingDown, "the service is shutting down", "ask again later").again_after(5)
+        Self::new(ProblemCode::ShuttingDown, "the service is shutting down", "ask again later").retry_after(5)
     }
 
-    pub(crate) fn from_application(error: &ApplicationError, subject: Subject) -> Self {
-        let code = error.code(subject);
+    pub(crate) fn from_application(error: &ApplicationError, input: ClientInput) -> Self {
+        let code = error.code(input);
         let (message, remedy) = match error {
             ApplicationError::Malformed(text) => (text.clone(), "send what the application's description asks for"),
             ApplicationError::DoesNotFit(text) => {
@@ -133,7 +133,7 @@ impl From<MemoryFull> for Refusal {
     fn from(full: MemoryFull) -> Self {
         let refusal = |remedy| Self::new(ProblemCode::MemoryFull, full.to_string(), remedy);
         if full.may_pass() {
-            refusal("ask again later").again_after(1)
+            refusal("ask again later").retry_after(1)
         } else {
             refusal("use smaller keys, or have the service owner raise limits.memory_bytes")
         }
@@ -141,14 +141,16 @@ impl From<MemoryFull> for Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn from_no_place(no_place: &NoPlace, wait_seconds: u32) -> Self {
-        let (code, message) = match no_place {
-            NoPlace::Queue { limit } => (ProblemCode::QueueFull, format!("all {limit} places in the queue are taken")),
-            NoPlace::Client { limit } => {
+    pub(crate) fn from_queue_full(full: &QueueFull, wait_seconds: u32) -> Self {
+        let (code, message) = match full {
+            QueueFull::AllClients { limit } => {
+                (ProblemCode::QueueFull, format!("all {limit} places in the queue are taken"))
+            }
+            QueueFull::OneClient { limit } => {
                 (ProblemCode::TooManyRequests, format!("all {limit} places this client has in the queue are taken"))
             }
         };
-        Self::new(code, message, "ask again later").again_after(wait_seconds)
+        Self::new(code, message, "ask again later").retry_after(wait_seconds)
     }
 }
 

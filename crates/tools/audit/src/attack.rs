@@ -84,8 +84,8 @@ impl Learned {
 
 /// Breaks encryption as one cached encryption of zero plus message plus small errors (Zinc).
 ///
-/// The first components of two ciphertexts, `Z_0 + m + e` and `Z_0 + m' + e'`, differ by `m' - m` and a small error. Add
-/// the known `m`, decode, and `m'` is there.
+/// The first components of two ciphertexts, `Z_0 + m + e` and `Z_0 + m' + e'`, differ by `m' - m` and a small error.
+/// Add the known `m`, decode, and `m'` is there.
 pub struct Difference {
     /// `m - c_0` of the known message.
     offset: Poly,
@@ -111,10 +111,10 @@ impl Difference {
 
 /// Breaks encryption as small integer combinations of cached encryptions (Rache).
 ///
-/// All ciphertexts lie in the span of the cache, which has as many dimensions as the cache has entries, where a ring has
-/// thousands; and on that span the message is a linear function. Known messages that span it determine the function: write
-/// a ciphertext as a combination of known ones, modulo one prime, and the same combination of their messages is its message.
-/// No decryption and no error is involved: the result is exact, in CKKS too.
+/// All ciphertexts lie in the span of the cache, which has as many dimensions as the cache has entries, where a ring
+/// has thousands; and on that span the message is a linear function. Known messages that span it determine the
+/// function: write a ciphertext as a combination of known ones, modulo one prime, and the same combination of their
+/// messages is its message. No decryption and no error is involved: the result is exact, in CKKS too.
 pub struct Span {
     modulus: Modulus,
     /// In echelon form: the place of the first entry, which is 1, the coordinates, the message.
@@ -146,7 +146,8 @@ impl Span {
         Ok(span)
     }
 
-    /// Dimensions the known ciphertexts span: for a cache at most its entries, for sound encryption as many as there are.
+    /// Dimensions the known ciphertexts span: for a cache at most its entries, for sound encryption as many as there
+    /// are.
     pub fn dimensions(&self) -> usize {
         self.rows.len()
     }

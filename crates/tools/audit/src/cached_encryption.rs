@@ -1,9 +1,10 @@
-//! The audit: every way of encrypting plays the same game against the same attacks, and a coin decides who is broken.
+//! The audit: the same attacks play the same game against every encryption mode. A mode is broken if a fair coin would
+//! not win as often.
 //!
-//! The game is indistinguishability under chosen plaintexts (Definition 4 of the Zinc paper), played `trials` times under one
-//! key. The attacker sees some known messages encrypted. Then, each time, two random messages are drawn and shown, a secret
-//! bit chooses one, and the attacker sees its encryption, recovers what it can, and names the message that lies closer. The
-//! advantage is `|2 p - 1|` for the fraction `p` of right guesses.
+//! The game is indistinguishability under chosen plaintexts (Definition 4 of the Zinc paper), played `trials` times
+//! under one key. The attacker sees some known messages encrypted. Then, each time, two random messages are drawn and
+//! shown, a secret bit chooses one, and the attacker sees its encryption, recovers what it can, and names the message
+//! that lies closer. The advantage is `|2 p - 1|` for the fraction `p` of right guesses.
 
 mod modes;
 mod report;
@@ -30,8 +31,8 @@ pub const MIN_TRIALS: usize = SIGNIFICANCE_BITS as usize + 2;
 /// Most games.
 pub const MAX_TRIALS: usize = 4096;
 
-/// Runs the audit: every scheme, every mode, every attack that is meant for it; all attacks on the sound modes. `progress`
-/// is told what comes next.
+/// Runs the audit: every scheme, every mode, every attack that is meant for it; all attacks on the sound modes.
+/// `progress` is told what comes next.
 ///
 /// # Errors
 /// If there are fewer than [`MIN_TRIALS`] or more than [`MAX_TRIALS`] trials.

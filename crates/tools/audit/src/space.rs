@@ -1,4 +1,4 @@
-//! Messages of CKKS, BFV and BGV behind one door: what a ciphertext's first component holds, and how to read it.
+//! Messages of CKKS, BFV and BGV under one interface: what a ciphertext's first component holds, and how to read it.
 
 use std::fmt;
 
@@ -161,12 +161,12 @@ impl MessageSpace {
             MessageSpace::Approximate(encoder) => {
                 let mut phase = self.ring().restricted(phase, Basis::chain(CKKS_READ_PRIMES))?;
                 self.ring().to_coefficients(&mut phase)?;
-                encoder.decode(&phase, SCALE)?.into_iter().map(|z| z.re).collect()
+                encoder.decode(&phase, SCALE)?.iter().map(|z| z.re).collect()
             }
             MessageSpace::Exact(encoder) => {
                 let mut phase = phase.clone();
                 self.ring().to_coefficients(&mut phase)?;
-                encoder.decode_slots(&encoder.read(&phase)?)?.into_iter().map(|x| x as f64).collect()
+                encoder.decode_slots(&encoder.read(&phase)?)?.iter().map(|&x| x as f64).collect()
             }
         };
         values.truncate(count);

@@ -98,7 +98,7 @@ pub enum BenchError {
     /// A pool of encryptions failed.
     #[error(transparent)]
     Encrypt(#[from] EncryptError),
-    /// A published way of encrypting failed.
+    /// A published encryption method failed.
     #[error(transparent)]
     Audit(#[from] AuditError),
     /// A lookup failed.
@@ -113,12 +113,12 @@ pub enum BenchError {
     /// Private retrieval failed.
     #[error(transparent)]
     Retrieval(#[from] PirError),
-    /// The service of a benchmark cannot be had.
+    /// The service of a benchmark cannot be started.
     #[error(
         "cannot serve what is to be measured: {reason}; ports of this machine and a temporary directory are needed"
     )]
     Service {
-        /// What is in the way.
+        /// What the operating system says.
         reason: String,
     },
     /// Asking a service failed.

@@ -4,21 +4,21 @@ mod clock;
 mod encrypt;
 mod engine;
 mod error;
+mod harness;
 mod lookup;
 mod machine;
 mod matrix;
 mod peer;
 mod pir;
 mod row;
-mod session;
 
 use std::path::PathBuf;
 
 pub use clock::Clock;
 pub use error::BenchError;
+use harness::Harness;
 pub use machine::{Machine, peak_memory_bytes};
 pub use row::Row;
-use session::Session;
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +29,7 @@ pub enum Suite {
     Lookup,
     /// Products of encrypted matrices: the paper's, ours, and the published ones.
     Matrix,
-    /// Client encryption: the published ways, ours, and SEAL's.
+    /// Client encryption: the published methods, ours, and SEAL's.
     Encrypt,
     /// Private retrieval: answers by mode and size, phase by phase.
     Pir,
@@ -108,20 +108,20 @@ impl Default for Options {
 /// baseline is absent.
 ///
 /// # Errors
-/// If there is no part of a name in [`Options::only`], an operation fails or gives a wrong result (then nothing is reported for it), or a peer that was set up stops
-/// answering.
+/// If there is no part of a name in [`Options::only`], if an operation fails or gives a wrong result (then nothing is
+/// reported for it), or if a peer that was set up stops answering.
 pub fn run(
     suite: Suite,
     options: &Options,
     sink: &mut dyn FnMut(Row),
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), BenchError> {
-    let mut session = Session::new(suite, options, sink, progress)?;
+    let mut harness = Harness::new(suite, options, sink, progress)?;
     match suite {
-        Suite::Engine => engine::run(&mut session),
-        Suite::Lookup => lookup::run(&mut session),
-        Suite::Matrix => matrix::run(&mut session),
-        Suite::Encrypt => encrypt::run(&mut session),
-        Suite::Pir => pir::run(&mut session),
+        Suite::Engine => engine::run(&mut harness),
+        Suite::Lookup => lookup::run(&mut harness),
+        Suite::Matrix => matrix::run(&mut harness),
+        Suite::Encrypt => encrypt::run(&mut harness),
+        Suite::Pir => pir::run(&mut harness),
     }
 }

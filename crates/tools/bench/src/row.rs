@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::clock::median;
 
-/// One result, with its baseline from the same run. Serialises to the fields of the `unspoken bench --json` contract.
+/// One result, with its baseline from the same run. Serialises to the fields of the `unspoken-bench --json` contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The suite.

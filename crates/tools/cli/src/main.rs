@@ -1,4 +1,4 @@
-//! The `unspoken` command: train, serve, ask, measure.
+//! The `unspoken` command: train, serve, ask.
 
 mod commands;
 mod interrupt;
@@ -24,8 +24,8 @@ struct Arguments {
 enum Command {
     /// Train a text classifier from labelled messages
     Train(commands::train::Arguments),
-    /// Offer a model as a service
-    Serve(commands::serve::Arguments),
+    /// Offer applications as a service
+    Serve(Box<commands::serve::Arguments>),
     /// Classify messages at a service, without showing them
     Classify(commands::classify::Arguments),
     /// Fetch records of a database at a service, without showing which
@@ -51,11 +51,10 @@ enum Command {
     Permute(commands::permute::Command),
     /// Show the plans of a lookup and what each costs
     Plan(commands::plan::Arguments),
-    /// Attack ways of encrypting: those that are broken, and ours
-    #[command(subcommand)]
-    Audit(commands::audit::Command),
-    /// Measure against baselines
-    Bench(commands::bench::Arguments),
+    #[command(hide = true, disable_help_flag = true)]
+    Audit(commands::moved::Arguments),
+    #[command(hide = true, disable_help_flag = true)]
+    Bench(commands::moved::Arguments),
     /// Train, serve and ask on this machine, and show what travelled
     Demo(commands::demo::Arguments),
 }
@@ -63,7 +62,7 @@ enum Command {
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
     // `unspoken params | head` ends quietly. Not where there are sockets: a peer that hangs up is an error to report.
-    if matches!(command, Command::Params(_) | Command::Permute(_) | Command::Plan(_) | Command::Audit(_)) {
+    if matches!(command, Command::Params(_) | Command::Permute(_) | Command::Plan(_)) {
         sigpipe::reset();
     }
     match run(command) {
@@ -92,7 +91,7 @@ fn reasons(error: &anyhow::Error) -> String {
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Train(arguments) => commands::train::run(&arguments),
-        Command::Serve(arguments) => commands::serve::run(arguments),
+        Command::Serve(arguments) => commands::serve::run(&arguments),
         Command::Classify(arguments) => commands::classify::run(&arguments),
         Command::Get(arguments) => commands::get::run(&arguments),
         Command::Embed(command) => commands::embed::run(&command),
@@ -103,8 +102,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Params(arguments) => commands::params::run(&arguments),
         Command::Permute(command) => commands::permute::run(&command),
         Command::Plan(arguments) => commands::plan::run(&arguments),
-        Command::Audit(command) => commands::audit::run(&command),
-        Command::Bench(arguments) => commands::bench::run(&arguments),
+        Command::Audit(arguments) => commands::moved::exit("audit", "unspoken-bench audit", &arguments),
+        Command::Bench(arguments) => commands::moved::exit("bench", "unspoken-bench", &arguments),
         Command::Demo(arguments) => commands::demo::run(&arguments),
     }
 }

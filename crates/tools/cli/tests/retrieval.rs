@@ -286,7 +286,7 @@ fn keys_of_another_preset_and_damaged_databases_are_refused() {
 
     let directory = scene.text("codes");
     let twice = complaint(&unspoken(&["serve", "--database", &directory, "--database", &directory]));
-    assert!(twice.contains("two databases are called pir/codes"), "{twice}");
+    assert!(twice.contains("two offers are called pir/codes"), "{twice}");
     let name = complaint(&unspoken(&["serve", "--database", &format!("Big Codes={directory}")]));
     assert!(name.contains("NAME=DIR"), "{name}");
     let nowhere = complaint(&unspoken(&["serve", "--database", "/nowhere"]));

@@ -3,12 +3,11 @@
 mod layout;
 
 pub use layout::EncryptedWeightsLayout;
-use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, Encoder, Simulator};
+use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, Encoder, InnerSum, Simulator};
 use unspoken_digits_model::{CLASSES, Network, Shape};
 use unspoken_rlwe::KeyPlan;
 
 use crate::error::CnnError;
-use crate::sums::sum_strided;
 
 /// The network as a circuit on encrypted images with encrypted weights, five levels, no mask.
 ///
@@ -20,6 +19,11 @@ use crate::sums::sum_strided;
 pub struct EncryptedWeightsCircuit {
     parameters: CkksParameters,
     layout: EncryptedWeightsLayout,
+    /// Over the rows of a vector, and over the features of a row.
+    row_sum: InnerSum,
+    feature_sum: InnerSum,
+    keys: KeyPlan,
+    working_bytes: u64,
 }
 
 /// A network's weights and biases as vectors, encrypted or simulated.
@@ -70,7 +74,19 @@ impl EncryptedWeightsCircuit {
             let found = format!("preset {} of {} levels", parameters.name(), parameters.max_level());
             return Err(CnnError::mismatch("prepare a network", found, format!("{} levels", Self::DEPTH)));
         }
-        Ok(Self { parameters: parameters.clone(), layout })
+        let row_sum = InnerSum::new((layout.width() * batch) as i64, shape.hidden)?;
+        let feature_sum = InnerSum::new(batch as i64, layout.width())?;
+        let (parameters, keys) = (parameters.clone(), KeyPlan::new());
+        let mut circuit = Self { parameters, layout, row_sum, feature_sum, keys, working_bytes: 0 };
+        let simulator = Simulator::counting(&Encoder::new(&circuit.parameters));
+        let empty = Network::new(shape, vec![0.0; shape.parameters()], Default::default());
+        let empty = empty.map_err(|error| CnnError::mismatch("plan keys", error, "a network"))?;
+        let network = circuit.encrypt_network(&empty, |_, level, scale| simulator.encrypt(&[], level, scale))?;
+        let encrypt = |_| simulator.encrypt(&[], circuit.input_level(), circuit.scale());
+        let inputs = (0..circuit.layout.vectors()).map(encrypt).collect::<Result<Vec<_>, _>>()?;
+        circuit.working_bytes = simulator.working_bytes(|simulator| circuit.evaluate(simulator, &network, &inputs))?;
+        circuit.keys = simulator.key_plan();
+        Ok(circuit)
     }
 
     /// How images lie in its inputs and scores in its outputs.
@@ -119,18 +135,14 @@ impl EncryptedWeightsCircuit {
         Ok(EncryptedNetwork { tiles, dense_bias, out, out_bias: out_bias.collect::<Result<_, _>>()? })
     }
 
-    /// The keys it needs: those of a run on the simulator.
-    ///
-    /// # Errors
-    /// [`CnnError::Ckks`] only if the parameters refuse, which [`EncryptedWeightsCircuit::new`] rules out.
-    pub fn key_plan(&self) -> Result<KeyPlan, CnnError> {
-        let simulator = Simulator::new(&Encoder::new(&self.parameters), 0);
-        let empty = Network::new(self.layout.shape(), vec![0.0; self.layout.shape().parameters()], Default::default());
-        let empty = empty.map_err(|error| CnnError::mismatch("plan keys", error, "a network"))?;
-        let network = self.encrypt_network(&empty, |slots, level, scale| simulator.encrypt(slots, level, scale))?;
-        let input = simulator.encrypt(&[Complex64::default()], self.input_level(), self.scale())?;
-        self.evaluate(&simulator, &network, &vec![input; self.layout.vectors()])?;
-        Ok(simulator.key_plan())
+    /// Bytes of memory that one run takes at its peak, its results included, beyond its inputs, the network and the keys.
+    pub fn working_bytes(&self) -> u64 {
+        self.working_bytes
+    }
+
+    /// The keys it needs.
+    pub fn key_plan(&self) -> &KeyPlan {
+        &self.keys
     }
 
     /// The scores of a batch of images, at level 0; [`EncryptedWeightsLayout::scores`] reads them.
@@ -158,7 +170,7 @@ impl EncryptedWeightsCircuit {
         let products = inputs.chunks(layout.groups()).zip(&network.tiles).map(product);
         let sum = sum_all(arithmetic, products)?;
         let sum = arithmetic.relinearise_rescale(&sum)?;
-        let hidden = sum_strided(arithmetic, &sum, layout.batch(), layout.width())?;
+        let hidden = self.feature_sum.apply(arithmetic, &sum)?;
         let hidden = arithmetic.add(&hidden, &network.dense_bias)?;
         let squares = arithmetic.multiply(&hidden, &hidden)?;
         Ok(self.out(arithmetic, network, &squares)?)
@@ -173,7 +185,7 @@ impl EncryptedWeightsCircuit {
     ) -> Result<A::Vector, CkksError> {
         let products = inputs.iter().zip(&tile.kernels).map(|(input, kernel)| arithmetic.tensor(input, kernel));
         let sum = arithmetic.relinearise_rescale(&sum_all(arithmetic, products)?)?;
-        arithmetic.add(&self.sum_rows(arithmetic, &sum)?, &tile.kernel_bias)
+        arithmetic.add(&self.row_sum.apply(arithmetic, &sum)?, &tile.kernel_bias)
     }
 
     /// Scores from the squares at the start of each row.
@@ -190,14 +202,9 @@ impl EncryptedWeightsCircuit {
         let output = |(weights, bias): (&[A::Vector], &A::Vector)| {
             let products = copies.iter().zip(weights).map(|(copy, weights)| arithmetic.tensor(copy, weights));
             let sum = arithmetic.relinearise_rescale(&sum_all(arithmetic, products)?)?;
-            arithmetic.add(&self.sum_rows(arithmetic, &sum)?, bias)
+            arithmetic.add(&self.row_sum.apply(arithmetic, &sum)?, bias)
         };
         network.out.chunks(width).zip(&network.out_bias).map(output).collect()
-    }
-
-    /// The sum over the rows, in every row.
-    fn sum_rows<A: Arithmetic>(&self, arithmetic: &A, a: &A::Vector) -> Result<A::Vector, CkksError> {
-        sum_strided(arithmetic, a, self.layout.width() * self.layout.batch(), self.layout.shape().hidden)
     }
 
     fn scales(&self) -> Scales {

@@ -3,7 +3,7 @@
 use unspoken_ckks::Complex64;
 use unspoken_digits_model::{CLASSES, FEATURES_PER_CHANNEL, Image, PIXELS, Shape};
 
-use super::homes::{Home, homes};
+use super::placement::{PixelPlacement, place_pixels};
 use crate::error::CnnError;
 
 /// How a batch of images lies in the slots of one or more vectors.
@@ -17,7 +17,7 @@ pub struct ImageLayout {
     shape: Shape,
     slots: usize,
     batch: usize,
-    homes: Vec<Home>,
+    placements: Vec<PixelPlacement>,
     blocks: usize,
 }
 
@@ -37,8 +37,8 @@ impl ImageLayout {
             let needed = format!("a power of two up to {largest}; larger batches take several queries");
             return Err(CnnError::mismatch(OPERATION, format!("a batch of {batch}"), needed));
         }
-        let (homes, planes) = homes();
-        Ok(Self { shape, slots, batch, homes, blocks: planes.div_ceil(shape.channels) })
+        let (placements, planes) = place_pixels();
+        Ok(Self { shape, slots, batch, placements, blocks: planes.div_ceil(shape.channels) })
     }
 
     /// Most images in one batch: slots over features. 0 if the slots are too few for one image.
@@ -95,7 +95,7 @@ impl ImageLayout {
 
     /// Vector of a pixel, and its cell there.
     pub(super) fn cell(&self, pixel: usize) -> (usize, usize) {
-        let Home { plane, position } = self.homes[pixel];
+        let PixelPlacement { plane, position } = self.placements[pixel];
         let (block, plane) = (plane / self.shape.channels, plane % self.shape.channels);
         let (vector, block) = (block / self.blocks_per_vector(), block % self.blocks_per_vector());
         (vector, block * self.shape.features() + plane * FEATURES_PER_CHANNEL + position)

@@ -1,21 +1,20 @@
 //! The network on encrypted images, its weights known to whoever computes.
 
-mod first;
-mod homes;
+mod convolution;
 mod layout;
+mod placement;
 
 use std::collections::BTreeMap;
 
-use first::Convolution;
+use convolution::Convolution;
 pub use layout::ImageLayout;
 use unspoken_ckks::{
-    Arithmetic, CkksError, CkksParameters, Complex64, Encoder, LinearPlan, LinearTransform, Simulator, Steps,
+    Arithmetic, CkksError, CkksParameters, Complex64, Encoder, InnerSum, LinearPlan, LinearTransform, Simulator, Steps,
 };
 use unspoken_digits_model::{CLASSES, Network};
 use unspoken_rlwe::KeyPlan;
 
 use crate::error::CnnError;
-use crate::sums::sum_strided;
 
 /// Scores computed: classes and some that are always 0, a power of two.
 const PADDED_CLASSES: usize = CLASSES.next_power_of_two();
@@ -34,14 +33,16 @@ pub struct PlainWeightsCircuit {
     dense: Dense,
     out: Dense,
     score_bound: f64,
+    keys: KeyPlan,
+    working_bytes: u64,
 }
 
 /// A dense layer whose inputs repeat every `inputs` cells.
 struct Dense {
     transform: LinearTransform,
     bias: Vec<Complex64>,
-    /// Between cells of one output, in slots, and how many there are.
-    fold: (usize, usize),
+    /// Over the cells of one output.
+    sum: InnerSum,
 }
 
 impl PlainWeightsCircuit {
@@ -74,7 +75,7 @@ impl PlainWeightsCircuit {
             .with_bias(batch, (0..hidden).map(|h| network.dense_bias(h)));
         let out = Dense::new(parameters, batch, (hidden, PADDED_CLASSES), (1, squared(2)), |c, h| network.out(c, h))?
             .with_bias(batch, (0..PADDED_CLASSES).map(|c| network.out_bias(c)));
-        Ok(Self {
+        let mut circuit = Self {
             parameters: parameters.clone(),
             convolution: Convolution::new(network, parameters, layout.clone(), Self::DEPTH)?,
             convolution_bias: cells(
@@ -85,7 +86,15 @@ impl PlainWeightsCircuit {
             dense,
             out,
             score_bound,
-        })
+            keys: KeyPlan::new(),
+            working_bytes: 0,
+        };
+        let simulator = Simulator::counting(&Encoder::new(parameters));
+        let encrypt = |_| simulator.encrypt(&[], circuit.input_level(), circuit.scale());
+        let inputs = (0..circuit.layout.vectors()).map(encrypt).collect::<Result<Vec<_>, _>>()?;
+        circuit.working_bytes = simulator.working_bytes(|simulator| circuit.evaluate(simulator, &inputs))?;
+        circuit.keys = simulator.key_plan();
+        Ok(circuit)
     }
 
     /// How images lie in its inputs and scores in its output.
@@ -108,23 +117,21 @@ impl PlainWeightsCircuit {
         self.score_bound
     }
 
-    /// Bytes its weights take in memory once they are encoded.
+    /// Bytes its weights take in memory, encoded yet or not.
     pub fn prepared_bytes(&self) -> u64 {
-        let dense = self.dense.transform.plan().bytes() + self.out.transform.plan().bytes();
-        (dense + self.convolution.bytes(&self.parameters)) as u64
+        let dense = |layer: &Dense| layer.transform.plan().prepared_bytes();
+        dense(&self.dense) + dense(&self.out) + self.convolution.prepared_bytes(&self.parameters)
     }
 
-    /// The keys it needs: those of a run on the simulator.
-    ///
-    /// # Errors
-    /// [`CnnError::Ckks`] if the weights do not encode.
-    pub fn key_plan(&self) -> Result<KeyPlan, CnnError> {
-        let simulator = Simulator::new(&Encoder::new(&self.parameters), 0);
-        let zero = [Complex64::default()];
-        let encrypt = |_| simulator.encrypt(&zero, self.input_level(), self.scale());
-        let inputs = (0..self.layout.vectors()).map(encrypt).collect::<Result<Vec<_>, _>>()?;
-        self.evaluate(&simulator, &inputs)?;
-        Ok(simulator.key_plan())
+    /// Bytes of memory that one run takes at its peak, its result included, beyond its inputs, the keys and
+    /// [`PlainWeightsCircuit::prepared_bytes`].
+    pub fn working_bytes(&self) -> u64 {
+        self.working_bytes
+    }
+
+    /// The keys it needs.
+    pub fn key_plan(&self) -> &KeyPlan {
+        &self.keys
     }
 
     /// The scores of a batch of images, at level 0; [`ImageLayout::scores`] reads them.
@@ -163,8 +170,8 @@ impl Dense {
         let babies = 1 << outputs.trailing_zeros().div_ceil(2);
         let plan = LinearPlan::new(parameters, diagonals, level, input_scale, parameters.scale())?;
         let plan = plan.with_steps(Steps { difference: batch, first: 0, babies })?;
-        let fold = (outputs * batch, inputs / outputs);
-        Ok(Self { transform: LinearTransform::deferred(plan), bias: Vec::new(), fold })
+        let sum = InnerSum::new((outputs * batch) as i64, inputs / outputs)?;
+        Ok(Self { transform: LinearTransform::deferred(plan), bias: Vec::new(), sum })
     }
 
     fn with_bias(self, batch: usize, bias: impl Iterator<Item = f64>) -> Self {
@@ -173,8 +180,7 @@ impl Dense {
 
     fn evaluate<A: Arithmetic>(&self, arithmetic: &A, input: &A::Vector) -> Result<A::Vector, CkksError> {
         let products = arithmetic.linear(&self.transform, input)?;
-        let (stride, count) = self.fold;
-        arithmetic.add_values(&sum_strided(arithmetic, &products, stride, count)?, &self.bias)
+        arithmetic.add_values(&self.sum.apply(arithmetic, &products)?, &self.bias)
     }
 }
 

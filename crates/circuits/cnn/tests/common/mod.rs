@@ -40,7 +40,7 @@ impl Client {
     }
 
     pub fn decrypt(&self, ciphertext: &Ciphertext) -> Vec<Complex64> {
-        self.encoder.decrypt(ciphertext, &self.secret).unwrap()
+        self.encoder.decrypt(ciphertext, &self.secret).unwrap().to_vec()
     }
 }
 

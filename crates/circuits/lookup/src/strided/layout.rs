@@ -42,7 +42,7 @@ impl Layout {
     }
 
     /// One period of a vector whose every token has `value(j)` in position `j`.
-    pub(super) fn spread(&self, value: impl Fn(usize) -> Complex64) -> Vec<Complex64> {
+    pub(super) fn tables(&self, value: impl Fn(usize) -> Complex64) -> Vec<Complex64> {
         (0..self.period() * self.batch).map(|slot| value(slot / self.batch)).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! Lookups of few tokens at a time, a token's vector spread over one ciphertext (paper, Appendix E).
+//! Lookups of few tokens at a time, a token's vector tables over one ciphertext (paper, Appendix E).
 //!
 //! With `B` tokens and `W = slots / B` positions, slot `B j + b` holds coordinate `j` of token `b`. A query holds one number
 //! per token, repeated in every position: that is what a vector of `B` slots looks like in a larger ring. Its powers
@@ -20,7 +20,7 @@ use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 use crate::error::LookupError;
 use crate::indicator::near_zero;
 use crate::plan::{IndexEncoding, Plan, indicator_squarings};
-use crate::powers::{Shape, query_scale};
+use crate::powers::{LevelScale, query_scale};
 use crate::program::output_bits;
 use crate::strided::layout::{Layout, coefficients, diagonals};
 use crate::table::{Table, check_shapes};
@@ -89,7 +89,7 @@ impl StridedLookup {
         if !bound.is_finite() || output_bits(parameters, 0, bound) < 0.0 {
             return Err(refuse(format!("outputs up to {bound:.3e} do not fit; scale the table down")));
         }
-        let input = Shape { level, scale: query_scale(parameters, level) };
+        let input = LevelScale { level, scale: query_scale(parameters, level) };
         let shape = plan.shape(input, columns, parameters).ok_or_else(|| refuse("too few levels".into()))?;
         let matrices = coefficients(plan, tables);
         let transform = |i: usize| {
@@ -117,9 +117,9 @@ impl StridedLookup {
         query_scale(&self.parameters, self.level)
     }
 
-    /// Bytes of the encoded diagonals.
-    pub fn bytes(&self) -> usize {
-        self.transforms.iter().map(LinearPlan::bytes).sum()
+    /// Bytes the diagonals take in memory, encoded yet or not.
+    pub fn prepared_bytes(&self) -> u64 {
+        self.transforms.iter().map(LinearPlan::prepared_bytes).sum()
     }
 
     /// The keys it needs.
@@ -149,7 +149,7 @@ impl StridedLookup {
         }
         let value = |group: usize, slot: usize| {
             let index = indices.get(group * shared + slot / batch).and_then(|list| list.get(slot % batch));
-            self.plan.query_form().value(index.copied().flatten(), columns, 0)
+            self.plan.index_encoding().value(index.copied().flatten(), columns, 0)
         };
         Ok((0..self.queries()).map(|g| (0..shared * batch).map(|slot| value(g, slot)).collect()).collect())
     }
@@ -185,7 +185,7 @@ impl StridedLookup {
         self.finish(arithmetic, &images.collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// Encodes the diagonals, for [`StridedTables::combine`]: [`StridedLookup::bytes`] of memory.
+    /// Encodes the diagonals, for [`StridedTables::combine`]: [`StridedLookup::prepared_bytes`] of memory.
     ///
     /// # Errors
     /// If an entry does not fit its scale.
@@ -204,7 +204,7 @@ impl StridedLookup {
                 square = arithmetic.multiply(&square, &square)?;
             }
             let has_bit = |j: usize| (self.layout.place(0, j).1 >> bit) & 1 == 1;
-            let mask = |wanted: bool| self.layout.spread(|j| Complex64::from(f64::from(has_bit(j) == wanted)));
+            let mask = |wanted: bool| self.layout.tables(|j| Complex64::from(f64::from(has_bit(j) == wanted)));
             let scale = self.parameters.level_modulus(arithmetic.level(&square));
             let masked = arithmetic.rescale(&arithmetic.mul_values(&square, &mask(true), scale)?)?;
             power = arithmetic.multiply(&power, &arithmetic.add_values(&masked, &mask(false))?)?;
@@ -215,7 +215,7 @@ impl StridedLookup {
     /// The indicator of its column in each position.
     fn indicators<A: Arithmetic>(&self, arithmetic: &A, x: &A::Vector, i: usize) -> Result<A::Vector, CkksError> {
         let columns = self.layout.columns as f64;
-        let targets = self.layout.spread(|j| Complex64::from(-(self.layout.place(i, j).1 as f64) / columns));
+        let targets = self.layout.tables(|j| Complex64::from(-(self.layout.place(i, j).1 as f64) / columns));
         near_zero(arithmetic, &arithmetic.add_values(x, &targets)?, self.layout.columns)
     }
 
@@ -267,7 +267,7 @@ impl StridedTables {
 
 impl StridedPlan {
     /// What the client encrypts.
-    pub fn query_form(self) -> IndexEncoding {
+    pub fn index_encoding(self) -> IndexEncoding {
         match self {
             StridedPlan::Powers => IndexEncoding::Alpha,
             StridedPlan::Indicator => IndexEncoding::Index,
@@ -295,7 +295,7 @@ impl StridedPlan {
     }
 
     /// The shape of the selection vectors.
-    fn shape(self, input: Shape, columns: usize, parameters: &CkksParameters) -> Option<Shape> {
+    fn shape(self, input: LevelScale, columns: usize, parameters: &CkksParameters) -> Option<LevelScale> {
         let mut square = input;
         if self == StridedPlan::Indicator {
             for _ in 0..=indicator_squarings(columns) {
@@ -308,7 +308,7 @@ impl StridedPlan {
             if bit > 0 {
                 square = square.times(square, parameters)?;
             }
-            let factor = Shape { level: square.level.checked_sub(1)?, scale: square.scale };
+            let factor = LevelScale { level: square.level.checked_sub(1)?, scale: square.scale };
             power = power.times(factor, parameters)?;
         }
         Some(power)

@@ -239,7 +239,7 @@ impl LinearMap {
 
     /// Bytes of its encoded diagonals.
     pub(crate) fn prepared_bytes(&self) -> usize {
-        self.factors.iter().chain(&self.transforms).map(|transform| transform.plan().bytes()).sum()
+        self.factors.iter().chain(&self.transforms).map(|transform| transform.plan().prepared_bytes() as usize).sum()
     }
 
     /// Ciphertexts it holds at one time beside operand and result: lowered tiles, and the rotations of one transform.

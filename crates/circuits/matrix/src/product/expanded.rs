@@ -9,24 +9,23 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use unspoken_ckks::{Arithmetic, CkksParameters, PreparedVector};
+use unspoken_ckks::{Arithmetic, CkksParameters, InnerSum, PreparedVector};
 
 use super::{Factors, accumulate, grid, nothing};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::MatrixError;
 use crate::layout::{Layout, indicator};
-use crate::rotation_sum::RotationSum;
 
 pub(super) struct Expanded {
     groups: usize,
     level: usize,
     sides: [Side; 2],
-    gather: RotationSum,
+    gather: InnerSum,
 }
 
 /// What happens to one factor: columns of the left one, rows of the right one.
 struct Side {
-    expand: RotationSum,
+    expand: InnerSum,
     /// One mask per column (row) that is ever kept.
     masks: BTreeMap<usize, PreparedVector>,
     /// Rotations before the masks; only no rotation without them.
@@ -34,7 +33,7 @@ struct Side {
     /// For every group, which rotation each mask is for.
     groups: Vec<Vec<(usize, usize)>>,
     /// For every group, its replication.
-    replicate: Vec<RotationSum>,
+    replicate: Vec<InnerSum>,
 }
 
 impl Side {
@@ -64,9 +63,9 @@ impl Side {
                 }
             }
             groups.push(group);
-            replicate.push(RotationSum::new(-(unit as i64), step, within, radix));
+            replicate.push(InnerSum::with_radix(-(unit as i64), step, within, radix)?);
         }
-        Ok(Side { expand: RotationSum::new(-(shift as i64), m, 0, radix), masks, rotations, groups, replicate })
+        Ok(Side { expand: InnerSum::with_radix(-(shift as i64), m, 0, radix)?, masks, rotations, groups, replicate })
     }
 
     /// Every group's replicated columns (rows) of one tile, one level down.
@@ -76,13 +75,12 @@ impl Side {
             let pair = |&(index, kept): &(usize, usize)| (index, &self.masks[&kept]);
             let rows: Vec<Vec<_>> = self.groups.iter().map(|group| group.iter().map(pair).collect()).collect();
             let kept = arithmetic.rotation_products(&expanded, &self.rotations, &rows)?;
-            let all =
-                kept.iter().zip(&self.replicate).map(|(kept, rotation_sum)| Ok(rotation_sum.apply(arithmetic, kept)?));
+            let all = kept.iter().zip(&self.replicate).map(|(kept, inner_sum)| Ok(inner_sum.apply(arithmetic, kept)?));
             return all.collect();
         }
-        let all = self.groups.iter().zip(&self.replicate).map(|(group, rotation_sum)| {
+        let all = self.groups.iter().zip(&self.replicate).map(|(group, inner_sum)| {
             let pairs: Vec<_> = group.iter().map(|(_, kept)| (&expanded, &self.masks[kept])).collect();
-            Ok(rotation_sum.apply_rescale(arithmetic, &arithmetic.sum_products(&pairs)?)?)
+            Ok(inner_sum.apply_rescale(arithmetic, &arithmetic.sum_products(&pairs)?)?)
         });
         all.collect()
     }
@@ -119,7 +117,7 @@ impl Expanded {
                 Side::new(layout, plan, unit, (d * d - 1) * unit, &column)?,
                 Side::new(layout, plan, line, (d * d - d) * unit, &row)?,
             ],
-            gather: RotationSum::new(layout.block_step() as i64, layout.blocks(), 0, radix),
+            gather: InnerSum::with_radix(layout.block_step() as i64, layout.blocks(), 0, radix)?,
         })
     }
 

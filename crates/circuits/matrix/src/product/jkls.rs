@@ -71,7 +71,8 @@ impl Jkls {
     /// Bytes of diagonals and masks, a mask being so many.
     pub(super) fn prepared_bytes(&self, mask: usize) -> usize {
         let masks: usize = self.masks.iter().map(Vec::len).sum();
-        self.sigma.plan().bytes() + self.tau.plan().bytes() + masks * mask
+        let plans = self.sigma.plan().prepared_bytes() + self.tau.plan().prepared_bytes();
+        plans as usize + masks * mask
     }
 
     pub(super) fn apply<A: Arithmetic>(

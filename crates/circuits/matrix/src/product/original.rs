@@ -2,23 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use unspoken_ckks::{Arithmetic, CkksParameters, LinearPlan, LinearTransform, PreparedVector, Steps};
+use unspoken_ckks::{Arithmetic, CkksParameters, InnerSum, LinearPlan, LinearTransform, PreparedVector, Steps};
 
 use super::{Factors, accumulate, grid, nothing};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::MatrixError;
 use crate::layout::{Layout, indicator};
-use crate::rotation_sum::RotationSum;
 
 pub(super) struct Original {
     level: usize,
     sides: [Side; 2],
-    gather: RotationSum,
+    gather: InnerSum,
 }
 
 struct Side {
     permute: Permutation,
-    replicate: RotationSum,
+    replicate: InnerSum,
 }
 
 /// Moves column (row) `k` to the first one of block `k`.
@@ -71,10 +70,10 @@ impl Original {
         Ok(Original {
             level,
             sides: [
-                Side { permute: columns, replicate: RotationSum::new(-(unit as i64), d, 0, 2) },
-                Side { permute: rows, replicate: RotationSum::new(-(line as i64), d, 0, 2) },
+                Side { permute: columns, replicate: InnerSum::with_radix(-(unit as i64), d, 0, 2)? },
+                Side { permute: rows, replicate: InnerSum::with_radix(-(line as i64), d, 0, 2)? },
             ],
-            gather: RotationSum::new(layout.block_step() as i64, d, 0, 2),
+            gather: InnerSum::with_radix(layout.block_step() as i64, d, 0, 2)?,
         })
     }
 

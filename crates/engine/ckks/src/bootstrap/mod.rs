@@ -19,6 +19,7 @@ use self::reduction::Reduction;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::failure::{RANGE, log2_failure};
+use crate::inner_sum::InnerSum;
 use crate::linear::{LinearPlan, LinearTransform, Steps};
 use crate::parameters::{BootstrapLiteral, CkksParameters};
 
@@ -51,6 +52,8 @@ pub struct Bootstrap {
     down: Vec<LinearPlan>,
     /// From the highest level down.
     up: Vec<LinearPlan>,
+    /// Sums the copies of sparse slots.
+    folding: InnerSum,
     reduction: Reduction,
 }
 
@@ -116,7 +119,9 @@ impl Bootstrap {
             .enumerate()
             .map(|(i, diagonals)| plan(diagonals, top - i, modulus, if i + 1 == count { scale } else { modulus }));
         let up = up.collect::<Result<Vec<_>, _>>()?;
-        Ok(Bootstrap { parameters: parameters.clone(), literal, slots, values, down, up, reduction })
+        // The keys are over all primes, so as few of them as can be: doublings.
+        let folding = InnerSum::with_radix(slots as i64, parameters.slots() / slots, 0, 2)?;
+        Ok(Bootstrap { parameters: parameters.clone(), literal, slots, values, down, up, folding, reduction })
     }
 
     /// The parameters.
@@ -191,9 +196,7 @@ impl Bootstrap {
         let (ring, top) = (self.parameters.ring(), self.parameters.max_level());
         let mut plan = KeyPlan::new();
         plan.require(KeyKind::Decapsulation, self.parameters.chain(top));
-        for steps in self.folding_steps() {
-            plan.require(KeyKind::Galois { element: galois::rotation(ring, steps as i64) }, self.parameters.chain(top));
-        }
+        plan.extend(&self.folding.key_plan(&self.parameters, top));
         self.up.iter().for_each(|map| plan.extend(&map.key_plan()));
         let reduced = self.parameters.chain(top - self.up.len());
         plan.require(KeyKind::Galois { element: galois::conjugation(ring) }, reduced);
@@ -201,14 +204,9 @@ impl Bootstrap {
         plan
     }
 
-    /// Rotations that sum the copies of sparse slots.
-    fn folding_steps(&self) -> impl Iterator<Item = usize> + '_ {
-        std::iter::successors(Some(self.slots), |s| Some(2 * s)).take_while(|&s| s < self.parameters.slots())
-    }
-
-    /// Bytes the encoded matrices of a [`Bootstrapper`] take in memory.
-    pub fn bytes(&self) -> usize {
-        self.down.iter().chain(&self.up).map(LinearPlan::bytes).sum()
+    /// Bytes the matrices of a [`Bootstrapper`] take in memory, with the map from slots to coefficients.
+    pub fn prepared_bytes(&self) -> u64 {
+        self.down.iter().chain(&self.up).map(LinearPlan::prepared_bytes).sum()
     }
 
     /// The modulus of level 0.
@@ -242,7 +240,7 @@ impl fmt::Display for Bootstrap {
             megabytes(keys.memory_bytes(ring)),
             megabytes(keys.wire_bytes(ring))
         )?;
-        writeln!(f, "matrices   {:.0} MB, once for all clients", megabytes(self.bytes() as u64))?;
+        writeln!(f, "matrices   {:.0} MB, once for all clients", megabytes(self.prepared_bytes()))?;
         write!(
             f,
             "errors     of approximation at most 2^{:.1} for parts of at most 1; fails with probability 2^{:.1}",
@@ -258,16 +256,18 @@ pub struct Bootstrapper {
     /// Not there if only half a bootstrap was wanted.
     down: Option<Vec<LinearTransform>>,
     up: Vec<LinearTransform>,
+    working_bytes: u64,
 }
 
 impl Bootstrapper {
-    /// Encodes the matrices: [`Bootstrap::bytes`].
+    /// Encodes the matrices: [`Bootstrapper::prepared_bytes`].
     ///
     /// # Errors
     /// As for [`LinearTransform::new`].
     pub fn new(encoder: &Encoder, plan: Bootstrap) -> Result<Self, CkksError> {
         let down = encode(encoder, &plan.down)?;
-        Ok(Bootstrapper { down: Some(down), ..Self::from_coefficients(encoder, plan)? })
+        let working_bytes = plan.working_bytes(encoder, true)?;
+        Ok(Bootstrapper { down: Some(down), working_bytes, ..Self::from_coefficients(encoder, plan)? })
     }
 
     /// As [`Bootstrapper::new`], without the map from slots to coefficients: for everything but [`Bootstrapper::refresh`].
@@ -275,12 +275,25 @@ impl Bootstrapper {
     /// # Errors
     /// As for [`LinearTransform::new`].
     pub fn from_coefficients(encoder: &Encoder, plan: Bootstrap) -> Result<Self, CkksError> {
-        Ok(Bootstrapper { down: None, up: encode(encoder, &plan.up)?, plan })
+        let working_bytes = plan.working_bytes(encoder, false)?;
+        Ok(Bootstrapper { down: None, up: encode(encoder, &plan.up)?, plan, working_bytes })
     }
 
     /// Its plan.
     pub fn plan(&self) -> &Bootstrap {
         &self.plan
+    }
+
+    /// Bytes its matrices take in memory.
+    pub fn prepared_bytes(&self) -> u64 {
+        let maps = self.down.iter().flatten().chain(&self.up);
+        maps.map(LinearTransform::prepared_bytes).sum()
+    }
+
+    /// Bytes of memory that one bootstrap takes at its peak, its result included, beyond its input, the keys and
+    /// [`Bootstrapper::prepared_bytes`].
+    pub fn working_bytes(&self) -> u64 {
+        self.working_bytes
     }
 }
 

@@ -6,6 +6,7 @@ use unspoken_rlwe::{KeyKind, Query, QueryParameters};
 
 use super::{Bootstrap, Bootstrapper, SlotValues};
 use crate::arithmetic::Arithmetic;
+use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::evaluator::Evaluator;
 use crate::linear::{LinearPlan, LinearTransform};
@@ -50,7 +51,7 @@ impl Refresh for Simulator {
     type Map = LinearPlan;
 
     fn transform(&self, map: &LinearPlan, a: &Simulated) -> Result<Simulated, CkksError> {
-        map.evaluate(self, a)
+        Simulator::transform(self, map, a)
     }
 
     fn at_scale(&self, a: Simulated, scale: f64) -> Simulated {
@@ -134,11 +135,25 @@ impl Bootstrap {
         up: &[A::Map],
         raised: A::Vector,
     ) -> Result<A::Vector, CkksError> {
-        let mut slots = raised;
-        for steps in self.folding_steps() {
-            slots = a.add(&slots, &a.rotate(&slots, steps as i64)?)?;
-        }
+        let slots = self.folding.apply(a, &raised)?;
         up.iter().try_fold(slots, |slots, map| a.transform(map, &slots))
+    }
+
+    /// Most bytes that a bootstrap of a [`Bootstrapper`] takes while it runs, with the map from slots to coefficients or
+    /// without: those of a run without values.
+    pub(super) fn working_bytes(&self, encoder: &Encoder, from_slots: bool) -> Result<u64, CkksError> {
+        let peak = |level: usize, scale: f64, run: &dyn Fn(&Simulator, &Simulated) -> Result<Simulated, CkksError>| {
+            let simulator = Simulator::counting(encoder);
+            let input = simulator.encrypt(&[], level, scale)?;
+            simulator.working_bytes(|simulator| run(simulator, &input))
+        };
+        let mut most = peak(0, self.message_scale(), &|s, input| self.simulate_refresh_coefficients(s, input))?;
+        most = most.max(peak(0, self.modulus(), &|s, input| self.simulate_exponential(s, input))?);
+        if from_slots {
+            let (level, scale) = (self.input_level(), self.parameters.scale());
+            most = most.max(peak(level, scale, &|s, input| self.simulate_refresh(s, input))?);
+        }
+        Ok(most)
     }
 
     /// [`Bootstrapper::refresh`] in the clear, with its noise.

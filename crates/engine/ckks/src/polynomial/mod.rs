@@ -80,12 +80,11 @@ impl Polynomial {
         if let PolynomialBasis::Chebyshev { low, high } = basis
             && !(low < high && (high - low).is_finite())
         {
-            let (found, needed) = (format!("[{low}, {high}]"), "an interval of positive, finite length");
-            return Err(CkksError::Value { operation: OPERATION, index: 0, found, needed });
+            let needed = "an interval of positive, finite length";
+            return Err(CkksError::Value { operation: OPERATION, index: 0, needed });
         }
         if let Some(index) = coefficients.iter().position(|c| !c.is_finite()) {
-            let found = coefficients[index].to_string();
-            return Err(CkksError::Value { operation: OPERATION, index, found, needed: "a finite coefficient" });
+            return Err(CkksError::Value { operation: OPERATION, index, needed: "a finite coefficient" });
         }
         let len = coefficients.iter().rposition(|c| *c != Complex64::default()).map_or(0, |last| last + 1);
         let mut coefficients = coefficients[..len].to_vec();

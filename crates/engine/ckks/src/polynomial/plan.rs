@@ -66,8 +66,9 @@ impl Plan {
     fn cost(&self, parameters: &CkksParameters, level: usize) -> Cost {
         let product = |depth: usize| {
             let chain = parameters.chain(level.saturating_sub(depth));
-            let mut cost = Cost::key_switch(parameters.ring(), chain, 0);
-            cost += Cost::elementwise(parameters.ring(), 16 * chain);
+            let mut cost = Cost::tensor(parameters.ring(), chain);
+            cost += Cost::key_switch(parameters.ring(), chain, parameters.level_primes(level.saturating_sub(depth)));
+            cost += Cost::addition(parameters.ring(), chain, 3);
             cost
         };
         let mut cost = Cost::default();

@@ -12,6 +12,7 @@ use crate::cost::Cost;
 use crate::error::CkksError;
 use crate::linear::LinearTransform;
 use crate::matrix::PreparedMatrix;
+use crate::memory::{self, Held};
 use crate::noise::mix;
 use crate::parameters::CkksParameters;
 use crate::prepared::{PreparedVector, RotationProducts};
@@ -51,9 +52,8 @@ impl Arithmetic for Simulator {
             return Err(RlweError::Components { operation: OPERATION, found, needed: 2 }.into());
         }
         let level = a.level.min(b.level);
-        let mut cost = Cost::elementwise(self.parameters().ring(), 7 * self.parameters().chain(level));
-        cost.tensors = 1;
-        self.charge(cost);
+        let chain = self.parameters().chain(level);
+        self.charge(Cost::tensor(self.parameters().ring(), chain), 3 * chain);
         let zip = |x: &[Complex64], y: &[Complex64]| Arc::new(x.iter().zip(y).map(|(x, y)| x * y).collect());
         let result = Simulated {
             id: derive(Step::Tensor, &[a.id.min(b.id), a.id.max(b.id)]),
@@ -62,6 +62,7 @@ impl Arithmetic for Simulator {
             level,
             scale: a.scale * b.scale,
             components: 3,
+            held: Held::default(),
         };
         Ok(self.finish(OPERATION, result))
     }
@@ -77,27 +78,26 @@ impl Arithmetic for Simulator {
     }
 
     fn relinearise(&self, a: &Simulated) -> Result<Simulated, CkksError> {
-        if a.components == 2 { Ok(a.clone()) } else { self.switch_product(a, 0) }
+        if a.components == 2 { Ok(a.clone()) } else { Ok(self.stored(self.switch_product(a, 0)?)) }
     }
 
     fn rescale(&self, a: &Simulated) -> Result<Simulated, CkksError> {
         check_level("rescale", a, 1)?;
         let parameters = self.parameters();
         let (from, to) = (parameters.chain(a.level), parameters.chain(a.level - 1));
-        let mut cost = Cost::division(parameters.ring(), from, to).times(a.components as u64);
-        cost.rescales = 1;
-        self.charge(cost);
+        let limbs = a.components * to + memory::division(from);
+        self.charge(Cost::rescale(parameters.ring(), from, to, a.components), limbs);
         let id = derive(Step::Rescale, &[a.id, a.level as u64]);
         let scale = a.scale / parameters.level_modulus(a.level);
         let noisy = Arc::new(plus(&a.noisy, self.noise.rounding(id, a.components), scale));
-        Ok(self.finish("rescale", Simulated { id, noisy, level: a.level - 1, scale, ..a.clone() }))
+        Ok(self.finish("rescale", Simulated { id, noisy, level: a.level - 1, scale, ..a.draft() }))
     }
 
     fn drop_to(&self, a: &Simulated, level: usize) -> Result<Simulated, CkksError> {
         check_level("drop to a level", a, level)?;
-        let result = Simulated { level, ..a.clone() };
+        let result = Simulated { level, ..a.draft() };
         if level < a.level {
-            self.charge_elementwise(self.limbs(&result));
+            self.charge_elementwise(self.limbs(&result), self.limbs(&result));
         }
         Ok(self.finish("drop to a level", result))
     }
@@ -111,15 +111,11 @@ impl Arithmetic for Simulator {
         check_components("hoist", a, 2)?;
         let ring = self.parameters().ring();
         let chain = self.parameters().chain(a.level);
-        let shared = Cost::decomposition(ring, chain);
-        self.charge(shared.clone());
-        let rotate = |&steps: &i64| {
-            let mut cost = Cost::key_switch(ring, chain, 0);
-            cost.limb_transforms -= shared.limb_transforms;
-            cost.residue_macs -= shared.residue_macs;
-            self.rotation(OPERATION, a, steps, cost)
-        };
-        steps.iter().map(rotate).collect()
+        let turns = steps.iter().filter(|&&steps| galois::rotation(ring, steps) != 1).count() as u64;
+        // The digits wait for the next rotation.
+        let limbs = memory::raised_digits(ring, chain) + memory::key_switch(ring, chain);
+        self.charge(Cost::hoisted_rotations(ring, chain, turns), limbs);
+        steps.iter().map(|&steps| self.rotation(OPERATION, a, steps, (Cost::default(), limbs))).collect()
     }
 
     fn sum_rotations(&self, a: &Simulated, steps: &[i64]) -> Result<Simulated, CkksError> {
@@ -131,10 +127,8 @@ impl Arithmetic for Simulator {
         self.sum_of_rotations(a, steps, 1)
     }
 
-    /// By plain rotations, which are somewhat noisier than the hoisted ones of the encrypted run; the cost is the hoisted
-    /// form's.
     fn linear(&self, transform: &LinearTransform, a: &Simulated) -> Result<Simulated, CkksError> {
-        self.charge_instead(transform.plan().cost(), |inner| transform.plan().evaluate(inner, a))
+        self.transform(transform.plan(), a)
     }
 
     /// By divided rotations, which are somewhat noisier than those of the encrypted run; the cost is the encrypted run's.
@@ -147,15 +141,23 @@ impl Arithmetic for Simulator {
         const OPERATION: &str = "products of rotations";
         check_level(OPERATION, a, 1)?;
         let shape = RotationProducts::new(steps, rows)?;
-        let cost = Cost::rotation_products(self.parameters(), shape.level, steps, shape.products, rows.len());
-        self.charge_instead(cost, |inner| {
-            let rotated = inner.rotate_hoisted(inner.lowered(a, shape.level)?.as_ref(), steps)?;
+        let (parameters, ring) = (self.parameters(), self.parameters().ring());
+        let cost = Cost::rotation_products(parameters, shape.level, steps, shape.products, rows.len());
+        let (chain, extended) = (parameters.chain(shape.level), parameters.chain(shape.level) + ring.special().len());
+        // A copy of the input, its digits and its rotations; one sum and its division; the results.
+        let limbs = 2 * chain + memory::raised_digits(ring, chain) + 2 * extended * (steps.len() + 1);
+        let limbs = limbs + memory::division(extended) + 2 * parameters.chain(shape.level - 1) * rows.len();
+        let bytes = memory::bytes(ring, limbs) + memory::encoding(parameters);
+        let a = a.draft();
+        let results = self.charge_instead((cost, bytes), |inner| {
+            let rotated = inner.rotate_hoisted(inner.lowered(&a, shape.level)?.as_ref(), steps)?;
             let row = |row: &Vec<(usize, &PreparedVector)>| {
                 let pairs: Vec<_> = row.iter().map(|&(i, factor)| (&rotated[i], factor)).collect();
                 inner.rescale(&inner.sum_products(&pairs)?)
             };
-            rows.iter().map(row).collect()
-        })
+            rows.iter().map(row).collect::<Result<Vec<_>, _>>()
+        });
+        Ok(results?.iter().map(|result| self.stored(result.draft())).collect())
     }
 
     fn conjugate(&self, a: &Simulated) -> Result<Simulated, CkksError> {
@@ -171,17 +173,19 @@ impl Arithmetic for Simulator {
         if self.is_real() {
             return Err(CkksError::RealRing { operation: "multiply by i" });
         }
-        self.charge_elementwise(2 * self.limbs(a));
+        self.charge_elementwise(2 * self.limbs(a), self.limbs(a));
         let turn = |z: Complex64| Complex64::new(-z.im, z.re);
         let id = derive(Step::Imaginary, &[a.id]);
-        Ok(Simulated { id, exact: map(&a.exact, turn), noisy: map(&a.noisy, turn), ..a.clone() })
+        let (exact, noisy) = (map(&a.exact, turn), map(&a.noisy, turn));
+        Ok(self.stored(Simulated { id, exact, noisy, ..a.draft() }))
     }
 
     fn mul_constant(&self, a: &Simulated, constant: Complex64, scale: f64) -> Result<Simulated, CkksError> {
         const OPERATION: &str = "multiply by a constant";
         let factor = scale / a.scale;
         let (re, im) = round_constant(OPERATION, constant, factor, self.is_real())?;
-        self.charge_elementwise(self.limbs(a) * if im == 0 { 2 } else { 6 });
+        let chain = self.parameters().chain(a.level);
+        self.charge_elementwise(self.limbs(a) * if im == 0 { 2 } else { 6 }, self.limbs(a) + chain);
         let rounded = Complex64::new(re as f64, im as f64) / factor;
         let [c0, c1] = constant_bits(constant);
         let result = Simulated {
@@ -189,7 +193,7 @@ impl Arithmetic for Simulator {
             exact: map(&a.exact, |z| z * constant),
             noisy: map(&a.noisy, |z| z * rounded),
             scale,
-            ..a.clone()
+            ..a.draft()
         };
         Ok(self.finish(OPERATION, result))
     }
@@ -197,11 +201,12 @@ impl Arithmetic for Simulator {
     fn add_constant(&self, a: &Simulated, constant: Complex64) -> Result<Simulated, CkksError> {
         const OPERATION: &str = "add a constant";
         let (re, im) = round_constant(OPERATION, constant, a.scale, self.is_real())?;
-        self.charge_elementwise(self.limbs(a) + self.parameters().chain(a.level) * if im == 0 { 1 } else { 6 });
+        let passes = self.limbs(a) + self.parameters().chain(a.level) * if im == 0 { 1 } else { 6 };
+        self.charge_elementwise(passes, self.limbs(a));
         let rounded = Complex64::new(re as f64, im as f64) / a.scale;
         // Only the first component changes: further digits, and so further noise, do not.
         let result =
-            Simulated { exact: map(&a.exact, |z| z + constant), noisy: map(&a.noisy, |z| z + rounded), ..a.clone() };
+            Simulated { exact: map(&a.exact, |z| z + constant), noisy: map(&a.noisy, |z| z + rounded), ..a.draft() };
         Ok(self.finish(OPERATION, result))
     }
 
@@ -211,13 +216,13 @@ impl Arithmetic for Simulator {
         let mut cost = Cost::encoding(self.parameters().ring(), self.parameters().chain(a.level));
         cost += Cost::elementwise(self.parameters().ring(), 2 * self.limbs(a));
         cost.plaintext_products = 1;
-        self.charge(cost);
+        self.charge_encoding(cost, self.limbs(a) + self.parameters().chain(a.level));
         let result = Simulated {
             id: derive(Step::Plaintext, &[a.id, self.values_bits(values), scale.to_bits()]),
             exact: Arc::new(a.exact.iter().zip(values.iter().cycle()).map(|(x, y)| x * y).collect()),
             noisy: Arc::new(a.noisy.iter().zip(&encoded).map(|(x, y)| x * y).collect()),
             scale: a.scale * scale,
-            ..a.clone()
+            ..a.draft()
         };
         Ok(self.finish("multiply by values", result))
     }
@@ -239,11 +244,12 @@ impl Arithmetic for Simulator {
             noisy.iter_mut().zip(a.noisy.iter().zip(&encoded)).for_each(|(sum, (x, y))| *sum += x * y);
             id = mix(id, &[a.id, self.values_bits(values)]);
         }
-        let mut cost = Cost::elementwise(self.parameters().ring(), 4 * self.parameters().chain(level));
-        cost.plaintext_products = 1;
-        self.charge(cost.times(products.len() as u64));
-        let (exact, noisy) = (Arc::new(exact), Arc::new(noisy));
-        Ok(self.finish(OPERATION, Simulated { id, exact, noisy, level, scale, components: 2 }))
+        let chain = self.parameters().chain(level);
+        // The result, and copies of inputs of higher levels.
+        let copied = products.iter().filter(|(a, _)| a.level > level).count();
+        let cost = Cost::sum_of_products(self.parameters().ring(), chain, products.len() as u64);
+        self.charge_encoding(cost, 2 * chain * (1 + copied));
+        Ok(self.finish(OPERATION, self.pair(id, exact, noisy, (level, scale))))
     }
 
     fn add_values(&self, a: &Simulated, values: &[Complex64]) -> Result<Simulated, CkksError> {
@@ -251,11 +257,11 @@ impl Arithmetic for Simulator {
         let chain = self.parameters().chain(a.level);
         let mut cost = Cost::encoding(self.parameters().ring(), chain);
         cost += Cost::elementwise(self.parameters().ring(), self.limbs(a) + chain);
-        self.charge(cost);
+        self.charge_encoding(cost, self.limbs(a) + chain);
         let result = Simulated {
             exact: Arc::new(a.exact.iter().zip(values.iter().cycle()).map(|(x, y)| x + y).collect()),
             noisy: Arc::new(a.noisy.iter().zip(&encoded).map(|(x, y)| x + y).collect()),
-            ..a.clone()
+            ..a.draft()
         };
         Ok(self.finish("add values", result))
     }
@@ -266,10 +272,11 @@ impl Arithmetic for Simulator {
         let components = inputs.first().map_or(2, |a| a.components);
         inputs.iter().try_for_each(|a| check_components(OPERATION, a, components))?;
         let (rows, columns) = matrix.shape();
-        let limbs = components * self.parameters().chain(matrix.level());
-        let mut cost = Cost::elementwise(self.parameters().ring(), limbs * columns);
-        cost.matrix_macs = (rows * columns * limbs * self.parameters().ring().degree()) as u64;
-        self.charge(cost);
+        let chain = self.parameters().chain(matrix.level());
+        // The results, and copies of inputs of higher levels.
+        let copied = inputs.iter().filter(|a| a.level > matrix.level()).count();
+        let cost = Cost::matrix(self.parameters().ring(), chain, components, (rows, columns));
+        self.charge(cost, components * chain * (rows + copied));
         let name = inputs.iter().fold(columns as u64, |state, a| mix(state, &[a.id]));
         let row = |row: usize| {
             let zero = vec![Complex64::default(); inputs.first().map_or(0, |a| a.exact.len())];
@@ -282,7 +289,7 @@ impl Arithmetic for Simulator {
             }
             let (exact, noisy) = (Arc::new(exact), Arc::new(noisy));
             let (level, scale) = (matrix.level(), matrix.output_scales()[row]);
-            self.finish(OPERATION, Simulated { id, exact, noisy, level, scale, components })
+            self.finish(OPERATION, Simulated { id, exact, noisy, level, scale, components, held: Held::default() })
         };
         Ok((0..rows).into_par_iter().map(row).collect())
     }

@@ -12,19 +12,23 @@ use crate::arithmetic::{Arithmetic, check_scales};
 use crate::cost::Cost;
 use crate::encoding::{Encoder, log2_largest};
 use crate::error::CkksError;
+use crate::linear::LinearPlan;
+use crate::memory::{self, Held, Meter, with_idle_buffers};
 use crate::noise::{NoiseSource, mix};
 
 /// Runs circuits in the clear.
 ///
 /// Every vector is carried twice: exactly, and with the noise the evaluator would have added so far. Levels, scales and
-/// refusals are those of an [`Evaluator`](crate::Evaluator). It writes down which keys the circuit used, what it cost,
-/// and where a value outgrew its modulus. The same operation on the same vector has the same noise, as in the encrypted
+/// refusals are those of an [`Evaluator`](crate::Evaluator). It writes down which keys the circuit used, what it cost, how
+/// much memory the encrypted run takes, and where a value outgrew its modulus. The same operation on the same vector has the same noise, as in the encrypted
 /// run; two runs with one seed agree, on any number of threads.
 pub struct Simulator {
     encoder: Encoder,
     noise: Arc<NoiseSource>,
     keys: Option<KeyPlan>,
     record: Mutex<Record>,
+    /// What the vectors and operations of an encrypted run hold.
+    meter: Arc<Meter>,
 }
 
 #[derive(Default)]
@@ -45,6 +49,7 @@ pub struct Simulated {
     level: usize,
     scale: f64,
     components: usize,
+    held: Held,
 }
 
 /// The difference between a noisy vector and the exact one.
@@ -101,6 +106,13 @@ impl Simulated {
     pub fn error(&self) -> ErrorStatistics {
         ErrorStatistics::between(&self.noisy, &self.exact)
     }
+
+    /// A copy that no memory is counted for: what a result is made of.
+    fn draft(&self) -> Self {
+        let (exact, noisy) = (Arc::clone(&self.exact), Arc::clone(&self.noisy));
+        let Simulated { id, level, scale, components, .. } = *self;
+        Simulated { id, exact, noisy, level, scale, components, held: Held::default() }
+    }
 }
 
 /// By how much a coefficient may exceed the range of a bootstrap before it is noted.
@@ -133,15 +145,18 @@ fn derive(step: Step, parts: &[u64]) -> u64 {
 impl Simulator {
     /// A simulator that has every key. `seed` decides the noise.
     pub fn new(encoder: &Encoder, seed: u64) -> Self {
-        let noise = Arc::new(NoiseSource::new(encoder, seed));
-        Simulator { encoder: encoder.clone(), noise, keys: None, record: Mutex::default() }
+        Self::with_noise(encoder, NoiseSource::new(encoder, seed))
     }
 
-    /// A simulator that has every key and carries no values: levels, scales, keys, cost and refusals only, in a fraction of
-    /// the time. Its vectors have no slots; it notes no overflows and refuses no values.
+    /// A simulator that has every key and carries no values: levels, scales, keys, cost, memory and refusals only, in a
+    /// fraction of the time. Its vectors have no slots; it notes no overflows and refuses no values.
     pub fn counting(encoder: &Encoder) -> Self {
-        let noise = Arc::new(NoiseSource::silent(encoder));
-        Simulator { encoder: encoder.clone(), noise, keys: None, record: Mutex::default() }
+        Self::with_noise(encoder, NoiseSource::silent(encoder))
+    }
+
+    fn with_noise(encoder: &Encoder, noise: NoiseSource) -> Self {
+        let (encoder, noise) = (encoder.clone(), Arc::new(noise));
+        Simulator { encoder, noise, keys: None, record: Mutex::default(), meter: Arc::default() }
     }
 
     /// Has the keys of this plan only, and refuses what needs others.
@@ -164,10 +179,7 @@ impl Simulator {
         let id = derive(Step::Encrypt, &[count]);
         let noisy = plus(&encoded, self.noise.encryption(id), scale);
         let exact = (0..encoded.len()).map(|j| values[j % values.len()]).collect();
-        Ok(self.finish(
-            OPERATION,
-            Simulated { id, exact: Arc::new(exact), noisy: Arc::new(noisy), level, scale, components: 2 },
-        ))
+        Ok(self.finish(OPERATION, self.pair(id, exact, noisy, (level, scale))))
     }
 
     /// The keys used so far, each with the most chain primes it was used over: what the circuit needs, exactly.
@@ -178,6 +190,18 @@ impl Simulator {
     /// The cost so far.
     pub fn cost(&self) -> Cost {
         self.record().cost.clone()
+    }
+
+    /// Bytes of memory that an encrypted run of `work` takes at its peak: its vectors, its result among them, what
+    /// operations hold for a moment, and buffers the ring keeps for reuse. Keys, prepared data, and vectors that are there
+    /// before are not counted.
+    ///
+    /// # Errors
+    /// What `work` returns.
+    pub fn working_bytes<T, E>(&self, work: impl FnOnce(&Self) -> Result<T, E>) -> Result<u64, E> {
+        let before = self.meter.begin();
+        work(self)?;
+        Ok(with_idle_buffers(self.parameters(), self.meter.peak() - before))
     }
 
     /// Every result so far that outgrew its modulus.
@@ -203,7 +227,7 @@ impl Simulator {
         let factor = a.scale / scale;
         let id = derive(Step::Scale, &[a.id, scale.to_bits()]);
         let (exact, noisy) = (map(&a.exact, |z| z * factor), map(&a.noisy, |z| z * factor));
-        Simulated { id, exact, noisy, scale, ..a.clone() }
+        self.stored(Simulated { id, exact, noisy, scale, ..a.draft() })
     }
 
     /// From level 0 to the highest: the coefficients gain multiples of `modulus`, the scale becomes `modulus`, and the
@@ -216,12 +240,14 @@ impl Simulator {
         let EncapsulationLiteral { base, primes } = parameters.rlwe().encapsulation()?;
         self.use_key(OPERATION, KeyKind::Encapsulation, primes)?;
         self.use_key(OPERATION, KeyKind::Decapsulation, parameters.chain(level))?;
+        let chain = parameters.chain(level);
         let mut cost = Cost::division(ring, primes, base).times(3);
-        cost += Cost::key_switch(ring, parameters.chain(level), 0);
-        cost += Cost::division(ring, parameters.chain(level), base).times(2);
-        self.charge(cost);
+        cost += Cost::key_switch(ring, chain, 0);
+        cost += Cost::division(ring, chain, base).times(2);
+        // Both components are extended to all primes before the switch.
+        self.charge(cost, memory::key_switch(ring, chain) + 2 * chain);
         let id = derive(Step::Raise, &[a.id]);
-        let integers = self.noise.raised(id);
+        let integers = if self.noise.is_silent() { Vec::new() } else { self.noise.raised(id) };
         let raise = |slots: &[Complex64]| -> Result<(f64, Vec<Complex64>), CkksError> {
             if slots.is_empty() {
                 return Ok((0.0, Vec::new()));
@@ -241,35 +267,81 @@ impl Simulator {
         }
         let switched =
             plus(&noisy, self.noise.key_switch(id, KeyKind::Decapsulation, parameters.chain(level)), modulus);
-        let noisy = Arc::new(plus(&switched, self.noise.rounding(derive(Step::Raise, &[id]), 2), modulus));
-        Ok(Simulated { id, exact: Arc::new(exact), noisy, level, scale: modulus, components: 2 })
+        let noisy = plus(&switched, self.noise.rounding(derive(Step::Raise, &[id]), 2), modulus);
+        Ok(self.stored(self.pair(id, exact, noisy, (level, modulus))))
     }
 
     fn record(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn charge(&self, cost: Cost) {
+    /// Notes an operation that cost so much and held so many limbs at its peak, its result included, its operands not.
+    fn charge(&self, cost: Cost, limbs: usize) {
         self.record().cost += cost;
+        self.meter.pass(memory::bytes(self.parameters().ring(), limbs));
     }
 
     /// Runs `work` on a simulator with the same noise and keys and a record of its own: notes the keys it used and what
-    /// overflowed, and charges `cost` instead of what it charged. Work that is refused leaves no trace.
-    fn charge_instead<T>(&self, cost: Cost, work: impl FnOnce(&Self) -> Result<T, CkksError>) -> Result<T, CkksError> {
+    /// overflowed, and charges `cost` and `bytes` instead of what it charged. Work that is refused leaves no trace.
+    fn charge_instead<T>(
+        &self,
+        (cost, bytes): (Cost, u64),
+        work: impl FnOnce(&Self) -> Result<T, CkksError>,
+    ) -> Result<T, CkksError> {
         let (noise, keys) = (Arc::clone(&self.noise), self.keys.clone());
-        let inner = Simulator { encoder: self.encoder.clone(), noise, keys, record: Mutex::default() };
+        let encoder = self.encoder.clone();
+        let inner = Simulator { encoder, noise, keys, record: Mutex::default(), meter: Arc::default() };
         let result = work(&inner)?;
         let Record { plan, overflows, .. } = inner.record.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut record = self.record();
         record.plan.extend(&plan);
         record.cost += cost;
         record.overflows.extend(overflows);
+        self.meter.pass(bytes);
         Ok(result)
     }
 
-    /// Charges element-wise passes over `limbs` limbs.
-    fn charge_elementwise(&self, limbs: usize) {
-        self.charge(Cost::elementwise(self.parameters().ring(), limbs));
+    /// A linear transformation by plain rotations, which are somewhat noisier than the hoisted ones of the encrypted run;
+    /// cost and memory are the hoisted form's. Without values, nothing is rotated.
+    pub(crate) fn transform(&self, plan: &LinearPlan, a: &Simulated) -> Result<Simulated, CkksError> {
+        let charged = (plan.cost(), plan.live_bytes());
+        let a = a.draft();
+        let result = self.charge_instead(charged, |inner| {
+            if !inner.noise.is_silent() {
+                return plan.evaluate(inner, &a);
+            }
+            let (level, scale) = plan.output(a.level, a.scale)?;
+            check_components("linear transformation", &a, 2)?;
+            inner.require_keys("linear transformation", &plan.key_plan())?;
+            inner.record().plan.extend(&plan.key_plan());
+            let id = derive(Step::Rescale, &[a.id, a.level as u64]);
+            Ok(Simulated { id, level, scale, ..a.draft() })
+        });
+        Ok(self.stored(result?.draft()))
+    }
+
+    /// Charges element-wise passes over `limbs` limbs, which hold `held` limbs.
+    fn charge_elementwise(&self, limbs: usize, held: usize) {
+        self.charge(Cost::elementwise(self.parameters().ring(), limbs), held);
+    }
+
+    /// Notes an operation that encodes a vector on the way.
+    fn charge_encoding(&self, cost: Cost, limbs: usize) {
+        let parameters = self.parameters();
+        self.record().cost += cost;
+        self.meter.pass(memory::bytes(parameters.ring(), limbs) + memory::encoding(parameters));
+    }
+
+    /// A vector of two components, for which no memory is counted yet.
+    fn pair(&self, id: u64, exact: Vec<Complex64>, noisy: Vec<Complex64>, (level, scale): (usize, f64)) -> Simulated {
+        let (exact, noisy) = (Arc::new(exact), Arc::new(noisy));
+        Simulated { id, exact, noisy, level, scale, components: 2, held: Held::default() }
+    }
+
+    /// A result, with its memory counted for as long as it lives.
+    fn stored(&self, mut result: Simulated) -> Simulated {
+        result.held = self.meter.hold(memory::bytes(self.parameters().ring(), self.limbs(&result)));
+        result
     }
 
     fn is_real(&self) -> bool {
@@ -303,7 +375,7 @@ impl Simulator {
         named.iter().fold(0, |state, &z| mix(state, &constant_bits(z)))
     }
 
-    /// Notes a result that does not fit its modulus.
+    /// A finished result: counts its memory, and notes it if it does not fit its modulus.
     fn finish(&self, operation: &'static str, result: Simulated) -> Simulated {
         let log2_modulus = self.parameters().log2_modulus(result.level);
         // No coefficient exceeds the mean modulus of the slots: only where that is too large, look at each.
@@ -321,7 +393,7 @@ impl Simulator {
                 self.record().overflows.push(overflow);
             }
         }
-        result
+        self.stored(result)
     }
 
     fn has_key(&self, kind: KeyKind, chain: usize) -> bool {
@@ -348,32 +420,35 @@ impl Simulator {
         check_scales(operation, a.scale, b.scale)?;
         let zip = |x: &[Complex64], y: &[Complex64]| Arc::new(x.iter().zip(y).map(|(x, y)| combine(x, y)).collect());
         let level = a.level.min(b.level);
-        // The operation, and two copies: to the lower level, and into the result.
-        self.charge_elementwise(3 * a.components.max(b.components) * self.parameters().chain(level));
+        let (components, chain) = (a.components.max(b.components), self.parameters().chain(level));
+        let copied = if a.level > level { a.components * chain } else { 0 };
+        self.charge(Cost::addition(self.parameters().ring(), chain, components), components * chain + copied);
         let result = Simulated {
             id: derive(step, &[a.id, b.id]),
             exact: zip(&a.exact, &b.exact),
             noisy: zip(&a.noisy, &b.noisy),
             level,
             scale: a.scale,
-            components: a.components.max(b.components),
+            components,
+            held: Held::default(),
         };
         Ok(self.finish(operation, result))
     }
 
-    /// The switch of a product back to two components, and `drop` levels down.
+    /// The switch of a product back to two components, and `drop` levels down. Not finished.
     fn switch_product(&self, a: &Simulated, drop: usize) -> Result<Simulated, CkksError> {
         check_components("relinearise", a, 3)?;
         let parameters = self.parameters();
         let chain = parameters.chain(a.level);
         self.use_key("relinearise", KeyKind::Relinearisation, chain)?;
-        self.charge(Cost::key_switch(parameters.ring(), chain, drop * parameters.level_primes(a.level)));
+        let cost = Cost::key_switch(parameters.ring(), chain, drop * parameters.level_primes(a.level));
+        self.charge(cost, memory::key_switch(parameters.ring(), chain));
         let divisor = if drop > 0 { parameters.level_modulus(a.level) } else { 1.0 };
         let id = derive(Step::Relinearise, &[a.id, a.level as u64, drop as u64]);
         let scale = a.scale / divisor;
         let switched = plus(&a.noisy, self.noise.key_switch(id, KeyKind::Relinearisation, chain), a.scale);
         let noisy = Arc::new(plus(&switched, self.noise.rounding(id, 2), scale));
-        Ok(Simulated { id, noisy, level: a.level - drop, scale, components: 2, ..a.clone() })
+        Ok(Simulated { id, noisy, level: a.level - drop, scale, components: 2, ..a.draft() })
     }
 
     /// Switches with the key of `element` and moves the slots by `image`.
@@ -382,7 +457,7 @@ impl Simulator {
         operation: &'static str,
         a: &Simulated,
         element: u64,
-        cost: Cost,
+        (cost, limbs): (Cost, usize),
         image: impl Fn(&[Complex64]) -> Vec<Complex64>,
     ) -> Result<Simulated, CkksError> {
         check_components(operation, a, 2)?;
@@ -392,18 +467,24 @@ impl Simulator {
         let kind = KeyKind::Galois { element };
         let chain = self.parameters().chain(a.level);
         self.use_key(operation, kind, chain)?;
-        self.charge(cost);
+        self.charge(cost, limbs);
         // The digits depend on the vector and its level only: hoisted or not, the noise is the same.
         let id = derive(Step::Automorphism, &[a.id, a.level as u64, element]);
         let switched = plus(&a.noisy, self.noise.key_switch(id, kind, chain), a.scale);
         let noisy = Arc::new(plus(&image(&switched), self.noise.rounding(id, 2), a.scale));
-        Ok(Simulated { id, exact: Arc::new(image(&a.exact)), noisy, ..a.clone() })
+        Ok(self.stored(Simulated { id, exact: Arc::new(image(&a.exact)), noisy, ..a.draft() }))
     }
 
-    fn rotation(&self, operation: &'static str, a: &Simulated, steps: i64, cost: Cost) -> Result<Simulated, CkksError> {
+    fn rotation(
+        &self,
+        operation: &'static str,
+        a: &Simulated,
+        steps: i64,
+        charged: (Cost, usize),
+    ) -> Result<Simulated, CkksError> {
         let left = steps.rem_euclid(self.parameters().slots() as i64) as usize;
         let element = galois::rotation(self.parameters().ring(), steps);
-        self.automorphism(operation, a, element, cost, |slots| rotated(slots, left))
+        self.automorphism(operation, a, element, charged, |slots| rotated(slots, left))
     }
 
     /// The sum of rotations with one division, and `drop` levels down in it.
@@ -415,22 +496,19 @@ impl Simulator {
         let extended = chain + ring.special().len();
         let zero = vec![Complex64::default(); a.exact.len()];
         let (mut exact, mut noisy) = (zero.clone(), zero);
-        let mut cost = Cost::decomposition(ring, chain);
+        let mut rotations = 0;
         let mut id = derive(Step::Rotations, &[a.id, a.level as u64, drop as u64]);
         for &steps in steps {
             let left = steps.rem_euclid(slots as i64) as usize;
             let element = galois::rotation(ring, steps);
             let mut switched = a.noisy.as_ref().clone();
-            cost += Cost::elementwise(ring, 2 * chain + 2 * extended);
             if element != 1 {
                 let kind = KeyKind::Galois { element };
                 self.use_key(OPERATION, kind, chain)?;
                 // As in one automorphism: the digits are those of the vector, so the noise is the same.
                 let stream = derive(Step::Automorphism, &[a.id, a.level as u64, element]);
                 switched = plus(&switched, self.noise.key_switch(stream, kind, chain), a.scale);
-                cost += Cost::hoisted_product(ring, chain);
-                cost += Cost::elementwise(ring, 4 * extended);
-                *cost.key_switches.entry(chain).or_insert(0) += 1;
+                rotations += 1;
             }
             exact.iter_mut().zip(rotated(&a.exact, left)).for_each(|(sum, z)| *sum += z);
             noisy.iter_mut().zip(rotated(&switched, left)).for_each(|(sum, z)| *sum += z);
@@ -440,19 +518,21 @@ impl Simulator {
             let needed = "at least one rotation".into();
             return Err(CkksError::Shape { operation: OPERATION, found: 0, needed });
         }
-        let to = chain - drop * parameters.level_primes(a.level);
-        cost += Cost::division(ring, extended, to).times(2);
-        self.charge(cost);
+        let dropped = drop * parameters.level_primes(a.level);
+        let copies = steps.len() as u64 - rotations;
+        // The sums of both components as they are, those of their rotations, and the division of the latter.
+        let limbs = memory::raised_digits(ring, chain) + 4 * chain + 2 * extended + memory::division(extended);
+        self.charge(Cost::sum_of_rotations(ring, chain, rotations, copies, dropped), limbs);
         let divisor = if drop > 0 { parameters.level_modulus(a.level) } else { 1.0 };
         let scale = a.scale / divisor;
-        let noisy = Arc::new(plus(&noisy, self.noise.rounding(id, 2), scale));
-        let result = Simulated { id, exact: Arc::new(exact), noisy, level: a.level - drop, scale, components: 2 };
-        Ok(self.finish(OPERATION, result))
+        let noisy = plus(&noisy, self.noise.rounding(id, 2), scale);
+        Ok(self.finish(OPERATION, self.pair(id, exact, noisy, (a.level - drop, scale))))
     }
 
-    /// The cost of an automorphism at the level of `a`: a switch, and the permutation of both components.
-    fn automorphism_cost(&self, a: &Simulated) -> Cost {
-        Cost::key_switch(self.parameters().ring(), self.parameters().chain(a.level), 0)
+    /// Cost and limbs of an automorphism at the level of `a`: a switch, and the permutation of both components.
+    fn automorphism_cost(&self, a: &Simulated) -> (Cost, usize) {
+        let (ring, chain) = (self.parameters().ring(), self.parameters().chain(a.level));
+        (Cost::key_switch(ring, chain, 0), memory::key_switch(ring, chain))
     }
 }
 
@@ -500,16 +580,17 @@ mod tests {
         let scale = parameters.scale();
         let x = simulator.encrypt(&[Complex64::from(1.0)], 0, scale).unwrap();
         let [before, price, beside] = [1, 10, 100].map(|rescales| Cost { rescales, ..Cost::default() });
-        simulator.charge(before);
+        simulator.charge(before, 0);
         let work = |inner: &Simulator| {
             // As another thread would in the meantime.
-            simulator.charge(beside);
+            simulator.charge(beside, 0);
             inner.mul_constant(&inner.rotate(&x, 1)?, Complex64::from(1e20), scale)
         };
-        let result = simulator.charge_instead(price, work).unwrap();
+        let result = simulator.charge_instead((price, 1 << 40), work).unwrap();
         assert_eq!(simulator.cost(), Cost { rescales: 111, ..Cost::default() });
         assert_eq!(simulator.key_plan().len(), 1);
         assert_eq!(simulator.overflows().len(), 1);
+        assert_eq!(simulator.meter.peak(), memory::bytes(parameters.ring(), simulator.limbs(&x)) + (1 << 40));
         // The noise is that of the same operations done by itself.
         let direct = simulator.mul_constant(&simulator.rotate(&x, 1).unwrap(), Complex64::from(1e20), scale).unwrap();
         assert_eq!(result.noisy(), direct.noisy());

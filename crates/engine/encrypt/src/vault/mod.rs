@@ -25,7 +25,7 @@ pub(crate) use device::Device;
 use ledger::{LEDGER_BYTES, Ledger};
 pub(crate) use seal::SealingKey;
 use seal::{NONCE_BYTES, TAG_BYTES};
-use unspoken_ring::process_generation;
+use unspoken_ring::{RingError, process_generation};
 use zeroize::Zeroizing;
 
 use crate::error::EncryptError;
@@ -92,7 +92,7 @@ impl<D: Device> Vault<D> {
     /// Writes both files, which are as long as they must be and hold zeros.
     pub(crate) fn create(entries: D, ledger: D, key: SealingKey, shape: Shape) -> Result<Self, EncryptError> {
         let mut id = [0; ID_BYTES];
-        getrandom::fill(&mut id)?;
+        getrandom::fill(&mut id).map_err(RingError::from)?;
         let vault = Vault::from_parts(entries, ledger, key, shape, id);
         let _locked = Locked::new(&vault.ledger)?;
         vault.entries.write_at(0, &[&MAGIC[..], &id].concat())?;

@@ -2,6 +2,7 @@
 
 use chacha20poly1305::aead::AeadInOut;
 use chacha20poly1305::{KeyInit, Tag, XChaCha20Poly1305, XNonce};
+use unspoken_ring::RingError;
 
 use crate::error::EncryptError;
 
@@ -25,7 +26,7 @@ impl SealingKey {
         bytes: &mut [u8],
     ) -> Result<([u8; NONCE_BYTES], [u8; TAG_BYTES]), EncryptError> {
         let mut nonce = [0; NONCE_BYTES];
-        getrandom::fill(&mut nonce)?;
+        getrandom::fill(&mut nonce).map_err(RingError::from)?;
         let tag = self.0.encrypt_inout_detached(&XNonce::from(nonce), context, bytes.into());
         let tag = tag.map_err(|_| std::io::Error::other("an entry is too long to be sealed"))?;
         Ok((nonce, tag.into()))

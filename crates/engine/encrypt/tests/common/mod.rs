@@ -49,7 +49,7 @@ impl Client {
 
     /// The bytes of a zero, which tell it from all others.
     pub fn bytes(&self, zero: Zero) -> Vec<u8> {
-        zero.into_bytes(self.parameters.rlwe()).unwrap()
+        zero.into_bytes(self.parameters.rlwe()).unwrap().to_vec()
     }
 }
 

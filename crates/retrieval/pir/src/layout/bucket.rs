@@ -34,22 +34,39 @@ impl Bucket {
     /// # Errors
     /// If they are not what [`Bucket::to_bytes`] makes.
     pub fn read(bytes: &[u8]) -> Result<Self, LayoutError> {
+        let mut entries = Vec::new();
+        Self::for_each_entry(bytes, |tag, value| entries.push((tag, value.to_vec())))?;
+        Ok(Bucket { entries })
+    }
+
+    /// The value with a tag in the bytes of a whole bucket, without copies of it or of others.
+    ///
+    /// # Errors
+    /// As for [`Bucket::read`].
+    pub fn find(bytes: &[u8], tag: Tag) -> Result<Option<&[u8]>, LayoutError> {
+        let mut found = None;
+        Self::for_each_entry(bytes, |other, value| found = if other == tag { Some(value) } else { found })?;
+        Ok(found)
+    }
+
+    fn for_each_entry<'a>(bytes: &'a [u8], mut entry: impl FnMut(Tag, &'a [u8])) -> Result<(), LayoutError> {
         let fail = |what| Err(LayoutError::Cell { what });
         let Some((count, mut rest)) = bytes.split_first_chunk() else { return fail("it is too short") };
-        let mut entries: Vec<(Tag, Vec<u8>)> = Vec::new();
+        let mut last = None;
         for _ in 0..u16::from_le_bytes(*count) {
             let Some((tag, after)) = rest.split_first_chunk() else { return fail("an entry is cut off") };
             let tag = Tag(*tag);
-            if entries.last().is_some_and(|(last, _)| *last >= tag) {
+            if last.is_some_and(|last| last >= tag) {
                 return fail("its entries are not in order");
             }
+            last = Some(tag);
             let Some((length, after)) = read_length(after) else { return fail("the length of an entry is wrong") };
             let Some((value, after)) = after.split_at_checked(length) else { return fail("an entry is cut off") };
-            entries.push((tag, value.to_vec()));
+            entry(tag, value);
             rest = after;
         }
         match rest.iter().all(|&byte| byte == 0) {
-            true => Ok(Bucket { entries }),
+            true => Ok(()),
             false => fail("what follows its entries is not zero"),
         }
     }

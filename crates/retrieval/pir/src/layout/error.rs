@@ -19,11 +19,9 @@ pub enum LayoutError {
         /// What was needed.
         needed: String,
     },
-    /// There is no such index.
-    #[error("the index {found} is out of range: the database has room for {records} records; ask below that")]
+    /// There is no such index. Which one was asked for is not said.
+    #[error("the index is out of range: the database has room for {records} records; ask below that")]
     Index {
-        /// The index.
-        found: u64,
         /// Records there is room for.
         records: u64,
     },

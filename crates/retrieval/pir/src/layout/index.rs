@@ -13,7 +13,7 @@ impl Layout {
     pub fn check_index(&self, index: u64) -> Result<(), LayoutError> {
         match *self {
             Layout::Index { records, .. } if index < records => Ok(()),
-            Layout::Index { records, .. } => Err(LayoutError::Index { found: index, records }),
+            Layout::Index { records, .. } => Err(LayoutError::Index { records }),
             Layout::Keys { .. } => Err(LayoutError::Kind { operation: "ask by index", found: "key" }),
         }
     }
@@ -44,14 +44,14 @@ impl Layout {
         }
     }
 
-    /// The record in a cell, if there is one. The cell may be longer by zeros.
+    /// The record in a cell, if there is one: a part of the cell, which may be longer by zeros.
     ///
     /// # Errors
     /// If the cell is not of this layout, or the database is read by key.
-    pub fn record(&self, cell: &[u8]) -> Result<Option<Vec<u8>>, LayoutError> {
+    pub fn record<'a>(&self, cell: &'a [u8]) -> Result<Option<&'a [u8]>, LayoutError> {
         let length = self.index_length("read the record of an index")?;
         let content = self.content(cell)?;
-        let Length::Variable { .. } = length else { return Ok(Some(content.to_vec())) };
+        let Length::Variable { .. } = length else { return Ok(Some(content)) };
         let Some((head, body)) = content.split_first_chunk::<LENGTH_BYTES>() else {
             return Err(LayoutError::Cell { what: "it is too short" });
         };
@@ -62,7 +62,7 @@ impl Layout {
             };
         };
         match body.split_at_checked(length as usize) {
-            Some((record, rest)) if rest.iter().all(|&byte| byte == 0) => Ok(Some(record.to_vec())),
+            Some((record, rest)) if rest.iter().all(|&byte| byte == 0) => Ok(Some(record)),
             Some(_) => Err(LayoutError::Cell { what: "what follows the record is not zero" }),
             None => Err(LayoutError::Cell { what: "its record is longer than itself" }),
         }

@@ -11,33 +11,38 @@ use unspoken_wire::ProblemCode;
 use unspoken_wire::http::UPLOAD_OFFSET;
 
 use super::keys::{parse_id, status_response};
-use crate::application::Offer;
-use crate::body::{Pieces, declared_length};
-use crate::engine::{Engine, is_verdict};
+use crate::application::RegisteredApplication;
+use crate::body::{BodyPieces, declared_length};
+use crate::engine::{Engine, is_final_rejection};
 use crate::refusal::Refusal;
-use crate::service::{Client, Service, blocking};
+use crate::service::{KnownClient, Service, blocking};
 use crate::store::{Entry, WriteGuard, incomplete};
 
 /// Bytes gathered before they are written.
 const WRITE_BYTES: usize = 1 << 20;
 
+/// Bytes of memory one upload takes: what is gathered, and what comes with the last piece.
+const UPLOAD_BYTES: u64 = 2 * WRITE_BYTES as u64;
+
 /// Appends a body to an upload. Whatever arrived before the body broke off
 /// stays, up to the last megabyte.
 pub(super) async fn append(
     State(service): State<Arc<Service>>,
-    Client(client): Client,
+    KnownClient(client): KnownClient,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, Refusal> {
     let entry = service.engine.store.find(&client, parse_id(&id)?)?;
-    let offer = service.offer(&entry.meta.application)?.clone();
+    let offer = service.application(&entry.meta.application)?.clone();
     let (parts, body) = request.into_parts();
     let offset = chunk_offset(&parts.headers)?;
 
     let (guard, replaced) = entry.take_over().await;
+    let engine = service.engine.clone();
+    let _memory = blocking(move || engine.cache.reserve(UPLOAD_BYTES)).await??;
     service.engine.store.check_chunk(&entry, offset, declared_length(&parts.headers))?;
     let mut writer = Writer { engine: service.engine.clone(), offer, entry: entry.clone(), _guard: guard };
-    let mut pieces = Pieces::new(body, service.timeouts.stall);
+    let mut pieces = BodyPieces::new(body, service.timeouts.stall);
     let mut gathered = BytesMut::with_capacity(WRITE_BYTES);
     let ended = loop {
         match next_piece(&mut pieces, &replaced).await {
@@ -54,7 +59,7 @@ pub(super) async fn append(
     Ok(status_response(&service, &entry, &parts.headers))
 }
 
-async fn next_piece(pieces: &mut Pieces, replaced: &CancellationToken) -> Result<Option<bytes::Bytes>, Refusal> {
+async fn next_piece(pieces: &mut BodyPieces, replaced: &CancellationToken) -> Result<Option<bytes::Bytes>, Refusal> {
     tokio::select! {
         piece = pieces.next() => piece,
         () = replaced.cancelled() => Err(Refusal::new(
@@ -80,7 +85,7 @@ fn chunk_offset(headers: &HeaderMap) -> Result<u64, Refusal> {
 /// guard is held while bytes are written even if the client goes away.
 struct Writer {
     engine: Arc<Engine>,
-    offer: Offer,
+    offer: RegisteredApplication,
     entry: Arc<Entry>,
     _guard: WriteGuard,
 }
@@ -117,7 +122,7 @@ impl Writer {
                     "use smaller keys, or have the service owner raise limits.memory_bytes",
                 ))
             }
-            Err(refusal) if is_verdict(refusal.code) => {
+            Err(refusal) if is_final_rejection(refusal.code) => {
                 self.engine.store.discard(&self.entry)?;
                 Err(refusal)
             }
@@ -129,12 +134,12 @@ impl Writer {
 /// Checks a complete upload and makes it usable. Harmless when repeated.
 pub(super) async fn complete(
     State(service): State<Arc<Service>>,
-    Client(client): Client,
+    KnownClient(client): KnownClient,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let entry = service.engine.store.find(&client, parse_id(&id)?)?;
-    let offer = service.offer(&entry.meta.application)?;
+    let offer = service.application(&entry.meta.application)?;
     let (guard, _) = entry.take_over().await;
     if !entry.is_ready() {
         if entry.offset() != entry.meta.length {

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use unspoken_wire::CheckedDeclaration;
 use unspoken_wire::v1::{KeyState, KeyStatus};
 
-use crate::auth::{ClientName, hex, unhex};
+use crate::auth::ClientName;
 use crate::disk::Disk;
 
 const META: &str = "meta.json";
@@ -45,8 +45,8 @@ impl KeyId {
     }
 
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let id = Self(unhex(text)?);
-        // Upper-case digits would be a second name for the same bundle.
+        let id = Self(hex::decode_to_array(text).ok()?);
+        // Upper-case digits or a prefix 0x would be a second name for the same bundle.
         (id.to_string() == text).then_some(id)
     }
 
@@ -62,7 +62,7 @@ impl KeyId {
 
 impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex(&self.0))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
@@ -283,7 +283,6 @@ impl Store {
         self.disk.create_dir(&dir)?;
         self.disk.write_at(&dir.join(DATA), 0, &[])?;
         self.disk.replace(&dir.join(META), &entry.meta.to_json()?)?;
-        self.disk.sync(&dir)?;
         self.disk.sync(&self.root.join("uploads"))
     }
 
@@ -356,7 +355,6 @@ impl Store {
         let (upload, key) = (self.upload_dir(entry.id), self.key_dir(entry.id));
         self.disk.sync(&upload.join(DATA))?;
         self.disk.replace(&upload.join(META), &entry.meta.finished(now).to_json()?)?;
-        self.disk.sync(&upload)?;
         self.disk.rename(&upload, &key)?;
         let synced = self.disk.sync(&self.root.join("keys")).and_then(|()| self.disk.sync(&self.root.join("uploads")));
         if synced.is_err() {

@@ -69,8 +69,33 @@ fn without_a_known_token_nothing_is_told() {
     }
     let response = service.get("/v1/apps");
     assert_eq!((response.status, response.header("www-authenticate")), (401, Some("Bearer")));
-    for open in ["/healthz", "/readyz", "/metrics"] {
+    for open in ["/healthz", "/readyz"] {
         assert_eq!(service.get(open).status, 200, "{open}");
+    }
+}
+
+/// They count the requests of all clients.
+#[test]
+fn clients_do_not_see_metrics() {
+    let mut setup = Setup::new();
+    let [ann] = setup.tokens(["ann"]);
+    let service = setup.start();
+    let request =
+        format!("GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {ann}\r\n\r\n");
+    for refused in [service.get("/metrics"), raw(service.address, &request)] {
+        assert_eq!((refused.status, &refused.json()["code"]), (404, &"not_found".into()));
+        assert!(refused.json()["remedy"].as_str().unwrap().contains("metrics_listen"), "{}", refused.body);
+        assert!(!refused.body.contains("unspoken_requests_total"), "{}", refused.body);
+    }
+    let at = |path: &str| {
+        raw(service.metrics_address, format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+    };
+    let metrics = at("/metrics");
+    assert_eq!((metrics.status, metrics.header("content-type")), (200, Some("text/plain; version=0.0.4")));
+    assert!(metrics.body.contains("unspoken_requests_total"), "{}", metrics.body);
+    // The other listener serves metrics and nothing else.
+    for path in ["/v1/apps", "/v1/keys", "/healthz"] {
+        assert_eq!(at(path).status, 404, "{path}");
     }
 }
 

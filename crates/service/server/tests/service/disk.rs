@@ -19,7 +19,7 @@ const MIB: u64 = 1 << 20;
 /// the error a write to the machine's full device gives.
 struct SmallDisk {
     room: AtomicU64,
-    /// Calls of `sync` and `rename` that still succeed; then they fail.
+    /// Calls of `replace`, `sync` and `rename` that still succeed; then they fail.
     commits: AtomicU64,
 }
 
@@ -71,6 +71,7 @@ impl Disk for SmallDisk {
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.take(bytes.len() as u64)?;
+        self.commit()?;
         LocalDisk.replace(path, bytes)
     }
 

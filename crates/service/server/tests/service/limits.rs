@@ -2,10 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use unspoken_client::transport::{Cancel, Error};
+use unspoken_protocol::ClientId;
+use unspoken_server::{Application, ApplicationError, ApplicationLimits, Applications};
 use unspoken_wire::ProblemCode;
 
 use crate::support::*;
@@ -46,6 +48,88 @@ fn a_full_memory_is_a_503_with_a_reason_and_passes() {
         assert_eq!(busy.join().unwrap().unwrap(), expected(&one, b"slow"));
     });
     assert_eq!(service.get("/readyz").status, 200);
+}
+
+/// Answers with so many zeros that the sockets' buffers do not hold them.
+struct Zeros;
+
+const ZEROS: usize = 48 << 20;
+
+impl Application for Zeros {
+    type Keys = ();
+
+    fn name(&self) -> &str {
+        "test/zeros"
+    }
+
+    fn describe(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn limits(&self) -> ApplicationLimits {
+        ApplicationLimits {
+            key_format: 1,
+            header_bytes: 0,
+            max_key_bytes: 100,
+            max_query_bytes: ZEROS,
+            max_answer_bytes: 2 * ZEROS,
+        }
+    }
+
+    fn loaded_key_bytes(&self, _: &[u8]) -> Result<u64, ApplicationError> {
+        Ok(5)
+    }
+
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<(), ApplicationError> {
+        std::io::copy(bundle, &mut std::io::sink())?;
+        Ok(())
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        0
+    }
+
+    fn working_bytes(&self) -> u64 {
+        1000
+    }
+
+    fn answer(&self, _: ClientId, _: &(), _: &[u8], _: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
+        Ok(vec![0; ZEROS])
+    }
+}
+
+#[test]
+fn queries_and_answers_count_as_memory_while_they_are_held() {
+    let service = Setup::new().start_beside(Applications::new().with(Zeros).unwrap());
+    let client = service.client(None);
+    let mut bundle = std::io::Cursor::new(b"keys");
+    let key = client.upload_keys("test/zeros", 1, &mut bundle, |_| {}, &Cancel::new()).unwrap();
+    assert_eq!(service.metric("unspoken_memory_bytes"), 5.0);
+    let head = |length: usize| {
+        format!("POST /v1/apps/test/zeros?key={key} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n")
+    };
+    // A query that is still arriving.
+    let mut arriving = TcpStream::connect(service.address).unwrap();
+    arriving.write_all(head(ZEROS).as_bytes()).unwrap();
+    wait_until("the query is counted", || service.metric("unspoken_memory_bytes") == (ZEROS + 5) as f64);
+    drop(arriving);
+    wait_until("the query is forgotten", || service.metric("unspoken_memory_bytes") == 5.0);
+    // An answer that nobody reads: its own bytes are counted, no longer the largest answer and the computation.
+    let mut unread = TcpStream::connect(service.address).unwrap();
+    unread.write_all(head(0).as_bytes()).unwrap();
+    wait_until("the answer is there", || {
+        service.metric("unspoken_answer_seconds_count{application=\"test/zeros\"}") == 1.0
+    });
+    for _ in 0..20 {
+        assert_eq!(service.metric("unspoken_memory_bytes"), (ZEROS + 5) as f64);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut received = 0;
+    let mut part = vec![0; 1 << 20];
+    while received < ZEROS {
+        received += unread.read(&mut part).unwrap();
+    }
+    wait_until("the answer is forgotten", || service.metric("unspoken_memory_bytes") == 5.0);
 }
 
 #[test]

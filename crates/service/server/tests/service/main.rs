@@ -2,6 +2,7 @@
 //! stands in for the cryptography, and once with the cryptography.
 
 mod access;
+mod connections;
 mod crash;
 mod crowd;
 mod disk;

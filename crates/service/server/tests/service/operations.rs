@@ -25,8 +25,8 @@ fn health_metrics_and_problems_are_there() {
     assert_eq!(service.metric("unspoken_key_bundles{state=\"ready\"}"), 1.0);
     let asked = "unspoken_requests_total{method=\"POST\",route=\"/v1/apps/{*name}\",status=\"200\"}";
     assert_eq!(service.metric(asked), 1.0);
-    // Only the request that reads the metrics is in flight.
-    assert_eq!(service.metric("unspoken_requests_in_flight"), 1.0);
+    // Those who read the metrics are not counted.
+    assert_eq!(service.metric("unspoken_requests_in_flight"), 0.0);
 
     for (path, status, code) in [
         ("/nowhere", 404, "not_found"),
@@ -157,6 +157,10 @@ fn a_configuration_that_makes_no_sense_is_named() {
     bind(enough, 0).unwrap();
     assert!(matches!(bind(enough, 1), Err(ServeError::Memory { prepared: 1, .. })));
     assert!(matches!(bind(enough, u64::MAX), Err(ServeError::Memory { .. })));
+    let refused = bind(enough, 1).unwrap_err().to_string();
+    let parts =
+        ["query 1048576, answer 1048576, computation 1000", "models of all applications take 1;", "at least 2098153"];
+    assert!(parts.iter().all(|part| refused.contains(part)), "{refused}");
     bind(enough + 1, 1).unwrap();
 }
 
@@ -167,5 +171,10 @@ fn the_configuration_in_the_readme_is_the_default_one() {
     let config = ServerConfig::from_toml(text).unwrap();
     assert_eq!(config.limits, ServerConfig::default().limits);
     assert_eq!(config.timeouts, ServerConfig::default().timeouts);
+    config.check().unwrap();
+    let guide = include_str!("../../../../../docs/service.md");
+    let text = guide.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let config = ServerConfig::from_toml(text).unwrap();
+    assert_eq!((config.offers.len(), config.offers[1].name.as_deref()), (2, None));
     config.check().unwrap();
 }

@@ -160,6 +160,7 @@ pub fn expected(bundle: &[u8], bytes: &[u8]) -> Vec<u8> {
 /// A running service; stopped when dropped.
 pub struct TestService {
     pub address: SocketAddr,
+    pub metrics_address: SocketAddr,
     pub seen: Arc<Seen>,
     pub dir: Arc<TempDir>,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
@@ -182,6 +183,7 @@ impl Setup {
     pub fn at(dir: Arc<TempDir>) -> Self {
         let mut config = ServerConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
+            metrics_listen: Some("127.0.0.1:0".parse().unwrap()),
             data_dir: dir.path().join("data"),
             workers: 2,
             ..ServerConfig::default()
@@ -214,12 +216,13 @@ impl Setup {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             runtime.block_on(async {
                 let server = Server::bind_with_disk(self.config, apps, self.disk).await.unwrap();
-                bound.send(server.local_addr().unwrap()).unwrap();
+                let metrics_address = server.metrics_addr().unwrap().unwrap();
+                bound.send((server.local_addr().unwrap(), metrics_address)).unwrap();
                 server.run(async { drop(stopped.await) }).await;
             });
         });
-        let address = address.recv().expect("the service did not start");
-        TestService { address, seen, dir, stop: Some(stop), thread: Some(thread) }
+        let (address, metrics_address) = address.recv().expect("the service did not start");
+        TestService { address, metrics_address, seen, dir, stop: Some(stop), thread: Some(thread) }
     }
 }
 
@@ -253,7 +256,8 @@ impl TestService {
 
     /// The value of one line of the metrics.
     pub fn metric(&self, line: &str) -> f64 {
-        let text = self.get("/metrics").body;
+        let request = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        let text = raw(self.metrics_address, request).body;
         text.lines()
             .find_map(|found| found.strip_prefix(line)?.trim().parse().ok())
             .unwrap_or_else(|| panic!("no metric {line:?} in\n{text}"))

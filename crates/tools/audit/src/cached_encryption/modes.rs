@@ -1,4 +1,4 @@
-//! The ways of encrypting that are audited.
+//! The encryption modes that are audited.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::error::AuditError;
 use crate::insecure_reproduction::{Rache, Vanilla, Zinc};
 use crate::space::{MessageSpace, integer};
 
-/// A way of encrypting.
+/// An encryption mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// One cached encryption of zero; broken.

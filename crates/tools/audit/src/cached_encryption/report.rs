@@ -6,8 +6,8 @@ use crate::attack::Procedure;
 use crate::cached_encryption::modes::Mode;
 use crate::space::MessageSpace;
 
-/// A mode counts as broken if a fair coin guesses as well, or as badly, with a probability of at most `2^-30`. So the guesses
-/// accuse a sound mode wrongly with that probability, for each attack; the messages read may, too
+/// A mode counts as broken if a fair coin guesses as well, or as badly, with a probability of at most `2^-30`. So the
+/// guesses accuse a sound mode wrongly with that probability, for each attack; the messages read may, too
 /// ([`Finding::is_as_claimed`]).
 pub const SIGNIFICANCE_BITS: f64 = 30.0;
 
@@ -25,9 +25,9 @@ pub struct Report {
 pub struct Finding {
     /// CKKS, BFV or BGV.
     pub scheme: String,
-    /// The way of encrypting.
+    /// The encryption mode.
     pub mode: String,
-    /// Whether that way is claimed to be sound.
+    /// Whether that mode is claimed to be sound.
     pub claimed_sound: bool,
     /// The attack: difference or span.
     pub attack: String,
@@ -98,12 +98,12 @@ impl Finding {
         }
     }
 
-    /// Whether the finding is what is claimed of the mode: a broken one has advantage 1 and every message is read; a sound
-    /// one shows no advantage and no message is read.
+    /// Whether the finding is what is claimed of the mode: a broken one has advantage 1 and every message is read; a
+    /// sound one shows no advantage and no message is read.
     ///
-    /// Of a sound mode, [`Span`](crate::attack::Span) reads a number that is uniform modulo the first prime: in each game it is
-    /// the message with a probability of about `2^-30`. That is how often this accuses a sound mode wrongly, besides
-    /// [`SIGNIFICANCE_BITS`].
+    /// Of a sound mode, [`Span`](crate::attack::Span) reads a number that is uniform modulo the first prime: in each
+    /// game it is the message with a probability of about `2^-30`. That is how often this accuses a sound mode wrongly,
+    /// besides [`SIGNIFICANCE_BITS`].
     pub fn is_as_claimed(&self) -> bool {
         if self.claimed_sound {
             !self.broken && self.recovered == 0

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::BenchError;
-use crate::session::Session;
+use crate::harness::Harness;
 
 /// A column of a table.
 pub(super) struct Table {
@@ -21,13 +21,13 @@ const TABLES: [(&str, &str, &str); 3] = [
 
 impl Table {
     /// Those that have been fetched; says which have not.
-    pub(super) fn all(session: &mut Session<'_>) -> Result<Vec<Table>, BenchError> {
+    pub(super) fn all(harness: &mut Harness<'_>) -> Result<Vec<Table>, BenchError> {
         let mut found = Vec::new();
         for (name, file, column) in TABLES {
-            let path = session.options.root.join(file);
+            let path = harness.options.root.join(file);
             match path.exists() {
                 true => found.push(Table { name, values: read(&path, column)? }),
-                false => session.note(format!("{file} is absent and left out; scripts/fetch_data.py downloads it")),
+                false => harness.progress(format!("{file} is absent and left out; scripts/fetch_data.py downloads it")),
             }
         }
         Ok(found)

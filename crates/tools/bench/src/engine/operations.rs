@@ -4,11 +4,11 @@ use unspoken_ckks::{Arithmetic, Ciphertext};
 use unspoken_rlwe::{self as rlwe, Hoisted, galois};
 
 use super::fixture::{Fixture, Operands, STEPS};
-use crate::clock::{Contender, alternate, scaled};
+use crate::clock::{TimedOperation, alternate, scaled};
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::peer::OpenFhe;
 use crate::row::{Metric, params};
-use crate::session::Session;
 
 const TIME: Metric = Metric::less("time", "ms");
 
@@ -126,15 +126,15 @@ fn levels(max_level: usize) -> [(&'static str, usize); 3] {
 }
 
 pub(super) fn run(
-    session: &mut Session<'_>,
+    harness: &mut Harness<'_>,
     fixtures: &[Fixture],
     mut peer: Option<&mut OpenFhe>,
 ) -> Result<(), BenchError> {
     for (name, level) in levels(fixtures[0].parameters.max_level()) {
         let operands: Vec<Operands> = fixtures.iter().map(|f| f.operands(level)).collect::<Result<_, _>>()?;
         for operation in Operation::ALL {
-            session.note(format!("{}, {name} level", operation.name()));
-            measure(session, operation, name, fixtures, &operands, peer.as_deref_mut())?;
+            harness.progress(format!("{}, {name} level", operation.name()));
+            measure(harness, operation, name, fixtures, &operands, peer.as_deref_mut())?;
         }
     }
     Ok(())
@@ -142,7 +142,7 @@ pub(super) fn run(
 
 /// One operation at one level: every fixture and the peer in turn, one row per fixture.
 fn measure(
-    session: &mut Session<'_>,
+    harness: &mut Harness<'_>,
     operation: Operation,
     level_name: &str,
     fixtures: &[Fixture],
@@ -151,23 +151,20 @@ fn measure(
 ) -> Result<(), BenchError> {
     let parameters = &fixtures[0].parameters;
     let (ring, level) = (parameters.ring(), operands[0].level);
-    let (clock, single) = (session.clock(), &session.single);
+    let stopwatch = harness.stopwatch();
     let theirs = peer.as_ref().map(|peer| (peer.setup.clone(), peer.setup.towers_near(parameters.log2_modulus(level))));
-    let mut contenders: Vec<Contender<'_>> = Vec::new();
+    let mut timed: Vec<TimedOperation<'_>> = Vec::new();
     for (fixture, operands) in fixtures.iter().zip(operands) {
         let hoisted = operands.a.inner().hoist(fixture.parameters.ring())?;
         operation.check(fixture, operands, &hoisted)?;
-        contenders.push(Box::new(move || {
-            let (outcome, seconds) = clock.time_in(single, || operation.apply(fixture, operands, &hoisted));
-            outcome.map(|_| seconds)
-        }));
+        timed.push(Box::new(move || stopwatch.seconds(|| operation.apply(fixture, operands, &hoisted))));
     }
     if let (Some(peer), Some((_, (towers, _)))) = (peer, &theirs) {
         let towers = *towers;
-        contenders.push(Box::new(move || operation.peer_calls().iter().map(|call| peer.time(call, towers)).sum()));
+        timed.push(Box::new(move || operation.peer_calls().iter().map(|call| peer.time(call, towers)).sum()));
     }
-    let mut samples = alternate(session.effort(), &mut contenders)?;
-    drop(contenders);
+    let mut samples = alternate(harness.repetitions(), &mut timed)?;
+    drop(timed);
     let baseline = theirs.as_ref().and_then(|_| samples.pop()).map(|seconds| scaled(&seconds, 1e3));
     for (fixture, seconds) in fixtures.iter().zip(&samples) {
         let mut params = params! {
@@ -183,7 +180,7 @@ fn measure(
         }
         let case = format!("{}, {level_name} level, {}", operation.name(), fixture.backend());
         let baseline = baseline.as_ref().map(|samples| (OpenFhe::NAME, samples.as_slice()));
-        session.timing(TIME, case, &scaled(seconds, 1e3), baseline, params);
+        harness.timing(TIME, case, &scaled(seconds, 1e3), baseline, params);
     }
     Ok(())
 }

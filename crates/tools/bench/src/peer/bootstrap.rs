@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Link, OpenFhe, Times, failure};
+use super::{OpenFhe, PeerProcess, PeerTimes, failure};
 use crate::clock::Clock;
 use crate::error::BenchError;
 
@@ -61,7 +61,7 @@ pub(crate) struct PeerBootstrap {
 #[derive(Deserialize)]
 struct Answer {
     #[serde(flatten)]
-    times: Times,
+    times: PeerTimes,
     #[serde(flatten)]
     quality: BootstrapQuality,
 }
@@ -75,13 +75,13 @@ impl BootstrapRequest {
 
     /// Starts OpenFHE, measures `repetitions` bootstraps after one that is not counted, and ends it.
     pub(crate) fn measure(self, root: &Path, clock: Clock, repetitions: usize) -> Result<PeerBootstrap, BenchError> {
-        let mut link = Link::open(OpenFhe::NAME, root, SCRIPT)?;
+        let mut process = PeerProcess::open(OpenFhe::NAME, root, SCRIPT)?;
         let BootstrapRequest { log_n, levels, scale_bits, first_bits, digits, secret } = self;
-        let setup = link.ask(&json!({
+        let setup = process.ask(&json!({
             "cmd": "setup", "log_n": log_n, "levels": levels, "scale_bits": scale_bits,
             "first_bits": first_bits, "digits": digits, "secret": secret,
         }))?;
-        let answer: Answer = link.ask(&json!({ "cmd": "time", "op": "bootstrap", "reps": repetitions }))?;
+        let answer: Answer = process.ask(&json!({ "cmd": "time", "op": "bootstrap", "reps": repetitions }))?;
         let seconds = answer.times.seconds(clock);
         if seconds.len() != repetitions {
             return Err(failure(OpenFhe::NAME, "an answer with too few times"));

@@ -1,13 +1,13 @@
-//! Respire's own program (github.com/AMACB/respire), where somebody has put it: `.peers/respire/256m256` and the like. It
-//! times its own phases and checks its own results; it has one thread.
+//! Respire's own program (github.com/AMACB/respire), where somebody has put it: `.peers/respire/256m256` and the like.
+//! It times its own phases and checks its own results; it has one thread.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::failure;
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::machine::available_memory_bytes;
-use crate::session::Session;
 
 /// Bytes of memory that it takes for each byte of records, by its authors ("around 17x"), and some to spare.
 const MEMORY_PER_BYTE: u64 = 18;
@@ -30,23 +30,24 @@ pub(crate) struct Respire {
 impl Respire {
     pub(crate) const NAME: &str = "Respire's program";
 
-    /// Runs so many trials of the program of that name; none where it is not there, peers are left out or memory is short.
+    /// Runs so many trials of the program of that name; none where it is not there, peers are left out or memory is
+    /// short.
     pub(crate) fn measure(
-        session: &mut Session<'_>,
+        harness: &mut Harness<'_>,
         program: &str,
         bytes: u64,
         trials: usize,
     ) -> Result<Option<Self>, BenchError> {
-        let path = program_path(&session.options.root, program);
-        if !session.options.peers || !path.exists() {
-            session.note(format!("Respire is not measured: no {}", path.display()));
+        let path = program_path(&harness.options.root, program);
+        if !harness.options.peers || !path.exists() {
+            harness.progress(format!("Respire is not measured: no {}", path.display()));
             return Ok(None);
         }
         if available_memory_bytes().is_some_and(|free| free < MEMORY_PER_BYTE * bytes) {
-            session.note(format!("Respire is not measured: it needs {} bytes of memory", MEMORY_PER_BYTE * bytes));
+            harness.progress(format!("Respire is not measured: it needs {} bytes of memory", MEMORY_PER_BYTE * bytes));
             return Ok(None);
         }
-        session.note(format!("Respire's {program}"));
+        harness.progress(format!("Respire's {program}"));
         let done = Command::new(&path)
             .arg(trials.to_string())
             .stdin(Stdio::null())

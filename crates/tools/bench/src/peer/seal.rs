@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Link, Times, python, script};
+use super::{PeerProcess, PeerTimes, python, script};
 use crate::clock::Clock;
 use crate::error::BenchError;
 
@@ -13,7 +13,7 @@ const SCRIPT: &str = "seal_peer.py";
 
 /// A running SEAL with one context, its keys and one vector.
 pub(crate) struct Seal {
-    link: Link,
+    process: PeerProcess,
     clock: Clock,
     /// What it set up.
     pub(crate) setup: SealSetup,
@@ -88,17 +88,17 @@ impl Seal {
 
     /// Starts the process and makes its context and keys; it decrypts what it will time.
     pub(crate) fn start(root: &Path, request: SealRequest, clock: Clock) -> Result<Self, BenchError> {
-        let mut link = Link::open(Self::NAME, root, SCRIPT)?;
+        let mut process = PeerProcess::open(Self::NAME, root, SCRIPT)?;
         let SealRequest { log_n, log_qp, primes, special_bits } = request;
-        let setup = link.ask(&json!({
+        let setup = process.ask(&json!({
             "cmd": "setup", "log_n": log_n, "log_qp": log_qp, "primes": primes, "special_bits": special_bits,
         }))?;
-        Ok(Seal { link, clock, setup })
+        Ok(Seal { process, clock, setup })
     }
 
     /// Seconds of one call.
     pub(crate) fn time(&mut self, call: SealCall) -> Result<f64, BenchError> {
-        let times: Times = self.link.ask(&json!({ "cmd": "time", "op": call.name(), "reps": 1 }))?;
+        let times: PeerTimes = self.process.ask(&json!({ "cmd": "time", "op": call.name(), "reps": 1 }))?;
         times.first(Self::NAME, self.clock)
     }
 }

@@ -1,4 +1,4 @@
-//! Questions over HTTP, of one client and of many at the same time.
+//! Queries over HTTP, from one client and from many at the same time.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -13,45 +13,45 @@ use unspoken_client::{ClientError, ServiceClient, StateDir};
 use unspoken_database::{Builder, Database, Record};
 use unspoken_pir::{Mode, Preset};
 use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions, RetrieveServer};
-use unspoken_server::{Applications, PrivateApplication, Server, ServerConfig, ServiceLimits};
+use unspoken_server::{Applications, ProtocolApplication, Server, ServerConfig, ServiceLimits};
 
 use super::{Case, Size};
 use crate::clock::median;
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::machine::Machine;
 use crate::row::{Metric, params};
-use crate::session::Session;
 
 const APPLICATION: &str = "pir/bench";
 const RATE: Metric = Metric::more("queries_per_second", "queries/s");
 const LATENCY: Metric = Metric::less("latency", "s");
 
 /// Clients at the same time.
-const CROWDS: [usize; 3] = [1, 8, 64];
+const CLIENT_COUNTS: [usize; 3] = [1, 8, 64];
 
 /// Bytes of a record.
 const RECORD_BYTES: usize = 256;
 
-/// How many questions of a kind are asked in all, if there are not more clients.
+/// A mode, and how many queries are sent in all if there are no more clients than that.
 pub(super) type Load = (Mode, usize);
 
 /// Serves a database of one record for each 256 bytes, by index, from this process, and asks it.
-pub(super) fn run(session: &mut Session<'_>, case: &Case, size: Size) -> Result<(), BenchError> {
-    session.note(format!("a service of {}", size.name));
+pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size) -> Result<(), BenchError> {
+    harness.progress(format!("a service of {}", size.name));
     let folder = tempfile::tempdir().map_err(unavailable)?;
     let service = Service::start(folder.path(), case.preset, size.bytes / RECORD_BYTES as u64)?;
-    for &(mode, questions) in case.loads {
-        for clients in CROWDS {
-            session.note(format!("{}: {mode}, {clients} clients", size.name));
-            let crowd = Crowd { mode, clients, each: questions.div_ceil(clients) };
-            let (elapsed, latencies) = crowd.ask(&service, &folder.path().join(format!("client-{mode}")))?;
+    for &(mode, queries) in case.loads {
+        for clients in CLIENT_COUNTS {
+            harness.progress(format!("{}: {mode}, {clients} clients", size.name));
+            let concurrent = ConcurrentClients { mode, clients, each: queries.div_ceil(clients) };
+            let (elapsed, latencies) = concurrent.measure(&service, &folder.path().join(format!("client-{mode}")))?;
             let params = params! {
                 "clients": clients, "queries": latencies.len(), "threads": Machine::detect().cores, "clock": "wall",
                 "keys": "one set for all clients",
             };
             let case = format!("{}, {mode}, {clients} at a time", size.name);
-            session.fact(RATE, &case, latencies.len() as f64 / elapsed, None, params.clone());
-            session.fact(LATENCY, &case, median(&latencies), None, params);
+            harness.value(RATE, &case, latencies.len() as f64 / elapsed, None, params.clone());
+            harness.value(LATENCY, &case, median(&latencies), None, params);
         }
     }
     Ok(())
@@ -73,9 +73,9 @@ impl Service {
         Builder::new(preset).build(&directory, all, |_| (), &AtomicBool::new(false))?;
         let database = Database::open(&directory)?;
         let insecure = database.snapshot().parameters().is_insecure();
-        let application = PrivateApplication::new(APPLICATION, RetrieveServer::new(database)?);
+        let application = ProtocolApplication::new(APPLICATION, RetrieveServer::new(database)?);
         let applications = Applications::new().with(application).map_err(unavailable)?;
-        let most = 2 * CROWDS[CROWDS.len() - 1];
+        let most = 2 * CLIENT_COUNTS[CLIENT_COUNTS.len() - 1];
         let limits = ServiceLimits { queue_per_client: most, queries_per_client: most, ..ServiceLimits::default() };
         let listen = ([127, 0, 0, 1], 0).into();
         let config = ServerConfig { listen, data_dir: folder.join("keys"), limits, ..ServerConfig::default() };
@@ -100,17 +100,17 @@ impl Drop for Service {
     }
 }
 
-/// Clients that ask at the same time.
-struct Crowd {
+/// Clients that send queries at the same time.
+struct ConcurrentClients {
     mode: Mode,
     clients: usize,
-    /// Questions of each.
+    /// Queries of each.
     each: usize,
 }
 
-impl Crowd {
-    /// Seconds from the first question to the last answer, and of each answer; connections and keys are there before.
-    fn ask(&self, service: &Service, state: &Path) -> Result<(f64, Vec<f64>), BenchError> {
+impl ConcurrentClients {
+    /// Seconds from the first query to the last answer, and of each answer. Connections and keys are made before.
+    fn measure(&self, service: &Service, state: &Path) -> Result<(f64, Vec<f64>), BenchError> {
         // The first one makes the keys that all use.
         let mut clients: Vec<ServiceClient<RetrieveClient>> =
             (0..self.clients).map(|_| self.connect(service, state)).collect::<Result<_, _>>()?;

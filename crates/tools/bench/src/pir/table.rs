@@ -1,4 +1,5 @@
-//! A table whose pieces follow from their numbers: one of 1 GB takes 16 GB, and its records are never in memory at one time.
+//! A table whose pieces follow from their numbers: one of 1 GB takes 16 GB, and its records are never in memory at one
+//! time.
 
 use std::time::Instant;
 

@@ -1,6 +1,5 @@
 //! `unspoken get`
 
-use std::fmt::Write as _;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
@@ -114,17 +113,10 @@ fn described(question: &Question, answer: &Answer) -> serde_json::Value {
     }
     match answer.record.as_deref().map(|record| (std::str::from_utf8(record), record)) {
         Some((Ok(text), _)) => line["record"] = text.into(),
-        Some((Err(_), bytes)) => line["record_hex"] = hexadecimal(bytes).into(),
+        Some((Err(_), bytes)) => line["record_hex"] = hex::encode(bytes).into(),
         None => {}
     }
     line
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut digits, byte| {
-        let _ = write!(digits, "{byte:02x}");
-        digits
-    })
 }
 
 fn name(question: &Question) -> String {

@@ -26,6 +26,9 @@ pub fn complaint(output: &Output) -> String {
 pub struct Service {
     process: Child,
     pub url: String,
+    /// Where its metrics are, if they are served.
+    #[allow(dead_code, reason = "not every test that starts a service reads metrics")]
+    pub metrics: Option<String>,
 }
 
 impl Service {
@@ -44,7 +47,8 @@ impl Service {
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: Value = serde_json::from_str(&line).unwrap();
-        Service { process, url: said["listening"].as_str().unwrap().to_owned() }
+        let address = |name: &str| said[name].as_str().map(str::to_owned);
+        Service { process, url: address("listening").unwrap(), metrics: address("metrics") }
     }
 }
 

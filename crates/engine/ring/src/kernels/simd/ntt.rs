@@ -5,6 +5,10 @@
 //! while butterflies span at least one, and then on transposed squares. So each residue travels to the second-level
 //! cache and back twice. Lazy butterflies (Harvey) keep values in `[0, 4q)` forward and in `[0, 2q)` backward.
 
+use std::mem::MaybeUninit;
+
+use zeroize::optimization_barrier;
+
 use super::vector::{Factor, Prime, Vector};
 use crate::modular::{Modulus, Shoup};
 use crate::ntt::{LaneRoots, NttTable};
@@ -29,8 +33,34 @@ fn columns_of(degree: usize) -> usize {
 /// Vectors that one network combines in registers: with 16, compilers spill even on 32 registers.
 const MAX_RADIX: usize = 8;
 
+/// Memory for the tiles of a limb. They are parts of its transform, which may be that of a secret, so the memory is wiped
+/// when it is dropped.
 #[repr(C, align(64))]
-struct Tile([u32; TILE * MAX_ROWS]);
+struct TileBuffer {
+    words: [MaybeUninit<u32>; TILE * MAX_ROWS],
+    rows: usize,
+}
+
+impl TileBuffer {
+    /// For tiles of `rows` rows, at most [`MAX_ROWS`]. Not initialised: the first pass over a tile writes all of it.
+    #[inline(always)]
+    fn new(rows: usize) -> Self {
+        assert!(rows <= MAX_ROWS);
+        TileBuffer { words: [MaybeUninit::uninit(); TILE * MAX_ROWS], rows }
+    }
+
+    #[inline(always)]
+    fn strip(&mut self) -> Strip {
+        Strip { first: self.words.as_mut_ptr().cast(), stride: TILE, rows: self.rows, width: TILE }
+    }
+}
+
+impl Drop for TileBuffer {
+    fn drop(&mut self) {
+        self.words[..self.rows * TILE].fill(MaybeUninit::new(0));
+        optimization_barrier(&self.words);
+    }
+}
 
 /// Forward transform of limbs under one prime; row by row all limbs go together, so that roots are read once.
 ///
@@ -42,15 +72,17 @@ pub(super) unsafe fn forward<V: Vector>(table: &NttTable, limbs: &mut [&mut [u32
     let columns = columns_of(table.degree);
     let rows = table.degree / columns;
     // SAFETY: the caller vouches for the instruction set; and by `check_shape` a limb is `rows * columns` words
-    // long, both powers of two, with `columns` a multiple of `TILE` and of a square.
+    // long, both powers of two, with `columns` a multiple of `TILE` and of a square. The buffer has `rows` rows of `TILE`
+    // words, and passes write what they read later.
     unsafe {
         let prime = Prime::<V>::new(&table.modulus);
-        for limb in limbs.iter_mut().filter(|_| rows > 1) {
-            let mut tile = Tile([0; TILE * MAX_ROWS]);
-            let work = Strip { first: tile.0.as_mut_ptr(), stride: TILE, rows, width: TILE };
-            for column in (0..columns).step_by(TILE) {
-                let strip = Strip { first: limb.as_mut_ptr().add(column), stride: columns, rows, width: TILE };
-                forward_stages(&prime, &table.forward, 1, strip, work);
+        if rows > 1 {
+            let mut buffer = TileBuffer::new(rows);
+            for limb in limbs.iter_mut() {
+                for column in (0..columns).step_by(TILE) {
+                    let strip = Strip { first: limb.as_mut_ptr().add(column), stride: columns, rows, width: TILE };
+                    forward_stages(&prime, &table.forward, 1, strip, buffer.strip());
+                }
             }
         }
         for row in 0..rows {
@@ -88,11 +120,10 @@ pub(super) unsafe fn inverse<V: Vector>(table: &NttTable, source: Option<&[u32]>
             inverse_stages(&prime, &table.inverse, rows + row, strip, strip, (rows == 1).then_some(last));
         }
         if rows > 1 {
-            let mut tile = Tile([0; TILE * MAX_ROWS]);
-            let work = Strip { first: tile.0.as_mut_ptr(), stride: TILE, rows, width: TILE };
+            let mut buffer = TileBuffer::new(rows);
             for column in (0..columns).step_by(TILE) {
                 let strip = Strip { first: limb.as_mut_ptr().add(column), stride: columns, rows, width: TILE };
-                inverse_stages(&prime, &table.inverse, 1, strip, work, Some(last));
+                inverse_stages(&prime, &table.inverse, 1, strip, buffer.strip(), Some(last));
             }
         }
     }
@@ -151,7 +182,7 @@ fn radices(rows: usize) -> (usize, usize) {
 /// writes it; between them the data is in `work`, which may be `strip`.
 ///
 /// # Safety
-/// See [`Strip`]; and `roots` is at least `(root + 1) * rows / 2` long.
+/// See [`Strip`].
 #[inline(always)]
 unsafe fn forward_stages<V: Vector>(prime: &Prime<V>, roots: &[Shoup], root: usize, strip: Strip, work: Strip) {
     let mut blocks = 1;
@@ -159,7 +190,7 @@ unsafe fn forward_stages<V: Vector>(prime: &Prime<V>, roots: &[Shoup], root: usi
         let (radix, _) = radices(strip.rows / blocks);
         let from = if blocks == 1 { strip } else { work };
         let to = if blocks * radix == strip.rows { strip } else { work };
-        // SAFETY: the caller vouches for the strips and roots.
+        // SAFETY: the caller vouches for the strips.
         unsafe {
             match radix {
                 8 => pass::<V, 8>(prime, Forward, roots, root * blocks, blocks, from, to),
@@ -191,7 +222,7 @@ unsafe fn inverse_stages<V: Vector>(
         let from = if blocks == strip.rows { strip } else { work };
         blocks /= radix;
         let to = if blocks == 1 { strip } else { work };
-        // SAFETY: the caller vouches for the strips and roots.
+        // SAFETY: the caller vouches for the strips.
         unsafe {
             match (radix, last.filter(|_| blocks == 1)) {
                 (8, None) => pass::<V, 8>(prime, Inverse, roots, root * blocks, blocks, from, to),
@@ -208,8 +239,7 @@ unsafe fn inverse_stages<V: Vector>(
 /// `log2 K` stages on each of `blocks` blocks, whose root numbers start at `root`.
 ///
 /// # Safety
-/// See [`Strip`]; both strips have the same shape; `blocks * K` divides the rows; `roots` is at least
-/// `(root + blocks) * K / 2` long.
+/// See [`Strip`]; both strips have the same shape; `blocks * K` divides the rows.
 #[inline(always)]
 unsafe fn pass<V: Vector, const K: usize>(
     prime: &Prime<V>,
@@ -222,8 +252,7 @@ unsafe fn pass<V: Vector, const K: usize>(
 ) {
     let distance = from.rows / (blocks * K);
     for block in 0..blocks {
-        // SAFETY: the caller vouches for the length.
-        let roots = unsafe { Uniform::new::<K>(roots, root + block) };
+        let roots = SharedRoots::<K>::new(roots, root + block);
         for row in block * K * distance..(block * K + 1) * distance {
             for column in (0..from.width).step_by(V::LANES) {
                 let mut x = [prime.q; K];
@@ -306,34 +335,34 @@ unsafe fn store_square<V: Vector>(x: &V::Square, words: &mut [u32]) {
 
 /// Where the roots of a network come from.
 trait Roots<V>: Copy {
-    /// The root of part `part` of the `2^stage` parts of the block.
+    /// The root of part `part` of the `2^stage` parts of the block. Panics if there is no such root; in a network both are
+    /// constants, so that the check is done when it is compiled.
     fn root(self, stage: u32, part: usize) -> Factor<V>;
 }
 
-/// Roots that all lanes share: number `root` and those below it in the tree.
+/// Roots that all lanes share, for a network on `K` vectors: number `root` and those below it in the tree of
+/// `log2 K` stages. The numbers of all of them are below `roots.len()`.
 #[derive(Clone, Copy)]
-struct Uniform<'a> {
+struct SharedRoots<'a, const K: usize> {
     roots: &'a [Shoup],
     root: usize,
 }
 
-impl<'a> Uniform<'a> {
-    /// For a network on `K` vectors, that is `log2 K` stages.
-    ///
-    /// # Safety
-    /// `roots` is at least `(root + 1) * K / 2` long (checked in debug builds).
+impl<'a, const K: usize> SharedRoots<'a, K> {
+    /// Checks that the roots of the last stage, whose numbers are the largest, are there.
     #[inline(always)]
-    unsafe fn new<const K: usize>(roots: &'a [Shoup], root: usize) -> Self {
-        debug_assert!((root + 1) * K / 2 <= roots.len());
-        Uniform { roots, root }
+    fn new(roots: &'a [Shoup], root: usize) -> Self {
+        assert!(root < roots.len() && (root + 1) * K / 2 <= roots.len());
+        SharedRoots { roots, root }
     }
 }
 
-impl<V: Vector> Roots<V> for Uniform<'_> {
+impl<V: Vector, const K: usize> Roots<V> for SharedRoots<'_, K> {
     #[inline(always)]
     fn root(self, stage: u32, part: usize) -> Factor<V> {
-        // SAFETY: networks run on values of `V`. In the last stage, `2^stage = K / 2`, the largest number is
-        // `root * K / 2 + K / 2 - 1`, which `new` has been promised.
+        assert!(stage < K.ilog2() && part < 1 << stage);
+        // SAFETY: networks run on values of `V`. The number is below `(root + 1) * 2^stage`, and `2^stage` is at most `K / 2`:
+        // `new` has checked the length.
         unsafe { Factor::splat(*self.roots.get_unchecked((self.root << stage) + part)) }
     }
 }
@@ -355,9 +384,9 @@ impl<'a> PerLane<'a> {
 impl<V: Vector> Roots<V> for PerLane<'_> {
     #[inline(always)]
     fn root(self, stage: u32, part: usize) -> Factor<V> {
+        assert!(stage < V::LANES.ilog2() && part < 1 << stage);
         let entry = (1 << stage) - 1 + part;
-        // SAFETY: networks run on values of `V`. A group holds the entries of `log2 LANES` stages, and the network
-        // on a square has no more.
+        // SAFETY: networks run on values of `V`. `words` is a whole group, which holds the entries of `log2 LANES` stages.
         unsafe { Factor::load(self.words, entry * 2 * V::LANES) }
     }
 }

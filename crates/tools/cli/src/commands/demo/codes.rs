@@ -12,7 +12,7 @@ use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions};
 use unspoken_sources::{Source, SourceError, SourceSpec};
 
 use super::service::Service;
-use super::{GLIMPSE, hexadecimal, print};
+use super::{GLIMPSE, print};
 use crate::progress::Bars;
 
 const APPLICATION: &str = "pir/icd10";
@@ -113,7 +113,7 @@ impl Asked {
             ("seconds per code, client", format!("{:.4}", each(self.usage.client_seconds))),
             ("seconds per code, service", format!("{:.4}", each(self.usage.server_seconds))),
             ("what the service saw: lengths", lengths.join(", ")),
-            ("what the service saw: of the first", format!("{}...", hexadecimal(&self.glimpse))),
+            ("what the service saw: of the first", format!("{}...", hex::encode(&self.glimpse))),
         ]);
     }
 }

@@ -12,7 +12,7 @@ use unspoken_fasttext::{Encoder, Model, TrainOptions, fit};
 use unspoken_store::Dataset;
 
 use super::service::Service;
-use super::{Arguments, GLIMPSE, hexadecimal, print};
+use super::{Arguments, GLIMPSE, print};
 use crate::progress::Bars;
 
 const APPLICATION: &str = "classify/spam";
@@ -114,7 +114,7 @@ fn report(comparison: &Comparison, usage: UsageStats, messages: usize, glimpse: 
         ("bytes of answer per message", format!("{:.0}", each(usage.answer_bytes as f64))),
         ("seconds per message, client", format!("{:.4}", each(usage.client_seconds))),
         ("seconds per message, service", format!("{:.4}", each(usage.server_seconds))),
-        ("what the service saw", format!("{}...", hexadecimal(glimpse))),
+        ("what the service saw", format!("{}...", hex::encode(glimpse))),
     ];
     print(&rows);
 }

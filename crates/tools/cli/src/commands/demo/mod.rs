@@ -40,10 +40,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     codes::run(&arguments.codes, &cancel)
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// What was found, line by line.
 fn print(rows: &[(&str, String)]) {
     println!();

@@ -1,0 +1,48 @@
+//! Estimates of memory against what is allocated.
+
+#[allow(dead_code, reason = "the server of the measurement makes its own keys")]
+mod common;
+#[path = "../../../engine/ckks/tests/common/memory.rs"]
+mod memory;
+
+use common::{PRESET, network};
+use memory::{Server, check, peak};
+use unspoken_ckks::Preset;
+use unspoken_cnn::{EncryptedWeightsCircuit, PlainWeightsCircuit};
+use unspoken_digits_model::Shape;
+
+#[test]
+fn estimates_bound_what_is_allocated() {
+    let network = network(Shape::LITE);
+    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    for batch in [16, 2] {
+        let circuit = PlainWeightsCircuit::new(&network, &parameters, batch).unwrap();
+        let (level, scale, vectors) = (circuit.input_level(), circuit.scale(), circuit.layout().vectors());
+        let server = Server::new(PRESET, circuit.key_plan(), vectors, (level, scale));
+        // Weights are encoded in the first run, so it takes both.
+        let run = || {
+            let circuit = PlainWeightsCircuit::new(&network, server.encoder.parameters(), batch).unwrap();
+            let scores = circuit.evaluate(&server.evaluator(), &server.inputs).unwrap();
+            (circuit, scores)
+        };
+        let ((circuit, _), measured) = peak(run);
+        let what = format!("batches of {batch}, plaintext weights");
+        check(&what, measured, circuit.prepared_bytes() + circuit.working_bytes(), 2.0);
+    }
+    for batch in [16, 64] {
+        let circuit = EncryptedWeightsCircuit::new(Shape::LITE, &parameters, batch).unwrap();
+        let (level, scale, vectors) = (circuit.input_level(), circuit.scale(), circuit.layout().vectors());
+
+        let server = Server::new(PRESET, circuit.key_plan(), vectors, (level, scale));
+        let own = server.encoder.parameters();
+        let circuit = EncryptedWeightsCircuit::new(Shape::LITE, own, batch).unwrap();
+        let weights = circuit.encrypt_network(&network, |slots, level, scale| {
+            let plaintext = server.encoder.encode(slots, level, scale)?;
+            server.encrypt(&plaintext)
+        });
+        let weights = weights.unwrap();
+        let (scores, measured) = peak(|| circuit.evaluate(&server.evaluator(), &weights, &server.inputs).unwrap());
+        drop(scores);
+        check(&format!("batches of {batch}, encrypted weights"), measured, circuit.working_bytes(), 3.0);
+    }
+}

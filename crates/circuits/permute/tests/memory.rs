@@ -1,0 +1,46 @@
+//! Estimates of memory against what is allocated.
+
+#[path = "../../../engine/ckks/tests/common/memory.rs"]
+mod memory;
+
+use memory::{Server, check, peak};
+use unspoken_ckks::{CostModel, Preset};
+use unspoken_permute::{Packing, Permutation, PreparedBlocks, PreparedPermutation, Strategy, Task};
+
+const PRESET: &str = "insecure_n11_real_depth17_scale30";
+const OUTPUT_LEVEL: usize = 1;
+
+#[test]
+fn estimates_bound_what_is_allocated() {
+    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    let (model, scale) = (CostModel::nominal(&parameters), parameters.scale());
+    let random = Permutation::random(512, 1).unwrap();
+    let explanation = Task::new(&random, Packing::Repeated, &parameters, OUTPUT_LEVEL).explain(&parameters, &model);
+    let explanation = explanation.unwrap();
+    for strategy in [Strategy::Windowed, Strategy::Benes, Strategy::Network, Strategy::Diagonals] {
+        let plan = &explanation.best_of(strategy).unwrap().plan;
+        let prepared = PreparedPermutation::new(&parameters, plan, OUTPUT_LEVEL, scale).unwrap();
+        let server = Server::new(PRESET, prepared.key_plan(), 1, (prepared.input_level(), scale));
+        // Masks are encoded in the first run, so it takes both.
+        let run = || {
+            let prepared = PreparedPermutation::new(server.encoder.parameters(), plan, OUTPUT_LEVEL, scale).unwrap();
+            let result = prepared.apply(&server.evaluator(), &server.inputs[0]).unwrap();
+            (prepared, result)
+        };
+        let ((prepared, _), measured) = peak(run);
+        let estimate = prepared.prepared_bytes() + prepared.working_bytes();
+        check(&format!("{strategy} of {} levels", plan.depth()), measured, estimate, 2.5);
+    }
+
+    let long = Permutation::random(3 * parameters.slots(), 1).unwrap();
+    let prepare = |parameters| PreparedBlocks::new(parameters, &model, &long, (16, 1), Some(40), scale).unwrap();
+    let prepared = prepare(&parameters);
+    let server = Server::new(PRESET, prepared.key_plan(), 3, (prepared.input_level(), scale));
+    let run = || {
+        let prepared = prepare(server.encoder.parameters());
+        let results = prepared.apply(&server.evaluator(), &server.inputs).unwrap();
+        (prepared, results)
+    };
+    let ((prepared, _), measured) = peak(run);
+    check("three blocks", measured, prepared.prepared_bytes() + prepared.working_bytes(), 2.5);
+}

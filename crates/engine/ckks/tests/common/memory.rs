@@ -1,0 +1,78 @@
+//! Estimates of memory against what is allocated; tests of circuits share it. A test that uses it must be the only one of its
+//! binary, so that nothing else allocates meanwhile.
+
+#![allow(dead_code)] // Each test binary uses a part.
+
+use std::sync::atomic::AtomicBool;
+
+use peak_alloc::PeakAlloc;
+use unspoken_ckks::{Ciphertext, CkksError, Complex64, Encoder, Evaluator, Plaintext, Preset, SeededCiphertext};
+use unspoken_ring::SecretRng;
+use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan, SecretKey};
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+/// Bytes that are allocated.
+pub fn allocated() -> u64 {
+    ALLOCATOR.current_usage() as u64
+}
+
+/// Bytes that `work` allocates at its peak, beyond those there are before.
+pub fn peak<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    ALLOCATOR.reset_peak_usage();
+    let before = ALLOCATOR.current_usage();
+    let result = work();
+    (result, (ALLOCATOR.peak_usage() - before) as u64)
+}
+
+/// That the estimate is a bound, and at most so many times what is taken.
+pub fn check(what: &str, measured: u64, estimate: u64, slack: f64) {
+    let ratio = estimate as f64 / measured as f64;
+    println!("{what}: {measured} bytes measured, {estimate} estimated, {ratio:.2} times as many");
+    assert!((1.0..=slack).contains(&ratio), "{what}: {measured} bytes measured, {estimate} estimated");
+}
+
+/// What a server has: a ring of its own, whose freed buffers are those of its own runs, and what a client sent.
+pub struct Server {
+    pub encoder: Encoder,
+    pub keys: EvaluationKeys,
+    pub inputs: Vec<Ciphertext>,
+}
+
+impl Server {
+    /// A server that was sent keys, and vectors of some values at a level and a scale.
+    pub fn new(preset: &str, plan: &KeyPlan, inputs: usize, (level, scale): (usize, f64)) -> Self {
+        let (mut bundle, mut vectors) = (Vec::new(), Vec::new());
+        {
+            let parameters = Preset::find(preset).unwrap().build().unwrap();
+            let encoder = Encoder::new(&parameters);
+            let mut rng = SecretRng::insecure_from_seed(1);
+            let secret = SecretKey::generate(parameters.rlwe(), &mut rng).unwrap();
+            KeyBundle::write(&secret, plan, &mut rng, &mut bundle, |_, _| (), &AtomicBool::new(false)).unwrap();
+            let value = |i: usize| Complex64::from((i % 7) as f64 / 7.0);
+            let values: Vec<Complex64> = (0..parameters.slots()).map(value).collect();
+            let plaintext = encoder.encode(&values, level, scale).unwrap();
+            for _ in 0..inputs {
+                vectors.push(encoder.encrypt(&plaintext, &secret, &mut rng).unwrap().to_bytes(&parameters));
+            }
+        }
+        let parameters = Preset::find(preset).unwrap().build().unwrap();
+        let keys = KeyBundle::read(parameters.rlwe(), &mut bundle.as_slice()).unwrap();
+        let read = |bytes: &Vec<u8>| SeededCiphertext::from_bytes(&parameters, bytes).unwrap().expand(&parameters);
+        let inputs = vectors.iter().map(read).collect();
+        Server { encoder: Encoder::new(&parameters), keys, inputs }
+    }
+
+    /// An encryption under a key of no client: for vectors whose values do not matter.
+    pub fn encrypt(&self, plaintext: &Plaintext) -> Result<Ciphertext, CkksError> {
+        let parameters = self.encoder.parameters();
+        let mut rng = SecretRng::insecure_from_seed(2);
+        let secret = SecretKey::generate(parameters.rlwe(), &mut rng).unwrap();
+        Ok(self.encoder.encrypt(plaintext, &secret, &mut rng)?.expand(parameters))
+    }
+
+    pub fn evaluator(&self) -> Evaluator<'_> {
+        Evaluator::new(&self.encoder, &self.keys)
+    }
+}

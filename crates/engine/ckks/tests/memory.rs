@@ -1,0 +1,72 @@
+//! Estimates of memory against what is allocated, at a small insecure ring.
+
+#[path = "common/memory.rs"]
+mod memory;
+
+use std::collections::BTreeMap;
+
+use memory::{Server, check, peak};
+use unspoken_ckks::{
+    Arithmetic, Bootstrap, Bootstrapper, CkksError, CkksParameters, Complex64, Encoder, LinearPlan, LinearTransform,
+    Preset, Simulator, SlotValues, Steps,
+};
+
+const PRESET: &str = "insecure_n11_depth9_scale50";
+const BOOT: &str = "insecure_n11_boot_depth8_scale50";
+const LEVEL: usize = 6;
+
+/// Sixty rotations kept, then products of them.
+fn many_vectors<A: Arithmetic>(a: &A, x: &A::Vector) -> Result<A::Vector, CkksError> {
+    let rotated = a.rotate_hoisted(x, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10])?;
+    let mut kept = Vec::new();
+    for r in &rotated {
+        for s in rotated.iter().take(6) {
+            kept.push(a.multiply(r, s)?);
+        }
+    }
+    kept.iter().skip(1).try_fold(kept[0].clone(), |sum, v| a.add(&sum, v))
+}
+
+#[test]
+fn estimates_bound_what_is_allocated() {
+    let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+    let scale = parameters.scale();
+    let counter = Simulator::counting(&Encoder::new(&parameters));
+    let input = counter.encrypt(&[], LEVEL, scale).unwrap();
+    let estimate = counter.working_bytes(|counter| many_vectors(counter, &input)).unwrap();
+    let server = Server::new(PRESET, &counter.key_plan(), 1, (LEVEL, scale));
+    let (result, measured) = peak(|| many_vectors(&server.evaluator(), &server.inputs[0]));
+    result.unwrap();
+    check("products of rotations", measured, estimate, 2.0);
+
+    for (count, babies) in [(64, 8), (64, 64), (40, 1)] {
+        let plan = |parameters: &CkksParameters| {
+            let diagonal = |k: usize| (k, vec![Complex64::from(k as f64 / 64.0); parameters.slots()]);
+            let diagonals: BTreeMap<usize, Vec<Complex64>> = (0..count).map(diagonal).collect();
+            let plan = LinearPlan::new(parameters, diagonals, LEVEL, scale, scale).unwrap();
+            plan.with_steps(Steps::of_babies(babies)).unwrap()
+        };
+        let server = Server::new(PRESET, &plan(&parameters).key_plan(), 1, (LEVEL, scale));
+        // The plan holds the values, which are there already.
+        let values = (count * parameters.slots() * size_of::<Complex64>()) as u64;
+        // Of the server's ring, as a service prepares it.
+        let plan = plan(server.encoder.parameters());
+        let (transform, measured) = peak(|| LinearTransform::new(&server.encoder, plan).unwrap());
+        check("prepared diagonals", measured, transform.prepared_bytes() - values, 1.2);
+        let (result, measured) = peak(|| transform.apply(&server.evaluator(), &server.inputs[0]));
+        result.unwrap();
+        let what = format!("{count} diagonals by {babies} baby steps");
+        check(&what, measured, transform.working_bytes(), 3.0);
+    }
+
+    let plan = |parameters: &_| Bootstrap::new(parameters, parameters.slots(), SlotValues::Complex).unwrap();
+    let boot = Preset::find(BOOT).unwrap().build().unwrap();
+    let planned = plan(&boot);
+    let server = Server::new(BOOT, &planned.key_plan(), 1, (planned.input_level(), boot.scale()));
+    let own = server.encoder.parameters().clone();
+    let (bootstrapper, measured) = peak(|| Bootstrapper::new(&server.encoder, plan(&own)).unwrap());
+    check("matrices of a bootstrap", measured, bootstrapper.prepared_bytes(), 1.2);
+    let (result, measured) = peak(|| bootstrapper.refresh(&server.evaluator(), &server.inputs[0]));
+    result.unwrap();
+    check("bootstrap", measured, bootstrapper.working_bytes(), 3.0);
+}

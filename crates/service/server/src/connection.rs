@@ -1,0 +1,183 @@
+//! Connections: accepting them within limits, TLS, and closing those that send no authorized request.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use prometheus::{IntCounter, IntGauge};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use crate::concurrency::ConcurrencyLimit;
+
+/// Wait after an error of the listener; most often there are too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What all connections of one listener share.
+#[derive(Clone)]
+pub(crate) struct ConnectionContext {
+    /// Connections open at once; more wait to be accepted.
+    pub(crate) total: Arc<Semaphore>,
+    /// Connections open at once from one network; more are closed.
+    pub(crate) per_network: ConcurrencyLimit<IpAddr>,
+    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) router: Router,
+    pub(crate) timeouts: ConnectionTimeouts,
+    /// Cancelled when the service has stopped; connections that are still open are closed.
+    pub(crate) stopped: CancellationToken,
+    pub(crate) open: IntGauge,
+    pub(crate) refused: IntCounter,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct ConnectionTimeouts {
+    pub(crate) head: Duration,
+    pub(crate) stall: Duration,
+    /// Until the first authorized request; without it, none is needed.
+    pub(crate) authorization: Option<Duration>,
+}
+
+/// Whether a connection has sent a request with a known token. An extension of each request.
+#[derive(Clone, Default)]
+pub(crate) struct ConnectionAuthorization(CancellationToken);
+
+impl ConnectionAuthorization {
+    /// The connection may stay.
+    pub(crate) fn confirm(&self) {
+        self.0.cancel();
+    }
+
+    /// Returns after `limit` unless the connection is authorized by then.
+    async fn overdue(&self, limit: Option<Duration>) {
+        let Some(limit) = limit else { return std::future::pending().await };
+        tokio::select! {
+            () = tokio::time::sleep(limit) => {}
+            () = self.0.cancelled() => std::future::pending().await,
+        }
+    }
+}
+
+/// Accepts connections until it is dropped.
+pub(crate) async fn accept(listener: &TcpListener, graceful: &GracefulShutdown, context: &ConnectionContext) {
+    loop {
+        let Ok(permit) = context.total.clone().acquire_owned().await else { return };
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Some(network_permit) = context.per_network.try_acquire(&network(peer.ip())) else {
+            context.refused.inc();
+            tracing::debug!(address = %peer.ip(), limit = context.per_network.limit(), "too many connections");
+            continue;
+        };
+        let (watcher, context) = (graceful.watcher(), context.clone());
+        tokio::spawn(async move {
+            let authorization = ConnectionAuthorization::default();
+            context.open.inc();
+            tokio::select! {
+                () = connection(stream, &context, &authorization, watcher) => {}
+                () = context.stopped.cancelled() => {}
+                () = authorization.overdue(context.timeouts.authorization) => {
+                    tracing::debug!(address = %peer.ip(), "connection closed: it sent no authorized request in time");
+                }
+            }
+            context.open.dec();
+            drop((permit, network_permit));
+        });
+    }
+}
+
+/// What counts as one address. Whoever has one IPv6 address has a network of 2^64 of them.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address => address,
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    context: &ConnectionContext,
+    authorization: &ConnectionAuthorization,
+    watcher: Watcher,
+) {
+    // Answers are written whole, so waiting to fill packets only delays them.
+    let _ = stream.set_nodelay(true);
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(context.timeouts.stall));
+    let stream = Box::pin(stream);
+    let Some(tls) = &context.tls else { return http(stream, context, authorization, watcher).await };
+    match tokio::time::timeout(context.timeouts.head, tls.accept(stream)).await {
+        Ok(Ok(stream)) => http(stream, context, authorization, watcher).await,
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => tracing::debug!("TLS handshake took too long"),
+    }
+}
+
+async fn http(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    context: &ConnectionContext,
+    authorization: &ConnectionAuthorization,
+    watcher: Watcher,
+) {
+    let requests = ConnectionRequests {
+        router: TowerToHyperService::new(context.router.clone()),
+        authorization: authorization.clone(),
+    };
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(context.timeouts.head)
+        .serve_connection(TokioIo::new(stream), requests);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// The router, told which connection a request comes from.
+struct ConnectionRequests {
+    router: TowerToHyperService<Router>,
+    authorization: ConnectionAuthorization,
+}
+
+impl Service<Request<Incoming>> for ConnectionRequests {
+    type Response = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Response;
+    type Error = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Error;
+    type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(self.authorization.clone());
+        self.router.call(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    #[test]
+    fn addresses_of_one_network_count_together() {
+        let network = |text: &str| super::network(text.parse().unwrap()).to_string();
+        assert_eq!(network("192.0.2.7"), "192.0.2.7");
+        assert_eq!(network("::ffff:192.0.2.7"), "192.0.2.7");
+        assert_eq!(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_ne!(network("2001:db8:1:2::1"), network("2001:db8:1:3::1"));
+    }
+}
