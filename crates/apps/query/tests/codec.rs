@@ -41,7 +41,7 @@ fn queries_are_fresh_and_checked() {
     assert_eq!(lengths(&first), lengths(&ask(&[vec![], vec![]]).unwrap()), "the same size whatever it asks");
     for (indices, what) in [
         (vec![vec![Some(1)]], "number of index lists"),
-        (vec![vec![Some(16)], vec![]], "an index is 16"),
+        (vec![vec![None, Some(16)], vec![]], "a larger one in slot 1 of subtable 0"),
         (vec![vec![None; parameters.slots() + 1], vec![]], "number of indices"),
     ] {
         let error = ask(&indices).unwrap_err().to_string();
