@@ -152,6 +152,22 @@ def digits_service(network: unspoken.DigitsNetwork, tmp_path_factory: pytest.Tem
 
 
 @pytest.fixture(scope="session")
+def matrix_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A program of matrix operations: `2 a @ b + 1`."""
+    binary = find_binary()
+    if binary is None:
+        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
+    home = tmp_path_factory.mktemp("matrix")
+    a, b = unspoken.matrix("a", (4, 3)), unspoken.matrix("b", (3,))
+    program = (2 * (a @ b) + 1).plan(preset="n14_real_depth8_scale30")
+    (home / "program").write_bytes(program.to_bytes())
+    # `Service` writes its options as words: --offer matrix:matrix/scores=FILE.
+    running = Service(binary, f"matrix:matrix/scores={home / 'program'}", home / "data", "--offer", {}).start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
 def retrieval_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A database of codes and titles by code, and one of titles by index."""
     binary = find_binary()
