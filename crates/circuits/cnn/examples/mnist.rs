@@ -120,7 +120,7 @@ fn oblivious(
     let mut rng = SecretRng::from_os()?;
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
     let plan = circuit.key_plan();
-    let keys = EvaluationKeys::generate(&secret, &plan, &mut rng)?;
+    let keys = EvaluationKeys::generate(&secret, plan, &mut rng)?;
     let evaluator = Evaluator::new(&encoder, &keys);
     let mut encrypt = |values: &[Complex64], level: usize, scale: f64| {
         let seeded = encoder.encrypt(&encoder.encode(values, level, scale)?, &secret, &mut rng)?;
@@ -142,7 +142,7 @@ fn oblivious(
         layout.vectors(),
         weights.vectors(),
         plan.len(),
-        KeyBundle::byte_len(parameters.rlwe(), &plan) as f64 / 1e6,
+        KeyBundle::byte_len(parameters.rlwe(), plan) as f64 / 1e6,
     );
     println!("{preset}, weights encrypted: {difference}; {:.1} ms a batch", 1e3 * fastest);
     Ok(())
