@@ -265,7 +265,7 @@ impl<'a> Counter<'a> {
         Some(level)
     }
 
-    /// `a^1 .. a^count` for `times` subtables. What it holds for one of them is what generating holds.
+    /// `a^1 .. a^count` for `times` subtables; sets what the first stage holds to the powers of one subtable.
     fn powers(&mut self, start: LevelScale, count: usize, times: usize) -> Option<Vec<LevelScale>> {
         let shapes = power_shapes(start, count, self.parameters)?;
         for shape in &shapes[1..] {
