@@ -121,11 +121,12 @@ impl<'a> Counter<'a> {
         Counter { parameters, task, cost: Cost::default(), generating: 0, generated: 0, combining: 0 }
     }
 
-    fn run(&mut self, plan: Plan, depth: usize) -> Option<()> {
+    /// Counts a run on queries of `level`.
+    fn run(&mut self, plan: Plan, top: usize) -> Option<()> {
         let task = self.task;
         let n = task.columns / 2;
         let l = task.subtables;
-        let input = LevelScale { level: depth, scale: query_scale(self.parameters, depth) };
+        let input = LevelScale { level: top, scale: query_scale(self.parameters, top) };
         // Complex rows: two per pair.
         let rows = match task.form {
             OutputForm::Rows => task.rows,
@@ -144,17 +145,17 @@ impl<'a> Counter<'a> {
                 self.real_matrix(level, 2 * n - 1);
             }
             Plan::Indicator => {
-                let last = depth.checked_sub(indicator_squarings(task.columns) + 1)?;
-                for level in last + 1..=depth {
+                let last = top.checked_sub(indicator_squarings(task.columns) + 1)?;
+                for level in last + 1..=top {
                     self.products(level, l * task.columns);
                 }
                 // All columns at the last level, and one on its way.
-                self.generating = self.vectors(task.columns, last) + self.vectors(3, depth);
+                self.generating = self.vectors(task.columns, last) + self.vectors(3, top);
                 self.real_matrix(last, task.columns);
             }
             Plan::OneHot => {
-                self.generating = self.vectors(task.columns, depth);
-                self.real_matrix(1, task.columns);
+                self.generating = self.vectors(task.columns, top);
+                self.real_matrix(top, task.columns);
             }
             Plan::ComplexFirst => {
                 let shapes = self.powers(input, n, l)?;
@@ -174,7 +175,7 @@ impl<'a> Counter<'a> {
                 self.generating += upper(self, n / 2);
                 self.matrix(level, 2, rows, n / 2);
                 self.matrix(level, 3, rows, n / 2);
-                (0..rows).for_each(|_| self.cost += Cost::addition(self.ring(), self.parameters.chain(level), 3));
+                self.cost += Cost::addition(self.ring(), self.parameters.chain(level), 3).times(rows as u64);
                 self.relinearisations(level, rows);
                 self.conjugations(level - 1, outputs);
                 self.combining = self.vectors(rows, level) + upper(self, self.summands() * rows);
@@ -265,7 +266,7 @@ impl<'a> Counter<'a> {
         Some(level)
     }
 
-    /// `a^1 .. a^count` for `times` subtables. What it holds for one of them is what generating holds.
+    /// `a^1 .. a^count` for `times` subtables; sets what the first stage holds to the powers of one subtable.
     fn powers(&mut self, start: LevelScale, count: usize, times: usize) -> Option<Vec<LevelScale>> {
         let shapes = power_shapes(start, count, self.parameters)?;
         for shape in &shapes[1..] {

@@ -283,6 +283,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn plans_with_the_earlier_name_of_a_strategy_are_read() {
+        let plan = Plan::stages(Strategy::Windowed, Packing::Repeated, 4, vec![]).unwrap();
+        let text = serde_json::to_string(&plan).unwrap();
+        assert!(text.contains(r#""strategy":"windowed""#), "{text}");
+        assert_eq!(serde_json::from_str::<Plan>(&text.replace("windowed", "grid")).unwrap(), plan);
+    }
+
+    #[test]
     fn hostile_plans_are_refused_before_anything_is_allocated() {
         let network = |length: u64, nodes: usize| {
             let node = r#"{"edges":[{"from":{"Input":0},"mask":[]}],"rotation":0}"#;

@@ -38,6 +38,7 @@ fn slots_come_back_with_the_noise_that_was_simulated() {
     let simulated = plan.simulate_refresh(&simulator, &simulated).unwrap();
     let expected = check(simulated.noisy(), &input);
     assert_eq!(simulator.key_plan(), plan.key_plan());
+    assert!(simulator.cost().hoisted_rotations.values().sum::<u64>() > 20, "the maps cost what hoisted ones do");
     assert_eq!(simulator.overflows(), []);
 
     let keys = client.keys(&plan.key_plan());

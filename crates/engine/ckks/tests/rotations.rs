@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use common::{Client, REAL, STANDARD};
 use unspoken_ckks::{
-    Arithmetic, CkksError, Complex64, ErrorStatistics, LinearPlan, LinearTransform, PreparedVector, Simulator, Steps,
+    Arithmetic, CkksError, Complex64, Cost, ErrorStatistics, InnerSum, LinearPlan, LinearTransform, PreparedVector,
+    Simulator, Steps,
 };
 use unspoken_rlwe::{EvaluationKeys, RlweError};
 
@@ -82,6 +83,57 @@ fn one_division_costs_less_noise_and_work_than_many() {
     };
     assert!(run(true).limb_transforms < run(false).limb_transforms);
     assert_eq!(run(true).total_key_switches(), 3);
+}
+
+#[test]
+fn inner_sums_are_hoisted_and_offer_their_keys() {
+    for preset in [STANDARD, REAL] {
+        let mut client = Client::new(preset, 3);
+        let (parameters, slots) = (client.parameters().clone(), client.parameters().slots());
+        let values = client.values(0.2);
+        let (stride, count) = (8, 32);
+        let sum = InnerSum::new(stride, count).unwrap();
+        let plan = sum.key_plan(&parameters, LEVEL);
+        // Two stages of four and one of two.
+        assert_eq!(plan.len(), 3 + 3 + 1);
+        let simulator = Simulator::new(&client.encoder, 3).with_keys(plan.clone());
+        let input = simulator.encrypt(&values, LEVEL, parameters.scale()).unwrap();
+        simulator.sum_slots(&input, stride as usize, count).unwrap();
+        assert_eq!(simulator.key_plan(), plan);
+        let doubled = Simulator::new(&client.encoder, 3);
+        let input = doubled.encrypt(&values, LEVEL, parameters.scale()).unwrap();
+        InnerSum::with_radix(stride, count, 0, 2).unwrap().apply(&doubled, &input).unwrap();
+        assert!(simulator.cost().limb_transforms * 5 <= doubled.cost().limb_transforms * 3);
+
+        let keys = client.keys(&plan);
+        let encrypted = client.encrypt(&values, LEVEL);
+        let found = client.decrypt(&sum.apply(&client.evaluator(&keys), &encrypted).unwrap());
+        let row = |j: usize| (0..count).map(|e| values[(j + e * stride as usize) % slots]).sum();
+        let expected: Vec<Complex64> = (0..slots).map(row).collect();
+        assert!(ErrorStatistics::between(&found, &expected).worst < 2f64.powi(-28));
+    }
+}
+
+#[test]
+fn rotations_from_shared_digits_have_one_price() {
+    let client = Client::new(STANDARD, 1);
+    let parameters = client.parameters();
+    let (ring, chain, scale) = (parameters.ring(), parameters.chain(LEVEL), parameters.scale());
+    let diagonals: BTreeMap<_, _> = (0..12).map(|k| (k, vec![Complex64::from(0.5)])).collect();
+    let plan = LinearPlan::new(parameters, diagonals, LEVEL, scale, scale).unwrap();
+    let cost = |babies| plan.clone().with_steps(Steps::of_babies(babies)).unwrap().cost();
+    let (eleven, fewer) = (cost(12), cost(6));
+    assert_eq!(eleven.hoisted_rotations, [(chain, 11)].into());
+    assert_eq!(fewer.total_key_switches(), 6);
+    assert_eq!(fewer.hoisted_rotations, [(chain, 5)].into());
+    let mut expected = Cost::decomposition(ring, chain);
+    expected += Cost::hoisted_rotation(ring, chain).times(11);
+    expected += Cost::rescale(ring, chain + ring.special().len(), parameters.chain(LEVEL - 1), 2);
+    assert_eq!((eleven.limb_transforms, eleven.residue_macs), (expected.limb_transforms, expected.residue_macs));
+    let twice = Cost::hoisted_rotations(ring, chain, 2).residue_macs;
+    let once = Cost::hoisted_rotations(ring, chain, 1).residue_macs;
+    let division = Cost::division(ring, chain + ring.special().len(), chain).times(2).residue_macs;
+    assert_eq!(twice - once - division, Cost::hoisted_rotation(ring, chain).residue_macs);
 }
 
 #[test]
