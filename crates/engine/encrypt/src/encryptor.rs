@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use unspoken_ckks::{CkksError, CkksParameters, Complex64, Encoder, Encrypted, Plaintext};
 use unspoken_ring::{RandomSource, SecretRng, process_generation};
-use unspoken_rlwe::Zero;
+use unspoken_rlwe::ZeroEncryption;
 
 use crate::error::EncryptError;
 #[cfg(unix)]
@@ -172,7 +172,7 @@ impl Encryptor {
     }
 
     /// An encryption of zero over so many primes or more if there is one, or if one is worth waiting for.
-    fn zero(&self, chain: usize) -> Result<Option<Zero>, EncryptError> {
+    fn zero(&self, chain: usize) -> Result<Option<ZeroEncryption>, EncryptError> {
         let falls_back = self.empty == Empty::FallBack;
         let found = match &self.zeros {
             Zeros::None => return Ok(None),
@@ -196,7 +196,7 @@ fn take_from_file(
     generation: u64,
     chain: usize,
     falls_back: bool,
-) -> Result<Option<Zero>, EncryptError> {
+) -> Result<Option<ZeroEncryption>, EncryptError> {
     // Before the lock: in a child it may be held by a thread that is not there.
     if process_generation() != generation {
         return Err(EncryptError::Forked { operation: "take from a pool file" });

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{Parameters, Zero};
+use unspoken_rlwe::{Parameters, ZeroEncryption};
 use zeroize::Zeroizing;
 
 use crate::error::EncryptError;
@@ -49,7 +49,7 @@ impl PoolShape {
     }
 
     fn vault(&self, parameters: &Parameters, seeded: bool, label: Vec<u8>) -> Shape {
-        let payload_bytes = Zero::byte_len(parameters, self.chain, seeded);
+        let payload_bytes = ZeroEncryption::byte_len(parameters, self.chain, seeded);
         Shape { slots: self.capacity, payload_bytes, label }
     }
 }
@@ -138,9 +138,9 @@ impl PoolFile {
     /// # Errors
     /// [`EncryptError::Damaged`] if the next entry is, which loses that one alone; [`EncryptError::Forked`] in a child of the
     /// process that opened the file; or if reading or writing fails.
-    pub fn take(&mut self) -> Result<Option<Zero>, EncryptError> {
+    pub fn take(&mut self) -> Result<Option<ZeroEncryption>, EncryptError> {
         let Some(bytes) = self.vault.take()? else { return Ok(None) };
-        Ok(Some(Zero::from_bytes(self.key.parameters(), &bytes)?))
+        Ok(Some(ZeroEncryption::from_bytes(self.key.parameters(), &bytes)?))
     }
 
     /// Makes and adds at most `count` entries, one at a time; how many, less if the file is full.

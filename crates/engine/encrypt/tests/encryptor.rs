@@ -1,5 +1,7 @@
 //! One call, whatever the plan, and what it refuses.
 
+#![expect(unsafe_code, reason = "forks of the test process")]
+
 mod common;
 
 use std::collections::HashSet;
@@ -8,7 +10,7 @@ use std::time::Duration;
 use common::{Client, TOLERANCE};
 use unspoken_ckks::{CkksError, Complex64, Encrypted};
 use unspoken_encrypt::{Empty, EncryptError, Encryptor, Needs, PoolFile, PoolPaths, PoolShape};
-use unspoken_rlwe::Zero;
+use unspoken_rlwe::ZeroEncryption;
 use zeroize::Zeroizing;
 
 #[test]
@@ -71,7 +73,7 @@ fn a_pool_for_low_levels_is_smaller_and_serves_them_alone() {
     let (low, top, scale) = (1, client.parameters.max_level(), client.parameters.scale());
     let needs = Needs { burst: 3, memory_bytes: 64 << 20 };
     let encryptor = Encryptor::for_level(&client.parameters, key.clone(), low, needs).unwrap();
-    let entry = Zero::memory_bytes(client.parameters.rlwe(), client.parameters.chain(low), true);
+    let entry = ZeroEncryption::memory_bytes(client.parameters.rlwe(), client.parameters.chain(low), true);
     assert_eq!((encryptor.plan().zeros, encryptor.plan().memory_bytes), (3, 3 * entry));
     assert!(entry < client.entry_bytes(&key));
     let values = [Complex64::new(0.5, -0.25)];

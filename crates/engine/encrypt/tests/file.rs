@@ -1,5 +1,6 @@
 //! The pool in a file, from the outside.
 
+#![expect(unsafe_code, reason = "forks of the test process")]
 #![cfg(unix)]
 
 mod common;

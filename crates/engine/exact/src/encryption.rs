@@ -5,7 +5,7 @@
 //! second component stays uniform, and whatever makes encryptions of zero serves both schemes.
 
 use unspoken_ring::{Poly, SecretRng};
-use unspoken_rlwe::{self as rlwe, Fresh, PublicKey, SecretKey, Zero};
+use unspoken_rlwe::{self as rlwe, FreshCiphertext, PublicKey, SecretKey, ZeroEncryption};
 
 use crate::ciphertext::{Ciphertext, Encrypted, SeededCiphertext};
 use crate::encoding::{Encoder, Plaintext};
@@ -66,10 +66,12 @@ impl Encoder {
     ///
     /// # Errors
     /// If the zero has fewer primes or belongs to other parameters; it is gone all the same.
-    pub fn encrypt_with(&self, plaintext: &Plaintext, zero: Zero) -> Result<Encrypted, ExactError> {
+    pub fn encrypt_with(&self, plaintext: &Plaintext, zero: ZeroEncryption) -> Result<Encrypted, ExactError> {
         Ok(match zero.plus(self.parameters.ring(), &self.message(plaintext)?)? {
-            Fresh::Seeded(inner) => Encrypted::Seeded(SeededCiphertext { inner, parameters: self.parameters.clone() }),
-            Fresh::Full(inner) => Encrypted::Full(self.adopt(inner, Origin::Public)?),
+            FreshCiphertext::Seeded(inner) => {
+                Encrypted::Seeded(SeededCiphertext { inner, parameters: self.parameters.clone() })
+            }
+            FreshCiphertext::Full(inner) => Encrypted::Full(self.adopt(inner, Origin::Public)?),
         })
     }
 

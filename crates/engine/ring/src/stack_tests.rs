@@ -1,5 +1,7 @@
 //! What transforms and samplers leave on the stack, read from the memory of a thread that has ended.
 
+#![expect(unsafe_code, reason = "a thread whose stack is read after it has ended")]
+
 use std::ffi::c_void;
 
 use crate::modular::primes_descending;

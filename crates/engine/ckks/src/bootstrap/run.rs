@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use unspoken_rlwe::{KeyKind, Query, QueryParameters};
+use unspoken_rlwe::{CompactQuery, CompactQueryParameters, KeyKind};
 
 use super::{Bootstrap, Bootstrapper, SlotValues};
 use crate::arithmetic::Arithmetic;
@@ -237,8 +237,8 @@ impl Bootstrapper {
     pub fn exponential_of_query(
         &self,
         evaluator: &Evaluator<'_>,
-        parameters: &QueryParameters,
-        query: &Query,
+        parameters: &CompactQueryParameters,
+        query: &CompactQuery,
         scale: f64,
     ) -> Result<Ciphertext, CkksError> {
         const OPERATION: &str = "bootstrap a compact query";

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use unspoken_audit::MessageSpace;
-use unspoken_rlwe::Zero;
+use unspoken_rlwe::ZeroEncryption;
 
 use super::baseline::{self, Baseline, Primes, Subject};
 use super::rache::{Cache, Times};
@@ -235,13 +235,13 @@ fn sizes(session: &mut Session<'_>, shop: &Shop, seal: &Baseline) -> Result<(), 
     let (parameters, chain) = (shop.space.rlwe(), shop.space.basis().chain);
     let theirs = seal.setup(Primes::Matched).map(|setup| setup.ciphertext_bytes.clone());
     for (seeded, name) in [(true, "secret"), (false, "public key")] {
-        let sent = Zero::byte_len(parameters, chain, seeded) as f64;
+        let sent = ZeroEncryption::byte_len(parameters, chain, seeded) as f64;
         let theirs =
             theirs.as_ref().map(|bytes| if seeded { bytes.encrypt_symmetric_seeded } else { bytes.encrypt_public });
         let theirs = theirs.map(|bytes| ("SEAL, compressed", bytes as f64));
         let params = with(params_of(shop), seal.params(Primes::Matched));
         session.fact(Metric::less("ciphertext_bytes", "bytes"), format!("CKKS, {name}"), sent, theirs, params);
-        let entry = Zero::memory_bytes(parameters, chain, seeded) as f64;
+        let entry = ZeroEncryption::memory_bytes(parameters, chain, seeded) as f64;
         let params = with(params_of(shop), params! { "entries": STOCK, "bytes_of_all": STOCK as f64 * entry });
         session.fact(Metric::less("pool_entry_memory", "bytes"), format!("CKKS, {name}"), entry, None, params);
     }

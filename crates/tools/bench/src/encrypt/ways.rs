@@ -8,7 +8,7 @@ use unspoken_ckks::{self as ckks, Encrypted};
 use unspoken_encrypt::{ClientKey, Pool, PoolOptions};
 use unspoken_exact::{self as exact, Origin};
 use unspoken_ring::{Poly, SecretRng};
-use unspoken_rlwe::{Ciphertext, Fresh, SeededCiphertext, Zero};
+use unspoken_rlwe::{Ciphertext, FreshCiphertext, SeededCiphertext, ZeroEncryption};
 
 use super::shop::{Encoded, Message, Shop};
 use crate::error::BenchError;
@@ -71,7 +71,7 @@ pub(super) struct Worker<'a> {
 pub(super) enum Made {
     Published(Ciphertext),
     Approximate(Encrypted),
-    Zero(Zero),
+    Zero(ZeroEncryption),
     ExactSeeded(SeededCiphertext),
     Exact(exact::Ciphertext),
 }
@@ -81,7 +81,7 @@ impl<'a> Worker<'a> {
         let pool = match way {
             Way::Pool { seeded } => {
                 let chain = shop.space.basis().chain;
-                let capacity_bytes = STOCK * Zero::memory_bytes(shop.space.rlwe(), chain, seeded);
+                let capacity_bytes = STOCK * ZeroEncryption::memory_bytes(shop.space.rlwe(), chain, seeded);
                 let options = PoolOptions { chain, capacity_bytes, background: false };
                 Some(Pool::new(client_key(shop, seeded), options)?)
             }
@@ -98,7 +98,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn take(&self) -> Result<Zero, BenchError> {
+    fn take(&self) -> Result<ZeroEncryption, BenchError> {
         let pool = self.pool.as_ref().ok_or_else(|| unexpected("a way without a pool"))?;
         pool.take()?.ok_or_else(|| unexpected("an empty pool"))
     }
@@ -135,14 +135,14 @@ impl<'a> Worker<'a> {
     fn exact(&mut self, encoder: &exact::Encoder, message: &Poly) -> Result<Made, BenchError> {
         let shop = self.shop;
         let fresh = match self.way {
-            Way::Seeded => Fresh::Seeded(SeededCiphertext::encrypt(&shop.secret, message, &mut self.rng)?),
-            Way::PublicKey => Fresh::Full(shop.public.encrypt(message, &mut self.rng)?),
+            Way::Seeded => FreshCiphertext::Seeded(SeededCiphertext::encrypt(&shop.secret, message, &mut self.rng)?),
+            Way::PublicKey => FreshCiphertext::Full(shop.public.encrypt(message, &mut self.rng)?),
             Way::Pool { .. } => self.take()?.plus(shop.space.ring(), message)?,
             _ => return Err(unexpected("a way without what it needs")),
         };
         Ok(match fresh {
-            Fresh::Seeded(ciphertext) => Made::ExactSeeded(ciphertext),
-            Fresh::Full(ciphertext) => Made::Exact(encoder.adopt(ciphertext, Origin::Public)?),
+            FreshCiphertext::Seeded(ciphertext) => Made::ExactSeeded(ciphertext),
+            FreshCiphertext::Full(ciphertext) => Made::Exact(encoder.adopt(ciphertext, Origin::Public)?),
         })
     }
 
