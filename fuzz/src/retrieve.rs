@@ -8,7 +8,7 @@ use prost::Message;
 use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, SmallRingLiteral};
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
-    Database, ENTRY_FORMAT, EncryptedEntry, KeyFront, Layout, Mode, PirLiteral, PirParameters, PirSecret, PreparedKeys,
+    Database, ENTRY_FORMAT, EncryptedEntry, KeyHeader, Layout, Mode, PirLiteral, PirParameters, PirSecret, PreparedKeys,
     Preset, Response, ResponseLiteral, TableView, Tables, Versions,
 };
 use unspoken_protocol::{ClientHalf, Described, Failure, Fault, KeyLoader, KeyMaker, ServerHalf};
@@ -236,7 +236,7 @@ pub static KEYS: Target = Target {
     name: "retrieve_keys",
     run: |data| {
         let Ok(keys) = PreparedKeys::read(&SMALL, &mut &*data) else { return false };
-        let front = KeyFront::read(&SMALL, data).expect("it was read");
+        let front = KeyHeader::read(&SMALL, data).expect("it was read");
         assert_eq!(front.mode(), keys.mode());
         assert!(PreparedKeys::memory_bytes(&SMALL, keys.mode()) < 1 << 20);
         true
@@ -244,7 +244,7 @@ pub static KEYS: Target = Target {
     repair: |data| {
         let sound = &KEY_SEEDS[data.len() % KEY_SEEDS.len()];
         data.resize(sound.len(), 0);
-        data[..KeyFront::BYTES].copy_from_slice(&sound[..KeyFront::BYTES]);
+        data[..KeyHeader::BYTES].copy_from_slice(&sound[..KeyHeader::BYTES]);
     },
     seeds: || KEY_SEEDS.clone(),
 };

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 use unspoken_pir::{
-    KEY_FORMAT, KeyFront, Mode, PirParameters, PreparedKeys, Response, SeededKeys, Tables, Versions, answer,
+    KEY_FORMAT, KeyHeader, Mode, PirParameters, PreparedKeys, Response, SeededKeys, Tables, Versions, answer,
     answer_memory_bytes,
 };
 use unspoken_protocol::{KeyLoader, ServerHalf};
@@ -59,7 +59,7 @@ impl<V: Versions> KeyLoader for Retriever<V> {
     }
 
     fn key_front_bytes(&self) -> usize {
-        KeyFront::BYTES
+        KeyHeader::BYTES
     }
 
     fn max_key_bytes(&self) -> u64 {
@@ -68,7 +68,7 @@ impl<V: Versions> KeyLoader for Retriever<V> {
     }
 
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, RetrieveError> {
-        let mode = KeyFront::read(self.parameters(), front)?.mode();
+        let mode = KeyHeader::read(self.parameters(), front)?.mode();
         Ok(PreparedKeys::memory_bytes(self.parameters(), mode))
     }
 

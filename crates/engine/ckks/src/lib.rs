@@ -2,11 +2,12 @@
 
 mod arithmetic;
 mod bootstrap;
+mod ciphertext;
 mod cost;
 mod encoding;
+mod encrypted;
 mod error;
 mod evaluator;
-mod failure;
 mod linear;
 mod matrix;
 mod noise;
@@ -15,13 +16,13 @@ mod polynomial;
 mod prepared;
 mod presets;
 mod simulator;
-mod vector;
-mod zero;
 
 pub use arithmetic::{Arithmetic, SCALE_TOLERANCE};
 pub use bootstrap::{Bootstrap, Bootstrapper, SlotValues};
+pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use cost::{Cost, CostModel};
 pub use encoding::{Encoder, Plaintext, Slots};
+pub use encrypted::Encrypted;
 pub use error::CkksError;
 pub use evaluator::Evaluator;
 pub use linear::{LinearPlan, LinearTransform, Steps};
@@ -33,5 +34,3 @@ pub use polynomial::{Polynomial, PolynomialBasis, evaluate, evaluate_to_scale};
 pub use prepared::PreparedVector;
 pub use presets::{PRESETS, Preset};
 pub use simulator::{ErrorStatistics, Overflow, Simulated, Simulator};
-pub use vector::{Ciphertext, SeededCiphertext};
-pub use zero::Encrypted;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use unspoken_exact::{
-    Ciphertext, Encoder, Encrypted, Evaluator, ExactError, Origin, Plaintext, Preset, Scheme, SeededCiphertext,
+    Ciphertext, Encoder, Encrypted, EncryptionKey, Evaluator, ExactError, Plaintext, Preset, Scheme, SeededCiphertext,
 };
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{PublicKey, SecretKey, ZeroEncryption};
@@ -126,7 +126,10 @@ fn public_keys_and_zeros_made_ahead_encrypt_the_same() {
         let lower = ZeroEncryption::seeded(&client.secret, chain - 1, &mut client.rng).unwrap();
         assert!(matches!(client.encoder.encrypt_with(&plaintext, lower), Err(ExactError::Rlwe(_))));
         let short = unspoken_rlwe::Ciphertext::zero(parameters.ring(), chain - 1);
-        assert!(matches!(client.encoder.adopt(short, Origin::Secret), Err(ExactError::Parameters { .. })));
+        assert!(matches!(
+            client.encoder.import_fresh(short, EncryptionKey::Secret),
+            Err(ExactError::Parameters { .. })
+        ));
     }
 }
 

@@ -6,11 +6,11 @@ use unspoken_rlwe::{CompactQuery, CompactQueryParameters, KeyKind};
 
 use super::{Bootstrap, Bootstrapper, SlotValues};
 use crate::arithmetic::Arithmetic;
+use crate::ciphertext::Ciphertext;
 use crate::error::CkksError;
 use crate::evaluator::Evaluator;
 use crate::linear::{LinearPlan, LinearTransform};
 use crate::simulator::{Simulated, Simulator};
-use crate::vector::Ciphertext;
 
 /// What a bootstrap takes besides arithmetic.
 trait Refresh: Arithmetic {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unspoken_audit::{AuditError, MessageSpace};
 use unspoken_ckks::{self as ckks, Encrypted};
 use unspoken_encrypt::{ClientKey, Pool, PoolOptions};
-use unspoken_exact::{self as exact, Origin};
+use unspoken_exact::{self as exact, EncryptionKey};
 use unspoken_ring::{Poly, SecretRng};
 use unspoken_rlwe::{Ciphertext, FreshCiphertext, SeededCiphertext, ZeroEncryption};
 
@@ -142,7 +142,7 @@ impl<'a> Worker<'a> {
         };
         Ok(match fresh {
             FreshCiphertext::Seeded(ciphertext) => Made::ExactSeeded(ciphertext),
-            FreshCiphertext::Full(ciphertext) => Made::Exact(encoder.adopt(ciphertext, Origin::Public)?),
+            FreshCiphertext::Full(ciphertext) => Made::Exact(encoder.import_fresh(ciphertext, EncryptionKey::Public)?),
         })
     }
 
@@ -160,7 +160,7 @@ impl<'a> Worker<'a> {
                 encoder.encrypt_with(&message, zero)?.expand(encoder.parameters()).inner().clone()
             }
             (Made::ExactSeeded(made), MessageSpace::Exact(encoder), _) => {
-                encoder.adopt(made.expand(shop.space.ring()), Origin::Secret)?.inner().clone()
+                encoder.import_fresh(made.expand(shop.space.ring()), EncryptionKey::Secret)?.inner().clone()
             }
             (Made::Exact(made), ..) => made.inner().clone(),
             _ => return Err(unexpected("a message of another scheme")),

@@ -2,10 +2,10 @@
 
 use unspoken_rlwe::{self as rlwe, FreshCiphertext, ZeroEncryption};
 
+use crate::ciphertext::{Ciphertext, SeededCiphertext};
 use crate::encoding::{Encoder, Plaintext};
 use crate::error::CkksError;
 use crate::parameters::CkksParameters;
-use crate::vector::{Ciphertext, SeededCiphertext};
 
 /// An encrypted vector as a client sends it.
 #[derive(Clone, Debug)]

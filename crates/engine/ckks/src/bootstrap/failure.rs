@@ -1,4 +1,4 @@
-//! How often the integer that raising the modulus adds leaves the interval of the reduction.
+//! The failure probability of a bootstrap: the integer that raising the modulus adds leaves the interval of the reduction.
 
 use unspoken_rlwe::security::SPARSE_WEIGHT;
 

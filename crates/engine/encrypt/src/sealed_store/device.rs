@@ -1,4 +1,4 @@
-//! What a vault needs of a file, so that tests can put something else in its place.
+//! What a store needs of a file, so that tests can put something else in its place.
 
 use std::fs::File;
 use std::io;
