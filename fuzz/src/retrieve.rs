@@ -9,7 +9,7 @@ use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, SmallRingLiteral
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
     Database, ENTRY_FORMAT, EncryptedEntry, KeyHeader, Layout, Mode, PirLiteral, PirParameters, PirSecret, PreparedKeys,
-    Preset, Response, ResponseLiteral, TableView, Tables, Versions,
+    Preset, Response, ResponseLiteral, TableView, DatabaseVersion, VersionedDatabase,
 };
 use unspoken_protocol::{ClientHalf, Described, Failure, Fault, KeyLoader, KeyMaker, ServerHalf};
 use unspoken_retrieve::{Choice, ClientKeys, Description, PROTOCOL_VERSION, Question, RecordAsker, Retriever};
@@ -66,7 +66,7 @@ const LAYOUT: Layout = Layout::Keys { buckets: 20, bucket_bytes: 300, candidates
 /// Two planes of one cell each for twenty buckets, one of which has a record.
 struct Cells(Vec<Database>);
 
-impl Tables for Cells {
+impl DatabaseVersion for Cells {
     fn version(&self) -> u64 {
         1
     }
@@ -82,7 +82,7 @@ impl Tables for Cells {
 
 struct Shelf(Arc<Cells>);
 
-impl Versions for Shelf {
+impl VersionedDatabase for Shelf {
     type Version = Cells;
 
     fn parameters(&self) -> &PirParameters {

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 use unspoken_pir::{
-    KEY_FORMAT, KeyHeader, Mode, PirParameters, PreparedKeys, Response, SeededKeys, Tables, Versions, answer,
-    answer_memory_bytes,
+    DatabaseVersion, KEY_FORMAT, KeyHeader, Mode, PirParameters, PreparedKeys, Response, SeededKeys, VersionedDatabase,
+    answer, answer_memory_bytes,
 };
 use unspoken_protocol::{KeyLoader, ServerHalf};
 
@@ -30,7 +30,7 @@ pub struct ClientKeys {
     gate: Arc<Gate>,
 }
 
-impl<V: Versions> Retriever<V> {
+impl<V: VersionedDatabase> Retriever<V> {
     /// Serves a database.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl<V: Versions> Retriever<V> {
     }
 }
 
-impl<V: Versions> KeyLoader for Retriever<V> {
+impl<V: VersionedDatabase> KeyLoader for Retriever<V> {
     type Keys = ClientKeys;
     type KeyError = RetrieveError;
 
@@ -82,7 +82,7 @@ impl<V: Versions> KeyLoader for Retriever<V> {
     }
 }
 
-impl<V: Versions> ServerHalf for Retriever<V> {
+impl<V: VersionedDatabase> ServerHalf for Retriever<V> {
     type Error = RetrieveError;
 
     fn describe(&self) -> Vec<u8> {

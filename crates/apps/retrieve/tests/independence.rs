@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use unspoken_pir::{Database, Layout, Mode, PirParameters, Preset, TableView, Tables, Versions};
+use unspoken_pir::{Database, DatabaseVersion, Layout, Mode, PirParameters, Preset, TableView, VersionedDatabase};
 use unspoken_protocol::{ClientHalf, Described, KeyLoader, KeyMaker, ServerHalf};
 use unspoken_retrieve::{Choice, Description, Question, RecordAsker, Retriever};
 use unspoken_ring::SecretRng;
@@ -17,7 +17,7 @@ const MOST_DEVIATIONS: f64 = 4.0;
 
 struct Cells(Database, PirParameters, Layout);
 
-impl Tables for Cells {
+impl DatabaseVersion for Cells {
     fn version(&self) -> u64 {
         0
     }
@@ -33,7 +33,7 @@ impl Tables for Cells {
 
 struct Shelf(Arc<Cells>);
 
-impl Versions for Shelf {
+impl VersionedDatabase for Shelf {
     type Version = Cells;
 
     fn parameters(&self) -> &PirParameters {

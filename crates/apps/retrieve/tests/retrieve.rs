@@ -6,7 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use unspoken_pir::layout::Bucket;
-use unspoken_pir::{Database, Layout, Length, Mode, PirParameters, Preset, TableView, Tables, Versions};
+use unspoken_pir::{
+    Database, DatabaseVersion, Layout, Length, Mode, PirParameters, Preset, TableView, VersionedDatabase,
+};
 use unspoken_protocol::{ClientHalf, Described, Failure, Fault, KeyLoader, KeyMaker, ServerHalf};
 use unspoken_retrieve::{Answer, Choice, ClientKeys, Counter, Description, Question, RecordAsker, Retriever};
 
@@ -33,7 +35,7 @@ impl Cells {
     }
 }
 
-impl Tables for Cells {
+impl DatabaseVersion for Cells {
     fn version(&self) -> u64 {
         self.version
     }
@@ -52,7 +54,7 @@ struct Shelf {
     current: Arc<Mutex<Arc<Cells>>>,
 }
 
-impl Versions for Shelf {
+impl VersionedDatabase for Shelf {
     type Version = Cells;
 
     fn parameters(&self) -> &PirParameters {

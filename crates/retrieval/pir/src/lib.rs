@@ -18,7 +18,7 @@ mod response;
 mod secured;
 mod server;
 mod shape;
-mod tables;
+mod version;
 
 pub use client::PirSecret;
 pub use database::{Database, EntryChange, TableView};
@@ -35,4 +35,4 @@ pub use response::Response;
 pub use secured::SecuredObject;
 pub use server::{PhaseTimes, answer, answer_memory_bytes};
 pub use shape::{DatabaseShape, MAX_INDEX_BITS};
-pub use tables::{Tables, Versions};
+pub use version::{DatabaseVersion, VersionedDatabase};

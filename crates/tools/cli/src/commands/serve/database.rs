@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use unspoken_database::{Database, Snapshot};
-use unspoken_pir::{Layout, Tables};
+use unspoken_pir::{DatabaseVersion, Layout};
 use unspoken_retrieve::Retriever;
 use unspoken_server::{Applications, PrivateApplication};
 
