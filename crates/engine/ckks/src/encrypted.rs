@@ -21,8 +21,8 @@ impl Encoder {
     /// ([`CkksParameters::chain`] of its level): one addition.
     ///
     /// # Errors
-    /// If the zero has fewer primes, belongs to other parameters or to the process this one was forked from; it is gone all
-    /// the same.
+    /// If the zero has fewer primes, belongs to other parameters or to the process this one was forked from; it is gone
+    /// all the same.
     pub fn encrypt_with(&self, plaintext: &Plaintext, zero: ZeroEncryption) -> Result<Encrypted, CkksError> {
         let (level, scale) = (plaintext.level, plaintext.scale);
         Ok(match zero.plus(self.parameters().ring(), &plaintext.poly)? {

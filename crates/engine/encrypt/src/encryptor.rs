@@ -152,9 +152,10 @@ impl Encryptor {
     /// Encrypts values at a level and a scale.
     ///
     /// # Errors
-    /// A value that is no finite number ([`CkksError::Value`]) or too large ([`EncryptError::Overflow`]) is refused with its
-    /// index, a number of values that does not fit as well. [`EncryptError::Exhausted`] where [`WhenEmpty::Wait`] was chosen and
-    /// nothing came. [`EncryptError::Forked`] in a child of the process that made the pool.
+    /// A value that is no finite number ([`CkksError::Value`]) or too large ([`EncryptError::Overflow`]) is refused
+    /// with its index, a number of values that does not fit as well. [`EncryptError::Exhausted`] where
+    /// [`WhenEmpty::Wait`] was chosen and nothing came. [`EncryptError::Forked`] in a child of the process that made
+    /// the pool.
     pub fn encrypt_at(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Encrypted, EncryptError> {
         let plaintext = self.encoder.encode(values, level, scale).map_err(|e| name_largest(e, values, scale))?;
         self.encrypt_plaintext(&plaintext)

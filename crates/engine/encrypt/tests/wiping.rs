@@ -1,5 +1,5 @@
-//! What a client encrypts and decrypts is wiped before its memory is freed, and what is allocated on the way does not depend
-//! on it: an allocator looks at every block.
+//! What a client encrypts and decrypts is wiped before its memory is freed, and what is allocated on the way does not
+//! depend on it: an allocator looks at every block.
 
 #![expect(unsafe_code, reason = "an allocator that reads blocks before it frees them")]
 
@@ -54,8 +54,8 @@ unsafe impl GlobalAlloc for Probe {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if ARMED.load(Ordering::Relaxed) && layout.align() >= 4 && layout.size() >= 16 {
-            // SAFETY: the block has so many bytes, and the system aligns blocks to 16; bytes that nobody wrote may have any
-            // value, which volatile reads take as they come.
+            // SAFETY: the block has so many bytes, and the system aligns blocks to 16; bytes that nobody wrote may have
+            // any value, which volatile reads take as they come.
             let words: Vec<u64> = unsafe {
                 ARMED.store(false, Ordering::Relaxed);
                 let first = block.cast::<u64>();

@@ -75,8 +75,8 @@ impl Encoder {
         })
     }
 
-    /// The ring element that an encryption made elsewhere must hold for [`Encoder::import_fresh`] to make it one of the plaintext:
-    /// `round(Q m / t)` for BFV, `m / t` modulo `Q` for BGV. Evaluation domain, whole chain.
+    /// The ring element that an encryption made elsewhere must hold for [`Encoder::import_fresh`] to make it one of the
+    /// plaintext: `round(Q m / t)` for BFV, `m / t` modulo `Q` for BGV. Evaluation domain, whole chain.
     ///
     /// # Errors
     /// If the plaintext belongs to other parameters.
@@ -110,8 +110,8 @@ impl Encoder {
     /// Decrypts, after measuring the noise.
     ///
     /// # Errors
-    /// [`ExactError::MeasuredNoise`] if less than [`MIN_BUDGET_BITS`] are left, so that the result could be wrong, or if secret and
-    /// ciphertext belong to different parameters.
+    /// [`ExactError::MeasuredNoise`] if less than [`MIN_BUDGET_BITS`] are left, so that the result could be wrong, or
+    /// if secret and ciphertext belong to different parameters.
     pub fn decrypt(&self, ciphertext: &Ciphertext, secret: &SecretKey) -> Result<Plaintext, ExactError> {
         let (plaintext, found) = self.open("decrypt", ciphertext, secret)?;
         if found < MIN_BUDGET_BITS {

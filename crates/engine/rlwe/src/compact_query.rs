@@ -1,9 +1,9 @@
 //! Compact queries: many torus elements in one ciphertext of half the ring degree and one prime.
 //!
-//! The client encrypts `t_0, ..., t_(n/2-1)` of the torus `R/Z` as the coefficients of one polynomial modulo the lowest prime
-//! `q` of the chain, in the ring of degree `n/2`, under a secret of that ring. What it sends is 16 bytes of seed and one
-//! residue for each element. The server takes the ciphertext to degree `n` by `X -> X^2`, multiplies it by
-//! `1 - X^(n/2+1)`, which brings all elements into the lower half of the coefficients, and switches it to the sparse secret
+//! The client encrypts `t_0, ..., t_(n/2-1)` of the torus `R/Z` as the coefficients of one polynomial modulo the lowest
+//! prime `q` of the chain, in the ring of degree `n/2`, under a secret of that ring. What it sends is 16 bytes of seed
+//! and one residue for each element. The server takes the ciphertext to degree `n` by `X -> X^2`, multiplies it by `1 -
+//! X^(n/2+1)`, which brings all elements into the lower half of the coefficients, and switches it to the sparse secret
 //! of a bootstrap (Jang, Kang, Rhee and Cheon, arXiv 2606.03191, section 5.1 and appendix A.6).
 
 use unspoken_ring::{Basis, Domain, Poly, Ring, RingKind, RingLiteral, SecretRng, Seed};
@@ -26,8 +26,8 @@ impl CompactQueryParameters {
     /// Builds the ring of queries.
     ///
     /// # Errors
-    /// If the parameters are not made for bootstrapping, or the ring of queries has less than 128 bits and the name does not
-    /// begin with `insecure_`.
+    /// If the parameters are not made for bootstrapping, or the ring of queries has less than 128 bits and the name
+    /// does not begin with `insecure_`.
     pub fn new(parameters: &Parameters) -> Result<Self, RlweError> {
         parameters.encapsulation()?;
         let ring = parameters.ring();
@@ -172,7 +172,8 @@ impl CompactQuery {
     /// Reads what [`CompactQuery::to_bytes`] wrote.
     ///
     /// # Errors
-    /// [`RlweError::Decode`] if the length is not that of a query, [`RlweError::Ring`] if a residue is not below the prime.
+    /// [`RlweError::Decode`] if the length is not that of a query, [`RlweError::Ring`] if a residue is not below the
+    /// prime.
     pub fn from_bytes(parameters: &CompactQueryParameters, bytes: &[u8]) -> Result<Self, RlweError> {
         if bytes.len() != parameters.byte_len() {
             let (found, needed) = (format!("{} bytes", bytes.len()), format!("{} bytes", parameters.byte_len()));

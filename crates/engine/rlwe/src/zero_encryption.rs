@@ -14,9 +14,9 @@ use crate::public::PublicKey;
 /// An encryption of zero, to carry one message. With two messages on it, the difference of the ciphertexts is the
 /// difference of the messages, in the clear.
 ///
-/// So it cannot be cloned, adding a message consumes it, and a forked child, which has a copy, cannot use it. Bytes of it
-/// ([`ZeroEncryption::into_bytes`]) are for storage that keeps the same promise. It serves every scheme whose encryption is
-/// `c_0 + c_1 s = M + e`: what `M` means, it does not know.
+/// So it cannot be cloned, adding a message consumes it, and a forked child, which has a copy, cannot use it. Bytes of
+/// it ([`ZeroEncryption::into_bytes`]) are for storage that keeps the same promise. It serves every scheme whose
+/// encryption is `c_0 + c_1 s = M + e`: what `M` means, it does not know.
 pub struct ZeroEncryption {
     inner: FreshCiphertext,
     /// The process it belongs to.
@@ -84,8 +84,8 @@ impl ZeroEncryption {
     /// An encryption of `message` (evaluation domain, chain basis), over its primes. One addition.
     ///
     /// # Errors
-    /// If `message` has more primes, is in the coefficient domain or of another ring, or the zero belongs to the process this
-    /// one was forked from; it is gone all the same.
+    /// If `message` has more primes, is in the coefficient domain or of another ring, or the zero belongs to the
+    /// process this one was forked from; it is gone all the same.
     pub fn plus(self, ring: &Ring, message: &Poly) -> Result<FreshCiphertext, RlweError> {
         Ok(match self.into_inner("encrypt with a zero made ahead")? {
             FreshCiphertext::Seeded(zero) => FreshCiphertext::Seeded(zero.plus(ring, message)?),
@@ -93,7 +93,8 @@ impl ZeroEncryption {
         })
     }
 
-    /// Its bytes; it is gone. They must be kept from others until they are used, once: whoever has them reads the message.
+    /// Its bytes; it is gone. They must be kept from others until they are used, once: whoever has them reads the
+    /// message.
     ///
     /// # Errors
     /// If it belongs to other parameters, or to the process this one was forked from.
@@ -112,8 +113,8 @@ impl ZeroEncryption {
         }))
     }
 
-    /// Reads what [`ZeroEncryption::into_bytes`] gave. Whether the bytes are an encryption of zero, they do not tell: they must come
-    /// from storage that is sealed.
+    /// Reads what [`ZeroEncryption::into_bytes`] gave. Whether the bytes are an encryption of zero, they do not tell:
+    /// they must come from storage that is sealed.
     ///
     /// # Errors
     /// For anything that is not exactly such bytes, of these parameters.

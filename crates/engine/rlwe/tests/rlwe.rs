@@ -370,3 +370,46 @@ fn without_special_primes_there_are_no_switching_keys() {
     assert_eq!(parameters.secured_objects().len(), 1);
     assert!(PublicKey::generate(&secret, &mut rng).is_ok());
 }
+
+#[test]
+fn what_is_sent_is_public_and_what_opens_it_is_secret() {
+    let mut s = Setting::new(RingKind::Standard);
+    let element = galois::rotation(s.ring(), 3);
+    let keys = s.keys(&[KeyKind::Relinearisation, KeyKind::Galois { element }]);
+    let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
+    let mut message = s.message(20, 4);
+    message.mark_secret();
+
+    let is_secret = |ciphertext: &Ciphertext| ciphertext.components().iter().any(Poly::is_secret);
+    let seeded = s.secret.encrypt(&message, &mut s.rng).unwrap();
+    let full = public.encrypt(&message, &mut s.rng).unwrap();
+    for ciphertext in [&seeded, &full] {
+        assert!(!is_secret(ciphertext));
+        // Neither are the keys of the server, nor what it computes with them.
+        assert!(!is_secret(&ciphertext.automorphism(s.ring(), element, &keys).unwrap()));
+        let [a, b] = ciphertext.components() else { panic!("two components") };
+        let product = Ciphertext::new(s.ring().tensor([a, b], [a, b], 4).unwrap().into()).unwrap();
+        assert!(!is_secret(&product.relinearise(s.ring(), &keys, 1).unwrap()));
+        assert!(s.secret.decrypt(ciphertext).unwrap().is_secret());
+    }
+
+    // An encryption of zero opens the ciphertext that it will be part of.
+    let zeros = [
+        SeededCiphertext::encrypt_zero(&s.secret, 4, &mut s.rng).unwrap().expand(s.ring()),
+        public.encrypt_zero(4, &mut s.rng).unwrap(),
+    ];
+    for zero in zeros {
+        assert!(is_secret(&zero) && !is_secret(&zero.plus(s.ring(), &message).unwrap()));
+    }
+    for zero in [
+        ZeroEncryption::seeded(&s.secret, 4, &mut s.rng).unwrap(),
+        ZeroEncryption::public(&public, 4, &mut s.rng).unwrap(),
+    ] {
+        let bytes = zero.into_bytes(&s.parameters).unwrap();
+        let sent = match ZeroEncryption::from_bytes(&s.parameters, &bytes).unwrap().plus(s.ring(), &message).unwrap() {
+            FreshCiphertext::Seeded(sent) => sent.expand(s.ring()),
+            FreshCiphertext::Full(sent) => sent,
+        };
+        assert!(!is_secret(&sent));
+    }
+}

@@ -51,9 +51,9 @@ impl Device for File {
         File::unlock(self)
     }
 
-    /// The inode and the time it was made, where the file system knows it. Not the device number: that of one and the same
-    /// disk may change when the system starts again. So a writable snapshot of the file system, which keeps both numbers, is
-    /// not told from the original.
+    /// The inode and the time it was made, where the file system knows it. Not the device number: that of one and the
+    /// same disk may change when the system starts again. So a writable snapshot of the file system, which keeps both
+    /// numbers, is not told from the original.
     fn identity(&self) -> io::Result<[u8; IDENTITY_BYTES]> {
         let metadata = self.metadata()?;
         let born = metadata.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());

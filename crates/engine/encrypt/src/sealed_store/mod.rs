@@ -1,13 +1,14 @@
 //! Sealed entries in a file, each taken once.
 //!
-//! Entries are numbered as they are made and taken in that order. What says that an entry is taken is the state file, a second
-//! file: it holds the number of the next entry, and is durable before the entry leaves this module. So it does not matter
-//! what happens to the file of entries: one that was restored, copied or damaged may offer an old entry again, but its
-//! number is below the state file's and it is dead. The file of entries is overwritten only so that old ones cannot be read.
-//! Where one record of the state file is not whole, the other may be one entry behind: the next entry is skipped.
+//! Entries are numbered as they are made and taken in that order. What says that an entry is taken is the state file, a
+//! second file: it holds the number of the next entry, and is durable before the entry leaves this module. So it does
+//! not matter what happens to the file of entries: one that was restored, copied or damaged may offer an old entry
+//! again, but its number is below the state file's and it is dead. The file of entries is overwritten only so that old
+//! ones cannot be read. Where one record of the state file is not whole, the other may be one entry behind: the next
+//! entry is skipped.
 //!
-//! File of entries: magic and version (8 bytes), an id that ties it to its state file (16); from byte 4096 on slots, each the
-//! number of its entry (u64, 0 for none), the nonce, the sealed bytes, the tag, padded to 4096 bytes.
+//! File of entries: magic and version (8 bytes), an id that ties it to its state file (16); from byte 4096 on slots,
+//! each the number of its entry (u64, 0 for none), the nonce, the sealed bytes, the tag, padded to 4096 bytes.
 
 mod device;
 #[cfg(test)]

@@ -72,8 +72,8 @@ fn real_files() -> tempfile::TempDir {
 
 const CHILD: &str = "UNSPOKEN_VAULT_CHILD";
 
-/// What a child process does: told a directory, a number of its own, calls to live and rounds, it puts and takes and writes
-/// the id of every entry that it uses to a log.
+/// What a child process does: told a directory, a number of its own, calls to live and rounds, it puts and takes and
+/// writes the id of every entry that it uses to a log.
 #[test]
 #[ignore = "run by the tests below, as a process of its own"]
 fn child() {

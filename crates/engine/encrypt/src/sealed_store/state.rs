@@ -1,9 +1,9 @@
 //! The state file of a store: which entries have been taken, in a file apart from the entries.
 //!
-//! Two records, written in turn, each with a tag: a write that is torn leaves the other. That only helps if the other is on
-//! the disk, so the newest record is durable before the older one is overwritten ([`StoreState::settle`]). Record: version
-//! (u64), next entry to take (u64), next entry to make (u64), identities of the state file and of the file of entries; then nonce
-//! and tag.
+//! Two records, written in turn, each with a tag: a write that is torn leaves the other. That only helps if the other
+//! is on the disk, so the newest record is durable before the older one is overwritten ([`StoreState::settle`]).
+//! Record: version (u64), next entry to take (u64), next entry to make (u64), identities of the state file and of the
+//! file of entries; then nonce and tag.
 
 use super::device::{Device, IDENTITY_BYTES};
 use super::seal::{NONCE_BYTES, SealingKey, TAG_BYTES};
@@ -50,13 +50,14 @@ impl StoreState {
         newest.map(|state_file| StoreState { alone, ..state_file }).ok_or(EncryptError::Files {
             operation: "open the state file of a pool file",
             found: "no record that is whole and sealed with this key for this pool".into(),
-            needed: "the key and the shape it was made with; if they are right, the state file is damaged: remove both files and \
-                     make new ones",
+            needed: "the key and the shape it was made with; if they are right, the state file is damaged: remove both \
+                     files and make new ones",
         })
     }
 
-    /// Makes the record that was read durable. It may be in the system's cache alone: whoever wrote it was killed, or told
-    /// that it could not be written, after which a cache may count as clean. So the same bytes are written once more.
+    /// Makes the record that was read durable. It may be in the system's cache alone: whoever wrote it was killed, or
+    /// told that it could not be written, after which a cache may count as clean. So the same bytes are written once
+    /// more.
     pub(super) fn settle(&self, device: &impl Device) -> Result<(), EncryptError> {
         let place = self.version % 2 * RECORD_STRIDE;
         let mut bytes = [0; RECORD_BYTES];

@@ -99,7 +99,8 @@ fn create(seed: u64) -> Rc<RefCell<Disk>> {
     disk
 }
 
-/// Runs the script until the given call and crashes; the same again with the call after it, and so on, in the given ways.
+/// Runs the script until the given call and crashes; the same again with the call after it, and so on, in the given
+/// ways.
 fn crash_again_and_again(seed: u64, first: u64, crashes: u64, kinds: &[Crash]) {
     let disk = create(seed);
     let mut seen = Seen::default();
