@@ -9,8 +9,8 @@ use prost::Message;
 use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, SmallRingLiteral};
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
-    Database, ENTRY_FORMAT, EncryptedEntry, KeyFront, Layout, Mode, PirLiteral, PirParameters, PirSecret, PreparedKeys,
-    Preset, Response, ResponseLiteral, TableView, Tables, Versions,
+    Database, ENTRY_FORMAT, EncryptedEntry, KeyHeader, Layout, Mode, PirLiteral, PirParameters, PirSecret, PreparedKeys,
+    Preset, Response, ResponseLiteral, TableView, DatabaseVersion, VersionedDatabase,
 };
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, ClientHalf, DurableCounters, KeyGenerator, KeyLoader, ServerHalf,
@@ -69,7 +69,7 @@ const LAYOUT: Layout = Layout::Keys { buckets: 20, bucket_bytes: 300, candidates
 /// Two planes of one cell each for twenty buckets, one of which has a record.
 struct Cells(Vec<Database>);
 
-impl Tables for Cells {
+impl DatabaseVersion for Cells {
     fn version(&self) -> u64 {
         1
     }
@@ -85,7 +85,7 @@ impl Tables for Cells {
 
 struct Shelf(Arc<Cells>);
 
-impl Versions for Shelf {
+impl VersionedDatabase for Shelf {
     type Version = Cells;
 
     fn parameters(&self) -> &PirParameters {
@@ -252,7 +252,7 @@ pub static KEYS: Target = Target {
     name: "retrieve_keys",
     run: |data| {
         let Ok(keys) = PreparedKeys::read(&SMALL, &mut &*data) else { return false };
-        let front = KeyFront::read(&SMALL, data).expect("it was read");
+        let front = KeyHeader::read(&SMALL, data).expect("it was read");
         assert_eq!(front.mode(), keys.mode());
         assert!(PreparedKeys::memory_bytes(&SMALL, keys.mode()) < 1 << 20);
         true
@@ -260,7 +260,7 @@ pub static KEYS: Target = Target {
     repair: |data| {
         let sound = &KEY_SEEDS[data.len() % KEY_SEEDS.len()];
         data.resize(sound.len(), 0);
-        data[..KeyFront::BYTES].copy_from_slice(&sound[..KeyFront::BYTES]);
+        data[..KeyHeader::BYTES].copy_from_slice(&sound[..KeyHeader::BYTES]);
     },
     seeds: || KEY_SEEDS.clone(),
 };

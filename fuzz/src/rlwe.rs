@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use unspoken_ring::{Basis, Domain};
 use unspoken_rlwe::{
-    Ciphertext, KeyBundle, KeyKind, KeyPlan, PublicKey, Query, QueryParameters, QuerySecret, SecretKey,
+    Ciphertext, KeyBundle, KeyKind, KeyPlan, PublicKey, CompactQuery, CompactQueryParameters, CompactQuerySecret, SecretKey,
     SeededCiphertext, SeededSwitchingKey, galois,
 };
 
@@ -149,14 +149,14 @@ pub static BOOT_KEY_BUNDLE: Target = Target {
     },
 };
 
-static QUERIES: LazyLock<QueryParameters> =
-    LazyLock::new(|| QueryParameters::new(BOOT.rlwe()).expect("made for bootstrapping"));
+static QUERIES: LazyLock<CompactQueryParameters> =
+    LazyLock::new(|| CompactQueryParameters::new(BOOT.rlwe()).expect("made for bootstrapping"));
 
-/// `Query::from_bytes`: what it reads, it writes again, and its expansion is a ciphertext.
+/// `CompactQuery::from_bytes`: what it reads, it writes again, and its expansion is a ciphertext.
 pub static QUERY: Target = Target {
     name: "rlwe_query",
     run: |data| {
-        let Ok(query) = Query::from_bytes(&QUERIES, data) else { return false };
+        let Ok(query) = CompactQuery::from_bytes(&QUERIES, data) else { return false };
         assert!(query.to_bytes(&QUERIES) == data, "the bytes changed");
         let expanded = query.expand(&QUERIES, BOOT.ring()).expect("expands").to_bytes(BOOT.rlwe());
         assert!(Ciphertext::from_bytes(BOOT.rlwe(), &expanded).is_ok(), "the expansion is no ciphertext");
@@ -164,7 +164,7 @@ pub static QUERY: Target = Target {
     },
     repair: |data| data.resize(QUERIES.byte_len(), 0),
     seeds: || {
-        let secret = QuerySecret::of(&BOOT_SECRET, &QUERIES).expect("one degree");
+        let secret = CompactQuerySecret::of(&BOOT_SECRET, &QUERIES).expect("one degree");
         let elements = vec![0.25; QUERIES.len()];
         vec![secret.encrypt(&elements, &mut rng()).expect("encrypts").to_bytes(&QUERIES)]
     },

@@ -8,7 +8,7 @@ use unspoken_ckks::{Arithmetic, Bootstrap, Bootstrapper, Ciphertext, Evaluator, 
 use unspoken_encrypt::ClientKey;
 use unspoken_lookup::query_scale;
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{self as rlwe, QueryParameters, QuerySecret};
+use unspoken_rlwe::{self as rlwe, CompactQueryParameters, CompactQuerySecret};
 use zeroize::Zeroizing;
 
 use crate::codec::QueryShape;
@@ -22,7 +22,7 @@ use crate::error::QueryError;
 #[derive(Clone, Debug)]
 pub struct Compact {
     shape: QueryShape,
-    parameters: QueryParameters,
+    parameters: CompactQueryParameters,
 }
 
 impl Compact {
@@ -31,7 +31,7 @@ impl Compact {
     /// # Errors
     /// If the parameters are not made for bootstrapping or their bootstrap ends below the shape's level.
     pub fn new(shape: QueryShape) -> Result<Self, QueryError> {
-        let parameters = QueryParameters::new(shape.parameters.rlwe())?;
+        let parameters = CompactQueryParameters::new(shape.parameters.rlwe())?;
         let available = shape.parameters.circuit_level();
         if available < shape.level {
             let (found, needed) = (available.to_string(), format!("level {} or more", shape.level));
@@ -55,9 +55,9 @@ impl Compact {
     }
 
     /// The secret of compact queries that belongs to a main secret.
-    pub(crate) fn secret(&self, key: &ClientKey) -> Result<QuerySecret, QueryError> {
+    pub(crate) fn secret(&self, key: &ClientKey) -> Result<CompactQuerySecret, QueryError> {
         match key {
-            ClientKey::Secret(secret) => Ok(QuerySecret::of(secret, &self.parameters)?),
+            ClientKey::Secret(secret) => Ok(CompactQuerySecret::of(secret, &self.parameters)?),
             ClientKey::Public(_) => {
                 let (found, needed) = ("a public one", "the secret, for a compact query");
                 Err(QueryError::mismatch("the key", found, needed))
@@ -68,7 +68,7 @@ impl Compact {
     /// One string for the indices of one subtable.
     pub(crate) fn encrypt_vector(
         &self,
-        secret: &QuerySecret,
+        secret: &CompactQuerySecret,
         indices: &[Option<usize>],
         rng: &mut SecretRng,
     ) -> Result<Vec<u8>, QueryError> {
@@ -81,15 +81,15 @@ impl Compact {
         Ok(secret.encrypt(&elements, rng)?.to_bytes(&self.parameters))
     }
 
-    pub(crate) fn read_vector(&self, bytes: &[u8]) -> Result<rlwe::Query, QueryError> {
-        Ok(rlwe::Query::from_bytes(&self.parameters, bytes)?)
+    pub(crate) fn read_vector(&self, bytes: &[u8]) -> Result<rlwe::CompactQuery, QueryError> {
+        Ok(rlwe::CompactQuery::from_bytes(&self.parameters, bytes)?)
     }
 
     pub(crate) fn open(
         &self,
         evaluator: &Evaluator<'_>,
         bootstrapper: &Bootstrapper,
-        query: &rlwe::Query,
+        query: &rlwe::CompactQuery,
     ) -> Result<Ciphertext, QueryError> {
         let scale = query_scale(&self.shape.parameters, self.shape.level);
         let exponentials = bootstrapper.exponential_of_query(evaluator, &self.parameters, query, scale)?;

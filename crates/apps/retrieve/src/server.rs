@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 use unspoken_pir::{
-    KEY_FORMAT, KeyFront, Mode, PirParameters, PreparedKeys, Response, SeededKeys, Tables, Versions, answer,
-    answer_memory_bytes,
+    DatabaseVersion, KEY_FORMAT, KeyHeader, Mode, PirParameters, PreparedKeys, Response, SeededKeys, VersionedDatabase,
+    answer, answer_memory_bytes,
 };
 use unspoken_protocol::{ClientId, KeyLoader, ServerHalf};
 
@@ -22,7 +22,7 @@ pub struct RetrieveServer<V> {
     sessions: SessionGuard,
 }
 
-impl<V: Versions> RetrieveServer<V> {
+impl<V: VersionedDatabase> RetrieveServer<V> {
     /// Serves a database.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl<V: Versions> RetrieveServer<V> {
     }
 }
 
-impl<V: Versions> KeyLoader for RetrieveServer<V> {
+impl<V: VersionedDatabase> KeyLoader for RetrieveServer<V> {
     type Keys = PreparedKeys;
     type KeyError = RetrieveError;
 
@@ -51,7 +51,7 @@ impl<V: Versions> KeyLoader for RetrieveServer<V> {
     }
 
     fn key_front_bytes(&self) -> usize {
-        KeyFront::BYTES
+        KeyHeader::BYTES
     }
 
     fn max_key_bytes(&self) -> u64 {
@@ -60,7 +60,7 @@ impl<V: Versions> KeyLoader for RetrieveServer<V> {
     }
 
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, RetrieveError> {
-        let mode = KeyFront::read(self.parameters(), front)?.mode();
+        let mode = KeyHeader::read(self.parameters(), front)?.mode();
         Ok(PreparedKeys::memory_bytes(self.parameters(), mode))
     }
 
@@ -74,7 +74,7 @@ impl<V: Versions> KeyLoader for RetrieveServer<V> {
     }
 }
 
-impl<V: Versions> ServerHalf for RetrieveServer<V> {
+impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
     type Error = RetrieveError;
 
     fn describe(&self) -> Vec<u8> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use unspoken_pir::{Database, Layout, Mode, PirParameters, Preset, TableView, Tables, Versions};
+use unspoken_pir::{Database, DatabaseVersion, Layout, Mode, PirParameters, Preset, TableView, VersionedDatabase};
 use unspoken_protocol::{
     ApplicationDescription, ClientHalf, ClientId, DurableCounters, KeyGenerator, KeyLoader, ServerHalf,
 };
@@ -20,7 +20,7 @@ const MOST_DEVIATIONS: f64 = 4.0;
 
 struct Cells(Database, PirParameters, Layout);
 
-impl Tables for Cells {
+impl DatabaseVersion for Cells {
     fn version(&self) -> u64 {
         0
     }
@@ -36,7 +36,7 @@ impl Tables for Cells {
 
 struct Shelf(Arc<Cells>);
 
-impl Versions for Shelf {
+impl VersionedDatabase for Shelf {
     type Version = Cells;
 
     fn parameters(&self) -> &PirParameters {

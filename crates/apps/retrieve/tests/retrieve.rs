@@ -6,7 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use unspoken_pir::layout::Bucket;
-use unspoken_pir::{Database, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView, Tables, Versions};
+use unspoken_pir::{
+    Database, DatabaseVersion, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView, VersionedDatabase,
+};
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, ClientHalf, ClientId, DurableCounters, ErrorKind, KeyGenerator,
     KeyLoader, ServerHalf,
@@ -41,7 +43,7 @@ impl Cells {
     }
 }
 
-impl Tables for Cells {
+impl DatabaseVersion for Cells {
     fn version(&self) -> u64 {
         self.version
     }
@@ -60,7 +62,7 @@ struct Shelf {
     current: Arc<Mutex<Arc<Cells>>>,
 }
 
-impl Versions for Shelf {
+impl VersionedDatabase for Shelf {
     type Version = Cells;
 
     fn parameters(&self) -> &PirParameters {

@@ -159,8 +159,8 @@ impl Encoder {
         Ok(Plaintext { poly: self.round(OPERATION, &coefficients, level, false)?, level, scale })
     }
 
-    /// The same value in all slots: `a + b X^(n/2)` takes the value `a + i b` in each, so no transform is needed. The work
-    /// does not depend on the value.
+    /// The same value in all slots: `a + b X^(n/2)` takes the value `a + i b` in each, so no transform is needed. The
+    /// work does not depend on the value.
     fn encode_constant(
         &self,
         operation: &'static str,
@@ -232,16 +232,16 @@ impl Encoder {
         Ok(coefficients)
     }
 
-    /// Encodes the constants of a circuit at `level`: they belong to whoever computes, so the polynomial is public, and so
-    /// are the ciphertexts it multiplies.
+    /// Encodes the constants of a circuit at `level`: they belong to whoever computes, so the polynomial is public, and
+    /// so are the ciphertexts it multiplies.
     pub(crate) fn encode_public(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Poly, CkksError> {
         let mut poly = self.encode(values, level, scale)?.poly;
         poly.declare_public();
         Ok(poly)
     }
 
-    /// As [`Encoder::encode_public`], over the extended basis of the level: for products with switched ciphertexts that are
-    /// not divided by `P` yet.
+    /// As [`Encoder::encode_public`], over the extended basis of the level: for products with switched ciphertexts that
+    /// are not divided by `P` yet.
     pub(crate) fn encode_extended(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Poly, CkksError> {
         const OPERATION: &str = "encode over the extended basis";
         let coefficients = self.coefficients(OPERATION, values, scale)?;

@@ -7,13 +7,13 @@ use unspoken_ring::{Basis, Domain, Poly, RingKind};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
 
 use crate::arithmetic::{Arithmetic, check_scales, round_constant};
+use crate::ciphertext::Ciphertext;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::linear::LinearTransform;
 use crate::matrix::PreparedMatrix;
 use crate::parameters::CkksParameters;
 use crate::prepared::{PreparedVector, RotationProducts};
-use crate::vector::Ciphertext;
 
 /// Evaluates circuits on encrypted vectors with a client's switching keys.
 #[derive(Clone, Copy)]

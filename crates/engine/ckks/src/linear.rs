@@ -17,13 +17,13 @@ use unspoken_ring::{Basis, Poly, Ring, RingKind};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
 
 use crate::arithmetic::{Arithmetic, check_scale, check_scales};
+use crate::ciphertext::Ciphertext;
 use crate::cost::{Cost, CostModel};
 use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::evaluator::Evaluator;
 use crate::memory::{self, with_idle_buffers};
 use crate::parameters::CkksParameters;
-use crate::vector::Ciphertext;
 
 const OPERATION: &str = "linear transformation";
 

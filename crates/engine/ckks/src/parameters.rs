@@ -5,8 +5,8 @@ use std::sync::Arc;
 use unspoken_ring::{Backend, Basis, Ring};
 use unspoken_rlwe::{self as rlwe, ParametersLiteral, slot_count};
 
+use crate::bootstrap::failure::log2_failure;
 use crate::error::CkksError;
-use crate::failure::log2_failure;
 
 /// The numbers of a CKKS parameter set.
 #[derive(Clone, Debug, PartialEq)]

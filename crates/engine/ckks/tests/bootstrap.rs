@@ -8,7 +8,7 @@ use common::Client;
 use unspoken_ckks::{
     Arithmetic, Bootstrap, Bootstrapper, CkksError, Complex64, ErrorStatistics, Simulator, SlotValues,
 };
-use unspoken_rlwe::{EvaluationKeys, KeyPlan, Query, QueryParameters, QuerySecret, RlweError};
+use unspoken_rlwe::{CompactQuery, CompactQueryParameters, CompactQuerySecret, EvaluationKeys, KeyPlan, RlweError};
 
 const PRESET: &str = "insecure_n11_boot_depth8_scale50";
 
@@ -148,14 +148,14 @@ fn compact_queries_become_exponentials() {
     let mut client = Client::new(PRESET, 5);
     let slots = client.parameters().slots();
     let plan = plan(&client, slots, SlotValues::Real);
-    let queries = QueryParameters::new(client.parameters().rlwe()).unwrap();
+    let queries = CompactQueryParameters::new(client.parameters().rlwe()).unwrap();
     assert_eq!((queries.len(), queries.byte_len()), (slots, 16 + slots * 30 / 8));
     let (elements, exponentials) = torus(1024, slots);
-    let secret = QuerySecret::of(&client.secret, &queries).unwrap();
+    let secret = CompactQuerySecret::of(&client.secret, &queries).unwrap();
     let query = secret.encrypt(&elements, &mut client.rng).unwrap();
     let bytes = query.to_bytes(&queries);
     assert_eq!(bytes.len(), queries.byte_len());
-    let query = Query::from_bytes(&queries, &bytes).unwrap();
+    let query = CompactQuery::from_bytes(&queries, &bytes).unwrap();
     let mut expected = vec![Complex64::default(); slots];
     (0..slots).for_each(|i| expected[plan.slot_of(queries.coefficient(i))] = exponentials[i]);
     let keys = client.keys(&plan.query_key_plan());
@@ -165,7 +165,7 @@ fn compact_queries_become_exponentials() {
     let error = check(&client.decrypt(&output), &expected);
     // Encryption and switching errors of deviation about 4 / q, at most 6 deviations.
     assert!(error.worst < 2.0 * PI * 6.0 * 5.0 / 2f64.powi(30));
-    assert!(Query::from_bytes(&queries, &bytes[1..]).is_err());
+    assert!(CompactQuery::from_bytes(&queries, &bytes[1..]).is_err());
     assert!(secret.encrypt(&elements[1..], &mut client.rng).is_err());
     assert!(secret.encrypt(&vec![f64::NAN; slots], &mut client.rng).is_err());
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use unspoken_ckks::{CkksError, CkksParameters, Complex64, Encoder, Encrypted, Plaintext};
 use unspoken_ring::{RandomSource, SecretRng, process_generation};
-use unspoken_rlwe::Zero;
+use unspoken_rlwe::ZeroEncryption;
 
 use crate::error::EncryptError;
 #[cfg(unix)]
@@ -16,7 +16,7 @@ use crate::pool::{Pool, PoolOptions};
 
 /// What to do when a pool is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Empty {
+pub enum WhenEmpty {
     /// Encrypt on the spot.
     #[default]
     FallBack,
@@ -33,7 +33,7 @@ pub struct Encryptor {
     encoder: Encoder,
     key: ClientKey,
     plan: Plan,
-    empty: Empty,
+    empty: WhenEmpty,
     zeros: Zeros,
     /// Gives each encryption on the spot a generator.
     random: RandomSource,
@@ -102,12 +102,12 @@ impl Encryptor {
 
     fn without_pool(parameters: &CkksParameters, key: ClientKey) -> Self {
         let plan = Plan::choose(parameters, parameters.max_level(), key.is_seeded(), Needs::default());
-        let (encoder, empty) = (Encoder::new(parameters), Empty::default());
+        let (encoder, empty) = (Encoder::new(parameters), WhenEmpty::default());
         Encryptor { encoder, key, plan, empty, zeros: Zeros::None, random: RandomSource::system() }
     }
 
     /// From now on does this when its pool is empty.
-    pub fn when_empty(self, empty: Empty) -> Self {
+    pub fn when_empty(self, empty: WhenEmpty) -> Self {
         Encryptor { empty, ..self }
     }
 
@@ -152,9 +152,10 @@ impl Encryptor {
     /// Encrypts values at a level and a scale.
     ///
     /// # Errors
-    /// A value that is no finite number ([`CkksError::Value`]) or too large ([`EncryptError::Overflow`]) is refused with its
-    /// index, a number of values that does not fit as well. [`EncryptError::Exhausted`] where [`Empty::Wait`] was chosen and
-    /// nothing came. [`EncryptError::Forked`] in a child of the process that made the pool.
+    /// A value that is no finite number ([`CkksError::Value`]) or too large ([`EncryptError::Overflow`]) is refused
+    /// with its index, a number of values that does not fit as well. [`EncryptError::Exhausted`] where
+    /// [`WhenEmpty::Wait`] was chosen and nothing came. [`EncryptError::Forked`] in a child of the process that made
+    /// the pool.
     pub fn encrypt_at(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Encrypted, EncryptError> {
         let plaintext = self.encoder.encode(values, level, scale).map_err(|e| name_largest(e, values, scale))?;
         self.encrypt_plaintext(&plaintext)
@@ -172,13 +173,13 @@ impl Encryptor {
     }
 
     /// An encryption of zero over so many primes or more if there is one, or if one is worth waiting for.
-    fn zero(&self, chain: usize) -> Result<Option<Zero>, EncryptError> {
-        let falls_back = self.empty == Empty::FallBack;
+    fn zero(&self, chain: usize) -> Result<Option<ZeroEncryption>, EncryptError> {
+        let falls_back = self.empty == WhenEmpty::FallBack;
         let found = match &self.zeros {
             Zeros::None => return Ok(None),
             Zeros::Memory(pool) => covers(pool.chain(), chain).and_then(|()| match self.empty {
-                Empty::FallBack => pool.take(),
-                Empty::Wait(patience) => pool.take_within(patience).map(Some),
+                WhenEmpty::FallBack => pool.take(),
+                WhenEmpty::Wait(patience) => pool.take_within(patience).map(Some),
             }),
             #[cfg(unix)]
             Zeros::File { file, generation } => take_from_file(file, *generation, chain, falls_back),
@@ -196,7 +197,7 @@ fn take_from_file(
     generation: u64,
     chain: usize,
     falls_back: bool,
-) -> Result<Option<Zero>, EncryptError> {
+) -> Result<Option<ZeroEncryption>, EncryptError> {
     // Before the lock: in a child it may be held by a thread that is not there.
     if process_generation() != generation {
         return Err(EncryptError::Forked { operation: "take from a pool file" });

@@ -18,8 +18,8 @@ pub enum EncryptError {
     Rlwe(#[from] RlweError),
     /// A value is too large for the modulus. The value is not said: it is a secret.
     #[error(
-        "encrypt: value {index} is the largest, and too large: times the scale 2^{scale_bits:.1} values must stay below \
-         2^{log2_limit:.1}; use a smaller scale or a higher level"
+        "encrypt: value {index} is the largest, and too large: times the scale 2^{scale_bits:.1} values must stay \
+         below 2^{log2_limit:.1}; use a smaller scale or a higher level"
     )]
     Overflow {
         /// Index of the largest value.

@@ -6,29 +6,29 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{Parameters, Zero};
+use unspoken_rlwe::{Parameters, ZeroEncryption};
 use zeroize::Zeroizing;
 
 use crate::error::EncryptError;
 use crate::key::ClientKey;
-use crate::vault::{SealingKey, Shape, Vault, ledger_bytes};
+use crate::sealed_store::{SealedStore, SealingKey, Shape, state_file_bytes};
 
-/// Where a pool file and its ledger are.
+/// Where a pool file and its state file are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolPaths {
     /// The entries: as many bytes as they take.
     pub entries: PathBuf,
-    /// The ledger: 8 KiB that say which entries have been taken. Where backups do not reach is a good place for it.
-    pub ledger: PathBuf,
+    /// The state file: 8 KiB that say which entries have been taken. Where backups do not reach is a good place for it.
+    pub state_file: PathBuf,
 }
 
 impl PoolPaths {
-    /// The ledger beside the entries, with `.ledger` after the name.
+    /// The state file beside the entries, with `.ledger` after the name.
     pub fn beside(entries: impl Into<PathBuf>) -> Self {
         let entries = entries.into();
-        let mut ledger = entries.clone().into_os_string();
-        ledger.push(".ledger");
-        PoolPaths { entries, ledger: ledger.into() }
+        let mut state_file = entries.clone().into_os_string();
+        state_file.push(".ledger");
+        PoolPaths { entries, state_file: state_file.into() }
     }
 }
 
@@ -45,11 +45,11 @@ pub struct PoolShape {
 impl PoolShape {
     /// Bytes of the file of entries.
     pub fn file_bytes(&self, parameters: &Parameters, seeded: bool) -> u64 {
-        self.vault(parameters, seeded, Vec::new()).file_bytes()
+        self.store_shape(parameters, seeded, Vec::new()).file_bytes()
     }
 
-    fn vault(&self, parameters: &Parameters, seeded: bool, label: Vec<u8>) -> Shape {
-        let payload_bytes = Zero::byte_len(parameters, self.chain, seeded);
+    fn store_shape(&self, parameters: &Parameters, seeded: bool, label: Vec<u8>) -> Shape {
+        let payload_bytes = ZeroEncryption::byte_len(parameters, self.chain, seeded);
         Shape { slots: self.capacity, payload_bytes, label }
     }
 }
@@ -60,7 +60,7 @@ impl PoolShape {
 /// processes may use one pool file on a local file system. The module's README says which copies are noticed and which
 /// cannot be.
 pub struct PoolFile {
-    vault: Vault<File>,
+    store: SealedStore<File>,
     key: ClientKey,
     shape: PoolShape,
 }
@@ -77,17 +77,17 @@ impl PoolFile {
         key: ClientKey,
         shape: PoolShape,
     ) -> Result<Self, EncryptError> {
-        let vault_shape = shape.vault(key.parameters(), key.is_seeded(), label(&key, shape)?);
+        let store_shape = shape.store_shape(key.parameters(), key.is_seeded(), label(&key, shape)?);
         let make = |path: &Path, bytes: u64| -> Result<File, EncryptError> {
             let file = options().create_new(true).open(path)?;
             file.set_len(bytes)?;
             unspoken_files::sync_parent(path)?;
             Ok(file)
         };
-        let entries = make(&paths.entries, vault_shape.file_bytes())?;
-        let ledger = make(&paths.ledger, ledger_bytes())?;
-        let vault = Vault::create(entries, ledger, SealingKey::new(sealing_key), vault_shape)?;
-        Ok(PoolFile { vault, key, shape })
+        let entries = make(&paths.entries, store_shape.file_bytes())?;
+        let state_file = make(&paths.state_file, state_file_bytes())?;
+        let store = SealedStore::create(entries, state_file, SealingKey::new(sealing_key), store_shape)?;
+        Ok(PoolFile { store, key, shape })
     }
 
     /// Opens what [`PoolFile::create`] made, with the same keys and shape.
@@ -100,10 +100,10 @@ impl PoolFile {
         key: ClientKey,
         shape: PoolShape,
     ) -> Result<Self, EncryptError> {
-        let vault_shape = shape.vault(key.parameters(), key.is_seeded(), label(&key, shape)?);
-        let (entries, ledger) = (options().open(&paths.entries)?, options().open(&paths.ledger)?);
-        let vault = Vault::open(entries, ledger, SealingKey::new(sealing_key), vault_shape)?;
-        Ok(PoolFile { vault, key, shape })
+        let store_shape = shape.store_shape(key.parameters(), key.is_seeded(), label(&key, shape)?);
+        let (entries, state_file) = (options().open(&paths.entries)?, options().open(&paths.state_file)?);
+        let store = SealedStore::open(entries, state_file, SealingKey::new(sealing_key), store_shape)?;
+        Ok(PoolFile { store, key, shape })
     }
 
     /// Most primes of a message its entries serve.
@@ -130,7 +130,7 @@ impl PoolFile {
     /// # Errors
     /// As for [`PoolFile::take`].
     pub fn available(&self) -> Result<usize, EncryptError> {
-        self.vault.available()
+        self.store.available()
     }
 
     /// An entry if there is one. It is durably gone from the file when this returns.
@@ -138,9 +138,9 @@ impl PoolFile {
     /// # Errors
     /// [`EncryptError::Damaged`] if the next entry is, which loses that one alone; [`EncryptError::Forked`] in a child of the
     /// process that opened the file; or if reading or writing fails.
-    pub fn take(&mut self) -> Result<Option<Zero>, EncryptError> {
-        let Some(bytes) = self.vault.take()? else { return Ok(None) };
-        Ok(Some(Zero::from_bytes(self.key.parameters(), &bytes)?))
+    pub fn take(&mut self) -> Result<Option<ZeroEncryption>, EncryptError> {
+        let Some(bytes) = self.store.take()? else { return Ok(None) };
+        Ok(Some(ZeroEncryption::from_bytes(self.key.parameters(), &bytes)?))
     }
 
     /// Makes and adds at most `count` entries, one at a time; how many, less if the file is full.
@@ -154,7 +154,7 @@ impl PoolFile {
             }
             let zero = self.key.zero(self.shape.chain, rng)?;
             // Another process may have been faster.
-            if !self.vault.put(zero.into_bytes(self.key.parameters())?)? {
+            if !self.store.put(zero.into_bytes(self.key.parameters())?)? {
                 return Ok(made);
             }
         }
@@ -171,7 +171,7 @@ impl fmt::Debug for PoolFile {
     }
 }
 
-/// What seals are bound to besides the vault's own: parameters, primes, key.
+/// What seals are bound to besides the store's own: parameters, primes, key.
 fn label(key: &ClientKey, shape: PoolShape) -> Result<Vec<u8>, EncryptError> {
     let mut label = key.parameters().fingerprint().0.to_vec();
     label.extend((shape.chain as u64).to_le_bytes());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unspoken_ckks::{CkksError, Encoder, Encrypted, Plaintext};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{Parameters, PublicKey, RlweError, SecretKey, Zero};
+use unspoken_rlwe::{Parameters, PublicKey, RlweError, SecretKey, ZeroEncryption};
 
 /// The key a client encrypts with. Who holds the secret uses it: the result has half the bytes and less noise.
 #[derive(Clone, Debug)]
@@ -33,16 +33,16 @@ impl ClientKey {
     ///
     /// # Errors
     /// If the ring has fewer primes.
-    pub fn zero(&self, chain: usize, rng: &mut SecretRng) -> Result<Zero, RlweError> {
+    pub fn zero(&self, chain: usize, rng: &mut SecretRng) -> Result<ZeroEncryption, RlweError> {
         match self {
-            ClientKey::Secret(secret) => Zero::seeded(secret, chain, rng),
-            ClientKey::Public(key) => Zero::public(key, chain, rng),
+            ClientKey::Secret(secret) => ZeroEncryption::seeded(secret, chain, rng),
+            ClientKey::Public(key) => ZeroEncryption::public(key, chain, rng),
         }
     }
 
     /// Bytes an encryption of zero over `chain` primes takes in memory.
     pub(crate) fn zero_bytes(&self, chain: usize) -> usize {
-        Zero::memory_bytes(self.parameters(), chain, self.is_seeded())
+        ZeroEncryption::memory_bytes(self.parameters(), chain, self.is_seeded())
     }
 
     /// Encrypts without a pool.

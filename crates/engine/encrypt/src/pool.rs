@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use unspoken_ring::{SecretRng, process_generation};
-use unspoken_rlwe::Zero;
+use unspoken_rlwe::ZeroEncryption;
 
 use crate::error::EncryptError;
 use crate::key::ClientKey;
@@ -46,7 +46,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    zeros: VecDeque<Zero>,
+    zeros: VecDeque<ZeroEncryption>,
     stopped: bool,
     failure: Option<String>,
 }
@@ -99,7 +99,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`EncryptError::Forked`] in a child, [`EncryptError::Refill`] if it is empty and its thread has failed.
-    pub fn take(&self) -> Result<Option<Zero>, EncryptError> {
+    pub fn take(&self) -> Result<Option<ZeroEncryption>, EncryptError> {
         self.check_process("take from a pool")?;
         let mut state = self.shared.lock();
         self.pop(&mut state)
@@ -109,7 +109,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`EncryptError::Exhausted`] if none came within `patience`, or as for [`Pool::take`].
-    pub fn take_within(&self, patience: Duration) -> Result<Zero, EncryptError> {
+    pub fn take_within(&self, patience: Duration) -> Result<ZeroEncryption, EncryptError> {
         self.check_process("take from a pool")?;
         let start = Instant::now();
         let mut state = self.shared.lock();
@@ -143,7 +143,7 @@ impl Pool {
         Ok(made)
     }
 
-    fn pop(&self, state: &mut State) -> Result<Option<Zero>, EncryptError> {
+    fn pop(&self, state: &mut State) -> Result<Option<ZeroEncryption>, EncryptError> {
         let zero = state.zeros.pop_front();
         if zero.is_some() {
             self.shared.changed.notify_all();

@@ -1,5 +1,7 @@
 //! One call, whatever the plan, and what it refuses.
 
+#![expect(unsafe_code, reason = "forks of the test process")]
+
 mod common;
 
 use std::collections::HashSet;
@@ -7,8 +9,8 @@ use std::time::Duration;
 
 use common::{Client, TOLERANCE};
 use unspoken_ckks::{CkksError, Complex64, Encrypted};
-use unspoken_encrypt::{Empty, EncryptError, Encryptor, Needs, PoolFile, PoolPaths, PoolShape};
-use unspoken_rlwe::Zero;
+use unspoken_encrypt::{EncryptError, Encryptor, Needs, PoolFile, PoolPaths, PoolShape, WhenEmpty};
+use unspoken_rlwe::ZeroEncryption;
 use zeroize::Zeroizing;
 
 #[test]
@@ -17,7 +19,7 @@ fn every_plan_encrypts() {
     for key in client.keys() {
         let entry = client.entry_bytes(&key);
         for needs in [Needs::default(), Needs { burst: 2, memory_bytes: 10 * entry }] {
-            for empty in [Empty::FallBack, Empty::Wait(Duration::from_secs(60))] {
+            for empty in [WhenEmpty::FallBack, WhenEmpty::Wait(Duration::from_secs(60))] {
                 let encryptor = Encryptor::new(&client.parameters, key.clone(), needs).unwrap().when_empty(empty);
                 assert_eq!(encryptor.plan().zeros, needs.burst);
                 for i in 0..6 {
@@ -71,7 +73,7 @@ fn a_pool_for_low_levels_is_smaller_and_serves_them_alone() {
     let (low, top, scale) = (1, client.parameters.max_level(), client.parameters.scale());
     let needs = Needs { burst: 3, memory_bytes: 64 << 20 };
     let encryptor = Encryptor::for_level(&client.parameters, key.clone(), low, needs).unwrap();
-    let entry = Zero::memory_bytes(client.parameters.rlwe(), client.parameters.chain(low), true);
+    let entry = ZeroEncryption::memory_bytes(client.parameters.rlwe(), client.parameters.chain(low), true);
     assert_eq!((encryptor.plan().zeros, encryptor.plan().memory_bytes), (3, 3 * entry));
     assert!(entry < client.entry_bytes(&key));
     let values = [Complex64::new(0.5, -0.25)];
@@ -80,7 +82,7 @@ fn a_pool_for_low_levels_is_smaller_and_serves_them_alone() {
         assert_eq!(sent.level(), level);
         assert!(client.error(sent, &values) < TOLERANCE);
     }
-    let strict = encryptor.when_empty(Empty::Wait(Duration::from_secs(60)));
+    let strict = encryptor.when_empty(WhenEmpty::Wait(Duration::from_secs(60)));
     assert!(strict.encrypt_at(&values, low, scale).is_ok());
     let error = strict.encrypt_at(&values, top, scale).unwrap_err();
     assert!(matches!(error, EncryptError::Primes { .. }), "{error}");

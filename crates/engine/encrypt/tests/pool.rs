@@ -1,5 +1,7 @@
 //! The pool in memory: once each, bounded, among threads, across forks.
 
+#![expect(unsafe_code, reason = "forks of the test process")]
+
 mod common;
 
 use std::collections::HashSet;

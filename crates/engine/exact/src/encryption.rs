@@ -5,7 +5,7 @@
 //! second component stays uniform, and whatever makes encryptions of zero serves both schemes.
 
 use unspoken_ring::{Poly, SecretRng};
-use unspoken_rlwe::{self as rlwe, Fresh, PublicKey, SecretKey, Zero};
+use unspoken_rlwe::{self as rlwe, FreshCiphertext, PublicKey, SecretKey, ZeroEncryption};
 
 use crate::ciphertext::{Ciphertext, Encrypted, SeededCiphertext};
 use crate::encoding::{Encoder, Plaintext};
@@ -17,18 +17,18 @@ const MAX_ERROR: f64 = 30.0;
 
 /// What made a fresh encryption, and so how large its error can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum EncryptionKey {
     /// The secret key: one sampled error.
     Secret,
     /// A public key: `e u + e_0 + e_1 s`, with `u` and `s` ternary.
     Public,
 }
 
-impl Origin {
+impl EncryptionKey {
     fn max_error(self, degree: usize) -> f64 {
         match self {
-            Origin::Secret => MAX_ERROR,
-            Origin::Public => MAX_ERROR * (2 * degree + 1) as f64,
+            EncryptionKey::Secret => MAX_ERROR,
+            EncryptionKey::Public => MAX_ERROR * (2 * degree + 1) as f64,
         }
     }
 }
@@ -58,7 +58,7 @@ impl Encoder {
         key: &PublicKey,
         rng: &mut SecretRng,
     ) -> Result<Ciphertext, ExactError> {
-        self.adopt(key.encrypt(&self.message(plaintext)?, rng)?, Origin::Public)
+        self.import_fresh(key.encrypt(&self.message(plaintext)?, rng)?, EncryptionKey::Public)
     }
 
     /// Encrypts with an encryption of zero made ahead, over the whole chain: one addition, after the message was lifted to
@@ -66,15 +66,17 @@ impl Encoder {
     ///
     /// # Errors
     /// If the zero has fewer primes or belongs to other parameters; it is gone all the same.
-    pub fn encrypt_with(&self, plaintext: &Plaintext, zero: Zero) -> Result<Encrypted, ExactError> {
+    pub fn encrypt_with(&self, plaintext: &Plaintext, zero: ZeroEncryption) -> Result<Encrypted, ExactError> {
         Ok(match zero.plus(self.parameters.ring(), &self.message(plaintext)?)? {
-            Fresh::Seeded(inner) => Encrypted::Seeded(SeededCiphertext { inner, parameters: self.parameters.clone() }),
-            Fresh::Full(inner) => Encrypted::Full(self.adopt(inner, Origin::Public)?),
+            FreshCiphertext::Seeded(inner) => {
+                Encrypted::Seeded(SeededCiphertext { inner, parameters: self.parameters.clone() })
+            }
+            FreshCiphertext::Full(inner) => Encrypted::Full(self.import_fresh(inner, EncryptionKey::Public)?),
         })
     }
 
-    /// The ring element that an encryption made elsewhere must hold for [`Encoder::adopt`] to make it one of the plaintext:
-    /// `round(Q m / t)` for BFV, `m / t` modulo `Q` for BGV. Evaluation domain, whole chain.
+    /// The ring element that an encryption made elsewhere must hold for [`Encoder::import_fresh`] to make it one of the
+    /// plaintext: `round(Q m / t)` for BFV, `m / t` modulo `Q` for BGV. Evaluation domain, whole chain.
     ///
     /// # Errors
     /// If the plaintext belongs to other parameters.
@@ -87,8 +89,8 @@ impl Encoder {
     ///
     /// # Errors
     /// If it does not have two components over the whole chain of these parameters, or the error leaves no noise budget.
-    pub fn adopt(&self, fresh: rlwe::Ciphertext, origin: Origin) -> Result<Ciphertext, ExactError> {
-        adopt(&self.parameters, fresh, origin)
+    pub fn import_fresh(&self, fresh: rlwe::Ciphertext, key: EncryptionKey) -> Result<Ciphertext, ExactError> {
+        import_fresh(&self.parameters, fresh, key)
     }
 
     /// The plaintext in a message plus its noise (coefficient domain), as decryption below leaves it: `round(t x / Q)` in
@@ -96,7 +98,7 @@ impl Encoder {
     ///
     /// # Errors
     /// If the polynomial belongs to another ring or is in the evaluation domain.
-    pub fn read(&self, phase: &Poly) -> Result<Plaintext, ExactError> {
+    pub fn plaintext_of_phase(&self, phase: &Poly) -> Result<Plaintext, ExactError> {
         let (ring, t) = (self.parameters.ring(), self.parameters.plain_modulus());
         let residues = match self.parameters.scheme() {
             Scheme::Bfv => ring.scale_round(phase, t)?,
@@ -108,8 +110,8 @@ impl Encoder {
     /// Decrypts, after measuring the noise.
     ///
     /// # Errors
-    /// [`ExactError::MeasuredNoise`] if less than [`MIN_BUDGET_BITS`] are left, so that the result could be wrong, or if secret and
-    /// ciphertext belong to different parameters.
+    /// [`ExactError::MeasuredNoise`] if less than [`MIN_BUDGET_BITS`] are left, so that the result could be wrong, or
+    /// if secret and ciphertext belong to different parameters.
     pub fn decrypt(&self, ciphertext: &Ciphertext, secret: &SecretKey) -> Result<Plaintext, ExactError> {
         let (plaintext, found) = self.open("decrypt", ciphertext, secret)?;
         if found < MIN_BUDGET_BITS {
@@ -137,7 +139,7 @@ impl Encoder {
         self.parameters.check_same(operation, ciphertext.parameters())?;
         let ring = self.parameters.ring();
         let mut phase = secret.decrypt(&ciphertext.inner)?;
-        let plaintext = self.read(&phase)?;
+        let plaintext = self.plaintext_of_phase(&phase)?;
         if self.parameters.scheme() == Scheme::Bfv {
             let mut exact = plaintext.summand()?;
             ring.to_coefficients(&mut exact)?;
@@ -155,18 +157,22 @@ impl SeededCiphertext {
     /// # Errors
     /// Only if the ring refuses, which its own parameters rule out.
     pub fn expand(&self) -> Result<Ciphertext, ExactError> {
-        adopt(&self.parameters, self.inner.expand(self.parameters.ring()), Origin::Secret)
+        import_fresh(&self.parameters, self.inner.expand(self.parameters.ring()), EncryptionKey::Secret)
     }
 }
 
-fn adopt(parameters: &ExactParameters, mut fresh: rlwe::Ciphertext, origin: Origin) -> Result<Ciphertext, ExactError> {
-    const OPERATION: &str = "take over an encryption";
+fn import_fresh(
+    parameters: &ExactParameters,
+    mut fresh: rlwe::Ciphertext,
+    key: EncryptionKey,
+) -> Result<Ciphertext, ExactError> {
+    const OPERATION: &str = "import a fresh encryption";
     if fresh.components().len() != 2 || fresh.basis() != parameters.basis() {
         let found = format!("{} components over {}", fresh.components().len(), fresh.basis());
         let needed = format!("2 components over {}", parameters.basis());
         return Err(ExactError::Parameters { operation: OPERATION, found, needed });
     }
-    let (t, max_error) = (f64::from(parameters.plain_modulus()), origin.max_error(parameters.slots()));
+    let (t, max_error) = (f64::from(parameters.plain_modulus()), key.max_error(parameters.slots()));
     let noise = match parameters.scheme() {
         // The message was rounded.
         Scheme::Bfv => max_error + 0.5,

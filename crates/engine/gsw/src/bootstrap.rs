@@ -8,7 +8,7 @@ use crate::error::{GswError, shape};
 use crate::lwe::LweCiphertext;
 use crate::parameters::BootstrapParameters;
 use crate::rgsw::{Rgsw, RlweCiphertext};
-use crate::ring_key::{RingSecret, SeededRows};
+use crate::ring_secret::{RingSecret, SeededRows};
 use crate::rotation::{BlindRotationKey, log2_order};
 use crate::trace::{SeededTraceKey, TraceKey};
 

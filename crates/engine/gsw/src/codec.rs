@@ -10,7 +10,7 @@ use crate::bootstrap::{ConversionKey, SeededConversionKey};
 use crate::error::GswError;
 use crate::lwe_switch::{LweSwitchKey, SeededLweSwitchKey};
 use crate::parameters::{BootstrapParameters, GadgetLiteral, LweLiteral, SmallRing};
-use crate::ring_key::SeededRows;
+use crate::ring_secret::SeededRows;
 use crate::rotation::{BlindRotationKey, SeededBlindRotationKey};
 use crate::trace::{SeededTraceKey, TraceKey};
 

@@ -125,7 +125,7 @@ impl Rgsw {
         Ok(RlweCiphertext(ring.digit_product(&digits, &self.0)?))
     }
 
-    /// `zero` where the encrypted bit is 0, `one` where it is 1.
+    /// `zero` where the encrypted bit is 0, `one` where it is 1 (CMux).
     ///
     /// # Errors
     /// If they are of different rings.

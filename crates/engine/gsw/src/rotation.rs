@@ -7,7 +7,7 @@ use crate::error::{GswError, shape};
 use crate::lwe::{LweSecret, SwitchedLwe};
 use crate::parameters::SmallRing;
 use crate::rgsw::RlweCiphertext;
-use crate::ring_key::{RingSecret, SeededRows};
+use crate::ring_secret::{RingSecret, SeededRows};
 
 /// RGSW encryptions of the bits of an LWE secret, as stored and sent.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use unspoken_ring::{DigitGadget, DigitKey, Poly, SecretRng};
 use crate::error::GswError;
 use crate::parameters::SmallRing;
 use crate::rgsw::RlweCiphertext;
-use crate::ring_key::{RingSecret, SeededRows};
+use crate::ring_secret::{RingSecret, SeededRows};
 
 /// Keys of the automorphisms `X -> X^(N/2^i + 1)`, as stored and sent.
 #[derive(Debug)]

@@ -263,3 +263,16 @@ fn failures_are_bounded() {
     assert!((0.0..0.5).contains(&(shared[0] - laplacian)), "{shared:?} {laplacian}");
     assert!(shared.is_sorted_by(|a, b| a > b) && shared[3] > log2_failure(Noise(1.0), 12.0, 1.0), "{shared:?}");
 }
+
+#[test]
+fn what_is_sent_is_public_and_what_opens_it_is_secret() {
+    let mut fixture = Fixture::new(9);
+    let mut message = fixture.poly(|i| i as i64, 20);
+    message.mark_secret();
+    let sent = fixture.secret.encrypt(&message, &mut fixture.rng).unwrap();
+    assert!(sent.components().iter().all(|component| !component.is_secret()));
+    assert!(fixture.secret.phase(&sent).unwrap().is_secret());
+    let keys = SeededTraceKey::generate(&fixture.secret, fixture.parameters.trace(), &mut fixture.rng).unwrap();
+    let parts = keys.expand(&fixture.ring).unwrap().coefficients(&sent, 2).unwrap();
+    assert!(parts.iter().flat_map(|part| part.components()).all(|component| !component.is_secret()));
+}

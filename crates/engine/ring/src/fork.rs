@@ -17,6 +17,8 @@ pub fn process_generation() -> u64 {
 
 #[cfg(unix)]
 mod unix {
+    #![expect(unsafe_code, reason = "calls of the C library that notice a fork")]
+
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
 

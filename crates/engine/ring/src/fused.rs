@@ -1,4 +1,5 @@
-//! Fused operations: integers are reduced, transformed and multiplied limb by limb, so that each limb stays in the cache.
+//! Fused operations: integers are reduced, transformed and multiplied limb by limb, so that each limb stays in the
+//! cache.
 
 use rayon::prelude::*;
 use zeroize::{Zeroizing, zeroize_stack};
@@ -40,8 +41,8 @@ impl Ring {
         Ok(poly)
     }
 
-    /// The polynomial with the given coefficients, each rounded to the nearest integer (ties to even), in the evaluation
-    /// domain. One transform per prime. Magnitudes must be below `2^log2_bound`, which is at most 126.
+    /// The polynomial with the given coefficients, each rounded to the nearest integer (ties to even), in the
+    /// evaluation domain. One transform per prime. Magnitudes must be below `2^log2_bound`, which is at most 126.
     ///
     /// Time and memory accesses depend on the shape and on `log2_bound`, not on the coefficients. The result is secret.
     ///
@@ -72,8 +73,8 @@ impl Ring {
         Ok(poly)
     }
 
-    /// The constant polynomial `re + im X^(n/2)`, whose complex slots are all `re + i im`, in the evaluation domain. Standard
-    /// ring. Time does not depend on the integers.
+    /// The constant polynomial `re + im X^(n/2)`, whose complex slots are all `re + i im`, in the evaluation domain.
+    /// Standard ring. Time does not depend on the integers.
     ///
     /// # Errors
     /// In the conjugate-invariant ring, which has no `i`.
@@ -93,13 +94,14 @@ impl Ring {
         Ok(poly)
     }
 
-    /// `small - uniform * factor` in the evaluation domain, with the uniform polynomial that [`Ring::uniform`] expands from
-    /// the same seed and stream. `factor` may be over more primes. At no time is the product alone in memory. The result is
-    /// secret, because `small` is treated as a secret: a caller that publishes it calls [`Poly::declare_public`].
+    /// `small - uniform * factor` in the evaluation domain, with the uniform polynomial that [`Ring::uniform`] expands
+    /// from the same seed and stream. `factor` may be over more primes. At no time is the product alone in memory. The
+    /// result is secret, because `small` is treated as a secret: a caller that publishes it calls
+    /// [`Poly::declare_public`].
     ///
     /// # Errors
-    /// If there are not exactly `n` coefficients in `small`, or `factor` is in the coefficient domain, of another ring or
-    /// not over all of `basis`.
+    /// If there are not exactly `n` coefficients in `small`, or `factor` is in the coefficient domain, of another ring
+    /// or not over all of `basis`.
     pub fn small_minus_uniform_product(
         &self,
         small: &[i32],
@@ -125,12 +127,12 @@ impl Ring {
         Ok(result)
     }
 
-    /// `small_i + factor * polys_i` for both `i`, in the evaluation domain: three transforms per prime. `polys` may be over
-    /// more primes. `factor` and `small` are treated as secrets, and the results are secret.
+    /// `small_i + factor * polys_i` for both `i`, in the evaluation domain: three transforms per prime. `polys` may be
+    /// over more primes. `factor` and `small` are treated as secrets, and the results are secret.
     ///
     /// # Errors
-    /// If a list of coefficients does not have length `n`, or one of `polys` is in the coefficient domain, of another ring
-    /// or not over all of `basis`.
+    /// If a list of coefficients does not have length `n`, or one of `polys` is in the coefficient domain, of another
+    /// ring or not over all of `basis`.
     pub fn small_products(
         &self,
         factor: &[i32],

@@ -6,14 +6,15 @@ use crate::modular::Modulus;
 /// Integers are below two to this power in magnitude.
 pub(crate) const MAX_LOG2_INTEGER: u32 = 126;
 
-/// Bits between two digits. A digit is from `-2^29` to `2^29`; it is stored with [`BIAS`] added, as kernels convert words up
-/// to `2^30`.
+/// Bits between two digits. A digit is from `-2^29` to `2^29`; it is stored with [`BIAS`] added, as kernels convert
+/// words up to `2^30`.
 const DIGIT_BITS: u32 = 30;
 
 /// Makes digits non-negative.
 const BIAS: u32 = 1 << (DIGIT_BITS - 1);
 
-/// Next to it, numbers in floating point are integers, and their lowest 32 bits are those of the integer that was added.
+/// Next to it, numbers in floating point are integers, and their lowest 32 bits are those of the integer that was
+/// added.
 const SHIFT: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
 
 /// Coefficients that are cut at a time.
@@ -49,8 +50,8 @@ fn unit(place: usize) -> (f64, f64) {
     (2f64.powi(log2), 2f64.powi(-log2))
 }
 
-/// Rounds numbers to integers and writes their digits: digit `j` of number `i` to `digits[j * stride + i]`. Whether all are
-/// below `2^log2_bound` in magnitude; if not, the digits are wrong.
+/// Rounds numbers to integers and writes their digits: digit `j` of number `i` to `digits[j * stride + i]`. Whether all
+/// are below `2^log2_bound` in magnitude; if not, the digits are wrong.
 #[inline(never)]
 pub(crate) fn split(numbers: &[f64], log2_bound: u32, digits: &mut [u32], stride: usize) -> bool {
     let (bound, mut fits) = (2f64.powi(log2_bound as i32), true);
@@ -78,8 +79,8 @@ pub(crate) fn conversion_target(modulus: &Modulus, count: usize) -> ConversionTa
     ConversionTarget { modulus: *modulus, offset: modulus.neg(bias), factors }
 }
 
-/// The integer nearest to a number below 2^126 in magnitude, ties to even, without a branch or a call. Other numbers give some
-/// integer.
+/// The integer nearest to a number below 2^126 in magnitude, ties to even, without a branch or a call. Other numbers
+/// give some integer.
 pub fn nearest_integer(x: f64) -> i128 {
     let mut rest = nearest(x);
     (0..digit_count(MAX_LOG2_INTEGER)).rev().fold(0, |integer: i128, place| {

@@ -1,5 +1,7 @@
 //! Host memory for limbs: aligned, recycled, and wiped when it held a secret.
 
+#![expect(unsafe_code, reason = "aligned memory of its own")]
+
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};

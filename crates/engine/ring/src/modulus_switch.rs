@@ -1,9 +1,10 @@
-//! Modulus switching: from the modulus `Q` of a basis to a small modulus `t`, for the encoding and decoding of exact schemes.
+//! Modulus switching: from the modulus `Q` of a basis to a small modulus `t`, for the encoding and decoding of exact
+//! schemes.
 //!
-//! With `z_i = x (Q/q_i)^-1 mod q_i`, the centred `x` is `sum_i z_i Q/q_i - v Q` for `v = round(sum_i z_i / q_i)`, so both
-//! `round(t x / Q)` and `x` modulo `t` are sums over the primes of products of words, and one rounded sum of fractions
-//! (Halevi, Polyakov and Shoup, "An improved RNS variant of the BFV scheme", 2019, sections 2.2 and 2.3). Fractions have
-//! 64 bits: the rounded sum is off by one only if it is within `primes * 2^-34` of one half.
+//! With `z_i = x (Q/q_i)^-1 mod q_i`, the centred `x` is `sum_i z_i Q/q_i - v Q` for `v = round(sum_i z_i / q_i)`, so
+//! both `round(t x / Q)` and `x` modulo `t` are sums over the primes of products of words, and one rounded sum of
+//! fractions (Halevi, Polyakov and Shoup, "An improved RNS variant of the BFV scheme", 2019, sections 2.2 and 2.3).
+//! Fractions have 64 bits: the rounded sum is off by one only if it is within `primes * 2^-34` of one half.
 
 use zeroize::Zeroizing;
 
@@ -23,8 +24,8 @@ struct Term {
 }
 
 impl Ring {
-    /// `round(t x / Q)` modulo `t`, in `[0, t)`, for every coefficient `x` and the modulus `Q` of the polynomial's basis.
-    /// Coefficient domain, chain primes alone.
+    /// `round(t x / Q)` modulo `t`, in `[0, t)`, for every coefficient `x` and the modulus `Q` of the polynomial's
+    /// basis. Coefficient domain, chain primes alone.
     ///
     /// # Errors
     /// If `t` is even, below 3 or not below 2^30, or the polynomial's domain or basis is not as described.
@@ -51,8 +52,8 @@ impl Ring {
         if found != needed {
             return Err(RingError::Basis { operation: OPERATION, found, needed });
         }
-        // x / Q is sum_i z_i / q_i modulo 1; a reciprocal that is rounded to nearest puts each term off by less than 2^-34, and
-        // not all of them to the same side.
+        // x / Q is sum_i z_i / q_i modulo 1; a reciprocal that is rounded to nearest puts each term off by less than
+        // 2^-34, and not all of them to the same side.
         let terms: Vec<(Shoup, u64)> =
             (0..found.chain).map(|i| (self.digit_inverse(i, found), reciprocal(self.modulus(i).q))).collect();
         let coefficient = |x: usize| {
@@ -134,7 +135,8 @@ impl Ring {
         Ok(Zeroizing::new(poly.limb(0).iter().map(|&x| modulus.from_montgomery(x)).collect()))
     }
 
-    /// The polynomial over the first prime with the given values, in the order of [`Ring::to_values`]. Evaluation domain.
+    /// The polynomial over the first prime with the given values, in the order of [`Ring::to_values`]. Evaluation
+    /// domain.
     ///
     /// # Errors
     /// If there are not exactly `n` values or one is not below the prime.

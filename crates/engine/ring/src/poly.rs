@@ -55,8 +55,8 @@ impl fmt::Display for Domain {
 /// Its memory belongs to the ring that made it and returns there when it is dropped; memory marked secret is wiped
 /// first. `Debug` shows the shape, never the residues.
 ///
-/// A polynomial made from integers, bytes or a public seed is public until [`Poly::mark_secret`]. A polynomial computed from
-/// a secret one is secret, and so is its copy, until [`Poly::declare_public`].
+/// A polynomial made from integers, bytes or a public seed is public until [`Poly::mark_secret`]. A polynomial computed
+/// from a secret one is secret, and so is its copy, until [`Poly::declare_public`].
 pub struct Poly {
     pub(crate) words: Words,
     pub(crate) stride: usize,
@@ -77,8 +77,8 @@ impl Poly {
         self.domain
     }
 
-    /// Marks the polynomial secret: its memory is wiped before it is reused. For keys, errors and messages where integers
-    /// or bytes become a polynomial; whatever is computed from it is secret, too.
+    /// Marks the polynomial secret: its memory is wiped before it is reused. For keys, errors and messages where
+    /// integers or bytes become a polynomial; whatever is computed from it is secret, too.
     pub fn mark_secret(&mut self) {
         self.words.mark_secret();
     }

@@ -12,12 +12,12 @@ use crate::ring::Ring;
 const BLOCK: usize = 8192;
 
 impl Ring {
-    /// For each row, both components of `sum factor * inputs[i]` over its pairs `(i, factor)`. Evaluation domain, one common
-    /// basis. Inputs are read once for all rows.
+    /// For each row, both components of `sum factor * inputs[i]` over its pairs `(i, factor)`. Evaluation domain, one
+    /// common basis. Inputs are read once for all rows.
     ///
     /// # Errors
-    /// If an operand is over another basis than the first input, in the coefficient domain or of another ring, or there are
-    /// no inputs, or a row names an input that is not there.
+    /// If an operand is over another basis than the first input, in the coefficient domain or of another ring, or there
+    /// are no inputs, or a row names an input that is not there.
     pub fn product_sums<F: Borrow<Poly> + Sync>(
         &self,
         inputs: &[[&Poly; 2]],

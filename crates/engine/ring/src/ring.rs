@@ -225,7 +225,8 @@ impl Ring {
         }
     }
 
-    /// An uninitialised polynomial to be computed from `operands`: secret if one of them is. The caller fills every limb.
+    /// An uninitialised polynomial to be computed from `operands`: secret if one of them is. The caller fills every
+    /// limb.
     pub(crate) fn blank_from(&self, operands: &[&Poly], basis: Basis, domain: Domain) -> Poly {
         let mut poly = self.blank(basis, domain);
         operands.iter().for_each(|operand| poly.words.inherit(operand.is_secret()));

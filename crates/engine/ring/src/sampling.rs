@@ -83,8 +83,8 @@ impl SecretRng {
         SecretRng { stream: Box::new(ChaCha20Rng::seed_from_u64(seed)), generation: None }
     }
 
-    /// For secrets that follow from a stored one: keyed with a hash of the parts under a label ([`derive_bytes`]). The same
-    /// label and parts give the same secrets, so it must never serve for errors or seeds.
+    /// For secrets that follow from a stored one: keyed with a hash of the parts under a label ([`derive_bytes`]). The
+    /// same label and parts give the same secrets, so it must never serve for errors or seeds.
     pub fn derived(label: &str, parts: &[&[u8]]) -> Self {
         let mut key = Zeroizing::new([0u8; 32]);
         derive_bytes(label, parts, key.as_mut_slice());
@@ -113,9 +113,10 @@ impl SecretRng {
         &mut self.stream
     }
 
-    /// Takes the key of a forked process from the generator of the system, and from the parent's key. If the system fails,
-    /// the new key still is none that the parent's output tells: it comes from a stream that the parent never draws from,
-    /// and from the place in the parent's own, the process number and the time, which tell forks of one parent apart.
+    /// Takes the key of a forked process from the generator of the system, and from the parent's key. If the system
+    /// fails, the new key still is none that the parent's output tells: it comes from a stream that the parent never
+    /// draws from, and from the place in the parent's own, the process number and the time, which tell forks of one
+    /// parent apart.
     #[cold]
     fn rekey(&mut self, generation: u64, system: impl FnOnce(&mut [u8]) -> Result<(), getrandom::Error>) {
         let place = self.stream.get_word_pos().to_le_bytes();
@@ -212,8 +213,8 @@ fn sample_gaussian(stream: &mut ChaCha20Rng, kernels: &dyn Kernels, samples: &mu
     }
 }
 
-/// Gives a generator for each call, so that no two processes share one after a fork: each is keyed by the operating system,
-/// or in tests by a seed.
+/// Gives a generator for each call, so that no two processes share one after a fork: each is keyed by the operating
+/// system, or in tests by a seed.
 #[derive(Debug, Default)]
 pub struct RandomSource(Option<Mutex<SecretRng>>);
 
@@ -240,8 +241,8 @@ impl RandomSource {
     }
 }
 
-/// Fills `out` with a hash of the parts, one after the other, under a label that says what the bytes are for: how secrets
-/// are derived from a stored one. BLAKE3 in its mode for key derivation; all state is wiped.
+/// Fills `out` with a hash of the parts, one after the other, under a label that says what the bytes are for: how
+/// secrets are derived from a stored one. BLAKE3 in its mode for key derivation; all state is wiped.
 ///
 /// Parts are not delimited: callers give parts of fixed length, or only the last one of variable length.
 pub fn derive_bytes(label: &str, parts: &[&[u8]], out: &mut [u8]) {
@@ -334,7 +335,8 @@ mod tests {
             draw(fork);
             fork.rekey(7, system_fails);
         }
-        // What the parent draws next may be a public seed: the child's key must not follow from it and a process number.
+        // What the parent draws next may be a public seed: the child's key must not follow from it and a process
+        // number.
         let next = draw(&mut parent);
         let drawn = [draw(&mut child), draw(&mut sibling)];
         assert_ne!(drawn[0], drawn[1], "two forks at one place");

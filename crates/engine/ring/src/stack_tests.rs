@@ -1,5 +1,7 @@
 //! What transforms and samplers leave on the stack, read from the memory of a thread that has ended.
 
+#![expect(unsafe_code, reason = "a thread whose stack is read after it has ended")]
+
 use std::ffi::c_void;
 
 use crate::modular::primes_descending;
@@ -10,7 +12,8 @@ const STACK_BYTES: usize = 1 << 20;
 /// Runs `work` in a thread whose stack was zero before, and gives the words of the stack afterwards.
 fn stack_after(work: impl FnOnce() + Send) -> Vec<u32> {
     extern "C" fn start<F: FnOnce()>(work: *mut c_void) -> *mut c_void {
-        // SAFETY: the pointer is that of an `Option<F>` which outlives the thread and which nobody else touches meanwhile.
+        // SAFETY: the pointer is that of an `Option<F>` which outlives the thread and which nobody else touches
+        // meanwhile.
         if let Some(work) = unsafe { (*work.cast::<Option<F>>()).take() } {
             work();
         }

@@ -55,8 +55,8 @@ impl Ciphertext {
         self.basis().chain
     }
 
-    /// The same message plus `message` (evaluation domain, chain basis), over the primes of `message`. One addition. The
-    /// result is a ciphertext to be sent: public, even if an encryption of zero is secret.
+    /// The same message plus `message` (evaluation domain, chain basis), over the primes of `message`. One addition.
+    /// The result is a ciphertext to be sent: public, even if an encryption of zero is secret.
     ///
     /// # Errors
     /// If `message` has more primes, is in the coefficient domain or of another ring.
@@ -127,8 +127,8 @@ impl SeededCiphertext {
         Ok(SeededCiphertext { seed, body })
     }
 
-    /// An encryption of zero over the first `chain` primes, under a fresh seed and a fresh error: whoever adds a message to
-    /// it must use it once only. It is secret: whoever has it and the ciphertext made of it has the message.
+    /// An encryption of zero over the first `chain` primes, under a fresh seed and a fresh error: whoever adds a
+    /// message to it must use it once only. It is secret: whoever has it and the ciphertext made of it has the message.
     ///
     /// # Errors
     /// If the ring has fewer primes.

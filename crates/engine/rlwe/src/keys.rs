@@ -111,7 +111,7 @@ pub enum KeyKind {
     Relinearisation,
     /// From `s` to the sparse secret of a bootstrap, at the lowest level.
     Encapsulation,
-    /// From the secret of compact queries ([`Query`](crate::Query)) to the sparse secret of a bootstrap.
+    /// From the secret of compact queries ([`CompactQuery`](crate::CompactQuery)) to the sparse secret of a bootstrap.
     QueryEncapsulation,
     /// From the sparse secret of a bootstrap to `s`.
     Decapsulation,

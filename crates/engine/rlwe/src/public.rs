@@ -70,8 +70,8 @@ impl PublicKey {
         self.encrypt_zero(message.basis().chain, rng)?.plus(self.parameters.ring(), message)
     }
 
-    /// An encryption of zero over the first `chain` primes: whoever adds a message to it must use it once only. It is secret:
-    /// whoever has it and the ciphertext made of it has the message.
+    /// An encryption of zero over the first `chain` primes: whoever adds a message to it must use it once only. It is
+    /// secret: whoever has it and the ciphertext made of it has the message.
     ///
     /// # Errors
     /// If the ring has fewer primes.

@@ -4,8 +4,8 @@ use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Basis, Poly, RingKind, RingLiteral, SecretRng};
 use unspoken_rlwe::security::{SECURITY_BITS, SPARSE_SECRET, SecretDistribution};
 use unspoken_rlwe::{
-    EncapsulationLiteral, EvaluationKeys, KeyBundle, KeyKind, KeyPlan, Parameters, ParametersLiteral, Query,
-    QueryParameters, QuerySecret, RlweError, SecretKey, SeededSwitchingKey,
+    CompactQuery, CompactQueryParameters, CompactQuerySecret, EncapsulationLiteral, EvaluationKeys, KeyBundle, KeyKind,
+    KeyPlan, Parameters, ParametersLiteral, RlweError, SecretKey, SeededSwitchingKey,
 };
 
 const ENCAPSULATION: EncapsulationLiteral = EncapsulationLiteral { base: 2, primes: 5 };
@@ -70,17 +70,17 @@ fn queries_reach_the_sparse_secret_with_their_elements_in_place() {
     let ring = parameters.ring();
     let mut rng = SecretRng::insecure_from_seed(2);
     let secret = SecretKey::generate(&parameters, &mut rng).unwrap();
-    let queries = QueryParameters::new(&parameters).unwrap();
+    let queries = CompactQueryParameters::new(&parameters).unwrap();
     let torus: Vec<f64> = (0..512).map(|i| f64::from(i) / 512.0 - 0.5).collect();
-    let query = QuerySecret::of(&secret, &queries).unwrap().encrypt(&torus, &mut rng).unwrap();
-    let again = QuerySecret::of(&secret, &queries).unwrap().encrypt(&torus, &mut rng).unwrap();
+    let query = CompactQuerySecret::of(&secret, &queries).unwrap().encrypt(&torus, &mut rng).unwrap();
+    let again = CompactQuerySecret::of(&secret, &queries).unwrap().encrypt(&torus, &mut rng).unwrap();
     assert_ne!(query.seed(), again.seed());
     assert_ne!(query.to_bytes(&queries)[16..], again.to_bytes(&queries)[16..]);
     let mut plan = KeyPlan::new();
     plan.require(KeyKind::QueryEncapsulation, ENCAPSULATION.primes);
     plan.require(KeyKind::Decapsulation, 8);
     let keys = EvaluationKeys::generate(&secret, &plan, &mut rng).unwrap();
-    let query = Query::from_bytes(&queries, &query.to_bytes(&queries)).unwrap();
+    let query = CompactQuery::from_bytes(&queries, &query.to_bytes(&queries)).unwrap();
     let packed = query.expand(&queries, ring).unwrap();
     let sparse = packed.encapsulate(&parameters, KeyKind::QueryEncapsulation, &keys).unwrap();
     let raised = sparse.scale_modulus(ring, 2).unwrap().raise(&parameters, 8, &keys).unwrap();

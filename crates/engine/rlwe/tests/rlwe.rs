@@ -4,8 +4,8 @@ use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Basis, Poly, Ring, RingKind, RingLiteral, SecretRng};
 use unspoken_rlwe::security::SecretDistribution;
 use unspoken_rlwe::{
-    Ciphertext, EvaluationKeys, Fresh, KeyBundle, KeyKind, KeyPlan, Parameters, ParametersLiteral, PublicKey,
-    RlweError, SecretKey, SeededCiphertext, SeededSwitchingKey, Zero, galois,
+    Ciphertext, EvaluationKeys, FreshCiphertext, KeyBundle, KeyKind, KeyPlan, Parameters, ParametersLiteral, PublicKey,
+    RlweError, SecretKey, SeededCiphertext, SeededSwitchingKey, ZeroEncryption, galois,
 };
 
 const DEGREE: usize = 1024;
@@ -319,37 +319,40 @@ fn a_message_added_to_zero_is_encrypted() {
     let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
     for chain in 1..=3 {
         let message = s.message(20, chain);
-        let zeros = [Zero::seeded(&s.secret, 3, &mut s.rng).unwrap(), Zero::public(&public, 3, &mut s.rng).unwrap()];
+        let zeros = [
+            ZeroEncryption::seeded(&s.secret, 3, &mut s.rng).unwrap(),
+            ZeroEncryption::public(&public, 3, &mut s.rng).unwrap(),
+        ];
         for (zero, seeded) in zeros.into_iter().zip([true, false]) {
             let bytes = zero.into_bytes(&s.parameters).unwrap();
-            assert_eq!(bytes.len(), Zero::byte_len(&s.parameters, 3, seeded));
-            let zero = Zero::from_bytes(&s.parameters, &bytes).unwrap();
+            assert_eq!(bytes.len(), ZeroEncryption::byte_len(&s.parameters, 3, seeded));
+            let zero = ZeroEncryption::from_bytes(&s.parameters, &bytes).unwrap();
             assert_eq!(zero.chain(), 3);
             let (full, bound) = match zero.plus(s.ring(), &message).unwrap() {
-                Fresh::Seeded(fresh) => (fresh.expand(s.ring()), FRESH),
-                Fresh::Full(fresh) => (fresh, FRESH * 40.0),
+                FreshCiphertext::Seeded(fresh) => (fresh.expand(s.ring()), FRESH),
+                FreshCiphertext::Full(fresh) => (fresh, FRESH * 40.0),
             };
             assert_eq!(full.chain(), chain);
             assert!(s.noise(&full, &message) < bound);
         }
     }
     let message = s.message(20, 4);
-    let lower = Zero::seeded(&s.secret, 3, &mut s.rng).unwrap();
+    let lower = ZeroEncryption::seeded(&s.secret, 3, &mut s.rng).unwrap();
     assert!(lower.plus(s.ring(), &message).is_err());
 }
 
 #[test]
 fn bytes_of_something_else_are_no_zero() {
     let mut s = Setting::new(RingKind::Standard);
-    let bytes = Zero::seeded(&s.secret, 2, &mut s.rng).unwrap().into_bytes(&s.parameters).unwrap();
+    let bytes = ZeroEncryption::seeded(&s.secret, 2, &mut s.rng).unwrap().into_bytes(&s.parameters).unwrap();
     for len in [0, 6, 7, 30, bytes.len() - 1] {
-        assert!(Zero::from_bytes(&s.parameters, &bytes[..len]).is_err());
+        assert!(ZeroEncryption::from_bytes(&s.parameters, &bytes[..len]).is_err());
     }
     let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
-    assert!(Zero::from_bytes(&s.parameters, &public.to_bytes()).is_err());
+    assert!(ZeroEncryption::from_bytes(&s.parameters, &public.to_bytes()).is_err());
     let zero = s.ring().zero(Basis::chain(2), unspoken_ring::Domain::Evaluation);
     let three = Ciphertext::new(vec![zero.clone(), zero.clone(), zero]).unwrap();
-    let error = Zero::from_bytes(&s.parameters, &three.to_bytes(&s.parameters)).unwrap_err();
+    let error = ZeroEncryption::from_bytes(&s.parameters, &three.to_bytes(&s.parameters)).unwrap_err();
     assert!(matches!(error, RlweError::Components { found: 3, .. }), "{error}");
 }
 
@@ -366,4 +369,47 @@ fn without_special_primes_there_are_no_switching_keys() {
     }
     assert_eq!(parameters.secured_objects().len(), 1);
     assert!(PublicKey::generate(&secret, &mut rng).is_ok());
+}
+
+#[test]
+fn what_is_sent_is_public_and_what_opens_it_is_secret() {
+    let mut s = Setting::new(RingKind::Standard);
+    let element = galois::rotation(s.ring(), 3);
+    let keys = s.keys(&[KeyKind::Relinearisation, KeyKind::Galois { element }]);
+    let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
+    let mut message = s.message(20, 4);
+    message.mark_secret();
+
+    let is_secret = |ciphertext: &Ciphertext| ciphertext.components().iter().any(Poly::is_secret);
+    let seeded = s.secret.encrypt(&message, &mut s.rng).unwrap();
+    let full = public.encrypt(&message, &mut s.rng).unwrap();
+    for ciphertext in [&seeded, &full] {
+        assert!(!is_secret(ciphertext));
+        // Neither are the keys of the server, nor what it computes with them.
+        assert!(!is_secret(&ciphertext.automorphism(s.ring(), element, &keys).unwrap()));
+        let [a, b] = ciphertext.components() else { panic!("two components") };
+        let product = Ciphertext::new(s.ring().tensor([a, b], [a, b], 4).unwrap().into()).unwrap();
+        assert!(!is_secret(&product.relinearise(s.ring(), &keys, 1).unwrap()));
+        assert!(s.secret.decrypt(ciphertext).unwrap().is_secret());
+    }
+
+    // An encryption of zero opens the ciphertext that it will be part of.
+    let zeros = [
+        SeededCiphertext::encrypt_zero(&s.secret, 4, &mut s.rng).unwrap().expand(s.ring()),
+        public.encrypt_zero(4, &mut s.rng).unwrap(),
+    ];
+    for zero in zeros {
+        assert!(is_secret(&zero) && !is_secret(&zero.plus(s.ring(), &message).unwrap()));
+    }
+    for zero in [
+        ZeroEncryption::seeded(&s.secret, 4, &mut s.rng).unwrap(),
+        ZeroEncryption::public(&public, 4, &mut s.rng).unwrap(),
+    ] {
+        let bytes = zero.into_bytes(&s.parameters).unwrap();
+        let sent = match ZeroEncryption::from_bytes(&s.parameters, &bytes).unwrap().plus(s.ring(), &message).unwrap() {
+            FreshCiphertext::Seeded(sent) => sent.expand(s.ring()),
+            FreshCiphertext::Full(sent) => sent,
+        };
+        assert!(!is_secret(&sent));
+    }
 }

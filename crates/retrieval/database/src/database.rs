@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
-use unspoken_pir::{PirParameters, Versions};
+use unspoken_pir::{PirParameters, VersionedDatabase};
 
 use crate::error::DatabaseError;
 use crate::generation::Generation;
@@ -99,7 +99,7 @@ impl Database {
     }
 }
 
-impl Versions for Database {
+impl VersionedDatabase for Database {
     type Version = Snapshot;
 
     fn parameters(&self) -> &PirParameters {

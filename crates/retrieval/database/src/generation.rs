@@ -1,5 +1,7 @@
 //! The files that a version is read from: mapped, and never changed.
 
+#![expect(unsafe_code, reason = "a memory map of a file that is never changed")]
+
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use unspoken_pir::layout::{BUCKET_OVERHEAD, Bucket};
-use unspoken_pir::{DatabaseShape, EntryChange, Layout, PirParameters, TableView, Tables};
+use unspoken_pir::{DatabaseShape, DatabaseVersion, EntryChange, Layout, PirParameters, TableView};
 
 use crate::error::DatabaseError;
 use crate::generation::Generation;
@@ -25,7 +25,7 @@ pub struct Snapshot {
     changes: Vec<Vec<Arc<EntryChange>>>,
 }
 
-impl Tables for Snapshot {
+impl DatabaseVersion for Snapshot {
     /// It grows by one with each commit, and by one or more when the whole database is replaced.
     fn version(&self) -> u64 {
         self.version

@@ -4,7 +4,7 @@ mod common;
 
 use common::{GO_ON, build, builder, keyed, value};
 use unspoken_database::{Database, Writer};
-use unspoken_pir::{Mode, PirSecret, Tables, Versions, answer};
+use unspoken_pir::{DatabaseVersion, Mode, PirSecret, VersionedDatabase, answer};
 use unspoken_ring::SecretRng;
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use common::{GO_ON, build, builder, check_tables, keyed, plain, value};
 use unspoken_database::{Builder, Database, DatabaseError, Duplicates, Phase, Progress};
-use unspoken_pir::{Layout, LayoutError, Length, Tables};
+use unspoken_pir::{DatabaseVersion, Layout, LayoutError, Length};
 
 #[test]
 fn records_with_keys_are_found_and_absent_ones_are_not() {

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use common::{GO_ON, build, builder, check_tables, keyed, plain, value};
 use unspoken_database::{Builder, Database, DatabaseError, Writer};
-use unspoken_pir::{LayoutError, Tables, Versions};
+use unspoken_pir::{DatabaseVersion, LayoutError, VersionedDatabase};
 
 #[test]
 fn records_are_put_and_deleted_and_each_version_is_whole() {

@@ -15,7 +15,7 @@ use crate::keys::PreparedKeys;
 use crate::parameters::PirParameters;
 use crate::query::Query;
 use crate::response::Response;
-use crate::server::{Phases, Stopwatch, selected, turned};
+use crate::server::{PhaseTimes, Stopwatch, rotated_to_front, selected};
 use crate::shape::DatabaseShape;
 
 /// An encryption of consecutive pieces, as many as [`PirParameters::pieces`], as stored and sent: a seed and a polynomial.
@@ -118,11 +118,11 @@ impl EncryptedDatabase {
         keys: &PreparedKeys,
         query: &Query,
         cancel: &AtomicBool,
-    ) -> Result<(Response, Phases), PirError> {
+    ) -> Result<(Response, PhaseTimes), PirError> {
         /// Bits that the entries of a range are chosen among with, one range after the other.
         const RANGE_BITS: usize = 9;
         let (ring, shape) = (self.parameters.ring(), self.shape);
-        let mut phases = Phases::default();
+        let mut phases = PhaseTimes::default();
         let mut watch = Stopwatch::new(cancel);
         let bits = expansion::bits(keys, shape, query, cancel)?;
         watch.lap(&mut phases.expansion)?;
@@ -142,7 +142,7 @@ impl EncryptedDatabase {
             });
             watch.lap(&mut phases.selection)?;
         }
-        let chosen = turned(ring, selected(ring, chosen, outer)?, places)?;
+        let chosen = rotated_to_front(ring, selected(ring, chosen, outer)?, places)?;
         watch.lap(&mut phases.selection)?;
         let response = Response::compress(keys, &chosen)?;
         watch.lap(&mut phases.compression)?;

@@ -38,7 +38,8 @@ pub fn encode_entry(parameters: &PirParameters, plane: usize, number: u64, piece
     Ok(parameters.ring().evaluate_i32(&coefficients, parameters.ring().basis())?)
 }
 
-/// As [`encode_entry`], without pads and in constant time: what is encrypted is as good as random in every product. Secret.
+/// As [`encode_entry`], without pads and in constant time: what is encrypted is as good as random in every product.
+/// Secret.
 pub(crate) fn encode_secret(parameters: &PirParameters, pieces: &[u8]) -> Result<Poly, PirError> {
     check_length(parameters, pieces)?;
     let coefficients = Zeroizing::new(centred(parameters, pieces));

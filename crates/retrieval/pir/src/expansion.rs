@@ -80,7 +80,7 @@ fn decomposed(
             let above = bits - 1 - bit as u32;
             let rotated = key.rotate(&switch.switch(&rest.shifted(above))?, half_place(keys, above))?;
             if above > 0 {
-                take_off(key, &rotated, above, &mut rest)?;
+                subtract_bit(key, &rotated, above, &mut rest)?;
             }
             scope.spawn(move |_| {
                 let _ = converted.set(key.convert(&rotated));
@@ -99,7 +99,7 @@ pub(crate) fn half_place(keys: &PreparedKeys, above: u32) -> i64 {
 }
 
 /// Subtracts a bit in its place: the rotation gives minus or plus half of it.
-pub(crate) fn take_off(
+pub(crate) fn subtract_bit(
     key: &CircuitBootstrapKey,
     rotated: &RotatedBit,
     above: u32,

@@ -45,7 +45,7 @@ impl SeededKeys {
         let switch = SeededLweSwitchKey::byte_len(literal.compact.dimension, literal.compact_switch);
         let response = SeededRows::byte_len(parameters.response(), parameters.response_gadget().levels());
         let optional = |is: bool, bytes: u64| if is { bytes } else { 0 };
-        KeyFront::BYTES as u64
+        KeyHeader::BYTES as u64
             + SeededConversionKey::byte_len(bootstrap)
             + optional(bits, rotation)
             + optional(compact, switch)
@@ -57,7 +57,7 @@ impl SeededKeys {
     /// # Errors
     /// If writing fails.
     pub fn write(&self, out: &mut impl Write) -> Result<(), PirError> {
-        let front = KeyFront { mode: self.mode, session: self.session };
+        let front = KeyHeader { mode: self.mode, session: self.session };
         out.write_all(&front.to_bytes(&self.parameters)).map_err(GswError::from)?;
         self.conversion.write(out)?;
         if let Some(rotation) = &self.rotation {
@@ -89,12 +89,12 @@ impl SeededKeys {
 
 /// The front of a stream of keys: what they are for.
 #[derive(Clone, Copy, Debug)]
-pub struct KeyFront {
+pub struct KeyHeader {
     mode: Mode,
     session: Seed,
 }
 
-impl KeyFront {
+impl KeyHeader {
     /// Its bytes: what the stream is, its version, the parameters, the kind of queries, the seed of session queries.
     pub const BYTES: usize = 8 + 4 + 16 + 4 + 32;
 
@@ -128,7 +128,7 @@ impl KeyFront {
         }
         let unknown = || PirError::format(WHAT, format!("kind {mode:?}"), "keys of a kind that this release knows");
         let found = Mode::ALL.into_iter().find(|known| [known.code(), 0, 0, 0] == *mode).ok_or_else(unknown)?;
-        Ok(KeyFront { mode: found, session })
+        Ok(KeyHeader { mode: found, session })
     }
 
     /// The kind of queries.
@@ -153,11 +153,11 @@ impl PreparedKeys {
     /// Reads what [`SeededKeys::write`] wrote, from untrusted bytes, and expands it as it comes.
     ///
     /// # Errors
-    /// As for [`KeyFront::read`], or if reading fails or a residue is not below its prime.
+    /// As for [`KeyHeader::read`], or if reading fails or a residue is not below its prime.
     pub fn read(parameters: &PirParameters, input: &mut impl Read) -> Result<Self, PirError> {
-        let mut front = [0; KeyFront::BYTES];
+        let mut front = [0; KeyHeader::BYTES];
         input.read_exact(&mut front).map_err(GswError::from)?;
-        let KeyFront { mode, session } = KeyFront::read(parameters, &front)?;
+        let KeyHeader { mode, session } = KeyHeader::read(parameters, &front)?;
         let (bits, compact) = mode.keys();
         let (literal, set) = (parameters.literal(), parameters.bootstrap());
         let conversion = Arc::new(ConversionKey::read(set, input)?);

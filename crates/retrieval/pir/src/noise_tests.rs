@@ -13,7 +13,7 @@ use crate::mode::Mode;
 use crate::parameters::PirParameters;
 use crate::preset::Preset;
 use crate::query::Query;
-use crate::server::{row_sums, selected, selectors, turned};
+use crate::server::{rotated_to_front, row_sums, selected, selectors};
 
 /// Pieces of the test's table: rows, columns and places are all chosen among.
 const PIECES: u64 = 2000;
@@ -110,7 +110,7 @@ fn bits_taken_off_an_index_have_the_predicted_noise() {
             }
             let rotated = key.rotate(&switched, expansion::half_place(&keys, above)).unwrap();
             if above > 0 {
-                expansion::take_off(key, &rotated, above, &mut rest).unwrap();
+                expansion::subtract_bit(key, &rotated, above, &mut rest).unwrap();
             }
         }
     }
@@ -162,7 +162,7 @@ fn every_selection_has_the_predicted_noise() {
                 sums.push(fixture.error(sum, &fixture.entry(number as u64)));
             }
         }
-        let chosen = turned(ring, selected(ring, found, columns).unwrap(), places).unwrap();
+        let chosen = rotated_to_front(ring, selected(ring, found, columns).unwrap(), places).unwrap();
         let number = (row << shape.column_bits) + column;
         let place = (index % 4) as u32;
         let mut message = fixture.entry(number as u64);

@@ -20,7 +20,7 @@ use crate::shape::DatabaseShape;
 
 /// How long the phases of an answer took.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Phases {
+pub struct PhaseTimes {
     /// From the query to RGSW ciphertexts of the index's bits.
     pub expansion: Duration,
     /// From the row bits to an encrypted unit vector.
@@ -44,11 +44,11 @@ pub fn answer(
     planes: &[TableView],
     query: &Query,
     cancel: &AtomicBool,
-) -> Result<(Vec<Response>, Phases), PirError> {
+) -> Result<(Vec<Response>, PhaseTimes), PirError> {
     planes.iter().try_for_each(|plane| check_table(&keys.parameters, shape, plane))?;
     expansion::check(cancel)?;
     keys.parameters.check_failure(shape, query.mode())?;
-    let mut phases = Phases::default();
+    let mut phases = PhaseTimes::default();
     let mut watch = Stopwatch::new(cancel);
     let bits = expansion::bits(keys, shape, query, cancel)?;
     watch.lap(&mut phases.expansion)?;
@@ -66,7 +66,7 @@ pub fn answer(
             entries.push(selected(ring, sums, inner)?);
             watch.lap(&mut phases.selection)?;
         }
-        let chosen = turned(ring, selected(ring, entries, outer)?, places)?;
+        let chosen = rotated_to_front(ring, selected(ring, entries, outer)?, places)?;
         watch.lap(&mut phases.selection)?;
         responses.push(Response::compress(keys, &chosen)?);
         watch.lap(&mut phases.compression)?;
@@ -188,11 +188,15 @@ pub(crate) fn selected(
     Ok(entries.swap_remove(0))
 }
 
-/// The entry, turned so that the chosen piece is at place 0.
-pub(crate) fn turned(ring: &SmallRing, mut entry: RlweCiphertext, places: &[Rgsw]) -> Result<RlweCiphertext, PirError> {
+/// The entry, rotated so that the chosen piece is at place 0.
+pub(crate) fn rotated_to_front(
+    ring: &SmallRing,
+    mut entry: RlweCiphertext,
+    places: &[Rgsw],
+) -> Result<RlweCiphertext, PirError> {
     for (place, bit) in places.iter().enumerate() {
-        let turned = entry.rotated(ring, (2 * ring.degree() - (1 << place)) as u32)?;
-        entry = bit.select(ring, &entry, &turned)?;
+        let rotated = entry.rotated(ring, (2 * ring.degree() - (1 << place)) as u32)?;
+        entry = bit.select(ring, &entry, &rotated)?;
     }
     Ok(entry)
 }

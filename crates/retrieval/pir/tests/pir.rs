@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_pir::{
-    Database, DatabaseShape, EncryptedDatabase, EncryptedEntry, EntryChange, KeyFront, Mode, PirError, PirParameters,
+    Database, DatabaseShape, EncryptedDatabase, EncryptedEntry, EntryChange, KeyHeader, Mode, PirError, PirParameters,
     PirSecret, PreparedKeys, Preset, Query, Response, SeededKeys, TableView, answer, encode_entry,
 };
 use unspoken_ring::SecretRng;
@@ -45,7 +45,7 @@ fn ask(database: &Database, keys: &PreparedKeys, query: &Query) -> Result<Respon
 fn sent(parameters: &PirParameters, keys: &SeededKeys) -> PreparedKeys {
     let mut bytes = Vec::new();
     keys.write(&mut bytes).unwrap();
-    let mode = KeyFront::read(parameters, &bytes).unwrap().mode();
+    let mode = KeyHeader::read(parameters, &bytes).unwrap().mode();
     assert_eq!(bytes.len() as u64, SeededKeys::byte_len(parameters, mode));
     PreparedKeys::read(parameters, &mut bytes.as_slice()).unwrap()
 }
@@ -194,7 +194,7 @@ fn keys_queries_and_responses_of_other_forms_are_named() {
     let (secret, mut rng) = client(&parameters);
     let mut bytes = Vec::new();
     secret.keys(Mode::Packed, &mut rng).unwrap().write(&mut bytes).unwrap();
-    let message = |bytes: &[u8]| KeyFront::read(&parameters, bytes).unwrap_err().to_string();
+    let message = |bytes: &[u8]| KeyHeader::read(&parameters, bytes).unwrap_err().to_string();
     assert!(message(&bytes[..63]).contains("63 bytes"));
     for (at, part) in [(0, "keys of private retrieval"), (8, "format"), (12, "other parameters"), (28, "kind")] {
         let mut wrong = bytes.clone();
@@ -203,7 +203,7 @@ fn keys_queries_and_responses_of_other_forms_are_named() {
     }
     // A residue above its prime, and an end too soon.
     let mut wrong = bytes.clone();
-    wrong[KeyFront::BYTES + 32..][..64].fill(0xFF);
+    wrong[KeyHeader::BYTES + 32..][..64].fill(0xFF);
     assert!(PreparedKeys::read(&parameters, &mut wrong.as_slice()).is_err());
     assert!(PreparedKeys::read(&parameters, &mut &bytes[..bytes.len() - 1]).is_err());
     let shape = DatabaseShape::new(&parameters, 500).unwrap();

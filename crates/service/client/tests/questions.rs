@@ -8,7 +8,9 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
 use unspoken_client::{ClientError, ServiceClient, StateDir};
-use unspoken_pir::{Database, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView, Tables, Versions};
+use unspoken_pir::{
+    Database, DatabaseVersion, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView, VersionedDatabase,
+};
 use unspoken_protocol::{ClientId, KeyLoader, ServerHalf};
 use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveError, RetrieveOptions, RetrieveServer};
 use unspoken_server::{Applications, ProtocolApplication, Server, ServerConfig};
@@ -46,7 +48,7 @@ fn parameters() -> PirParameters {
     Preset::InsecureN11.build().unwrap()
 }
 
-impl Tables for Cells {
+impl DatabaseVersion for Cells {
     fn version(&self) -> u64 {
         1
     }
@@ -62,7 +64,7 @@ impl Tables for Cells {
 
 struct Shelf(PirParameters, Arc<Cells>);
 
-impl Versions for Shelf {
+impl VersionedDatabase for Shelf {
     type Version = Cells;
 
     fn parameters(&self) -> &PirParameters {

@@ -166,7 +166,7 @@ impl MessageSpace {
             MessageSpace::Exact(encoder) => {
                 let mut phase = phase.clone();
                 self.ring().to_coefficients(&mut phase)?;
-                encoder.decode_slots(&encoder.read(&phase)?)?.iter().map(|&x| x as f64).collect()
+                encoder.decode_slots(&encoder.plaintext_of_phase(&phase)?)?.iter().map(|&x| x as f64).collect()
             }
         };
         values.truncate(count);

@@ -5,6 +5,7 @@
 //! (see `unspoken_rlwe`), which bounds the integer it adds.
 
 mod dft;
+pub(crate) mod failure;
 mod reduction;
 mod run;
 
@@ -15,10 +16,10 @@ use unspoken_ring::RingKind;
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use self::dft::Diagonals;
+use self::failure::{RANGE, log2_failure};
 use self::reduction::Reduction;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
-use crate::failure::{RANGE, log2_failure};
 use crate::inner_sum::InnerSum;
 use crate::linear::{LinearPlan, LinearTransform, Steps};
 use crate::parameters::{BootstrapLiteral, CkksParameters};

@@ -2,16 +2,16 @@
 
 use std::f64::consts::PI;
 
-use unspoken_rlwe::{KeyKind, Query, QueryParameters};
+use unspoken_rlwe::{CompactQuery, CompactQueryParameters, KeyKind};
 
 use super::{Bootstrap, Bootstrapper, SlotValues};
 use crate::arithmetic::Arithmetic;
+use crate::ciphertext::Ciphertext;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::evaluator::Evaluator;
 use crate::linear::{LinearPlan, LinearTransform};
 use crate::simulator::{Simulated, Simulator};
-use crate::vector::Ciphertext;
 
 /// What a bootstrap takes besides arithmetic.
 trait Refresh: Arithmetic {
@@ -252,8 +252,8 @@ impl Bootstrapper {
     pub fn exponential_of_query(
         &self,
         evaluator: &Evaluator<'_>,
-        parameters: &QueryParameters,
-        query: &Query,
+        parameters: &CompactQueryParameters,
+        query: &CompactQuery,
         scale: f64,
     ) -> Result<Ciphertext, CkksError> {
         const OPERATION: &str = "bootstrap a compact query";

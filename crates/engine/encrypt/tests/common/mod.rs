@@ -7,7 +7,7 @@ use std::sync::Arc;
 use unspoken_ckks::{CkksParameters, Complex64, Encoder, Encrypted, Preset};
 use unspoken_encrypt::ClientKey;
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{PublicKey, SecretKey, Zero};
+use unspoken_rlwe::{PublicKey, SecretKey, ZeroEncryption};
 
 pub struct Client {
     pub parameters: CkksParameters,
@@ -37,7 +37,7 @@ impl Client {
     }
 
     pub fn entry_bytes(&self, key: &ClientKey) -> usize {
-        Zero::memory_bytes(self.parameters.rlwe(), self.chain(), key.is_seeded())
+        ZeroEncryption::memory_bytes(self.parameters.rlwe(), self.chain(), key.is_seeded())
     }
 
     /// The largest difference between what is encrypted and `values`, which repeat to fill the slots.
@@ -48,7 +48,7 @@ impl Client {
     }
 
     /// The bytes of a zero, which tell it from all others.
-    pub fn bytes(&self, zero: Zero) -> Vec<u8> {
+    pub fn bytes(&self, zero: ZeroEncryption) -> Vec<u8> {
         zero.into_bytes(self.parameters.rlwe()).unwrap().to_vec()
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_pir::{Preset, Tables};
+use unspoken_pir::{DatabaseVersion, Preset};
 
 use super::model::{Crash, Model};
 use super::{Log, Step};

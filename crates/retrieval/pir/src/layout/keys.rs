@@ -62,7 +62,8 @@ impl Layout {
         Ok(Zeroizing::new(self.buckets_of(self.tag(key)?)?))
     }
 
-    /// The record of a key, from the cells of its [`Layout::candidates`]: a part of one of them. Each may be longer by zeros.
+    /// The record of a key, from the cells of its [`Layout::candidates`]: a part of one of them. Each may be longer by
+    /// zeros.
     ///
     /// # Errors
     /// If there are more or fewer cells than candidates, one is not of this layout, or the database is read by index.

@@ -1,5 +1,7 @@
 //! The service as a process of its own, killed with SIGKILL.
 
+#![expect(unsafe_code, reason = "sends a signal to the service")]
+
 use std::io::{BufRead, BufReader, Cursor, Write};
 use std::net::SocketAddr;
 use std::path::Path;

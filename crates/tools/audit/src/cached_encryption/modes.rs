@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use unspoken_encrypt::{ClientKey, Pool, PoolOptions};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{Ciphertext, PublicKey, SecretKey, Zero};
+use unspoken_rlwe::{Ciphertext, PublicKey, SecretKey, ZeroEncryption};
 
 use crate::attack::Procedure;
 use crate::error::AuditError;
@@ -162,12 +162,12 @@ impl Encryptor {
 /// The product's pool, refilled by whoever takes from it.
 fn pool(space: &MessageSpace, key: PublicKey) -> Result<Pool, AuditError> {
     let chain = space.basis().chain;
-    let capacity_bytes = POOL_BATCH * Zero::memory_bytes(space.rlwe(), chain, false);
+    let capacity_bytes = POOL_BATCH * ZeroEncryption::memory_bytes(space.rlwe(), chain, false);
     Ok(Pool::new(ClientKey::Public(Arc::new(key)), PoolOptions { chain, capacity_bytes, background: false })?)
 }
 
 /// An entry, from a fresh batch if there is none.
-fn take(pool: &Pool, rng: &mut SecretRng) -> Result<Zero, AuditError> {
+fn take(pool: &Pool, rng: &mut SecretRng) -> Result<ZeroEncryption, AuditError> {
     if pool.available()? == 0 {
         pool.fill(rng)?;
     }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use unspoken_audit::{AuditError, MessageSpace};
 use unspoken_ckks::{self as ckks, Encrypted};
 use unspoken_encrypt::{ClientKey, Pool, PoolOptions};
-use unspoken_exact::{self as exact, Origin};
+use unspoken_exact::{self as exact, EncryptionKey};
 use unspoken_ring::{Poly, SecretRng};
-use unspoken_rlwe::{Ciphertext, Fresh, SeededCiphertext, Zero};
+use unspoken_rlwe::{Ciphertext, FreshCiphertext, SeededCiphertext, ZeroEncryption};
 
 use super::scheme::{Encoded, Message, SchemeFixture};
 use crate::clock::{Stopwatch, TimedOperation};
@@ -78,7 +78,7 @@ pub(super) struct PreparedMethod<'a> {
 pub(super) enum MethodOutput {
     Published(Ciphertext),
     Approximate(Encrypted),
-    Zero(Zero),
+    Zero(ZeroEncryption),
     ExactSeeded(SeededCiphertext),
     Exact(exact::Ciphertext),
 }
@@ -88,7 +88,7 @@ impl<'a> PreparedMethod<'a> {
         let pool = match method {
             EncryptionMethod::Pool { seeded } => {
                 let chain = fixture.space.basis().chain;
-                let capacity_bytes = POOL_SIZE * Zero::memory_bytes(fixture.space.rlwe(), chain, seeded);
+                let capacity_bytes = POOL_SIZE * ZeroEncryption::memory_bytes(fixture.space.rlwe(), chain, seeded);
                 let options = PoolOptions { chain, capacity_bytes, background: false };
                 Some(Pool::new(client_key(fixture, seeded), options)?)
             }
@@ -105,7 +105,7 @@ impl<'a> PreparedMethod<'a> {
         Ok(())
     }
 
-    fn take(&self) -> Result<Zero, BenchError> {
+    fn take(&self) -> Result<ZeroEncryption, BenchError> {
         let pool = self.pool.as_ref().ok_or_else(|| unexpected("a method without a pool"))?;
         pool.take()?.ok_or_else(|| unexpected("an empty pool"))
     }
@@ -159,15 +159,17 @@ impl<'a> PreparedMethod<'a> {
         let fixture = self.fixture;
         let fresh = match self.method {
             EncryptionMethod::Seeded => {
-                Fresh::Seeded(SeededCiphertext::encrypt(&fixture.secret, message, &mut self.rng)?)
+                FreshCiphertext::Seeded(SeededCiphertext::encrypt(&fixture.secret, message, &mut self.rng)?)
             }
-            EncryptionMethod::PublicKey => Fresh::Full(fixture.public.encrypt(message, &mut self.rng)?),
+            EncryptionMethod::PublicKey => FreshCiphertext::Full(fixture.public.encrypt(message, &mut self.rng)?),
             EncryptionMethod::Pool { .. } => self.take()?.plus(fixture.space.ring(), message)?,
             _ => return Err(unexpected("a method without what it needs")),
         };
         Ok(match fresh {
-            Fresh::Seeded(ciphertext) => MethodOutput::ExactSeeded(ciphertext),
-            Fresh::Full(ciphertext) => MethodOutput::Exact(encoder.adopt(ciphertext, Origin::Public)?),
+            FreshCiphertext::Seeded(ciphertext) => MethodOutput::ExactSeeded(ciphertext),
+            FreshCiphertext::Full(ciphertext) => {
+                MethodOutput::Exact(encoder.import_fresh(ciphertext, EncryptionKey::Public)?)
+            }
         })
     }
 
@@ -185,7 +187,7 @@ impl<'a> PreparedMethod<'a> {
                 encoder.encrypt_with(&message, zero)?.expand(encoder.parameters()).inner().clone()
             }
             (MethodOutput::ExactSeeded(made), MessageSpace::Exact(encoder), _) => {
-                encoder.adopt(made.expand(fixture.space.ring()), Origin::Secret)?.inner().clone()
+                encoder.import_fresh(made.expand(fixture.space.ring()), EncryptionKey::Secret)?.inner().clone()
             }
             (MethodOutput::Exact(made), ..) => made.inner().clone(),
             _ => return Err(unexpected("a message of another scheme")),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use unspoken_audit::MessageSpace;
-use unspoken_rlwe::Zero;
+use unspoken_rlwe::ZeroEncryption;
 
 use super::methods::{EncryptionMethod, POOL_SIZE, PreparedMethod, timed_encoding};
 use super::rache::{RacheParameters, RacheTimes};
@@ -238,13 +238,13 @@ fn sizes(harness: &mut Harness<'_>, fixture: &SchemeFixture, seal: &SealBaseline
     let (parameters, chain) = (fixture.space.rlwe(), fixture.space.basis().chain);
     let theirs = seal.setup(SealPrimes::Matched).map(|setup| setup.ciphertext_bytes.clone());
     for (seeded, name) in [(true, "secret"), (false, "public key")] {
-        let sent = Zero::byte_len(parameters, chain, seeded) as f64;
+        let sent = ZeroEncryption::byte_len(parameters, chain, seeded) as f64;
         let theirs =
             theirs.as_ref().map(|bytes| if seeded { bytes.encrypt_symmetric_seeded } else { bytes.encrypt_public });
         let theirs = theirs.map(|bytes| ("SEAL, compressed", bytes as f64));
         let params = with(params_of(fixture), seal.params(SealPrimes::Matched));
         harness.value(Metric::less("ciphertext_bytes", "bytes"), format!("CKKS, {name}"), sent, theirs, params);
-        let entry = Zero::memory_bytes(parameters, chain, seeded) as f64;
+        let entry = ZeroEncryption::memory_bytes(parameters, chain, seeded) as f64;
         let params =
             with(params_of(fixture), params! { "entries": POOL_SIZE, "bytes_of_all": POOL_SIZE as f64 * entry });
         harness.value(Metric::less("pool_entry_memory", "bytes"), format!("CKKS, {name}"), entry, None, params);

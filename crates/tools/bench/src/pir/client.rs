@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use rayon::ThreadPool;
-use unspoken_pir::{Mode, Phases, PirSecret, PreparedKeys, answer};
+use unspoken_pir::{Mode, PhaseTimes, PirSecret, PreparedKeys, answer};
 use unspoken_ring::SecretRng;
 
 use super::table::Table;
@@ -13,7 +13,7 @@ use crate::error::BenchError;
 /// One answer: its times, noise and bytes.
 pub(super) struct MeasuredAnswer {
     pub(super) seconds: f64,
-    pub(super) phases: Phases,
+    pub(super) phases: PhaseTimes,
     /// Deviation of the response's noise over the one predicted.
     pub(super) noise_ratio: f64,
     pub(super) query_bytes: usize,
@@ -23,7 +23,7 @@ pub(super) struct MeasuredAnswer {
 impl MeasuredAnswer {
     /// Seconds of each phase, in the order of [`super::PHASES`].
     pub(super) fn phase_seconds(&self) -> [f64; 5] {
-        let Phases { expansion, selectors, rows, selection, compression } = self.phases;
+        let PhaseTimes { expansion, selectors, rows, selection, compression } = self.phases;
         [expansion, selectors, rows, selection, compression].map(|phase| phase.as_secs_f64())
     }
 }

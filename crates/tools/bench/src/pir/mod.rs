@@ -24,7 +24,7 @@ const SERVICE: &str = "service";
 
 pub(crate) const PARTS: [&str; 4] = [ANSWERS, ROWS, UPDATES, SERVICE];
 
-/// Phases of an answer, in their order.
+/// PhaseTimes of an answer, in their order.
 const PHASES: [Metric; 5] = [
     Metric::less("expansion_time", "s"),
     Metric::less("selectors_time", "s"),

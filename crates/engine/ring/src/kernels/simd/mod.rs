@@ -5,6 +5,8 @@
 //! machine must have the instructions. They check the lengths they rely on themselves. A function per kernel and
 //! instruction set, compiled for that set, wraps them here.
 
+#![expect(unsafe_code, reason = "vector instructions, and pointers into limbs whose lengths are checked")]
+
 mod avx2;
 mod avx512;
 mod matrix;

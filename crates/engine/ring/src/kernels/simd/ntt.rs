@@ -33,8 +33,8 @@ fn columns_of(degree: usize) -> usize {
 /// Vectors that one network combines in registers: with 16, compilers spill even on 32 registers.
 const MAX_RADIX: usize = 8;
 
-/// Memory for the tiles of a limb. They are parts of its transform, which may be that of a secret, so the memory is wiped
-/// when it is dropped.
+/// Memory for the tiles of a limb. They are parts of its transform, which may be that of a secret, so the memory is
+/// wiped when it is dropped.
 #[repr(C, align(64))]
 struct TileBuffer {
     words: [MaybeUninit<u32>; TILE * MAX_ROWS],
@@ -71,8 +71,8 @@ pub(super) unsafe fn forward<V: Vector>(table: &NttTable, limbs: &mut [&mut [u32
     limbs.iter().for_each(|limb| check_shape::<V>(table, limb));
     let columns = columns_of(table.degree);
     let rows = table.degree / columns;
-    // SAFETY: the caller vouches for the instruction set; and by `check_shape` a limb is `rows * columns` words
-    // long, both powers of two, with `columns` a multiple of `TILE` and of a square. The buffer has `rows` rows of `TILE`
+    // SAFETY: the caller vouches for the instruction set; and by `check_shape` a limb is `rows * columns` words long,
+    // both powers of two, with `columns` a multiple of `TILE` and of a square. The buffer has `rows` rows of `TILE`
     // words, and passes write what they read later.
     unsafe {
         let prime = Prime::<V>::new(&table.modulus);
@@ -335,8 +335,8 @@ unsafe fn store_square<V: Vector>(x: &V::Square, words: &mut [u32]) {
 
 /// Where the roots of a network come from.
 trait Roots<V>: Copy {
-    /// The root of part `part` of the `2^stage` parts of the block. Panics if there is no such root; in a network both are
-    /// constants, so that the check is done when it is compiled.
+    /// The root of part `part` of the `2^stage` parts of the block. Panics if there is no such root; in a network both
+    /// are constants, so that the check is done when it is compiled.
     fn root(self, stage: u32, part: usize) -> Factor<V>;
 }
 
@@ -361,8 +361,8 @@ impl<V: Vector, const K: usize> Roots<V> for SharedRoots<'_, K> {
     #[inline(always)]
     fn root(self, stage: u32, part: usize) -> Factor<V> {
         assert!(stage < K.ilog2() && part < 1 << stage);
-        // SAFETY: networks run on values of `V`. The number is below `(root + 1) * 2^stage`, and `2^stage` is at most `K / 2`:
-        // `new` has checked the length.
+        // SAFETY: networks run on values of `V`. The number is below `(root + 1) * 2^stage`, and `2^stage` is at most
+        // `K / 2`: `new` has checked the length.
         unsafe { Factor::splat(*self.roots.get_unchecked((self.root << stage) + part)) }
     }
 }
@@ -386,7 +386,8 @@ impl<V: Vector> Roots<V> for PerLane<'_> {
     fn root(self, stage: u32, part: usize) -> Factor<V> {
         assert!(stage < V::LANES.ilog2() && part < 1 << stage);
         let entry = (1 << stage) - 1 + part;
-        // SAFETY: networks run on values of `V`. `words` is a whole group, which holds the entries of `log2 LANES` stages.
+        // SAFETY: networks run on values of `V`. `words` is a whole group, which holds the entries of `log2 LANES`
+        // stages.
         unsafe { Factor::load(self.words, entry * 2 * V::LANES) }
     }
 }

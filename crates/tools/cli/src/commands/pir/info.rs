@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::json;
 use unspoken_database::{Database, Snapshot};
-use unspoken_pir::{Layout, Length, Mode, Query, Response, SeededKeys, Tables};
+use unspoken_pir::{DatabaseVersion, Layout, Length, Mode, Query, Response, SeededKeys};
 
 /// Tell what a database holds, and what questions to it take
 ///

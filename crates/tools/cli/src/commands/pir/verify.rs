@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use unspoken_database::Database;
-use unspoken_pir::{Layout, Tables};
+use unspoken_pir::{DatabaseVersion, Layout};
 
 /// Check every byte of a database
 ///

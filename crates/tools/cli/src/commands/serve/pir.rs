@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use unspoken_database::{Database, Snapshot};
-use unspoken_pir::{Layout, Tables};
+use unspoken_pir::{DatabaseVersion, Layout};
 use unspoken_retrieve::RetrieveServer;
 use unspoken_server::Applications;
 

@@ -3,6 +3,7 @@
 use chacha20poly1305::aead::AeadInOut;
 use chacha20poly1305::{KeyInit, Tag, XChaCha20Poly1305, XNonce};
 use unspoken_ring::RingError;
+use zeroize::zeroize_stack;
 
 use crate::error::EncryptError;
 
@@ -11,12 +12,21 @@ pub(crate) const NONCE_BYTES: usize = 24;
 /// Bytes of a tag.
 pub(crate) const TAG_BYTES: usize = 16;
 
-/// A key that seals and opens. Wiped when dropped.
-pub(crate) struct SealingKey(XChaCha20Poly1305);
+/// A key that seals and opens. Wiped when dropped. On the heap: moving it leaves no copy behind.
+pub(crate) struct SealingKey(Box<XChaCha20Poly1305>);
+
+/// Stack that is wiped after a key was made: more than the cipher takes.
+const KEY_STACK_BYTES: usize = 4096;
 
 impl SealingKey {
     pub(crate) fn new(key: &[u8; 32]) -> Self {
-        SealingKey(XChaCha20Poly1305::new(key.into()))
+        #[inline(never)]
+        fn boxed(key: &[u8; 32]) -> Box<XChaCha20Poly1305> {
+            Box::new(XChaCha20Poly1305::new(key.into()))
+        }
+        let cipher = boxed(key);
+        zeroize_stack::<KEY_STACK_BYTES>();
+        SealingKey(cipher)
     }
 
     /// Encrypts in place, bound to `context`; the nonce and the tag.

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Client, REAL, STANDARD};
 use unspoken_ckks::{CkksError, Complex64, Encrypted, NoiseModel};
-use unspoken_rlwe::{PublicKey, Zero};
+use unspoken_rlwe::{PublicKey, ZeroEncryption};
 
 fn worst(a: &[Complex64], b: &[Complex64]) -> f64 {
     assert_eq!(a.len(), b.len());
@@ -26,8 +26,8 @@ fn every_way_decrypts_to_the_same() {
             assert!(worst(&client.decrypt(&full), &values) < bound);
             let chain = parameters.chain(top);
             let zeros = [
-                Zero::seeded(&client.secret, chain, &mut client.rng).unwrap(),
-                Zero::public(&public, chain, &mut client.rng).unwrap(),
+                ZeroEncryption::seeded(&client.secret, chain, &mut client.rng).unwrap(),
+                ZeroEncryption::public(&public, chain, &mut client.rng).unwrap(),
             ];
             for (zero, seeded) in zeros.into_iter().zip([true, false]) {
                 let sent = client.encoder.encrypt_with(&plaintext, zero).unwrap();
@@ -47,7 +47,7 @@ fn a_zero_of_too_low_a_level_is_refused() {
     let mut client = Client::new(STANDARD, 4);
     let parameters = client.parameters().clone();
     let plaintext = client.encoder.encode(&[Complex64::from(1.0)], 2, parameters.scale()).unwrap();
-    let zero = Zero::seeded(&client.secret, parameters.chain(1), &mut client.rng).unwrap();
+    let zero = ZeroEncryption::seeded(&client.secret, parameters.chain(1), &mut client.rng).unwrap();
     assert!(matches!(client.encoder.encrypt_with(&plaintext, zero), Err(CkksError::Rlwe(_))));
 }
 
@@ -56,7 +56,7 @@ fn bytes_cut_short_are_no_vector() {
     let mut client = Client::new(STANDARD, 5);
     let parameters = client.parameters().clone();
     let plaintext = client.encoder.encode(&[Complex64::from(1.0)], 2, parameters.scale()).unwrap();
-    let zero = Zero::seeded(&client.secret, parameters.chain(2), &mut client.rng).unwrap();
+    let zero = ZeroEncryption::seeded(&client.secret, parameters.chain(2), &mut client.rng).unwrap();
     let bytes = client.encoder.encrypt_with(&plaintext, zero).unwrap().to_bytes(&parameters);
     assert!(Encrypted::from_bytes(&parameters, &bytes).is_ok());
     for len in [0, 6, 7, 30, bytes.len() - 1] {

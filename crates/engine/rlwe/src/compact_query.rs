@@ -1,9 +1,9 @@
 //! Compact queries: many torus elements in one ciphertext of half the ring degree and one prime.
 //!
-//! The client encrypts `t_0, ..., t_(n/2-1)` of the torus `R/Z` as the coefficients of one polynomial modulo the lowest prime
-//! `q` of the chain, in the ring of degree `n/2`, under a secret of that ring. What it sends is 16 bytes of seed and one
-//! residue for each element. The server takes the ciphertext to degree `n` by `X -> X^2`, multiplies it by
-//! `1 - X^(n/2+1)`, which brings all elements into the lower half of the coefficients, and switches it to the sparse secret
+//! The client encrypts `t_0, ..., t_(n/2-1)` of the torus `R/Z` as the coefficients of one polynomial modulo the lowest
+//! prime `q` of the chain, in the ring of degree `n/2`, under a secret of that ring. What it sends is 16 bytes of seed
+//! and one residue for each element. The server takes the ciphertext to degree `n` by `X -> X^2`, multiplies it by `1 -
+//! X^(n/2+1)`, which brings all elements into the lower half of the coefficients, and switches it to the sparse secret
 //! of a bootstrap (Jang, Kang, Rhee and Cheon, arXiv 2606.03191, section 5.1 and appendix A.6).
 
 use unspoken_ring::{Basis, Domain, Poly, Ring, RingKind, RingLiteral, SecretRng, Seed};
@@ -20,14 +20,14 @@ const SEED_LABEL: &str = "unspoken 2026 mask of a compact query";
 
 /// The ring of compact queries to a parameter set: half its degree, the first prime of its chain.
 #[derive(Clone, Debug)]
-pub struct QueryParameters(Parameters);
+pub struct CompactQueryParameters(Parameters);
 
-impl QueryParameters {
+impl CompactQueryParameters {
     /// Builds the ring of queries.
     ///
     /// # Errors
-    /// If the parameters are not made for bootstrapping, or the ring of queries has less than 128 bits and the name does not
-    /// begin with `insecure_`.
+    /// If the parameters are not made for bootstrapping, or the ring of queries has less than 128 bits and the name
+    /// does not begin with `insecure_`.
     pub fn new(parameters: &Parameters) -> Result<Self, RlweError> {
         parameters.encapsulation()?;
         let ring = parameters.ring();
@@ -43,7 +43,7 @@ impl QueryParameters {
             secret: SecretDistribution::UniformTernary,
             encapsulation: None,
         };
-        Ok(QueryParameters(Parameters::with_backend(literal, ring.backend())?))
+        Ok(CompactQueryParameters(Parameters::with_backend(literal, ring.backend())?))
     }
 
     /// The parameters of the ring of queries: a chain of one prime, no special ones.
@@ -67,7 +67,7 @@ impl QueryParameters {
     }
 
     /// The coefficient of the polynomial of degree below `n` that holds element `index` after
-    /// [`Query::expand`]: the even places below `n/2` first, then the odd ones.
+    /// [`CompactQuery::expand`]: the even places below `n/2` first, then the odd ones.
     pub fn coefficient(&self, index: usize) -> usize {
         let quarter = self.len() / 2;
         if index < quarter { 2 * index } else { 2 * (index - quarter) + 1 }
@@ -80,23 +80,23 @@ impl QueryParameters {
 
 /// The secret of compact queries, derived from the main secret, so that only that one is kept.
 #[derive(Debug)]
-pub struct QuerySecret {
-    parameters: QueryParameters,
+pub struct CompactQuerySecret {
+    parameters: CompactQueryParameters,
     secret: SecretKey,
 }
 
-impl QuerySecret {
+impl CompactQuerySecret {
     /// The query secret of a main secret.
     ///
     /// # Errors
     /// If the two are of different degrees.
-    pub fn of(secret: &SecretKey, parameters: &QueryParameters) -> Result<Self, RlweError> {
+    pub fn of(secret: &SecretKey, parameters: &CompactQueryParameters) -> Result<Self, RlweError> {
         let inner = SecretKey::from_coefficients(parameters.parameters(), &secret.query_coefficients()?)?;
-        Ok(QuerySecret { parameters: parameters.clone(), secret: inner })
+        Ok(CompactQuerySecret { parameters: parameters.clone(), secret: inner })
     }
 
     /// The ring of queries.
-    pub fn parameters(&self) -> &QueryParameters {
+    pub fn parameters(&self) -> &CompactQueryParameters {
         &self.parameters
     }
 
@@ -105,7 +105,7 @@ impl QuerySecret {
     ///
     /// # Errors
     /// If their number is not `n/2` or one is not finite.
-    pub fn encrypt(&self, torus: &[f64], rng: &mut SecretRng) -> Result<Query, RlweError> {
+    pub fn encrypt(&self, torus: &[f64], rng: &mut SecretRng) -> Result<CompactQuery, RlweError> {
         let ring = self.parameters.ring();
         let bad = torus.iter().position(|t| !t.is_finite());
         if torus.len() != ring.degree() || bad.is_some() {
@@ -124,7 +124,7 @@ impl QuerySecret {
         let inner = SeededCiphertext::encrypt_with_seed(&self.secret, &message, mask_seed(&seed), rng)?;
         let mut body = inner.body;
         ring.to_coefficients(&mut body)?;
-        Ok(Query { seed, body })
+        Ok(CompactQuery { seed, body })
     }
 }
 
@@ -149,31 +149,32 @@ fn mask_seed(seed: &[u8; SEED_BYTES]) -> Seed {
 
 /// A compact query: a seed and one residue for each element.
 #[derive(Clone, Debug)]
-pub struct Query {
+pub struct CompactQuery {
     seed: [u8; SEED_BYTES],
     /// In the coefficient domain.
     body: Poly,
 }
 
-impl Query {
+impl CompactQuery {
     /// The public seed, which no two queries may share.
     pub fn seed(&self) -> &[u8; 16] {
         &self.seed
     }
 
     /// Serialises: the seed, then the residues of the coefficients, each in as many bits as the prime has.
-    pub fn to_bytes(&self, parameters: &QueryParameters) -> Vec<u8> {
+    pub fn to_bytes(&self, parameters: &CompactQueryParameters) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(parameters.byte_len());
         bytes.extend(self.seed);
         parameters.ring().write_residues(&self.body, &mut bytes);
         bytes
     }
 
-    /// Reads what [`Query::to_bytes`] wrote.
+    /// Reads what [`CompactQuery::to_bytes`] wrote.
     ///
     /// # Errors
-    /// [`RlweError::Decode`] if the length is not that of a query, [`RlweError::Ring`] if a residue is not below the prime.
-    pub fn from_bytes(parameters: &QueryParameters, bytes: &[u8]) -> Result<Self, RlweError> {
+    /// [`RlweError::Decode`] if the length is not that of a query, [`RlweError::Ring`] if a residue is not below the
+    /// prime.
+    pub fn from_bytes(parameters: &CompactQueryParameters, bytes: &[u8]) -> Result<Self, RlweError> {
         if bytes.len() != parameters.byte_len() {
             let (found, needed) = (format!("{} bytes", bytes.len()), format!("{} bytes", parameters.byte_len()));
             return Err(RlweError::Decode { what: "a compact query", found, needed });
@@ -182,15 +183,15 @@ impl Query {
         let mut seed = [0; SEED_BYTES];
         seed.copy_from_slice(head);
         let body = parameters.ring().read_residues(rest, Basis::chain(1), Domain::Coefficient)?;
-        Ok(Query { seed, body })
+        Ok(CompactQuery { seed, body })
     }
 
     /// The query in the ring of degree `n`, under the image of the query secret: element `i` stands at
-    /// [`QueryParameters::coefficient`]`(i)`, the upper half of the coefficients is of no use.
+    /// [`CompactQueryParameters::coefficient`]`(i)`, the upper half of the coefficients is of no use.
     ///
     /// # Errors
     /// If the query belongs to other parameters than `ring`.
-    pub fn expand(&self, parameters: &QueryParameters, ring: &Ring) -> Result<Ciphertext, RlweError> {
+    pub fn expand(&self, parameters: &CompactQueryParameters, ring: &Ring) -> Result<Ciphertext, RlweError> {
         let mut mask = parameters.ring().uniform(&mask_seed(&self.seed), 0, Basis::chain(1));
         parameters.ring().to_coefficients(&mut mask)?;
         let components = [&self.body, &mask].map(|poly| pack(parameters.ring(), ring, poly));

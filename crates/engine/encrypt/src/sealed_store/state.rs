@@ -1,9 +1,9 @@
-//! The ledger of a vault: which entries have been taken, in a file apart from the entries.
+//! The state file of a store: which entries have been taken, in a file apart from the entries.
 //!
-//! Two records, written in turn, each with a tag: a write that is torn leaves the other. That only helps if the other is on
-//! the disk, so the newest record is durable before the older one is overwritten ([`Ledger::settle`]). Record: version
-//! (u64), next entry to take (u64), next entry to make (u64), identities of the ledger and of the file of entries; then nonce
-//! and tag.
+//! Two records, written in turn, each with a tag: a write that is torn leaves the other. That only helps if the other
+//! is on the disk, so the newest record is durable before the older one is overwritten ([`StoreState::settle`]).
+//! Record: version (u64), next entry to take (u64), next entry to make (u64), identities of the state file and of the
+//! file of entries; then nonce and tag.
 
 use super::device::{Device, IDENTITY_BYTES};
 use super::seal::{NONCE_BYTES, SealingKey, TAG_BYTES};
@@ -11,15 +11,15 @@ use crate::error::EncryptError;
 
 /// Each record begins a sector of its own.
 const RECORD_STRIDE: u64 = 4096;
-/// Bytes of a ledger.
-pub(super) const LEDGER_BYTES: u64 = 2 * RECORD_STRIDE;
+/// Bytes of a state file.
+pub(super) const STATE_BYTES: u64 = 2 * RECORD_STRIDE;
 
 const BODY_BYTES: usize = 24 + 2 * IDENTITY_BYTES;
 const RECORD_BYTES: usize = BODY_BYTES + NONCE_BYTES + TAG_BYTES;
 
-/// What a ledger says.
+/// What a state file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ledger {
+pub(super) struct StoreState {
     pub(super) version: u64,
     /// The other record is not whole: one newer than this may have been there.
     pub(super) alone: bool,
@@ -27,14 +27,14 @@ pub(super) struct Ledger {
     pub(super) next_take: u64,
     /// Entries from this on have not been made.
     pub(super) next_make: u64,
-    /// Of the ledger and of the file of entries.
+    /// Of the state file and of the file of entries.
     pub(super) identities: [[u8; IDENTITY_BYTES]; 2],
 }
 
-impl Ledger {
-    /// Of a new vault. Entries are numbered from 1; 0 marks an empty slot.
+impl StoreState {
+    /// Of a new store. Entries are numbered from 1; 0 marks an empty slot.
     pub(super) fn new(identities: [[u8; IDENTITY_BYTES]; 2]) -> Self {
-        Ledger { version: 0, alone: false, next_take: 1, next_make: 1, identities }
+        StoreState { version: 0, alone: false, next_take: 1, next_make: 1, identities }
     }
 
     /// The newest record that is whole.
@@ -46,17 +46,18 @@ impl Ledger {
         };
         let records = [read(0)?, read(1)?];
         let alone = records.iter().any(Option::is_none);
-        let newest = records.into_iter().flatten().max_by_key(|ledger| ledger.version);
-        newest.map(|ledger| Ledger { alone, ..ledger }).ok_or(EncryptError::Files {
-            operation: "open the ledger of a pool file",
+        let newest = records.into_iter().flatten().max_by_key(|state_file| state_file.version);
+        newest.map(|state_file| StoreState { alone, ..state_file }).ok_or(EncryptError::Files {
+            operation: "open the state file of a pool file",
             found: "no record that is whole and sealed with this key for this pool".into(),
-            needed: "the key and the shape it was made with; if they are right, the ledger is damaged: remove both files and \
-                     make new ones",
+            needed: "the key and the shape it was made with; if they are right, the state file is damaged: remove both \
+                     files and make new ones",
         })
     }
 
-    /// Makes the record that was read durable. It may be in the system's cache alone: whoever wrote it was killed, or told
-    /// that it could not be written, after which a cache may count as clean. So the same bytes are written once more.
+    /// Makes the record that was read durable. It may be in the system's cache alone: whoever wrote it was killed, or
+    /// told that it could not be written, after which a cache may count as clean. So the same bytes are written once
+    /// more.
     pub(super) fn settle(&self, device: &impl Device) -> Result<(), EncryptError> {
         let place = self.version % 2 * RECORD_STRIDE;
         let mut bytes = [0; RECORD_BYTES];
@@ -94,7 +95,7 @@ impl Ledger {
         let whole = key.open(&[context, body].concat(), *nonce, tag.try_into().ok()?, &mut []);
         let number = |i: usize| u64::from_le_bytes(std::array::from_fn(|j| body[8 * i + j]));
         let identity = |i: usize| std::array::from_fn(|j| body[24 + i * IDENTITY_BYTES + j]);
-        whole.then(|| Ledger {
+        whole.then(|| StoreState {
             version: number(0),
             alone: false,
             next_take: number(1),

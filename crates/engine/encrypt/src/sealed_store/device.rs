@@ -1,4 +1,4 @@
-//! What a vault needs of a file, so that tests can put something else in its place.
+//! What a store needs of a file, so that tests can put something else in its place.
 
 use std::fs::File;
 use std::io;
@@ -51,9 +51,9 @@ impl Device for File {
         File::unlock(self)
     }
 
-    /// The inode and the time it was made, where the file system knows it. Not the device number: that of one and the same
-    /// disk may change when the system starts again. So a writable snapshot of the file system, which keeps both numbers, is
-    /// not told from the original.
+    /// The inode and the time it was made, where the file system knows it. Not the device number: that of one and the
+    /// same disk may change when the system starts again. So a writable snapshot of the file system, which keeps both
+    /// numbers, is not told from the original.
     fn identity(&self) -> io::Result<[u8; IDENTITY_BYTES]> {
         let metadata = self.metadata()?;
         let born = metadata.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());

@@ -1,4 +1,4 @@
-//! What answers are computed from, wherever it lies.
+//! Versions of a database, which answers are computed from, wherever the database lies.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::layout::Layout;
 use crate::parameters::PirParameters;
 
 /// One version of a database: it stays as it is while it is held.
-pub trait Tables: Send + Sync {
+pub trait DatabaseVersion: Send + Sync {
     /// Its number; later versions have larger ones.
     fn version(&self) -> u64;
 
@@ -19,9 +19,9 @@ pub trait Tables: Send + Sync {
 }
 
 /// A database that changes.
-pub trait Versions: Send + Sync + 'static {
+pub trait VersionedDatabase: Send + Sync + 'static {
     /// One version.
-    type Version: Tables;
+    type Version: DatabaseVersion;
 
     /// The parameters of all versions.
     fn parameters(&self) -> &PirParameters;
@@ -33,7 +33,7 @@ pub trait Versions: Send + Sync + 'static {
     fn resident_bytes(&self) -> u64;
 }
 
-impl<V: Versions> Versions for Arc<V> {
+impl<V: VersionedDatabase> VersionedDatabase for Arc<V> {
     type Version = V::Version;
 
     fn parameters(&self) -> &PirParameters {

@@ -1,11 +1,11 @@
 //! Encryption onto a zero made ahead, and what a client sends.
 
-use unspoken_rlwe::{self as rlwe, Fresh, Zero};
+use unspoken_rlwe::{self as rlwe, FreshCiphertext, ZeroEncryption};
 
+use crate::ciphertext::{Ciphertext, SeededCiphertext};
 use crate::encoding::{Encoder, Plaintext};
 use crate::error::CkksError;
 use crate::parameters::CkksParameters;
-use crate::vector::{Ciphertext, SeededCiphertext};
 
 /// An encrypted vector as a client sends it.
 #[derive(Clone, Debug)]
@@ -21,13 +21,13 @@ impl Encoder {
     /// ([`CkksParameters::chain`] of its level): one addition.
     ///
     /// # Errors
-    /// If the zero has fewer primes, belongs to other parameters or to the process this one was forked from; it is gone all
-    /// the same.
-    pub fn encrypt_with(&self, plaintext: &Plaintext, zero: Zero) -> Result<Encrypted, CkksError> {
+    /// If the zero has fewer primes, belongs to other parameters or to the process this one was forked from; it is gone
+    /// all the same.
+    pub fn encrypt_with(&self, plaintext: &Plaintext, zero: ZeroEncryption) -> Result<Encrypted, CkksError> {
         let (level, scale) = (plaintext.level, plaintext.scale);
         Ok(match zero.plus(self.parameters().ring(), &plaintext.poly)? {
-            Fresh::Seeded(inner) => Encrypted::Seeded(SeededCiphertext { inner, level, scale }),
-            Fresh::Full(inner) => Encrypted::Full(Ciphertext { inner, level, scale }),
+            FreshCiphertext::Seeded(inner) => Encrypted::Seeded(SeededCiphertext { inner, level, scale }),
+            FreshCiphertext::Full(inner) => Encrypted::Full(Ciphertext { inner, level, scale }),
         })
     }
 }

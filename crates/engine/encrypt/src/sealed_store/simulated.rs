@@ -5,7 +5,7 @@ use std::io;
 use std::rc::Rc;
 
 use super::device::{Device, IDENTITY_BYTES};
-use super::ledger::LEDGER_BYTES;
+use super::state::STATE_BYTES;
 use super::tests::shape;
 
 const SECTOR: usize = 512;
@@ -75,7 +75,7 @@ impl Contents {
 
 impl Disk {
     pub(super) fn new(seed: u64) -> Rc<RefCell<Disk>> {
-        let files = [Contents::new(shape().file_bytes()), Contents::new(LEDGER_BYTES)];
+        let files = [Contents::new(shape().file_bytes()), Contents::new(STATE_BYTES)];
         let random = Random(seed);
         Rc::new(RefCell::new(Disk { files, left: u64::MAX, calls: 0, random, locked: false, failing: false }))
     }

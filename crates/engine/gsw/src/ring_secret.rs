@@ -75,8 +75,8 @@ impl RingSecret {
         Ok(phase)
     }
 
-    /// A gadget encryption of a message: rows `weight_i m`, and for whole ciphertexts as operands (`components` is 2) also
-    /// rows `weight_i m s`. `message` is in the evaluation domain.
+    /// A gadget encryption of a message: rows `weight_i m`, and for whole ciphertexts as operands (`components` is 2)
+    /// also rows `weight_i m s`. `message` is in the evaluation domain.
     pub(crate) fn encrypt_rows(
         &self,
         gadget: DigitGadget,

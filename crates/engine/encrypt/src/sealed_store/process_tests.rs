@@ -56,37 +56,38 @@ fn file(path: &Path) -> File {
 }
 
 fn paths(directory: &Path) -> [PathBuf; 3] {
-    ["entries", "ledger", "log"].map(|name| directory.join(name))
+    ["entries", "state", "log"].map(|name| directory.join(name))
 }
 
 /// Real files, empty.
 fn real_files() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
-    let [entries, ledger, _] = paths(directory.path());
-    let (entries, ledger) = (file(&entries), file(&ledger));
+    let [entries, state_file, _] = paths(directory.path());
+    let (entries, state_file) = (file(&entries), file(&state_file));
     entries.set_len(shape().file_bytes()).unwrap();
-    ledger.set_len(LEDGER_BYTES).unwrap();
-    Vault::create(entries, ledger, key(), shape()).unwrap();
+    state_file.set_len(STATE_BYTES).unwrap();
+    SealedStore::create(entries, state_file, key(), shape()).unwrap();
     directory
 }
 
 const CHILD: &str = "UNSPOKEN_VAULT_CHILD";
 
-/// What a child process does: told a directory, a number of its own, calls to live and rounds, it puts and takes and writes
-/// the id of every entry that it uses to a log.
+/// What a child process does: told a directory, a number of its own, calls to live and rounds, it puts and takes and
+/// writes the id of every entry that it uses to a log.
 #[test]
 #[ignore = "run by the tests below, as a process of its own"]
 fn child() {
     let Ok(orders) = std::env::var(CHILD) else { return };
     let [directory, own, calls, rounds] = orders.split('|').collect::<Vec<_>>().try_into().unwrap();
-    let [entries, ledger, log] = paths(Path::new(directory));
+    let [entries, state_file, log] = paths(Path::new(directory));
     let [own, calls, rounds] = [own, calls, rounds].map(|number| number.parse::<u64>().unwrap());
     let left = std::cell::Cell::new(calls);
     let mut log = OpenOptions::new().append(true).create(true).open(log).unwrap();
-    let mut vault = Vault::open(Fatal(file(&entries), &left), Fatal(file(&ledger), &left), key(), shape()).unwrap();
+    let mut store =
+        SealedStore::open(Fatal(file(&entries), &left), Fatal(file(&state_file), &left), key(), shape()).unwrap();
     for round in 0..rounds {
-        vault.put(payload(own << 32 | round)).unwrap();
-        if let Some(payload) = vault.take().unwrap() {
+        store.put(payload(own << 32 | round)).unwrap();
+        if let Some(payload) = store.take().unwrap() {
             log.write_all(&id_of(&payload).to_le_bytes()).unwrap();
         }
     }
@@ -94,7 +95,7 @@ fn child() {
 
 fn start_child(directory: &Path, own: u64, calls: u64, rounds: u64) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "vault::process_tests::child", "--ignored", "--quiet", "--test-threads=1"])
+        .args(["--exact", "sealed_store::process_tests::child", "--ignored", "--quiet", "--test-threads=1"])
         .env(CHILD, format!("{}|{own}|{calls}|{rounds}", directory.display()))
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
@@ -148,20 +149,20 @@ fn two_processes_share_files_and_no_entry() {
 #[test]
 fn copies_are_refused() {
     let directory = real_files();
-    let [entries, ledger, _] = paths(directory.path());
-    let open = |entries: &Path, ledger: &Path| Vault::open(file(entries), file(ledger), key(), shape());
-    let mut vault = open(&entries, &ledger).unwrap();
-    assert!(vault.put(payload(1)).unwrap());
-    let [entries_copy, ledger_copy] = ["entries.copy", "ledger.copy"].map(|name| directory.path().join(name));
+    let [entries, state_file, _] = paths(directory.path());
+    let open = |entries: &Path, state_file: &Path| SealedStore::open(file(entries), file(state_file), key(), shape());
+    let mut store = open(&entries, &state_file).unwrap();
+    assert!(store.put(payload(1)).unwrap());
+    let [entries_copy, state_copy] = ["entries.copy", "state.copy"].map(|name| directory.path().join(name));
     std::fs::copy(&entries, &entries_copy).unwrap();
-    std::fs::copy(&ledger, &ledger_copy).unwrap();
-    for (entries, ledger) in [(&entries_copy, &ledger_copy), (&entries, &ledger_copy), (&entries_copy, &ledger)] {
-        let error = open(entries, ledger).map(drop).unwrap_err();
+    std::fs::copy(&state_file, &state_copy).unwrap();
+    for (entries, state_file) in [(&entries_copy, &state_copy), (&entries, &state_copy), (&entries_copy, &state_file)] {
+        let error = open(entries, state_file).map(drop).unwrap_err();
         assert!(error.to_string().contains("copied or restored"), "{error}");
     }
-    assert!(vault.take().unwrap().is_some());
+    assert!(store.take().unwrap().is_some());
     // Restored under their own names, as backup programs do.
     std::fs::rename(&entries_copy, &entries).unwrap();
-    std::fs::rename(&ledger_copy, &ledger).unwrap();
-    assert!(open(&entries, &ledger).is_err());
+    std::fs::rename(&state_copy, &state_file).unwrap();
+    assert!(open(&entries, &state_file).is_err());
 }

@@ -1,30 +1,31 @@
 //! Sealed entries in a file, each taken once.
 //!
-//! Entries are numbered as they are made and taken in that order. What says that an entry is taken is the ledger, a second
-//! file: it holds the number of the next entry, and is durable before the entry leaves this module. So it does not matter
-//! what happens to the file of entries: one that was restored, copied or damaged may offer an old entry again, but its
-//! number is below the ledger's and it is dead. The file of entries is overwritten only so that old ones cannot be read.
-//! Where one record of the ledger is not whole, the other may be one entry behind: the next entry is skipped.
+//! Entries are numbered as they are made and taken in that order. What says that an entry is taken is the state file, a
+//! second file: it holds the number of the next entry, and is durable before the entry leaves this module. So it does
+//! not matter what happens to the file of entries: one that was restored, copied or damaged may offer an old entry
+//! again, but its number is below the state file's and it is dead. The file of entries is overwritten only so that old
+//! ones cannot be read. Where one record of the state file is not whole, the other may be one entry behind: the next
+//! entry is skipped.
 //!
-//! File of entries: magic and version (8 bytes), an id that ties it to its ledger (16); from byte 4096 on slots, each the
-//! number of its entry (u64, 0 for none), the nonce, the sealed bytes, the tag, padded to 4096 bytes.
+//! File of entries: magic and version (8 bytes), an id that ties it to its state file (16); from byte 4096 on slots,
+//! each the number of its entry (u64, 0 for none), the nonce, the sealed bytes, the tag, padded to 4096 bytes.
 
 mod device;
-mod ledger;
 #[cfg(test)]
 mod process_tests;
 mod seal;
 #[cfg(test)]
 mod simulated;
+mod state;
 #[cfg(test)]
 mod tests;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(crate) use device::Device;
-use ledger::{LEDGER_BYTES, Ledger};
 pub(crate) use seal::SealingKey;
 use seal::{NONCE_BYTES, TAG_BYTES};
+use state::{STATE_BYTES, StoreState};
 use unspoken_ring::{RingError, process_generation};
 use zeroize::Zeroizing;
 
@@ -57,21 +58,21 @@ impl Shape {
 }
 
 /// Both files and the key.
-pub(crate) struct Vault<D> {
+pub(crate) struct SealedStore<D> {
     entries: D,
-    ledger: D,
+    state_file: D,
     key: SealingKey,
     shape: Shape,
     /// What every seal is bound to: the id and the shape.
     context: Vec<u8>,
     generation: u64,
-    /// Version of the ledger that this handle made durable, 0 for none.
+    /// Version of the state file that this handle made durable, 0 for none.
     durable: AtomicU64,
-    /// A write to the ledger failed: what is on the disk, nobody knows.
+    /// A write to the state file failed: what is on the disk, nobody knows.
     failed: AtomicBool,
 }
 
-/// The lock on a ledger; it is given back when this is dropped.
+/// The lock on a state file; it is given back when this is dropped.
 struct Locked<'a, D: Device>(&'a D);
 
 impl<'a, D: Device> Locked<'a, D> {
@@ -88,26 +89,26 @@ impl<D: Device> Drop for Locked<'_, D> {
     }
 }
 
-impl<D: Device> Vault<D> {
+impl<D: Device> SealedStore<D> {
     /// Writes both files, which are as long as they must be and hold zeros.
-    pub(crate) fn create(entries: D, ledger: D, key: SealingKey, shape: Shape) -> Result<Self, EncryptError> {
+    pub(crate) fn create(entries: D, state_file: D, key: SealingKey, shape: Shape) -> Result<Self, EncryptError> {
         let mut id = [0; ID_BYTES];
         getrandom::fill(&mut id).map_err(RingError::from)?;
-        let vault = Vault::from_parts(entries, ledger, key, shape, id);
-        let _locked = Locked::new(&vault.ledger)?;
-        vault.entries.write_at(0, &[&MAGIC[..], &id].concat())?;
-        vault.entries.sync()?;
-        let mut state = Ledger::new([vault.ledger.identity()?, vault.entries.identity()?]);
-        state.write(&vault.ledger, &vault.key, &vault.context)?;
+        let store = SealedStore::from_parts(entries, state_file, key, shape, id);
+        let _locked = Locked::new(&store.state_file)?;
+        store.entries.write_at(0, &[&MAGIC[..], &id].concat())?;
+        store.entries.sync()?;
+        let mut state = StoreState::new([store.state_file.identity()?, store.entries.identity()?]);
+        state.write(&store.state_file, &store.key, &store.context)?;
         drop(_locked);
-        vault.durable.store(state.version, Ordering::Relaxed);
-        Ok(vault)
+        store.durable.store(state.version, Ordering::Relaxed);
+        Ok(store)
     }
 
-    /// Opens what [`Vault::create`] wrote, if it is the original.
-    pub(crate) fn open(entries: D, ledger: D, key: SealingKey, shape: Shape) -> Result<Self, EncryptError> {
-        let found = [entries.length()?, ledger.length()?];
-        let needed = [shape.file_bytes(), LEDGER_BYTES];
+    /// Opens what [`SealedStore::create`] wrote, if it is the original.
+    pub(crate) fn open(entries: D, state_file: D, key: SealingKey, shape: Shape) -> Result<Self, EncryptError> {
+        let found = [entries.length()?, state_file.length()?];
+        let needed = [shape.file_bytes(), STATE_BYTES];
         if found != needed {
             return Err(EncryptError::Files {
                 operation: "open a pool file",
@@ -124,18 +125,18 @@ impl<D: Device> Vault<D> {
             return Err(EncryptError::Files { operation: "open a pool file", found, needed });
         }
         let id = std::array::from_fn(|i| id[i]);
-        let vault = Vault::from_parts(entries, ledger, key, shape, id);
-        vault.locked("open a pool file", |_| Ok(()))?;
-        Ok(vault)
+        let store = SealedStore::from_parts(entries, state_file, key, shape, id);
+        store.locked("open a pool file", |_| Ok(()))?;
+        Ok(store)
     }
 
-    fn from_parts(entries: D, ledger: D, key: SealingKey, shape: Shape, id: [u8; ID_BYTES]) -> Self {
+    fn from_parts(entries: D, state_file: D, key: SealingKey, shape: Shape, id: [u8; ID_BYTES]) -> Self {
         let mut context = id.to_vec();
         context.extend(shape.slots.to_le_bytes());
         context.extend((shape.payload_bytes as u64).to_le_bytes());
         context.extend(&shape.label);
         let (generation, durable, failed) = (process_generation(), AtomicU64::new(0), AtomicBool::new(false));
-        Vault { entries, ledger, key, shape, context, generation, durable, failed }
+        SealedStore { entries, state_file, key, shape, context, generation, durable, failed }
     }
 
     /// The next entry, if there is one. When it is returned, no crash brings it back.
@@ -186,11 +187,11 @@ impl<D: Device> Vault<D> {
         self.locked("count a pool file", |state| Ok(self.live(state)?.len()))
     }
 
-    /// Runs `work` under the lock, with what the ledger says, if this is the process and these are the files.
+    /// Runs `work` under the lock, with what the state file says, if this is the process and these are the files.
     fn locked<T>(
         &self,
         operation: &'static str,
-        work: impl FnOnce(&mut Ledger) -> Result<T, EncryptError>,
+        work: impl FnOnce(&mut StoreState) -> Result<T, EncryptError>,
     ) -> Result<T, EncryptError> {
         // A child shares its parent's open files, and a lock does not keep the two apart.
         if process_generation() != self.generation {
@@ -199,13 +200,13 @@ impl<D: Device> Vault<D> {
         if self.failed.load(Ordering::Relaxed) {
             return Err(EncryptError::Files {
                 operation,
-                found: "a ledger that could not be written before".into(),
+                found: "a state file that could not be written before".into(),
                 needed: "a disk that works; then open the files again",
             });
         }
-        let _locked = Locked::new(&self.ledger)?;
-        let mut state = Ledger::read(&self.ledger, &self.key, &self.context)?;
-        if state.identities != [self.ledger.identity()?, self.entries.identity()?] {
+        let _locked = Locked::new(&self.state_file)?;
+        let mut state = StoreState::read(&self.state_file, &self.key, &self.context)?;
+        if state.identities != [self.state_file.identity()?, self.entries.identity()?] {
             return Err(EncryptError::Files {
                 operation,
                 found: "files that were copied or restored".into(),
@@ -220,20 +221,20 @@ impl<D: Device> Vault<D> {
         work(&mut state)
     }
 
-    /// Writes the ledger and returns when it is durable. If that fails, this handle is of no more use.
-    fn write(&self, state: &mut Ledger) -> Result<(), EncryptError> {
+    /// Writes the state file and returns when it is durable. If that fails, this handle is of no more use.
+    fn write(&self, state: &mut StoreState) -> Result<(), EncryptError> {
         self.failed.store(true, Ordering::Relaxed);
         if self.durable.load(Ordering::Relaxed) != state.version {
-            state.settle(&self.ledger)?;
+            state.settle(&self.state_file)?;
         }
-        state.write(&self.ledger, &self.key, &self.context)?;
+        state.write(&self.state_file, &self.key, &self.context)?;
         self.durable.store(state.version, Ordering::Relaxed);
         self.failed.store(false, Ordering::Relaxed);
         Ok(())
     }
 
     /// Slots with entries to take, and their numbers.
-    fn live(&self, state: &Ledger) -> Result<Vec<(u32, u64)>, EncryptError> {
+    fn live(&self, state: &StoreState) -> Result<Vec<(u32, u64)>, EncryptError> {
         let live = state.next_take..state.next_make;
         Ok(self.numbers()?.into_iter().filter(|(_, number)| live.contains(number)).collect())
     }
@@ -269,7 +270,7 @@ impl<D: Device> Vault<D> {
     }
 }
 
-/// Bytes of a ledger file.
-pub(crate) const fn ledger_bytes() -> u64 {
-    LEDGER_BYTES
+/// Bytes of a state file.
+pub(crate) const fn state_file_bytes() -> u64 {
+    STATE_BYTES
 }

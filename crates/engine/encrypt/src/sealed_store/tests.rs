@@ -44,18 +44,18 @@ struct Seen {
 }
 
 impl Seen {
-    fn put(&mut self, vault: &mut Vault<Simulated>) -> Result<bool, EncryptError> {
+    fn put(&mut self, store: &mut SealedStore<Simulated>) -> Result<bool, EncryptError> {
         self.begun += 1;
         let id = self.begun;
-        let done = vault.put(payload(id))?;
+        let done = store.put(payload(id))?;
         if done {
             self.put.insert(id);
         }
         Ok(done)
     }
 
-    fn take(&mut self, vault: &mut Vault<Simulated>) -> Result<bool, EncryptError> {
-        let Some(payload) = vault.take()? else { return Ok(false) };
+    fn take(&mut self, store: &mut SealedStore<Simulated>) -> Result<bool, EncryptError> {
+        let Some(payload) = store.take()? else { return Ok(false) };
         let id = id_of(&payload);
         assert!(id <= self.begun, "an entry that nobody put");
         assert!(self.used.insert(id), "entry {id} was taken twice");
@@ -63,15 +63,15 @@ impl Seen {
     }
 
     /// Every step there is: into empty, full and partly filled files, from full and empty ones.
-    fn script(&mut self, vault: &mut Vault<Simulated>) -> Result<(), EncryptError> {
-        self.follow(vault, b"ptpptpppptttttpptpt")
+    fn script(&mut self, store: &mut SealedStore<Simulated>) -> Result<(), EncryptError> {
+        self.follow(store, b"ptpptpppptttttpptpt")
     }
 
-    fn follow(&mut self, vault: &mut Vault<Simulated>, operations: &[u8]) -> Result<(), EncryptError> {
+    fn follow(&mut self, store: &mut SealedStore<Simulated>, operations: &[u8]) -> Result<(), EncryptError> {
         for operation in operations {
             match operation {
-                b'p' => self.put(vault)?,
-                _ => self.take(vault)?,
+                b'p' => self.put(store)?,
+                _ => self.take(store)?,
             };
         }
         Ok(())
@@ -80,33 +80,34 @@ impl Seen {
     /// Takes what is left and counts what was lost.
     fn finish(&mut self, disk: &Rc<RefCell<Disk>>) -> u64 {
         disk.borrow_mut().left = u64::MAX;
-        let mut vault = open(disk).unwrap();
-        while self.take(&mut vault).unwrap() {}
+        let mut store = open(disk).unwrap();
+        while self.take(&mut store).unwrap() {}
         let lost = self.put.difference(&self.used).count() as u64;
         // What is left works.
-        assert!(self.put(&mut vault).unwrap() && self.take(&mut vault).unwrap() && !self.take(&mut vault).unwrap());
+        assert!(self.put(&mut store).unwrap() && self.take(&mut store).unwrap() && !self.take(&mut store).unwrap());
         lost
     }
 }
 
-fn open(disk: &Rc<RefCell<Disk>>) -> Result<Vault<Simulated>, EncryptError> {
-    Vault::open(Simulated(Rc::clone(disk), 0), Simulated(Rc::clone(disk), 1), key(), shape())
+fn open(disk: &Rc<RefCell<Disk>>) -> Result<SealedStore<Simulated>, EncryptError> {
+    SealedStore::open(Simulated(Rc::clone(disk), 0), Simulated(Rc::clone(disk), 1), key(), shape())
 }
 
 fn create(seed: u64) -> Rc<RefCell<Disk>> {
     let disk = Disk::new(seed);
-    Vault::create(Simulated(Rc::clone(&disk), 0), Simulated(Rc::clone(&disk), 1), key(), shape()).unwrap();
+    SealedStore::create(Simulated(Rc::clone(&disk), 0), Simulated(Rc::clone(&disk), 1), key(), shape()).unwrap();
     disk
 }
 
-/// Runs the script until the given call and crashes; the same again with the call after it, and so on, in the given ways.
+/// Runs the script until the given call and crashes; the same again with the call after it, and so on, in the given
+/// ways.
 fn crash_again_and_again(seed: u64, first: u64, crashes: u64, kinds: &[Crash]) {
     let disk = create(seed);
     let mut seen = Seen::default();
     for (crash, kind) in (0..crashes).zip(kinds.iter().cycle()) {
         disk.borrow_mut().left = first + crash * 7 % 40;
         // An error, unless the script ends before the crash.
-        let _ = open(&disk).and_then(|mut vault| seen.script(&mut vault));
+        let _ = open(&disk).and_then(|mut store| seen.script(&mut store));
         disk.borrow_mut().crash(*kind);
     }
     let lost = seen.finish(&disk);
@@ -143,7 +144,7 @@ fn a_kill_and_then_a_power_loss_bring_no_entry_back() {
             seen.follow(&mut open(&disk).unwrap(), b"pppt").unwrap();
             for (left, kind) in [(killed, Crash::Killed), (lost, Crash::PowerLost)] {
                 disk.borrow_mut().left = left;
-                let _ = open(&disk).and_then(|mut vault| seen.follow(&mut vault, b"tt"));
+                let _ = open(&disk).and_then(|mut store| seen.follow(&mut store, b"tt"));
                 disk.borrow_mut().crash(kind);
             }
             seen.finish(&disk);
@@ -155,15 +156,15 @@ fn a_kill_and_then_a_power_loss_bring_no_entry_back() {
 fn a_failed_sync_ends_a_handle_and_brings_no_entry_back() {
     for (seed, lost) in (0..8).flat_map(|seed| (0..35).map(move |lost| (seed, lost))) {
         let disk = create(seed + 8 * lost);
-        let (mut seen, mut vault) = (Seen::default(), open(&disk).unwrap());
-        seen.follow(&mut vault, b"pppt").unwrap();
+        let (mut seen, mut store) = (Seen::default(), open(&disk).unwrap());
+        seen.follow(&mut store, b"pppt").unwrap();
         disk.borrow_mut().failing = true;
-        assert!(matches!(vault.take(), Err(EncryptError::Io(_))));
-        let refused = [vault.take().map(drop), vault.put(payload(9)).map(drop), vault.available().map(drop)];
+        assert!(matches!(store.take(), Err(EncryptError::Io(_))));
+        let refused = [store.take().map(drop), store.put(payload(9)).map(drop), store.available().map(drop)];
         assert!(refused.iter().all(|result| matches!(result, Err(EncryptError::Files { .. }))), "{refused:?}");
 
         disk.borrow_mut().left = lost;
-        let _ = open(&disk).and_then(|mut vault| seen.follow(&mut vault, b"t"));
+        let _ = open(&disk).and_then(|mut store| seen.follow(&mut store, b"t"));
         disk.borrow_mut().crash(Crash::PowerLost);
         assert!(seen.finish(&disk) <= 2);
     }
@@ -172,37 +173,37 @@ fn a_failed_sync_ends_a_handle_and_brings_no_entry_back() {
 #[test]
 fn entries_come_in_order_and_only_as_many_as_fit() {
     let disk = create(1);
-    let mut vault = open(&disk).unwrap();
-    assert!(vault.take().unwrap().is_none());
+    let mut store = open(&disk).unwrap();
+    assert!(store.take().unwrap().is_none());
     for id in 1..=u64::from(SLOTS) {
-        assert!(vault.put(payload(id)).unwrap());
+        assert!(store.put(payload(id)).unwrap());
     }
-    assert!(!vault.put(payload(9)).unwrap());
-    assert_eq!(vault.available().unwrap(), SLOTS as usize);
-    assert_eq!(id_of(&vault.take().unwrap().unwrap()), 1);
-    assert!(vault.put(payload(4)).unwrap());
-    let rest: Vec<u64> = std::iter::from_fn(|| vault.take().unwrap()).map(|payload| id_of(&payload)).collect();
+    assert!(!store.put(payload(9)).unwrap());
+    assert_eq!(store.available().unwrap(), SLOTS as usize);
+    assert_eq!(id_of(&store.take().unwrap().unwrap()), 1);
+    assert!(store.put(payload(4)).unwrap());
+    let rest: Vec<u64> = std::iter::from_fn(|| store.take().unwrap()).map(|payload| id_of(&payload)).collect();
     assert_eq!(rest, [2, 3, 4]);
-    assert!(vault.put(Zeroizing::new(vec![0; PAYLOAD - 1])).is_err());
+    assert!(store.put(Zeroizing::new(vec![0; PAYLOAD - 1])).is_err());
 }
 
 #[test]
 fn damage_costs_what_is_damaged() {
     let disk = create(2);
-    let mut vault = open(&disk).unwrap();
-    (1..=3).for_each(|id| assert!(vault.put(payload(id)).unwrap()));
+    let mut store = open(&disk).unwrap();
+    (1..=3).for_each(|id| assert!(store.put(payload(id)).unwrap()));
     let slot = shape().slot_bytes() as usize;
     // A byte of the first entry, and the number of the second.
     disk.borrow_mut().files[0].cached[PAGE as usize + 100] ^= 1;
     disk.borrow_mut().files[0].cached[PAGE as usize + slot] = 0xff;
-    assert!(matches!(vault.take(), Err(EncryptError::Damaged { sequence: 1 })));
-    assert_eq!(id_of(&vault.take().unwrap().unwrap()), 3);
-    assert!(vault.take().unwrap().is_none());
+    assert!(matches!(store.take(), Err(EncryptError::Damaged { sequence: 1 })));
+    assert_eq!(id_of(&store.take().unwrap().unwrap()), 3);
+    assert!(store.take().unwrap().is_none());
 
-    // One record of the ledger: the other still says what is taken, or less, but then nothing is there.
-    let ledger = disk.borrow().files[1].cached.clone();
+    // One record of the state file: the other still says what is taken, or less, but then nothing is there.
+    let state_file = disk.borrow().files[1].cached.clone();
     for record in 0..2 {
-        disk.borrow_mut().files[1].cached.copy_from_slice(&ledger);
+        disk.borrow_mut().files[1].cached.copy_from_slice(&state_file);
         disk.borrow_mut().files[1].cached[record * 4096 + 3] ^= 1;
         assert!(open(&disk).unwrap().take().unwrap().is_none());
     }
@@ -213,19 +214,19 @@ fn damage_costs_what_is_damaged() {
 #[test]
 fn old_entries_are_dead_and_other_keys_and_shapes_are_refused() {
     let disk = create(3);
-    let mut vault = open(&disk).unwrap();
-    vault.put(payload(1)).unwrap();
-    vault.put(payload(2)).unwrap();
+    let mut store = open(&disk).unwrap();
+    store.put(payload(1)).unwrap();
+    store.put(payload(2)).unwrap();
     let backup = disk.borrow().files[0].cached.clone();
-    assert_eq!(id_of(&vault.take().unwrap().unwrap()), 1);
-    // Restored in place: the ledger knows better.
+    assert_eq!(id_of(&store.take().unwrap().unwrap()), 1);
+    // Restored in place: the state file knows better.
     disk.borrow_mut().files[0].cached.copy_from_slice(&backup);
-    assert_eq!(id_of(&vault.take().unwrap().unwrap()), 2);
+    assert_eq!(id_of(&store.take().unwrap().unwrap()), 2);
     disk.borrow_mut().files[0].cached.copy_from_slice(&backup);
-    assert!(vault.take().unwrap().is_none());
+    assert!(store.take().unwrap().is_none());
 
     let attempt = |key: SealingKey, shape: Shape| {
-        Vault::open(Simulated(Rc::clone(&disk), 0), Simulated(Rc::clone(&disk), 1), key, shape).map(drop)
+        SealedStore::open(Simulated(Rc::clone(&disk), 0), Simulated(Rc::clone(&disk), 1), key, shape).map(drop)
     };
     assert!(attempt(key(), shape()).is_ok());
     assert!(attempt(SealingKey::new(&[8; 32]), shape()).is_err());
