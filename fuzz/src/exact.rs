@@ -20,8 +20,8 @@ static SECRET: LazyLock<SecretKey> = LazyLock::new(|| SecretKey::generate(SMALL.
 /// Scheme (u8), plaintext modulus (u32), bound on the noise (f64).
 const HEAD_BYTES: usize = 13;
 
-/// `Ciphertext::from_bytes`: what it reads, it writes again, and it has a noise budget; decryption gives values in range or
-/// says that there is too much noise.
+/// `Ciphertext::from_bytes`: what it reads, it writes again, and it has a noise budget; decryption gives values in
+/// range or says that there is too much noise.
 pub static CIPHERTEXT: Target = Target {
     name: "exact_ciphertext",
     run: |data| {

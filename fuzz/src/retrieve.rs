@@ -9,8 +9,8 @@ use prost::Message;
 use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, SmallRingLiteral};
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
-    Database, ENTRY_FORMAT, EncryptedEntry, KeyHeader, Layout, Mode, PirLiteral, PirParameters, PirSecret, PreparedKeys,
-    Preset, Response, ResponseLiteral, TableView, DatabaseVersion, VersionedDatabase,
+    Database, DatabaseVersion, ENTRY_FORMAT, EncryptedEntry, KeyHeader, Layout, Mode, PirLiteral, PirParameters,
+    PirSecret, PreparedKeys, Preset, Response, ResponseLiteral, TableView, VersionedDatabase,
 };
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, ClientHalf, DurableCounters, KeyGenerator, KeyLoader, ServerHalf,

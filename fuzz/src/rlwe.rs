@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use unspoken_ring::{Basis, Domain};
 use unspoken_rlwe::{
-    Ciphertext, KeyBundle, KeyKind, KeyPlan, PublicKey, CompactQuery, CompactQueryParameters, CompactQuerySecret, SecretKey,
-    SeededCiphertext, SeededSwitchingKey, galois,
+    Ciphertext, CompactQuery, CompactQueryParameters, CompactQuerySecret, KeyBundle, KeyKind, KeyPlan, PublicKey,
+    SecretKey, SeededCiphertext, SeededSwitchingKey, galois,
 };
 
 use crate::fixtures::{BOOT, BOOT_SECRET, SMALL, SMALL_SECRET, SPARSE_PRIMES, rng};

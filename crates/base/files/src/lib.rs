@@ -19,14 +19,14 @@ pub enum Access {
 /// What the name of a temporary file ends with.
 const TEMPORARY_SUFFIX: &str = ".tmp";
 
-/// Gives a file new content, all or nothing: after a crash it has the old content or the new. A missing file is created;
-/// a missing directory is an error. A symbolic link is replaced, not followed.
+/// Gives a file new content, all or nothing: after a crash it has the old content or the new. A missing file is
+/// created; a missing directory is an error. A symbolic link is replaced, not followed.
 ///
 /// When this returns, content and name are durable.
 ///
 /// # Errors
-/// What the operating system says, with its [`io::ErrorKind`]. The old content stays, except if only the last step failed,
-/// the sync of the directory: then the new content is there and may be lost with the power.
+/// What the operating system says, with its [`io::ErrorKind`]. The old content stays, except if only the last step
+/// failed, the sync of the directory: then the new content is there and may be lost with the power.
 pub fn replace_file(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     let mut file = create_temporary(path, access)?;
     file.write_all(bytes)?;
@@ -55,8 +55,8 @@ fn create_temporary(path: &Path, access: Access) -> io::Result<NamedTempFile> {
     builder.tempfile_in(parent(path))
 }
 
-/// Whether a file of that name is a temporary file of [`replace_file`] for `path`. Temporary files that nobody is writing
-/// were left by a crash and can be removed.
+/// Whether a file of that name is a temporary file of [`replace_file`] for `path`. Temporary files that nobody is
+/// writing were left by a crash and can be removed.
 pub fn is_temporary_of(path: &Path, name: &OsStr) -> bool {
     let Some(target) = path.file_name() else { return false };
     let (name, prefix) = (name.as_encoded_bytes(), temporary_prefix(target));
@@ -101,8 +101,8 @@ pub fn create_private_directory(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Makes durable what was created, renamed and removed in a directory. Does nothing where the operating system cannot open
-/// directories.
+/// Makes durable what was created, renamed and removed in a directory. Does nothing where the operating system cannot
+/// open directories.
 ///
 /// # Errors
 /// What the operating system says.

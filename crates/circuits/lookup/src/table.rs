@@ -1,9 +1,9 @@
 //! Tables to look up in, and their columns as polynomials in one complex number.
 //!
 //! Index `j` of `p = 2n` columns is sent as `alpha_j = exp(2 pi i J_j)`, `J_j = (-1)^j (2j + 1) / 4p`. The vectors
-//! `v(alpha_j)` of the real parts of `alpha^1 .. alpha^n`, the imaginary parts of `alpha^1 .. alpha^(n-1)` and a constant
-//! are, suitably scaled, the columns of an orthogonal matrix `D` (a discrete cosine transform with its rows in another
-//! order; paper, section 4.1 and Appendix B). So a table row `m` is `m_j = (m D^T) v(alpha_j)`, which is
+//! `v(alpha_j)` of the real parts of `alpha^1 .. alpha^n`, the imaginary parts of `alpha^1 .. alpha^(n-1)` and a
+//! constant are, suitably scaled, the columns of an orthogonal matrix `D` (a discrete cosine transform with its rows in
+//! another order; paper, section 4.1 and Appendix B). So a table row `m` is `m_j = (m D^T) v(alpha_j)`, which is
 //! `constant + 2 Re sum_k c_k alpha_j^k` for complex `c_1 .. c_n`.
 
 use std::f64::consts::PI;
@@ -29,8 +29,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table of `rows` rows given row-major; the number of columns follows from the length and is padded to a power of
-    /// two.
+    /// A table of `rows` rows given row-major; the number of columns follows from the length and is padded to a power
+    /// of two.
     ///
     /// # Errors
     /// If the length is no multiple of `rows`, there are too few or too many columns, or an entry is not finite or

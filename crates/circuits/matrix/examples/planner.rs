@@ -1,5 +1,5 @@
-//! Measures every way to multiply in every encoding space, beside what the planner predicts, and says how much slower its
-//! choice is than the best.
+//! Measures every way to multiply in every encoding space, beside what the planner predicts, and says how much slower
+//! its choice is than the best.
 //!
 //! `cargo run --release -p unspoken-matrix --example planner -- insecure_n11_real_depth17_scale30 8`
 

@@ -1,9 +1,9 @@
 //! The Benes network of any permutation, and its collapsed forms.
 //!
 //! Source: Benes, "Optimal rearrangeable multistage connecting networks" (1964); collapsing levels: Halevi and Shoup,
-//! "Algorithms in HElib" (CRYPTO 2014), section 4. A level exchanges entries whose positions differ in one bit: shifts 0
-//! and plus or minus that power of two. From the outside in, the bits are taken from the highest down, so what is left
-//! after some levels is a permutation within blocks.
+//! "Algorithms in HElib" (CRYPTO 2014), section 4. A level exchanges entries whose positions differ in one bit: shifts
+//! 0 and plus or minus that power of two. From the outside in, the bits are taken from the highest down, so what is
+//! left after some levels is a permutation within blocks.
 
 use crate::error::{PermuteError, shape};
 use crate::permutation::Permutation;
@@ -11,8 +11,8 @@ use crate::permutation::Permutation;
 const OPERATION: &str = "route a Benes network";
 
 /// The `2 log2 n - 1` levels of the network of a permutation whose length `n` is a power of two, in the order they are
-/// applied. Level `l` exchanges bit `log2 n - 1 - l` on the way in; the way out is its mirror image. Loops start with an
-/// entry that stays, so that what the permutation leaves in place is left in place on every level.
+/// applied. Level `l` exchanges bit `log2 n - 1 - l` on the way in; the way out is its mirror image. Loops start with
+/// an entry that stays, so that what the permutation leaves in place is left in place on every level.
 ///
 /// # Errors
 /// If the length is no power of two.
@@ -38,9 +38,9 @@ pub fn levels(permutation: &Permutation) -> Result<Vec<Permutation>, PermuteErro
     Ok(inward)
 }
 
-/// The collapsed network: the first `groups.len() - 1` groups take so many bits each, from the highest down, on the way in
-/// and again on the way out; the last group is the middle. So `2 groups.len() - 1` factors, fewer than the identity's are
-/// never left out.
+/// The collapsed network: the first `groups.len() - 1` groups take so many bits each, from the highest down, on the way
+/// in and again on the way out; the last group is the middle. So `2 groups.len() - 1` factors, fewer than the
+/// identity's are never left out.
 ///
 /// # Errors
 /// If the groups do not add up to the bits of the length, or one is empty.
@@ -88,8 +88,8 @@ fn peel(permutation: &Permutation, size: usize) -> (Permutation, Permutation, Pe
         let (mut position, mut up) = (start, source[start] as usize & half != 0);
         while upper[position].is_none() {
             upper[position] = Some(up);
-            // The other entry of this pair of the result passes through the other half, and so forces the entry it shares
-            // a pair of the input with.
+            // The other entry of this pair of the result passes through the other half, and so forces the entry it
+            // shares a pair of the input with.
             let other = partner(position);
             upper[other] = Some(!up);
             position = target.source()[partner(source[other] as usize)] as usize;

@@ -1,7 +1,7 @@
 //! Structured permutations of matrices as products of sparse factors.
 //!
-//! Source: "New Permutation Decomposition Techniques For Efficient Homomorphic Permutation", section 4 and appendices B.1
-//! and C. Factors are in the order they are applied; [`to_depth`] merges the last ones.
+//! Source: "New Permutation Decomposition Techniques For Efficient Homomorphic Permutation", section 4 and appendices
+//! B.1 and C. Factors are in the order they are applied; [`to_depth`] merges the last ones.
 
 use crate::error::{PermuteError, shape};
 use crate::permutation::{MAX_LENGTH, Permutation};
@@ -9,8 +9,8 @@ use crate::permutation::{MAX_LENGTH, Permutation};
 /// The largest square matrix.
 const MAX_DIMENSION: usize = 1 << 12;
 
-/// At most `depth` factors: the first `depth - 1` as they are, the others as their product. Of the factors of a transpose
-/// this leaves the transposes of blocks, whose diagonals are an arithmetic progression.
+/// At most `depth` factors: the first `depth - 1` as they are, the others as their product. Of the factors of a
+/// transpose this leaves the transposes of blocks, whose diagonals are an arithmetic progression.
 ///
 /// # Errors
 /// If the depth is zero, or the factors differ in length.
@@ -26,8 +26,8 @@ pub fn to_depth(factors: &[Permutation], depth: usize) -> Result<Vec<Permutation
     Ok(merged)
 }
 
-/// The factors of the transpose of a `dimension` by `dimension` matrix in row-major order (section 4.1): three diagonals
-/// each for a power of two, at most five otherwise.
+/// The factors of the transpose of a `dimension` by `dimension` matrix in row-major order (section 4.1): three
+/// diagonals each for a power of two, at most five otherwise.
 ///
 /// # Errors
 /// If the dimension is zero or above 4096.
@@ -37,8 +37,8 @@ pub fn transpose(dimension: usize) -> Result<Vec<Permutation>, PermuteError> {
 }
 
 /// The factors that bring column `k` of a matrix at the front of `dimension^3` slots to the front of block `k`: entry
-/// `(i, k)` to slot `k d^2 + i d` (section 4.2, the left operand of a product). The other slots are permuted as well; they
-/// are zero, or masked out afterwards.
+/// `(i, k)` to slot `k d^2 + i d` (section 4.2, the left operand of a product). The other slots are permuted as well;
+/// they are zero, or masked out afterwards.
 ///
 /// # Errors
 /// If the dimension is zero or the cube is above [`MAX_LENGTH`].
@@ -58,8 +58,8 @@ pub fn expand_rows(dimension: usize) -> Result<Vec<Permutation>, PermuteError> {
 }
 
 /// The factors that exchange two coordinates below `dimension` of every position: `(p / first) mod dimension` and
-/// `(p / second) mod dimension`. Each factor exchanges the blocks off the diagonal of every block; a block of odd size is
-/// cut into two of half its size, rounded up, that overlap in one entry, and two smaller by one (equation 11).
+/// `(p / second) mod dimension`. Each factor exchanges the blocks off the diagonal of every block; a block of odd size
+/// is cut into two of half its size, rounded up, that overlap in one entry, and two smaller by one (equation 11).
 ///
 /// # Errors
 /// If the strides are equal, or the coordinates overlap or do not fill whole parts of the length.
@@ -106,9 +106,9 @@ pub fn swap_axes(
 }
 
 /// The factors of the diagonal-to-column permutation of Jiang et al.: entry `(i, j)` of the result is entry
-/// `(i, i + j mod d)` (appendix C.1). While the dimension of a block is even, halves of rows are exchanged; rows of an odd
-/// block of size `m` are rotated by `2^k` where bit `k` of their number is set. Three diagonals each: fewer than the
-/// paper's five where the dimension is no power of two.
+/// `(i, i + j mod d)` (appendix C.1). While the dimension of a block is even, halves of rows are exchanged; rows of an
+/// odd block of size `m` are rotated by `2^k` where bit `k` of their number is set. Three diagonals each: fewer than
+/// the paper's five where the dimension is no power of two.
 ///
 /// # Errors
 /// If the dimension is zero or above 4096.

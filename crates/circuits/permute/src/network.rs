@@ -1,10 +1,11 @@
 //! The multi-group network of any permutation.
 //!
-//! Source: the permutation decomposition paper, section 5. An entry that has to go `r` to the left goes by the steps that
-//! add up to `r`, the largest first. A rotation node collects, under masks, the entries that take a step together; an
-//! entry that finds its place there taken waits for the next group's node of that step. Entries that do not take a step
-//! stay where they are: nothing is masked, copied or spent for them. The first and the last steps may be collapsed: all
-//! sums of the first ones are rotations of the input, and entries that lack the same sum of last ones leave together.
+//! Source: the permutation decomposition paper, section 5. An entry that has to go `r` to the left goes by the steps
+//! that add up to `r`, the largest first. A rotation node collects, under masks, the entries that take a step together;
+//! an entry that finds its place there taken waits for the next group's node of that step. Entries that do not take a
+//! step stay where they are: nothing is masked, copied or spent for them. The first and the last steps may be
+//! collapsed: all sums of the first ones are rotations of the input, and entries that lack the same sum of last ones
+//! leave together.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,8 @@ pub enum Source {
 pub struct Edge {
     /// From where.
     pub from: Source,
-    /// Their positions, which are the ones of the mask; nothing if all non-zero entries come, so that no mask is needed.
+    /// Their positions, which are the ones of the mask; nothing if all non-zero entries come, so that no mask is
+    /// needed.
     pub mask: Option<Vec<u32>>,
 }
 
@@ -157,8 +159,8 @@ impl Network {
         inputs
     }
 
-    /// A rotation of the input as successive sums of collapsed first steps, [`Network::together`] at a time; nothing if it
-    /// is no such sum. Greedy from the largest: each step is larger than the rest together.
+    /// A rotation of the input as successive sums of collapsed first steps, [`Network::together`] at a time; nothing if
+    /// it is no such sum. Greedy from the largest: each step is larger than the rest together.
     pub fn input_path(&self, rotation: i64) -> Option<Vec<i64>> {
         let mut rest = rotation;
         let mut path = Vec::new();

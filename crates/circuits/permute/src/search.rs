@@ -1,9 +1,9 @@
 //! The search for ideal factors of a permutation.
 //!
-//! Source: the permutation decomposition paper, section 3. There, entries start on diagonal 0 and conflicts are resolved
-//! depth-first. An entry has one other diagonal at most, and a conflict with an entry that cannot move leaves the other
-//! no choice: so moves follow from each other, nothing has to be undone, and the search takes time linear in the length.
-//! Where two entries that had to move meet, there is no factor: that is a proof, not a failure to find one.
+//! Source: the permutation decomposition paper, section 3. There, entries start on diagonal 0 and conflicts are
+//! resolved depth-first. An entry has one other diagonal at most, and a conflict with an entry that cannot move leaves
+//! the other no choice: so moves follow from each other, nothing has to be undone, and the search takes time linear in
+//! the length. Where two entries that had to move meet, there is no factor: that is a proof, not a failure to find one.
 
 use crate::diagonals::Shifts;
 use crate::permutation::Permutation;
@@ -17,9 +17,9 @@ pub enum Halving {
     Up,
 }
 
-/// Splits a permutation into one with shifts `0` and `+-step`, applied first, and one with shifts below `step` either way
-/// (section 3.2; with [`Shifts::Forward`] the shifts are `0` and `step`, and from 0 to below `step`). `None` proves that
-/// there is no such pair.
+/// Splits a permutation into one with shifts `0` and `+-step`, applied first, and one with shifts below `step` either
+/// way (section 3.2; with [`Shifts::Forward`] the shifts are `0` and `step`, and from 0 to below `step`). `None` proves
+/// that there is no such pair.
 pub fn ideal_step(permutation: &Permutation, shifts: Shifts, step: i64) -> Option<(Permutation, Permutation)> {
     let n = permutation.len();
     let length = n as i64;
@@ -60,9 +60,9 @@ pub fn ideal_step(permutation: &Permutation, shifts: Shifts, step: i64) -> Optio
     Some((first, rest))
 }
 
-/// Splits a permutation again and again, each time at half of what is left, until nothing is left, no such factor exists,
-/// or the range cannot be halved: the factors in the order they are applied, the last one being what is left. The range is
-/// `difference` times one more than the largest shift over `difference`, which must divide all shifts.
+/// Splits a permutation again and again, each time at half of what is left, until nothing is left, no such factor
+/// exists, or the range cannot be halved: the factors in the order they are applied, the last one being what is left.
+/// The range is `difference` times one more than the largest shift over `difference`, which must divide all shifts.
 pub fn ideal_factors(
     permutation: &Permutation,
     shifts: Shifts,

@@ -1,13 +1,14 @@
 //! A Benes network by groups of bits whose outer factors have about half the diagonals.
 //!
 //! A group of bits with `R` values cuts a block into `R` parts. An entry that comes from part `a` and goes to part `b`
-//! passes through a part `c`, such that entries which share a place within parts, before or after, pass through different
-//! ones: an edge colouring. Halevi and Shoup's collapsed levels use any, so shifts go up to `R - 1` parts either way:
-//! `2R - 1` diagonals, or `R` where parts wrap around. But `c` can be close to both `a` and `b`: never further than about
-//! `R/2` parts. So colours are taken one after the other, each a perfect matching of the entries that may have it, those
-//! first that have the fewest others left; if there is none, the window grows. The parts in the middle are near all others
-//! and come last: what is left by then is a regular graph, which is a union of perfect matchings (König). Random
-//! permutations of 2^15 entries get by with 21 diagonals instead of 31 for `R = 16`, and 35 instead of 63 for `R = 32`.
+//! passes through a part `c`, such that entries which share a place within parts, before or after, pass through
+//! different ones: an edge colouring. Halevi and Shoup's collapsed levels use any, so shifts go up to `R - 1` parts
+//! either way: `2R - 1` diagonals, or `R` where parts wrap around. But `c` can be close to both `a` and `b`: never
+//! further than about `R/2` parts. So colours are taken one after the other, each a perfect matching of the entries
+//! that may have it, those first that have the fewest others left; if there is none, the window grows. The parts in the
+//! middle are near all others and come last: what is left by then is a regular graph, which is a union of perfect
+//! matchings (König). Random permutations of 2^15 entries get by with 21 diagonals instead of 31 for `R = 16`, and 35
+//! instead of 63 for `R = 32`.
 
 use crate::error::{PermuteError, shape};
 use crate::permutation::Permutation;
@@ -25,8 +26,8 @@ const SLACKS: [u32; 8] = [1, 2, 3, 4, 6, 9, 14, u32::MAX];
 
 const NONE: u32 = u32::MAX;
 
-/// The factors of a permutation with groups of bits, from the highest down, the last one the middle: `2 groups.len() - 1`
-/// factors, the outer ones with shifts in narrow windows. With `cyclic`, shifts of the first group wrap around.
+/// The factors of a permutation with groups of bits, from the highest down, the last one the middle: `2 groups.len() -
+/// 1` factors, the outer ones with shifts in narrow windows. With `cyclic`, shifts of the first group wrap around.
 ///
 /// # Errors
 /// If the groups do not add up to the bits of the length, one is empty, or an outer one is larger than six bits.

@@ -101,7 +101,8 @@ pub trait Arithmetic {
     /// If a key is missing.
     fn rotate_hoisted(&self, a: &Self::Vector, steps: &[i64]) -> Result<Vec<Self::Vector>, CkksError>;
 
-    /// The sum of several rotations of one vector (0 is the vector itself): its digits raised once, the sum divided once.
+    /// The sum of several rotations of one vector (0 is the vector itself): its digits raised once, the sum divided
+    /// once.
     ///
     /// # Errors
     /// If there are no steps, or keys are missing: all of them are named.
@@ -172,13 +173,13 @@ pub trait Arithmetic {
         self.sum_products(&[(a, factor)])
     }
 
-    /// Several sums of slot-wise products of prepared vectors with rotations of one vector, each one level down: row `r` is
-    /// `sum factor * rotate(a, steps[i])` over its pairs `(i, factor)`, rescaled. The digits of `a` are raised once, the
-    /// rotations are not divided, and each sum is divided once, its rescale included.
+    /// Several sums of slot-wise products of prepared vectors with rotations of one vector, each one level down: row
+    /// `r` is `sum factor * rotate(a, steps[i])` over its pairs `(i, factor)`, rescaled. The digits of `a` are raised
+    /// once, the rotations are not divided, and each sum is divided once, its rescale included.
     ///
     /// # Errors
-    /// If there are no rows, or one is empty or names a step that is not there, factors differ in level or scale, the level
-    /// of `a` is below theirs or 0, or keys are missing: all of them are named.
+    /// If there are no rows, or one is empty or names a step that is not there, factors differ in level or scale, the
+    /// level of `a` is below theirs or 0, or keys are missing: all of them are named.
     fn rotation_products(
         &self,
         a: &Self::Vector,

@@ -1,8 +1,8 @@
 //! Vectors into polynomials and back.
 //!
-//! Slot `j` of a polynomial `m` is its value at `zeta^(5^j)`, `zeta = exp(2 pi i / M)`, with `M = 2n` in the standard ring
-//! (`n/2` complex slots; the conjugates are the other roots) and `M = 4n` in the conjugate-invariant one (`n` real slots).
-//! With `c_k = m_k + i m_(k+n/2)`, respectively `c_k = m_k - i m_(n-k)`, and `5^j = 4 f + 1`, the slot is
+//! Slot `j` of a polynomial `m` is its value at `zeta^(5^j)`, `zeta = exp(2 pi i / M)`, with `M = 2n` in the standard
+//! ring (`n/2` complex slots; the conjugates are the other roots) and `M = 4n` in the conjugate-invariant one (`n` real
+//! slots). With `c_k = m_k + i m_(k+n/2)`, respectively `c_k = m_k - i m_(n-k)`, and `5^j = 4 f + 1`, the slot is
 //! `sum_k c_k zeta^k exp(2 pi i f k / slots)`: one complex Fourier transform over the slots after a twist.
 
 use std::f64::consts::PI;

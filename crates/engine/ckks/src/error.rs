@@ -40,8 +40,8 @@ pub enum CkksError {
     },
     /// A value does not fit the modulus at its level and scale. How large it is, is not said: it may be a secret.
     #[error(
-        "{operation}: a coefficient, which is a value times its scale, is not below 2^{log2_limit:.1}, the limit of the \
-         level; use smaller values, a smaller scale or a higher level"
+        "{operation}: a coefficient, which is a value times its scale, is not below 2^{log2_limit:.1}, the limit of \
+         the level; use smaller values, a smaller scale or a higher level"
     )]
     Overflow {
         /// The operation.

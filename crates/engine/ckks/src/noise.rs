@@ -8,8 +8,8 @@
 //!
 //! - Encryption under the secret key: `g sigma^2`.
 //! - Division with rounding (rescale, ModDown): each component is off by up to one half, variance `1/12`, and component
-//!   `i` is multiplied by `s^i` on decryption: `g/12 (1 + E|s|^2 [+ E|s|^4])`, with `E|s|^2 = g h/n` for a secret of `h`
-//!   non-zero coefficients.
+//!   `i` is multiplied by `s^i` on decryption: `g/12 (1 + E|s|^2 [+ E|s|^4])`, with `E|s|^2 = g h/n` for a secret of
+//!   `h` non-zero coefficients.
 //! - Key switch: `sum_d x_d e_d / P` with the digits `x_d` of the input and the errors `e_d` of the key. A digit of `k`
 //!   primes comes out of the fast basis extension as `sum_i z_i Q_d/q_i`, every `z_i` uniform in `[-q_i/2, q_i/2]`: its
 //!   coefficients have mean zero and variance `k Q_d^2 / 12`.
@@ -46,7 +46,8 @@ impl NoiseModel {
         ERROR_SIGMA * self.gain().sqrt()
     }
 
-    /// Of a fresh encryption under a public key, `e u + e_0 + e_1 s` with a ternary `u`, without the rounding of the encoding.
+    /// Of a fresh encryption under a public key, `e u + e_0 + e_1 s` with a ternary `u`, without the rounding of the
+    /// encoding.
     pub fn public_encryption(&self) -> f64 {
         let ephemeral = self.gain() * 2.0 / 3.0;
         ERROR_SIGMA * (self.gain() * (1.0 + ephemeral + self.secret_energy())).sqrt()
@@ -153,7 +154,8 @@ impl NoiseSource {
         sum
     }
 
-    /// The noise of a switch from `kind` over `chain` primes, after its division by `P` and without the rounding of that.
+    /// The noise of a switch from `kind` over `chain` primes, after its division by `P` and without the rounding of
+    /// that.
     pub(crate) fn key_switch(&self, stream: u64, kind: KeyKind, chain: usize) -> Vec<Complex64> {
         let key = match kind {
             KeyKind::Relinearisation => 0,
@@ -173,8 +175,8 @@ impl NoiseSource {
         sum
     }
 
-    /// The integers that raising the modulus adds to the coefficients: sums of as many terms, uniform in `[-1/2, 1/2]`, as
-    /// the sparse secret has coefficients, and one more, rounded.
+    /// The integers that raising the modulus adds to the coefficients: sums of as many terms, uniform in `[-1/2, 1/2]`,
+    /// as the sparse secret has coefficients, and one more, rounded.
     pub(crate) fn raised(&self, stream: u64) -> Vec<f64> {
         let mut rng = ChaCha8Rng::seed_from_u64(mix(self.seed, &[RAISE_STREAM, stream]));
         let mut integer = || (0..=SPARSE_WEIGHT).map(|_| unit(&mut rng) - 0.5).sum::<f64>().round();

@@ -23,8 +23,8 @@ pub struct CkksLiteral {
     pub bootstrap: Option<BootstrapLiteral>,
 }
 
-/// How a parameter set spends levels on a bootstrap: the lowest ones on taking slots to coefficients, the highest ones on
-/// taking coefficients to slots, and those below these on the modular reduction.
+/// How a parameter set spends levels on a bootstrap: the lowest ones on taking slots to coefficients, the highest ones
+/// on taking coefficients to slots, and those below these on the modular reduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BootstrapLiteral {
     /// Factors, and so levels, of the map from slots to coefficients.

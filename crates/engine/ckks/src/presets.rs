@@ -12,8 +12,8 @@ use crate::parameters::{BootstrapLiteral, CkksLiteral, CkksParameters, REDUCTION
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preset {
     /// Its name: `n<log2 degree>[_real|_boot|_linear]_depth<levels>_scale<bits>`, after `insecure_` where it is.
-    /// `linear` sets have no special primes: what they encrypt can be added and multiplied by plaintexts, not rotated nor
-    /// multiplied with each other.
+    /// `linear` sets have no special primes: what they encrypt can be added and multiplied by plaintexts, not rotated
+    /// nor multiplied with each other.
     pub name: &'static str,
     /// What it is good for.
     pub purpose: &'static str,
@@ -65,8 +65,8 @@ const fn real(preset: Preset) -> Preset {
     Preset { kind: RingKind::ConjugateInvariant, ..preset }
 }
 
-/// Adds the levels of a bootstrap to those a circuit uses: the slots-to-coefficients map at the bottom, of the size of the
-/// circuit's levels, then above the circuit the modular reduction and the coefficients-to-slots map.
+/// Adds the levels of a bootstrap to those a circuit uses: the slots-to-coefficients map at the bottom, of the size of
+/// the circuit's levels, then above the circuit the modular reduction and the coefficients-to-slots map.
 const fn boot(
     preset: Preset,
     literal: BootstrapLiteral,
@@ -231,8 +231,8 @@ impl LevelGroup {
 }
 
 /// Chooses the primes of the levels from the top down so that the scale of a repeated square stays put: with `s` the
-/// scale at a level, the next is `s^2 / q`, so each `q` is taken closest to `s^2 / scale`, which undoes the deviation of
-/// those before it instead of doubling it.
+/// scale at a level, the next is `s^2 / q`, so each `q` is taken closest to `s^2 / scale`, which undoes the deviation
+/// of those before it instead of doubling it.
 fn choose_level_primes(group: &LevelGroup, step: u32, used: &[u32]) -> Option<LevelPrimes> {
     let (depth, primes_per_level) = (group.levels, group.primes_per_level());
     let target = (group.bits / primes_per_level as f64).exp2();

@@ -25,7 +25,8 @@ fn plan(client: &Client, diagonals: Diagonals, level: usize) -> LinearPlan {
     LinearPlan::new(client.parameters(), diagonals, level, scale, scale).unwrap()
 }
 
-/// Applies encrypted, plainly encrypted and simulated, from one level above the plan's; checks values, keys, level, scale.
+/// Applies encrypted, plainly encrypted and simulated, from one level above the plan's; checks values, keys, level,
+/// scale.
 fn check(client: &mut Client, diagonals: Diagonals, level: usize, bits: i32) {
     let input = client.values(0.7);
     let expected = transformed(&diagonals, &input);

@@ -303,7 +303,8 @@ fn costs_are_counted() {
     let (ring, [high, low]) = (parameters.ring(), [parameters.chain(3), parameters.chain(2)]);
     assert_eq!(cost.key_switches, [(high, 1), (low, 1)].into());
     assert_eq!((cost.tensors, cost.rescales, cost.plaintext_products), (1, 1, 0));
-    // Per switch: one inverse transform per prime, forward ones for each digit outside its own primes, and the division.
+    // Per switch: one inverse transform per prime, forward ones for each digit outside its own primes, and the
+    // division.
     let transforms = |chain: usize| {
         let extended = chain + ring.special().len();
         ring.digit_count(chain) * extended + 2 * extended

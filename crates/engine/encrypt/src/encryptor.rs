@@ -27,8 +27,8 @@ pub enum WhenEmpty {
 /// Encrypts vectors for one key, the fastest way there is at the moment. May be shared among threads.
 ///
 /// Every encryption on the spot draws from a generator keyed anew by the operating system: a forked copy of
-/// the process never draws what this one drew. A restored snapshot of a whole machine does not either if its system notices
-/// that it was restored and keys its own generator anew; if it does not, no program can help.
+/// the process never draws what this one drew. A restored snapshot of a whole machine does not either if its system
+/// notices that it was restored and keys its own generator anew; if it does not, no program can help.
 pub struct Encryptor {
     encoder: Encoder,
     key: ClientKey,
@@ -59,8 +59,8 @@ impl Encryptor {
         Self::for_level(parameters, key, parameters.max_level(), needs)
     }
 
-    /// As [`Encryptor::new`], with a pool for vectors of at most `level`, which is smaller. Vectors of higher levels are
-    /// encrypted as if the pool were empty.
+    /// As [`Encryptor::new`], with a pool for vectors of at most `level`, which is smaller. Vectors of higher levels
+    /// are encrypted as if the pool were empty.
     ///
     /// # Errors
     /// As for [`Encryptor::new`].
@@ -139,8 +139,8 @@ impl Encryptor {
         Ok(self.random.generator()?)
     }
 
-    /// Encrypts values at the highest level and the default scale. Fewer values than slots are repeated to fill them; their
-    /// number must divide the number of slots.
+    /// Encrypts values at the highest level and the default scale. Fewer values than slots are repeated to fill them;
+    /// their number must divide the number of slots.
     ///
     /// # Errors
     /// As for [`Encryptor::encrypt_at`].

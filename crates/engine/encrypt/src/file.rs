@@ -66,8 +66,8 @@ pub struct PoolFile {
 }
 
 impl PoolFile {
-    /// Makes both files, empty. `sealing_key` is 32 random bytes that the caller keeps where secrets are kept: together with
-    /// the files they are as good as the messages that will be sent.
+    /// Makes both files, empty. `sealing_key` is 32 random bytes that the caller keeps where secrets are kept: together
+    /// with the files they are as good as the messages that will be sent.
     ///
     /// # Errors
     /// If a file is there already, or writing fails.
@@ -136,8 +136,8 @@ impl PoolFile {
     /// An entry if there is one. It is durably gone from the file when this returns.
     ///
     /// # Errors
-    /// [`EncryptError::Damaged`] if the next entry is, which loses that one alone; [`EncryptError::Forked`] in a child of the
-    /// process that opened the file; or if reading or writing fails.
+    /// [`EncryptError::Damaged`] if the next entry is, which loses that one alone; [`EncryptError::Forked`] in a child
+    /// of the process that opened the file; or if reading or writing fails.
     pub fn take(&mut self) -> Result<Option<ZeroEncryption>, EncryptError> {
         let Some(bytes) = self.store.take()? else { return Ok(None) };
         Ok(Some(ZeroEncryption::from_bytes(self.key.parameters(), &bytes)?))

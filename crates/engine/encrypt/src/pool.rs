@@ -25,8 +25,8 @@ pub struct PoolOptions {
 
 /// Encryptions of zero, each handed out once.
 ///
-/// Safe to share among threads. A forked child has the parent's memory, entries and all, so there every call is an error
-/// and nothing is handed out ([`process_generation`]).
+/// Safe to share among threads. A forked child has the parent's memory, entries and all, so there every call is an
+/// error and nothing is handed out ([`process_generation`]).
 #[derive(Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -196,8 +196,8 @@ impl Shared {
 impl Drop for Pool {
     fn drop(&mut self) {
         if process_generation() != self.generation {
-            // A child does not have the thread, and may wait for ever for this lock or that of the ring's memory: leave all
-            // as it is.
+            // A child does not have the thread, and may wait for ever for this lock or that of the ring's memory: leave
+            // all as it is.
             std::mem::forget((self.worker.take(), Arc::clone(&self.shared)));
             return;
         }

@@ -80,8 +80,8 @@ impl Ciphertext {
         &self.inner
     }
 
-    /// Bits of noise that may still be added: `log2` of the smallest noise that makes the result wrong over the bound on
-    /// what is there. At least [`MIN_BUDGET_BITS`].
+    /// Bits of noise that may still be added: `log2` of the smallest noise that makes the result wrong over the bound
+    /// on what is there. At least [`MIN_BUDGET_BITS`].
     pub fn budget_bits(&self) -> f64 {
         self.parameters.log2_noise_limit() - self.noise_bits
     }
@@ -97,14 +97,16 @@ impl Ciphertext {
         Ok(Ciphertext { inner, parameters: parameters.clone(), noise_bits })
     }
 
-    /// Serialises: scheme (u8: 0 BFV, 1 BGV), plaintext modulus (u32), bound on the noise (f64, bits), then the ciphertext.
+    /// Serialises: scheme (u8: 0 BFV, 1 BGV), plaintext modulus (u32), bound on the noise (f64, bits), then the
+    /// ciphertext.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = head(&self.parameters, self.noise_bits);
         bytes.extend(self.inner.to_bytes(self.parameters.rlwe()));
         bytes
     }
 
-    /// Reads what [`Ciphertext::to_bytes`] wrote. The bound on the noise is what the sender claims; decryption measures.
+    /// Reads what [`Ciphertext::to_bytes`] wrote. The bound on the noise is what the sender claims; decryption
+    /// measures.
     ///
     /// # Errors
     /// For anything that is not exactly such bytes, of these parameters, with two components over the whole chain and a

@@ -2,8 +2,8 @@
 //!
 //! Slots: `t` is 1 modulo `2n`, so a polynomial modulo `t` is its values at the `n` roots of `X^n + 1` (Smart and
 //! Vercauteren, "Fully homomorphic SIMD operations", 2014). Slot `j < n/2` is the value at `psi^(5^j)`, slot `n/2 + j`
-//! that at `psi^-(5^j)`: sums and products of polynomials are those of slots. Coefficients: coefficient `i` is value `i`;
-//! products are negacyclic convolutions, of which [`Encoder::encode_weights`] makes inner products.
+//! that at `psi^-(5^j)`: sums and products of polynomials are those of slots. Coefficients: coefficient `i` is value
+//! `i`; products are negacyclic convolutions, of which [`Encoder::encode_weights`] makes inner products.
 
 use std::sync::Arc;
 
@@ -41,9 +41,11 @@ impl Plaintext {
         Ok(poly)
     }
 
-    /// What is added to a ciphertext to add it: the polynomial itself in BGV, `round(Q m / t)` in BFV. Evaluation domain.
+    /// What is added to a ciphertext to add it: the polynomial itself in BGV, `round(Q m / t)` in BFV. Evaluation
+    /// domain.
     ///
-    /// `round(Q m / t) = (Q m - r) / t` with the centred remainder `r` of `Q m` modulo `t`, which is `-r / t` modulo `Q`.
+    /// `round(Q m / t) = (Q m - r) / t` with the centred remainder `r` of `Q m` modulo `t`, which is `-r / t` modulo
+    /// `Q`.
     pub(crate) fn summand(&self) -> Result<Poly, ExactError> {
         match self.parameters.scheme() {
             Scheme::Bgv => self.lift(),
@@ -138,9 +140,9 @@ impl Encoder {
         Ok(Plaintext { parameters: self.parameters.clone(), coefficients })
     }
 
-    /// Encodes weights `w` so that the product with a vector `v` of [`Encoder::encode_coefficients`] has the inner product
-    /// `sum_i v_i w_i` in coefficient 0: the polynomial `w_0 - sum_i w_i X^(n - i)`. The other coefficients are shifted
-    /// inner products.
+    /// Encodes weights `w` so that the product with a vector `v` of [`Encoder::encode_coefficients`] has the inner
+    /// product `sum_i v_i w_i` in coefficient 0: the polynomial `w_0 - sum_i w_i X^(n - i)`. The other coefficients are
+    /// shifted inner products.
     ///
     /// # Errors
     /// As for [`Encoder::encode_slots`].

@@ -61,8 +61,8 @@ impl Encoder {
         self.import_fresh(key.encrypt(&self.message(plaintext)?, rng)?, EncryptionKey::Public)
     }
 
-    /// Encrypts with an encryption of zero made ahead, over the whole chain: one addition, after the message was lifted to
-    /// the chain.
+    /// Encrypts with an encryption of zero made ahead, over the whole chain: one addition, after the message was lifted
+    /// to the chain.
     ///
     /// # Errors
     /// If the zero has fewer primes or belongs to other parameters; it is gone all the same.
@@ -88,13 +88,14 @@ impl Encoder {
     /// Makes a ciphertext of this crate from a fresh encryption of [`Encoder::message`] that was made elsewhere.
     ///
     /// # Errors
-    /// If it does not have two components over the whole chain of these parameters, or the error leaves no noise budget.
+    /// If it does not have two components over the whole chain of these parameters, or the error leaves no noise
+    /// budget.
     pub fn import_fresh(&self, fresh: rlwe::Ciphertext, key: EncryptionKey) -> Result<Ciphertext, ExactError> {
         import_fresh(&self.parameters, fresh, key)
     }
 
-    /// The plaintext in a message plus its noise (coefficient domain), as decryption below leaves it: `round(t x / Q)` in
-    /// BFV, `x` modulo `t` in BGV. Does not know whether the noise was small enough.
+    /// The plaintext in a message plus its noise (coefficient domain), as decryption below leaves it: `round(t x / Q)`
+    /// in BFV, `x` modulo `t` in BGV. Does not know whether the noise was small enough.
     ///
     /// # Errors
     /// If the polynomial belongs to another ring or is in the evaluation domain.
@@ -120,8 +121,9 @@ impl Encoder {
         Ok(plaintext)
     }
 
-    /// Bits of noise that may still be added, measured with the secret: at least [`Ciphertext::budget_bits`] of an honest
-    /// ciphertext (up to the rounding of a BFV message, one half of a unit), and about 0 for one that decrypts wrong.
+    /// Bits of noise that may still be added, measured with the secret: at least [`Ciphertext::budget_bits`] of an
+    /// honest ciphertext (up to the rounding of a BFV message, one half of a unit), and about 0 for one that decrypts
+    /// wrong.
     ///
     /// # Errors
     /// If secret and ciphertext belong to different parameters.

@@ -15,8 +15,8 @@ pub enum ExactError {
     Ring(#[from] RingError),
     /// A ciphertext holds too much noise to be decrypted right. How much is not said: it depends on secrets.
     #[error(
-        "{operation}: less than {needed:.1} bits of noise budget are left, so the result could be wrong; the ciphertext \
-         was damaged, or its sender claimed less noise than it has"
+        "{operation}: less than {needed:.1} bits of noise budget are left, so the result could be wrong; the \
+         ciphertext was damaged, or its sender claimed less noise than it has"
     )]
     MeasuredNoise {
         /// The operation.

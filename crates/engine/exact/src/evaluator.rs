@@ -9,10 +9,10 @@ use crate::parameters::{ExactParameters, Scheme};
 
 /// Adds encrypted vectors, and adds and multiplies plaintexts to them, modulo `t`.
 ///
-/// Every result is exact modulo `t`, or an error: the bound on the noise is carried along, and an operation whose result
-/// could decrypt wrong is refused. That a value leaves the range from `-t/2` to `t/2` cannot be seen encrypted: choose a
-/// preset whose `t` holds the largest sum. A product multiplies the polynomials: slots by slots, or coefficients by
-/// convolution.
+/// Every result is exact modulo `t`, or an error: the bound on the noise is carried along, and an operation whose
+/// result could decrypt wrong is refused. That a value leaves the range from `-t/2` to `t/2` cannot be seen encrypted:
+/// choose a preset whose `t` holds the largest sum. A product multiplies the polynomials: slots by slots, or
+/// coefficients by convolution.
 #[derive(Clone, Debug)]
 pub struct Evaluator {
     parameters: ExactParameters,

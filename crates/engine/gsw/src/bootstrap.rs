@@ -99,9 +99,9 @@ pub struct CircuitBootstrapKey {
     conversion: Arc<ConversionKey>,
 }
 
-/// A bit after the blind rotation of its bootstrap. Its coefficients come in blocks, and the first one of block `k` is minus
-/// half the weight of level `k` of the output gadget, or plus half of it where the bit is one; the last block has a number
-/// of the caller's in the weight's place.
+/// A bit after the blind rotation of its bootstrap. Its coefficients come in blocks, and the first one of block `k` is
+/// minus half the weight of level `k` of the output gadget, or plus half of it where the bit is one; the last block has
+/// a number of the caller's in the weight's place.
 #[derive(Debug)]
 pub struct RotatedBit(RlweCiphertext);
 
@@ -116,7 +116,8 @@ impl CircuitBootstrapKey {
         self.rotation.bytes()
     }
 
-    /// The RGSW ciphertext of the bit whose LWE ciphertext has the phase `2^31 bit` plus noise (Pirouette, Algorithm 15).
+    /// The RGSW ciphertext of the bit whose LWE ciphertext has the phase `2^31 bit` plus noise (Pirouette, Algorithm
+    /// 15).
     ///
     /// # Errors
     /// As for [`CircuitBootstrapKey::rotate`].
@@ -125,11 +126,11 @@ impl CircuitBootstrapKey {
     }
 
     /// The blind rotation of a bootstrap, with a number for its last block, modulo the ring's modulus
-    /// ([`CircuitBootstrapKey::signed`] reads it): one rotation makes the RGSW ciphertext of a bit and takes the bit off an
-    /// index.
+    /// ([`CircuitBootstrapKey::signed`] reads it): one rotation makes the RGSW ciphertext of a bit and takes the bit
+    /// off an index.
     ///
-    /// The noise of the phase, rounding modulo `2N` included, must stay below `2^31` over twice the number of blocks: the
-    /// levels of the output gadget and one, rounded up to a power of two.
+    /// The noise of the phase, rounding modulo `2N` included, must stay below `2^31` over twice the number of blocks:
+    /// the levels of the output gadget and one, rounded up to a power of two.
     ///
     /// # Errors
     /// If the ciphertext has another dimension.
@@ -141,8 +142,8 @@ impl CircuitBootstrapKey {
         Ok(RotatedBit(self.rotation.rotate(&table(parameters, number)?, &switched)?))
     }
 
-    /// The number of [`CircuitBootstrapKey::rotate`], or minus the number where the bit is zero, as an LWE ciphertext modulo
-    /// 2^32 under the coefficients of the ring's secret.
+    /// The number of [`CircuitBootstrapKey::rotate`], or minus the number where the bit is zero, as an LWE ciphertext
+    /// modulo 2^32 under the coefficients of the ring's secret.
     ///
     /// # Errors
     /// If the bit is of another ring.

@@ -1,5 +1,5 @@
-//! Keys as bytes: one after the other, seeds as they are and residues packed. What is in a stream and for which parameters
-//! is for its front to say, which is not of this crate.
+//! Keys as bytes: one after the other, seeds as they are and residues packed. What is in a stream and for which
+//! parameters is for its front to say, which is not of this crate.
 
 use std::io::{Read, Write};
 
@@ -145,8 +145,8 @@ impl SeededLweSwitchKey {
 }
 
 impl LweSwitchKey {
-    /// Reads what [`SeededLweSwitchKey::write`] wrote for the bits of a secret of `source` words, from untrusted bytes, and
-    /// expands it.
+    /// Reads what [`SeededLweSwitchKey::write`] wrote for the bits of a secret of `source` words, from untrusted bytes,
+    /// and expands it.
     ///
     /// # Errors
     /// If reading fails.

@@ -14,8 +14,8 @@ pub enum GswError {
     Io(#[from] std::io::Error),
     /// The parameters are too weak for their name.
     #[error(
-        "parameters '{name}': {what} of dimension {dimension} has {found:.1} bits of security, needed {needed:.0}; take a \
-         smaller modulus or a wider error, or begin the name with 'insecure_' in tests and benchmarks"
+        "parameters '{name}': {what} of dimension {dimension} has {found:.1} bits of security, needed {needed:.0}; \
+         take a smaller modulus or a wider error, or begin the name with 'insecure_' in tests and benchmarks"
     )]
     Insecure {
         /// The name of the parameters.

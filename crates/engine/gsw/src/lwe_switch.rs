@@ -95,8 +95,8 @@ impl LweSwitchKey {
         let row = (literal.sigma().log2() - 32.0).exp2().powi(2);
         let digits = digit_square(gadget.log2_base);
         let unit = f64::from(log2_weight(gadget, 0)) - 32.0;
-        // A word whose lowest bits are zeros but for the first has a uniform error and one tie in two words: an eighth of
-        // the unit's square instead of a twelfth.
+        // A word whose lowest bits are zeros but for the first has a uniform error and one tie in two words: an eighth
+        // of the unit's square instead of a twelfth.
         let rounding = (2.0 * unit).exp2() / 8.0 * source as f64 / 2.0;
         Noise(row * digits * (source * gadget.levels) as f64 + rounding)
     }
@@ -108,8 +108,8 @@ impl fmt::Debug for LweSwitchKey {
     }
 }
 
-/// To a multiple of `2^log2_unit`; ties to even multiples. Words of a shifted ciphertext are ties for a large part, and a binary
-/// secret adds up what all of them are rounded up by.
+/// To a multiple of `2^log2_unit`; ties to even multiples. Words of a shifted ciphertext are ties for a large part, and
+/// a binary secret adds up what all of them are rounded up by.
 fn rounded(word: u32, log2_unit: u32) -> u32 {
     if log2_unit == 0 {
         return word;

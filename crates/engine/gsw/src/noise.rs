@@ -37,9 +37,9 @@ impl Noise {
         Noise((1.0 + dimension as f64 / 2.0) / 12.0 * (-2.0 * log2_modulus).exp2())
     }
 
-    /// What a product with a gadget encryption adds, whose rows have errors `row`, if the encrypted message is at most 1:
-    /// the rows' errors times digits, and the message times what the digits round away. For one component the message is
-    /// the whole key, for two it is a bit.
+    /// What a product with a gadget encryption adds, whose rows have errors `row`, if the encrypted message is at most
+    /// 1: the rows' errors times digits, and the message times what the digits round away. For one component the
+    /// message is the whole key, for two it is a bit.
     pub fn product(ring: &SmallRing, gadget: DigitGadget, components: usize, row: Noise) -> Noise {
         let rows = (components * gadget.levels() * ring.degree()) as f64;
         row.times(rows * digit_square(gadget.log2_base())).plus(Self::rounding(ring, gadget))
@@ -58,7 +58,8 @@ impl Noise {
 
     /// A blind rotation of a table without noise, through a key of `dimension` bits.
     ///
-    /// A step multiplies the product by `X^a - 1`, which doubles its variance; the rounding counts only where the bit is 1.
+    /// A step multiplies the product by `X^a - 1`, which doubles its variance; the rounding counts only where the bit
+    /// is 1.
     pub fn rotation(ring: &SmallRing, gadget: DigitGadget, dimension: usize) -> Noise {
         let rows = (2 * gadget.levels() * ring.degree()) as f64;
         let step = Self::fresh(ring).times(rows * digit_square(gadget.log2_base()));
@@ -66,13 +67,13 @@ impl Noise {
         step.times(2.0 * dimension as f64).plus(rounding.times(dimension as f64))
     }
 
-    /// The rows of a circuit bootstrap's result, as seen by a product with digits in every coefficient: `(rows for c_0, rows
-    /// for c_1)`.
+    /// The rows of a circuit bootstrap's result, as seen by a product with digits in every coefficient: `(rows for c_0,
+    /// rows for c_1)`.
     ///
-    /// The trace leaves of the rotation's noise the constant coefficient alone. What its own steps add is doubled by every
-    /// later step, in half as many coefficients: in the mean `N` times one step. The rows for `c_1` hold all this times the
-    /// secret, and the noise of the squaring, whose message is the square of a secret that is one half in the mean:
-    /// coefficients that rise from `-N/4` to `N/4`.
+    /// The trace leaves of the rotation's noise the constant coefficient alone. What its own steps add is doubled by
+    /// every later step, in half as many coefficients: in the mean `N` times one step. The rows for `c_1` hold all this
+    /// times the secret, and the noise of the squaring, whose message is the square of a secret that is one half in the
+    /// mean: coefficients that rise from `-N/4` to `N/4`.
     pub fn bootstrap(parameters: &BootstrapParameters) -> (Noise, Noise) {
         let (ring, trace) = (parameters.ring(), parameters.trace());
         let degree = ring.degree() as f64;
@@ -104,8 +105,8 @@ pub fn log2_failure(noise: Noise, bound: f64, count: f64) -> f64 {
 }
 
 /// As [`log2_failure`], where a part of the noise has a random factor that all `count` share: their common variance is
-/// `fixed` plus `shared` times the mean of `freedom` squared normal variables. Products with one RGSW ciphertext are like that, because the errors of its rows
-/// are few numbers times the secret.
+/// `fixed` plus `shared` times the mean of `freedom` squared normal variables. Products with one RGSW ciphertext are
+/// like that, because the errors of its rows are few numbers times the secret.
 pub fn log2_failure_of_shared(fixed: Noise, shared: Noise, bound: f64, count: f64, freedom: usize) -> f64 {
     let (k, step) = (freedom as f64, 1.02f64);
     // The chance that the factor is about u, times the chance that a noise of that size exceeds the bound: over a fine

@@ -31,8 +31,8 @@ impl SmallRing {
     /// Checks the literal and builds the ring on the fastest backend of this machine.
     ///
     /// # Errors
-    /// If the ring cannot be built, or a binary secret with errors of deviation [`ERROR_SIGMA`] leaves less than 128 bits
-    /// at its modulus and the name does not begin with `insecure_`.
+    /// If the ring cannot be built, or a binary secret with errors of deviation [`ERROR_SIGMA`] leaves less than 128
+    /// bits at its modulus and the name does not begin with `insecure_`.
     pub fn new(literal: SmallRingLiteral) -> Result<Self, GswError> {
         Self::with_backend(literal, Backend::detect())
     }
@@ -102,7 +102,8 @@ pub struct GadgetLiteral {
 pub struct LweLiteral {
     /// Dimension `n`.
     pub dimension: usize,
-    /// Errors are sums of so many discrete Gaussians of deviation [`ERROR_SIGMA`], each twice as wide as the one before.
+    /// Errors are sums of so many discrete Gaussians of deviation [`ERROR_SIGMA`], each twice as wide as the one
+    /// before.
     pub error_terms: u32,
 }
 

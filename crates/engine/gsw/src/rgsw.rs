@@ -79,8 +79,8 @@ impl RlweCiphertext {
         Ok(())
     }
 
-    /// A coefficient of the message, as an LWE ciphertext modulo 2^32 under the secret's coefficients (Pirouette, Algorithm
-    /// 12).
+    /// A coefficient of the message, as an LWE ciphertext modulo 2^32 under the secret's coefficients (Pirouette,
+    /// Algorithm 12).
     ///
     /// # Errors
     /// If it is of another ring, or there is no such coefficient.

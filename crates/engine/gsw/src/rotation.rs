@@ -66,8 +66,8 @@ impl BlindRotationKey {
     /// `table[phase]`, or `-table[phase - N]` from `N` on (Pirouette, Algorithms 7 and 13).
     ///
     /// # Errors
-    /// If the ciphertext has another dimension or modulus, or the table is not of the ring, in the coefficient domain and
-    /// over all its primes.
+    /// If the ciphertext has another dimension or modulus, or the table is not of the ring, in the coefficient domain
+    /// and over all its primes.
     pub fn rotate(&self, table: &Poly, ciphertext: &SwitchedLwe) -> Result<RlweCiphertext, GswError> {
         let ring = &self.ring;
         shape("blind rotation", ciphertext.mask.len(), self.bits.len())?;

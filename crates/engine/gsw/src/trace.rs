@@ -56,9 +56,9 @@ impl TraceKey {
         Ok(TraceKey { ring: ring.clone(), steps, shifts })
     }
 
-    /// Encryptions of the coefficients `k N / count` of the message as constants, for `k` below `count`, a power of two:
-    /// `log2 N - log2 count + count - 1` automorphisms (Pirouette, Algorithm 14, with the steps that all of them share taken
-    /// once).
+    /// Encryptions of the coefficients `k N / count` of the message as constants, for `k` below `count`, a power of
+    /// two: `log2 N - log2 count + count - 1` automorphisms (Pirouette, Algorithm 14, with the steps that all of them
+    /// share taken once).
     ///
     /// # Errors
     /// If `count` is no power of two or above `N`, or the ciphertext of another ring.

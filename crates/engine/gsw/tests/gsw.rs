@@ -256,8 +256,8 @@ fn failures_are_bounded() {
     // Seven and a half deviations: erfc(7.5 / sqrt 2) is 6.4e-14.
     let rare = log2_failure(Noise(1.0), 7.5, 1.0);
     assert!((rare - 6.4e-14f64.log2()).abs() < 0.1, "{rare}");
-    // A common factor makes large noises likelier, less so the more it is averaged. With two degrees of freedom the noise
-    // is Laplacian: exp(-sqrt(2) t).
+    // A common factor makes large noises likelier, less so the more it is averaged. With two degrees of freedom the
+    // noise is Laplacian: exp(-sqrt(2) t).
     let shared = [2, 7, 50, 5000].map(|freedom| log2_failure_of_shared(Noise(0.0), Noise(1.0), 12.0, 1.0, freedom));
     let laplacian = -(2f64.sqrt() * 12.0) * std::f64::consts::LOG2_E;
     assert!((0.0..0.5).contains(&(shared[0] - laplacian)), "{shared:?} {laplacian}");

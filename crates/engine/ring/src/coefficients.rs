@@ -109,8 +109,8 @@ impl Ring {
         self.primes(basis).map(|q| (self.degree() * bits(q)).div_ceil(8)).sum()
     }
 
-    /// Appends the residues of `poly`, limb after limb, each residue in as many bits as its prime has, least significant
-    /// bit first.
+    /// Appends the residues of `poly`, limb after limb, each residue in as many bits as its prime has, least
+    /// significant bit first.
     pub fn write_residues(&self, poly: &Poly, bytes: &mut Vec<u8>) {
         bytes.reserve(self.residue_bytes(poly.basis()));
         for (limb, q) in poly.limbs().zip(self.primes(poly.basis())) {

@@ -2,8 +2,8 @@
 //!
 //! A coefficient `x` modulo `Q`, taken between `-Q/2` and `Q/2`, is close to `sum_i d_i 2^(drop + i log2_base)` with
 //! `levels` digits between `-2^(log2_base - 1)` and `2^(log2_base - 1)`; the lowest `drop` bits are rounded away
-//! (Chillotti, Gama, Georgieva and Izabachene, "TFHE", Journal of Cryptology 2020, section 3.2). Unlike the hybrid gadget
-//! it needs no special primes. Digits of `-x` are those of `x` negated, so their mean is zero.
+//! (Chillotti, Gama, Georgieva and Izabachene, "TFHE", Journal of Cryptology 2020, section 3.2). Unlike the hybrid
+//! gadget it needs no special primes. Digits of `-x` are those of `x` negated, so their mean is zero.
 
 use std::sync::Arc;
 
@@ -81,8 +81,8 @@ pub(crate) struct Composition {
 
 /// Rows of an encryption under a [`DigitGadget`], in the order products read them.
 ///
-/// For an operand of `k` polynomials there are `k * levels` rows: the digits of the first polynomial, lowest first, then
-/// those of the second.
+/// For an operand of `k` polynomials there are `k * levels` rows: the digits of the first polynomial, lowest first,
+/// then those of the second.
 pub struct DigitKey {
     /// Names the ring it belongs to.
     owner: Arc<Pool>,
@@ -120,7 +120,8 @@ impl std::fmt::Debug for DigitKey {
     }
 }
 
-/// Digits of one or two polynomials, transformed: ready for products with many keys. Plain residues, not in Montgomery form.
+/// Digits of one or two polynomials, transformed: ready for products with many keys. Plain residues, not in Montgomery
+/// form.
 pub struct Digits {
     /// `[prime][component][level]` limbs.
     words: Words,
@@ -132,8 +133,8 @@ impl Ring {
     /// The gadget of `levels` digits of `log2_base` bits for coefficients over the first `chain` primes.
     ///
     /// # Errors
-    /// If the ring is not the standard one, there are not one or two such primes, or the digits are none, too long, or together longer than the modulus by
-    /// a whole digit.
+    /// If the ring is not the standard one, there are not one or two such primes, or the digits are none, too long, or
+    /// together longer than the modulus by a whole digit.
     pub fn digit_gadget(&self, chain: usize, log2_base: u32, levels: usize) -> Result<DigitGadget, RingError> {
         let refuse = |what, found, needed| Err(RingError::Length { what, found, needed });
         if self.kind() != RingKind::Standard {
@@ -243,9 +244,9 @@ impl Ring {
         Ok(out)
     }
 
-    /// `acc += sum_k (X^e_k - 1) (digits . key_k)` over the terms `(e_k, key_k)`, in the evaluation domain: what a blind
-    /// rotation adds to its accumulator for the bits it takes together. Exponents are modulo `2n`; terms whose exponent is
-    /// zero add nothing and cost nothing.
+    /// `acc += sum_k (X^e_k - 1) (digits . key_k)` over the terms `(e_k, key_k)`, in the evaluation domain: what a
+    /// blind rotation adds to its accumulator for the bits it takes together. Exponents are modulo `2n`; terms whose
+    /// exponent is zero add nothing and cost nothing.
     ///
     /// # Errors
     /// As for [`Ring::digit_product`], or if `acc` is in the coefficient domain or over other primes.

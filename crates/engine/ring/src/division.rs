@@ -3,8 +3,9 @@
 //! For the dropped primes `D = prod d_k` and `x` in their joint basis, `round(x / D)` is `(x - [x]_D) / D` with the
 //! centred remainder `[x]_D`, reconstructed in each kept prime from `z_k = x (D/d_k)^-1 mod d_k` as
 //! `sum_k z_k (D/d_k) - v D`, where `v = round(sum_k z_k / d_k)` counts the overflow (Halevi, Polyakov and Shoup,
-//! "An improved RNS variant of the BFV scheme", 2019, section 2.2). `v` is computed in fixed point: it can be off by one
-//! only if `[x]_D / D` is within `sum_k z_k / 2^shift` of one half, at most 2^-13, where either rounding is as good.
+//! "An improved RNS variant of the BFV scheme", 2019, section 2.2). `v` is computed in fixed point: it can be off by
+//! one only if `[x]_D / D` is within `sum_k z_k / 2^shift` of one half, at most 2^-13, where either rounding is as
+//! good.
 
 use rayon::prelude::*;
 
@@ -172,7 +173,8 @@ impl Ring {
         Ok(result)
     }
 
-    /// The same integer coefficients, centred, over a larger basis (exact basis extension). Evaluation domain in and out.
+    /// The same integer coefficients, centred, over a larger basis (exact basis extension). Evaluation domain in and
+    /// out.
     ///
     /// # Errors
     /// If `to` does not contain the polynomial's basis, or that has more than 14 primes.

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-/// A number that changes in a process that was forked from another, and only there. Whoever holds something to be used once
-/// keeps the number with it, and throws it away when the number has changed.
+/// A number that changes in a process that was forked from another, and only there. Whoever holds something to be used
+/// once keeps the number with it, and throws it away when the number has changed.
 ///
-/// Two things tell: a handler that the C library calls in the child, and, on Linux, a page of memory that the kernel gives
-/// the child empty, for children made without the C library. Where there are no forks the number is constant.
+/// Two things tell: a handler that the C library calls in the child, and, on Linux, a page of memory that the kernel
+/// gives the child empty, for children made without the C library. Where there are no forks the number is constant.
 pub fn process_generation() -> u64 {
     #[cfg(unix)]
     unix::notice_fork();
@@ -47,13 +47,14 @@ mod unix {
         GENERATION.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The first word, one, of a page that a child of this process finds zeroed; `None` where the system has no such pages.
+    /// The first word, one, of a page that a child of this process finds zeroed; `None` where the system has no such
+    /// pages.
     #[cfg(target_os = "linux")]
     fn emptied_page() -> Option<&'static AtomicU32> {
         const BYTES: usize = 4096;
-        // SAFETY: asks for new memory; `MAP_FAILED` is looked for before it is used. It is never unmapped, page-aligned,
-        // zeroed and shared by nothing else, so that it is a valid atomic for ever; the kernel zeroes it in a child before
-        // that runs.
+        // SAFETY: asks for new memory; `MAP_FAILED` is looked for before it is used. It is never unmapped,
+        // page-aligned, zeroed and shared by nothing else, so that it is a valid atomic for ever; the kernel zeroes it
+        // in a child before that runs.
         unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;

@@ -2,9 +2,9 @@
 //!
 //! The chain is cut into digits of `digit_len` primes. With `Q_d` the product of digit `d` and `P` the product of the
 //! special primes, a gadget encryption of `m` holds, for each digit, something that opens to
-//! `P (Q/Q_d) [(Q/Q_d)^-1 mod Q_d] m`, which is `P m` modulo the primes of digit `d` and zero modulo all others: it does
-//! not depend on the level. A product raises every digit of its operand to the whole extended basis, multiplies and
-//! adds; dividing by `P` afterwards leaves the product with a small error (Han and Ki, "Better bootstrapping for
+//! `P (Q/Q_d) [(Q/Q_d)^-1 mod Q_d] m`, which is `P m` modulo the primes of digit `d` and zero modulo all others: it
+//! does not depend on the level. A product raises every digit of its operand to the whole extended basis, multiplies
+//! and adds; dividing by `P` afterwards leaves the product with a small error (Han and Ki, "Better bootstrapping for
 //! approximate homomorphic encryption", CT-RSA 2020, section 3).
 
 use std::sync::Arc;
@@ -163,7 +163,8 @@ impl Ring {
         Ok(GadgetKeyBuilder { ring: self, key, filled: 0 })
     }
 
-    /// `P * digit_mask_d * poly` added to `target`: the gadget's message in digit `d`. Evaluation domain, extended basis.
+    /// `P * digit_mask_d * poly` added to `target`: the gadget's message in digit `d`. Evaluation domain, extended
+    /// basis.
     ///
     /// # Errors
     /// If the operands differ in basis or domain.
@@ -194,7 +195,8 @@ impl Ring {
         Ok(result)
     }
 
-    /// `acc += P * poly`, where `acc` lives over the extended basis and `poly` over its chain primes. Evaluation domain.
+    /// `acc += P * poly`, where `acc` lives over the extended basis and `poly` over its chain primes. Evaluation
+    /// domain.
     ///
     /// # Errors
     /// If a basis or a domain is not as described.
@@ -318,8 +320,8 @@ impl Ring {
     /// The digits' residues modulo their own primes, as plain coefficients `z_i` shifted by half their prime.
     ///
     /// A digit is raised as `sum_i (z_i + h_i mod q_i) Q_d/q_i - sum_i h_i Q_d/q_i`, so that its coefficients have mean
-    /// zero. Without the shift their mean is a multiple of `1 + X + X^2 + ...`, which is huge at the slots whose root is
-    /// close to 1, and the noise of every switch gathers there.
+    /// zero. Without the shift their mean is a multiple of `1 + X + X^2 + ...`, which is huge at the slots whose root
+    /// is close to 1, and the noise of every switch gathers there.
     fn plain_digits(&self, poly: &Poly) -> Result<Poly, RingError> {
         self.check_domain("decompose", poly, Domain::Evaluation)?;
         let (found, needed) = (poly.basis(), Basis::chain(poly.basis().chain));

@@ -8,11 +8,12 @@ use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
 impl Ring {
-    /// `sum_i sigma_i(digits * key_i)` for the automorphisms `sigma_i: X -> X^galois_i`: both components, over the extended
-    /// basis, times `P`. Digits raised once serve all terms.
+    /// `sum_i sigma_i(digits * key_i)` for the automorphisms `sigma_i: X -> X^galois_i`: both components, over the
+    /// extended basis, times `P`. Digits raised once serve all terms.
     ///
     /// # Errors
-    /// If there are no terms, a key covers fewer chain primes than the digits, or a Galois element does not fit the ring.
+    /// If there are no terms, a key covers fewer chain primes than the digits, or a Galois element does not fit the
+    /// ring.
     pub fn hoisted_sum(&self, digits: &Decomposed, terms: &[(&GadgetKey, u64)]) -> Result<[Poly; 2], RingError> {
         const OPERATION: &str = "hoisted sum";
         if terms.is_empty() {
@@ -56,8 +57,8 @@ impl Ring {
     /// `sum_i sigma_i(poly)` for the automorphisms `sigma_i: X -> X^galois_i`, in the evaluation domain.
     ///
     /// # Errors
-    /// If there are no automorphisms, an element does not fit the ring, or the polynomial is in the coefficient domain or
-    /// of another ring.
+    /// If there are no automorphisms, an element does not fit the ring, or the polynomial is in the coefficient domain
+    /// or of another ring.
     pub fn automorphism_sum(&self, poly: &Poly, galois: &[u64]) -> Result<Poly, RingError> {
         self.check_domain("sum of automorphisms", poly, Domain::Evaluation)?;
         if galois.is_empty() {

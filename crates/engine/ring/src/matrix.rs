@@ -106,8 +106,8 @@ impl Ring {
     /// `A x`: one polynomial per row of `matrix`, over the chain basis all of `inputs` share. Evaluation domain.
     ///
     /// # Errors
-    /// If the number of inputs is not the number of columns, or they live over different bases, or over more primes than
-    /// the matrix was packed for.
+    /// If the number of inputs is not the number of columns, or they live over different bases, or over more primes
+    /// than the matrix was packed for.
     pub fn matrix_product(&self, matrix: &RingMatrix, inputs: &[&Poly]) -> Result<Vec<Poly>, RingError> {
         const OPERATION: &str = "matrix product";
         if !Arc::ptr_eq(&matrix.owner, self.pool()) {

@@ -335,8 +335,8 @@ impl Ring {
         Ok(result)
     }
 
-    /// `poly(X^k)` for a polynomial of another ring, whose degree is a `k`-th of this one's and whose chain begins with the
-    /// same primes. Coefficient domain in and out; over chain primes alone.
+    /// `poly(X^k)` for a polynomial of another ring, whose degree is a `k`-th of this one's and whose chain begins with
+    /// the same primes. Coefficient domain in and out; over chain primes alone.
     ///
     /// # Errors
     /// If the rings do not fit each other, or the polynomial's domain or basis is not as described.

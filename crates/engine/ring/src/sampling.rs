@@ -48,10 +48,11 @@ const BLOCK_WORDS: usize = 1024;
 
 /// A generator for secrets, errors and fresh seeds.
 ///
-/// ChaCha20 keyed from the operating system; its state is wiped when dropped. It is not `Clone`. A process forked from one
-/// that has a generator gets a new key before it draws from it (see [`process_generation`](crate::process_generation)). An
-/// image of the memory that is restored later or elsewhere (a virtual machine's snapshot, CRIU) is not noticed: it draws
-/// the same numbers again, as that of any program that encrypts would. Start such a program anew.
+/// ChaCha20 keyed from the operating system; its state is wiped when dropped. It is not `Clone`. A process forked from
+/// one that has a generator gets a new key before it draws from it (see
+/// [`process_generation`](crate::process_generation)). An image of the memory that is restored later or elsewhere (a
+/// virtual machine's snapshot, CRIU) is not noticed: it draws the same numbers again, as that of any program that
+/// encrypts would. Start such a program anew.
 pub struct SecretRng {
     /// On the heap: moving the generator leaves no copy of its key behind.
     stream: Box<ChaCha20Rng>,

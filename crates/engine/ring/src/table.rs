@@ -1,8 +1,8 @@
 //! Tables of plaintext polynomials, in the order in which sums over their rows read them.
 //!
-//! A table has `rows * columns` polynomials in the evaluation domain. Its words may lie anywhere, such as in a mapped file:
-//! for each prime and each [`TABLE_BLOCK`] of residues, for each column, for each row that block of that entry. So a sum
-//! reads the table once from the first word to the last, while what it multiplies with stays in the cache.
+//! A table has `rows * columns` polynomials in the evaluation domain. Its words may lie anywhere, such as in a mapped
+//! file: for each prime and each [`TABLE_BLOCK`] of residues, for each column, for each row that block of that entry.
+//! So a sum reads the table once from the first word to the last, while what it multiplies with stays in the cache.
 
 use std::ops::Range;
 
@@ -27,8 +27,8 @@ pub struct TableShape {
 }
 
 impl TableShape {
-    /// Words of one prime and one block of residues. A table is a sequence of such units; columns that follow each other are
-    /// one run of words in each of them.
+    /// Words of one prime and one block of residues. A table is a sequence of such units; columns that follow each
+    /// other are one run of words in each of them.
     pub fn unit(&self) -> usize {
         self.rows * self.columns * TABLE_BLOCK
     }
@@ -47,8 +47,8 @@ impl Ring {
     /// Overwrites an entry.
     ///
     /// # Errors
-    /// If the words are not a table of this shape, there is no such entry, or the polynomial is in the coefficient domain
-    /// or over other primes.
+    /// If the words are not a table of this shape, there is no such entry, or the polynomial is in the coefficient
+    /// domain or over other primes.
     pub fn write_table_entry(
         &self,
         shape: TableShape,
@@ -76,12 +76,12 @@ impl Ring {
         Ok(())
     }
 
-    /// For each of some columns the pair of sums `sum_row factor_row,c * entry(row, column)`, in the evaluation domain. On
-    /// all threads. Words above a prime give wrong sums, and nothing worse.
+    /// For each of some columns the pair of sums `sum_row factor_row,c * entry(row, column)`, in the evaluation domain.
+    /// On all threads. Words above a prime give wrong sums, and nothing worse.
     ///
     /// # Errors
-    /// If the words are not a table of this shape, there are no such columns, there is not one pair of factors for each row,
-    /// or one is in the coefficient domain or over other primes.
+    /// If the words are not a table of this shape, there are no such columns, there is not one pair of factors for each
+    /// row, or one is in the coefficient domain or over other primes.
     pub fn table_sums(
         &self,
         shape: TableShape,

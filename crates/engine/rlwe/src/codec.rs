@@ -1,7 +1,7 @@
 //! Serialised ciphertexts and keys: versioned, bounded, and checked as if an enemy wrote them.
 //!
-//! Every object begins with a header of 24 bytes: the magic `uspk`, the format version (u16), the kind of object (u8), a
-//! zero byte, and the fingerprint of its parameters (16 bytes). Numbers are little-endian. Polynomials follow as
+//! Every object begins with a header of 24 bytes: the magic `uspk`, the format version (u16), the kind of object (u8),
+//! a zero byte, and the fingerprint of its parameters (16 bytes). Numbers are little-endian. Polynomials follow as
 //! packed residues in the evaluation domain (Montgomery form, bit-reversed order), each residue in as many bits as its
 //! prime has. The length of everything follows from the header, so nothing is allocated on an enemy's word.
 
@@ -156,7 +156,8 @@ impl SeededCiphertext {
         HEADER_BYTES + 2 + 32 + parameters.ring().residue_bytes(Basis::chain(chain))
     }
 
-    /// Whether bytes begin as those of a seeded ciphertext do; the rest is for [`SeededCiphertext::from_bytes`] to check.
+    /// Whether bytes begin as those of a seeded ciphertext do; the rest is for [`SeededCiphertext::from_bytes`] to
+    /// check.
     pub fn begins(bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC) && bytes.get(6) == Some(&(Object::SeededCiphertext as u8))
     }
@@ -207,8 +208,8 @@ impl PublicKey {
         bytes
     }
 
-    /// Reads what [`PublicKey::to_bytes`] wrote, and expands it. That it is the key of who one thinks it is, bytes cannot
-    /// say: the caller must have it from a place worth its trust.
+    /// Reads what [`PublicKey::to_bytes`] wrote, and expands it. That it is the key of who one thinks it is, bytes
+    /// cannot say: the caller must have it from a place worth its trust.
     ///
     /// # Errors
     /// [`RlweError::Decode`] for anything that is not exactly such bytes, of these parameters.
@@ -232,9 +233,9 @@ fn read_seed(bytes: &[u8]) -> Seed {
 /// A file of seeded switching keys.
 ///
 /// After the header: the number of keys (u32), a descriptor of 12 bytes per key (the Galois element, or 0 for
-/// relinearisation, 2 and 4 for encapsulation of ciphertexts and of queries, 6 for decapsulation, u64; chain length, u32),
-/// then each key in that order: its seed (32 bytes) and its rows. The descriptors come
-/// first so that a server knows what the keys will take before it reads one.
+/// relinearisation, 2 and 4 for encapsulation of ciphertexts and of queries, 6 for decapsulation, u64; chain length,
+/// u32), then each key in that order: its seed (32 bytes) and its rows. The descriptors come first so that a server
+/// knows what the keys will take before it reads one.
 pub struct KeyBundle;
 
 impl KeyBundle {
@@ -271,8 +272,8 @@ impl KeyBundle {
         Ok(out.write_all(&bytes)?)
     }
 
-    /// Makes every key of a plan and writes the bundle, one key at a time in memory; `progress` is told how many of how many
-    /// are done. Stops early when `cancel` is set.
+    /// Makes every key of a plan and writes the bundle, one key at a time in memory; `progress` is told how many of how
+    /// many are done. Stops early when `cancel` is set.
     ///
     /// # Errors
     /// If writing fails, [`RlweError::Interrupted`] when cancelled, or as for [`SeededSwitchingKey::generate`].

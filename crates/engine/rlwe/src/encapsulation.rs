@@ -1,10 +1,10 @@
 //! The sparse secret of a bootstrap, and the switches to and from it.
 //!
-//! Raising the modulus of `(c_0, c_1)` from `q` adds `q I` to the message, with `I` the sum of as many rounded terms as the
-//! secret has coefficients. So the raise is done under a secret of few coefficients, which is safe only for a small
+//! Raising the modulus of `(c_0, c_1)` from `q` adds `q I` to the message, with `I` the sum of as many rounded terms as
+//! the secret has coefficients. So the raise is done under a secret of few coefficients, which is safe only for a small
 //! modulus: a ciphertext of the lowest level is switched to it, raised, and switched back at once (Bossuat,
-//! Troncoso-Pastoriza and Hubaux, "Bootstrapping for approximate homomorphic encryption with negligible failure-probability
-//! by using sparse-secret encapsulation", ACNS 2022).
+//! Troncoso-Pastoriza and Hubaux, "Bootstrapping for approximate homomorphic encryption with negligible
+//! failure-probability by using sparse-secret encapsulation", ACNS 2022).
 //!
 //! The sparse secret is derived from the main one with a hash, so it is never stored and both switches can be made at
 //! any time. Like every evaluation key, the two switches together assume circular security.
@@ -65,8 +65,8 @@ impl SecretKey {
         self.lift_secret(&self.derive(SPARSE_LABEL)?.sparse_ternary(degree, SPARSE_WEIGHT))
     }
 
-    /// The message of an encapsulation key over `chain` primes: the switched secret times the primes beyond those of the
-    /// ciphertexts.
+    /// The message of an encapsulation key over `chain` primes: the switched secret times the primes beyond those of
+    /// the ciphertexts.
     pub(crate) fn encapsulated_message(&self, kind: KeyKind, message: &Poly, chain: usize) -> Result<Poly, RlweError> {
         let ring = self.parameters().ring();
         let mut scaled = ring.restricted(message, Basis::chain(chain))?;
@@ -113,8 +113,8 @@ impl Ciphertext {
         Ok(Ciphertext { components: vec![k0, k1] })
     }
 
-    /// The same torus elements modulo the first `chain` primes: message and modulus are multiplied by the primes beyond its
-    /// own.
+    /// The same torus elements modulo the first `chain` primes: message and modulus are multiplied by the primes beyond
+    /// its own.
     ///
     /// # Errors
     /// If it has more primes.

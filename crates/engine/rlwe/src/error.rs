@@ -14,8 +14,8 @@ pub enum RlweError {
     /// A parameter set is under 128 bits and not marked as such.
     #[error(
         "parameters '{name}' have a modulus of {found:.1} bits at ring degree {degree} with a {secret} secret, which \
-         leaves {bits:.0} bits of security; 128 bits allow {needed:.0}. Use a smaller modulus or a larger ring, or begin \
-         the name with 'insecure_' for a test"
+         leaves {bits:.0} bits of security; 128 bits allow {needed:.0}. Use a smaller modulus or a larger ring, or \
+         begin the name with 'insecure_' for a test"
     )]
     Insecure {
         /// Name of the set.

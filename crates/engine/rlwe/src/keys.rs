@@ -160,8 +160,8 @@ impl KeyKind {
         }
     }
 
-    /// Rows of a key for ciphertexts of `chain` primes, and the basis they live over. An encapsulation key has one row over
-    /// chain primes alone.
+    /// Rows of a key for ciphertexts of `chain` primes, and the basis they live over. An encapsulation key has one row
+    /// over chain primes alone.
     pub(crate) fn rows(self, ring: &Ring, chain: usize) -> (usize, Basis) {
         match self {
             KeyKind::Encapsulation | KeyKind::QueryEncapsulation => (1, Basis::chain(chain)),
@@ -289,10 +289,10 @@ pub struct SeededSwitchingKey {
 impl SeededSwitchingKey {
     /// Makes the key of `kind` for ciphertexts of at most `chain` primes, under a fresh seed.
     ///
-    /// Row `d` is `(b, a)` with `b = -a t + e + P mask_d m`: for relinearisation `t = s`, `m = s^2`; for the element `g`,
-    /// `t` is the image of `s` under `g^-1` and `m = s`, so that the automorphism is applied after switching; for
-    /// decapsulation `t = s` and `m` is the sparse secret. An encapsulation key has the sparse secret as `t`, one row, and
-    /// for `P` the product of the chain primes beyond those of the ciphertexts it switches.
+    /// Row `d` is `(b, a)` with `b = -a t + e + P mask_d m`: for relinearisation `t = s`, `m = s^2`; for the element
+    /// `g`, `t` is the image of `s` under `g^-1` and `m = s`, so that the automorphism is applied after switching; for
+    /// decapsulation `t = s` and `m` is the sparse secret. An encapsulation key has the sparse secret as `t`, one row,
+    /// and for `P` the product of the chain primes beyond those of the ciphertexts it switches.
     ///
     /// # Errors
     /// If the parameters have no special primes or fewer chain primes, or `g` is no Galois element, or as for

@@ -126,8 +126,8 @@ impl Parameters {
         self.0.fingerprint
     }
 
-    /// Whether the parameters of a key are this object. Another with the same numbers does not do: polynomials of its ring
-    /// are strangers here.
+    /// Whether the parameters of a key are this object. Another with the same numbers does not do: polynomials of its
+    /// ring are strangers here.
     ///
     /// # Errors
     /// [`RlweError::OtherParameters`] if they are not.

@@ -9,12 +9,12 @@ use crate::error::RlweError;
 use crate::keys::SecretKey;
 use crate::parameters::Parameters;
 
-/// A public key: an encryption of zero `(b, a)` under the secret over all chain primes, `b = -a s + e`, `a` expanded from a
-/// seed. Special primes are not needed: encryption does not divide by them.
+/// A public key: an encryption of zero `(b, a)` under the secret over all chain primes, `b = -a s + e`, `a` expanded
+/// from a seed. Special primes are not needed: encryption does not divide by them.
 ///
-/// An encryption is `(b u + e_0 + m, a u + e_1)` with a fresh ternary `u` and fresh errors (Lyubashevsky, Peikert and Regev,
-/// "On ideal lattices and learning with errors over rings", EUROCRYPT 2010). Its noise `e u + e_0 + e_1 s` has a deviation
-/// of about `sigma sqrt(4n/3)` per coefficient, where encryption under the secret key has `sigma`.
+/// An encryption is `(b u + e_0 + m, a u + e_1)` with a fresh ternary `u` and fresh errors (Lyubashevsky, Peikert and
+/// Regev, "On ideal lattices and learning with errors over rings", EUROCRYPT 2010). Its noise `e u + e_0 + e_1 s` has a
+/// deviation of about `sigma sqrt(4n/3)` per coefficient, where encryption under the secret key has `sigma`.
 #[derive(Clone)]
 pub struct PublicKey {
     parameters: Parameters,
@@ -50,8 +50,8 @@ impl PublicKey {
         &self.parameters
     }
 
-    /// Sixteen bytes that tell this key from others: of a hash of all its bytes, since the seed is public and whoever likes
-    /// may make a key with it.
+    /// Sixteen bytes that tell this key from others: of a hash of all its bytes, since the seed is public and whoever
+    /// likes may make a key with it.
     pub fn identity(&self) -> [u8; 16] {
         let hash = blake3::derive_key("unspoken 2026 identity of a public key", &self.to_bytes());
         std::array::from_fn(|i| hash[i])

@@ -29,8 +29,8 @@ impl fmt::Display for SecretDistribution {
     }
 }
 
-/// The secret under which a bootstrap raises the modulus: as sparse as the table of bounds goes, because the integer that
-/// the raise adds grows with the square root of the weight.
+/// The secret under which a bootstrap raises the modulus: as sparse as the table of bounds goes, because the integer
+/// that the raise adds grows with the square root of the weight.
 pub const SPARSE_SECRET: SecretDistribution = SecretDistribution::SparseTernary { weight: SPARSE_WEIGHT };
 
 /// The Hamming weight of [`SPARSE_SECRET`].
@@ -95,15 +95,15 @@ const BINARY: [(usize, f64); 14] = [
     (4096, 104.11),
 ];
 
-/// The largest `log2 q/sigma` that keeps [`SECURITY_BITS`] for LWE under a uniform binary secret, or RLWE of such a degree,
-/// with errors of deviation `sigma`; `None` where no bound is known. Between two dimensions of the table the smaller one's
-/// bound holds.
+/// The largest `log2 q/sigma` that keeps [`SECURITY_BITS`] for LWE under a uniform binary secret, or RLWE of such a
+/// degree, with errors of deviation `sigma`; `None` where no bound is known. Between two dimensions of the table the
+/// smaller one's bound holds.
 pub fn binary_max_log2_ratio(dimension: usize) -> Option<f64> {
     BINARY.iter().rev().find(|(n, _)| *n <= dimension).map(|(_, bound)| *bound)
 }
 
-/// As [`security_bits`], under a uniform binary secret, for a modulus `2^log2_ratio` times as large as the deviation of the
-/// errors.
+/// As [`security_bits`], under a uniform binary secret, for a modulus `2^log2_ratio` times as large as the deviation of
+/// the errors.
 pub fn binary_security_bits(dimension: usize, log2_ratio: f64) -> f64 {
     let bound = binary_max_log2_ratio(dimension).unwrap_or(0.0);
     SECURITY_BITS * (bound / log2_ratio.max(1.0)).min(1.0)

@@ -157,8 +157,8 @@ impl Hoisted<'_> {
         Ok(ExtendedCiphertext { components })
     }
 
-    /// The sum of the images under `X -> X^element` for several elements (1 is the ciphertext itself), divided by `P` once,
-    /// and by the last `drop` chain primes in the same step.
+    /// The sum of the images under `X -> X^element` for several elements (1 is the ciphertext itself), divided by `P`
+    /// once, and by the last `drop` chain primes in the same step.
     ///
     /// # Errors
     /// If there are no elements, keys are missing (all are named), or fewer than `drop + 1` chain primes are left.
@@ -177,7 +177,8 @@ impl Hoisted<'_> {
         keys.check(OPERATION, &needed)?;
         let [c0, c1] = self.ciphertext.pair(OPERATION)?;
         let c0 = ring.automorphism_sum(c0, elements)?;
-        // The images under the identity have a second component of their own; there is one for each 1 among the elements.
+        // The images under the identity have a second component of their own; there is one for each 1 among the
+        // elements.
         let identities = vec![1; elements.len() - switched.len()];
         let c1 = if identities.is_empty() { None } else { Some(ring.automorphism_sum(c1, &identities)?) };
         let terms =

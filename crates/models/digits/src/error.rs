@@ -16,7 +16,10 @@ pub enum DataError {
         source: std::io::Error,
     },
     /// The file is not what its name says.
-    #[error("read {path}: found {found}, needed {needed}; fetch the data again with `python3 scripts/fetch_data.py mnist`", path = path.display())]
+    #[error(
+        "read {path}: found {found}, needed {needed}; fetch the data again with `python3 scripts/fetch_data.py mnist`",
+        path = path.display()
+    )]
     Content {
         /// The file.
         path: PathBuf,

@@ -6,8 +6,8 @@ use crate::error::EmbeddingError;
 use crate::shape::Shape;
 use crate::tokens::TokenList;
 
-/// The client's half of a compressed table: for each token `l` column indices `(j_1, .., j_l)`, each below `p`. It holds
-/// no number of any embedding.
+/// The client's half of a compressed table: for each token `l` column indices `(j_1, .., j_l)`, each below `p`. It
+/// holds no number of any embedding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenCodes {
     id: ModelId,

@@ -18,7 +18,10 @@ pub enum TableError {
         source: std::io::Error,
     },
     /// The file does not hold the array it should.
-    #[error("read {path}: found {found}, needed {needed}; convert the table, or name another tensor", path = path.display())]
+    #[error(
+        "read {path}: found {found}, needed {needed}; convert the table, or name another tensor",
+        path = path.display()
+    )]
     Array {
         /// The file.
         path: PathBuf,
@@ -28,7 +31,10 @@ pub enum TableError {
         needed: String,
     },
     /// The list of tokens is malformed.
-    #[error("read {path}: found {found}, needed {needed}; use the list that belongs to the table", path = path.display())]
+    #[error(
+        "read {path}: found {found}, needed {needed}; use the list that belongs to the table",
+        path = path.display()
+    )]
     TokenFile {
         /// The file.
         path: PathBuf,
@@ -47,7 +53,8 @@ pub enum TableError {
     },
     /// There are not as many tokens as rows.
     #[error(
-        "pair rows with tokens: found {rows} rows and {tokens} tokens, needed as many of each; use the list of tokens that belongs to the table"
+        "pair rows with tokens: found {rows} rows and {tokens} tokens, needed as many of each; use the list of tokens \
+         that belongs to the table"
     )]
     Count {
         /// Rows of the table.
@@ -65,8 +72,8 @@ pub enum TableError {
     },
     /// A value is not a number, infinite or enormous.
     #[error(
-        "check the table: found {value} in row {row} (token {token:?}), column {column}, needed a number of magnitude at \
-         most {LARGEST_VALUE:e}; correct the row or leave it out"
+        "check the table: found {value} in row {row} (token {token:?}), column {column}, needed a number of magnitude \
+         at most {LARGEST_VALUE:e}; correct the row or leave it out"
     )]
     Value {
         /// The row, from 0.
@@ -125,8 +132,8 @@ pub enum EmbeddingError {
     },
     /// The two halves were not made together.
     #[error(
-        "join the halves of a compressed table: found client {client}, server {server}, needed the same {what}; use the \
-         two halves of one compression"
+        "join the halves of a compressed table: found client {client}, server {server}, needed the same {what}; use \
+         the two halves of one compression"
     )]
     Halves {
         /// What differs.
@@ -137,7 +144,10 @@ pub enum EmbeddingError {
         server: String,
     },
     /// A token id lies outside the vocabulary.
-    #[error("look up a token: found id {id}, needed 0 to {last}; check which vocabulary the ids belong to", last = tokens - 1)]
+    #[error(
+        "look up a token: found id {id}, needed 0 to {last}; check which vocabulary the ids belong to",
+        last = tokens - 1
+    )]
     TokenId {
         /// The id.
         id: usize,
@@ -146,7 +156,8 @@ pub enum EmbeddingError {
     },
     /// A token is not in the vocabulary, which has no row for unknown ones.
     #[error(
-        "look up a token: found {token:?}, needed one of the vocabulary's {tokens} tokens; leave it out, or compress the table with a row for unknown tokens"
+        "look up a token: found {token:?}, needed one of the vocabulary's {tokens} tokens; leave it out, or compress \
+         the table with a row for unknown tokens"
     )]
     UnknownToken {
         /// The token.
@@ -177,7 +188,8 @@ pub enum TaskError {
     },
     /// The embeddings are not those of the vocabulary the task was made for.
     #[error(
-        "train on reviews: found a table of {found} tokens, needed the {needed} the task was made with; use one vocabulary"
+        "train on reviews: found a table of {found} tokens, needed the {needed} the task was made with; use one \
+         vocabulary"
     )]
     Vocabulary {
         /// Tokens of the table.

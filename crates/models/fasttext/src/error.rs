@@ -20,7 +20,8 @@ pub enum TrainError {
     Data(#[from] DataError),
     /// A classifier needs two classes or more.
     #[error(
-        "train: found {found} distinct labels among {examples} examples, needed 2 to {most}; pass examples of each class"
+        "train: found {found} distinct labels among {examples} examples, needed 2 to {most}; pass examples of each \
+         class"
     )]
     Classes {
         /// Distinct labels found.
@@ -67,7 +68,8 @@ pub enum ModelError {
     },
     /// The two halves were not trained together.
     #[error(
-        "join the halves of a model: found client {client}, server {server}, needed the same {what}; use the two halves of one training run"
+        "join the halves of a model: found client {client}, server {server}, needed the same {what}; use the two \
+         halves of one training run"
     )]
     Halves {
         /// What differs.

@@ -18,8 +18,8 @@ impl AdamW {
         Self { first: vec![0.0; size], second: vec![0.0; size], decay: (1.0, 1.0), epsilon }
     }
 
-    /// One step: `w -= rate (m / (sqrt(v) + epsilon) + weight_decay w)`. Slices are as long as the tensor; of longer ones
-    /// the rest stays as it is.
+    /// One step: `w -= rate (m / (sqrt(v) + epsilon) + weight_decay w)`. Slices are as long as the tensor; of longer
+    /// ones the rest stays as it is.
     pub fn step(&mut self, weights: &mut [f32], gradient: &[f32], rate: f32, weight_decay: f32) {
         self.decay = (self.decay.0 * BETA1, self.decay.1 * BETA2);
         let first_scale = 1.0 / (1.0 - self.decay.0);

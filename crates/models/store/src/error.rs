@@ -16,7 +16,10 @@ pub enum FileError {
         source: std::io::Error,
     },
     /// The file is larger than any model written here.
-    #[error("read {path}: found more than {most} bytes, needed at most that; this is not a model file", path = path.display())]
+    #[error(
+        "read {path}: found more than {most} bytes, needed at most that; this is not a model file",
+        path = path.display()
+    )]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -32,7 +35,10 @@ pub enum FileError {
         source: serde_json::Error,
     },
     /// The file is of another kind or another format version.
-    #[error("read {path}: found format {found:?}, needed {needed:?}; use the matching file, or the release that wrote it", path = path.display())]
+    #[error(
+        "read {path}: found format {found:?}, needed {needed:?}; use the matching file, or the release that wrote it",
+        path = path.display()
+    )]
     Format {
         /// The file.
         path: PathBuf,
@@ -42,7 +48,10 @@ pub enum FileError {
         needed: String,
     },
     /// The bytes of a weights file are not those its JSON was written with.
-    #[error("read {path}: found BLAKE3 {found}, needed {needed}; the file is damaged or from another model, fetch it again", path = path.display())]
+    #[error(
+        "read {path}: found BLAKE3 {found}, needed {needed}; the file is damaged or from another model, fetch it again",
+        path = path.display()
+    )]
     Checksum {
         /// The weights file.
         path: PathBuf,
@@ -75,7 +84,10 @@ pub enum DataError {
         source: std::io::Error,
     },
     /// One line is not a record.
-    #[error("read {path}, line {line}: found {found}, needed {needed}; correct or remove the line", path = path.display())]
+    #[error(
+        "read {path}, line {line}: found {found}, needed {needed}; correct or remove the line",
+        path = path.display()
+    )]
     Record {
         /// The file.
         path: PathBuf,
@@ -87,7 +99,10 @@ pub enum DataError {
         needed: String,
     },
     /// A named column is not in the header.
-    #[error("read {path}: found columns {found:?}, needed {needed:?}; name a column of the header", path = path.display())]
+    #[error(
+        "read {path}: found columns {found:?}, needed {needed:?}; name a column of the header",
+        path = path.display()
+    )]
     Column {
         /// The file.
         path: PathBuf,
@@ -98,7 +113,8 @@ pub enum DataError {
     },
     /// There are not as many labels as texts.
     #[error(
-        "pair texts with labels: found {texts} texts and {labels} labels, needed as many of each; pass one label for each text"
+        "pair texts with labels: found {texts} texts and {labels} labels, needed as many of each; pass one label for \
+         each text"
     )]
     Length {
         /// Number of texts.
@@ -108,7 +124,8 @@ pub enum DataError {
     },
     /// The fractions of a split leave nothing to train on.
     #[error(
-        "split the data: found fractions {validation} for validation and {test} for test, needed both at least 0 and their sum below 1; lower them"
+        "split the data: found fractions {validation} for validation and {test} for test, needed both at least 0 and \
+         their sum below 1; lower them"
     )]
     Fractions {
         /// Share of the records for validation.

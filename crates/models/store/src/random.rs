@@ -32,8 +32,8 @@ impl Random {
         }
     }
 
-    /// `count` distinct numbers below `bound`, or all of them if there are not so many, in random order. Takes memory for
-    /// `bound` numbers.
+    /// `count` distinct numbers below `bound`, or all of them if there are not so many, in random order. Takes memory
+    /// for `bound` numbers.
     pub fn distinct(&mut self, count: usize, bound: usize) -> Vec<usize> {
         let mut all: Vec<usize> = (0..bound).collect();
         let count = count.min(bound);

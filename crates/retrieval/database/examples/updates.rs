@@ -1,4 +1,5 @@
-//! How fast a database is built, opened and changed: `updates [RECORDS [BYTES]]`, in a directory that is removed afterwards.
+//! How fast a database is built, opened and changed: `updates [RECORDS [BYTES]]`, in a directory that is removed
+//! afterwards.
 
 use std::convert::Infallible;
 use std::sync::atomic::AtomicBool;

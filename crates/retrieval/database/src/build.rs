@@ -77,14 +77,14 @@ impl Builder {
         Builder { preset, candidates: 2, duplicates, capacity: 0, longest: 0, replace: false, seed: None }
     }
 
-    /// Builds a database of all records in a directory. With keys they are read by key, without by their number. Values are
-    /// held in memory meanwhile; tables are not.
+    /// Builds a database of all records in a directory. With keys they are read by key, without by their number. Values
+    /// are held in memory meanwhile; tables are not.
     ///
     /// A crash leaves what was there before, and files or a hidden directory beside it that are no database.
     ///
     /// # Errors
-    /// If a record cannot be read or does not fit, there are two with the same key, there is something at `dir`, or writing
-    /// fails; [`DatabaseError::Cancelled`] soon after `cancel` is set.
+    /// If a record cannot be read or does not fit, there are two with the same key, there is something at `dir`, or
+    /// writing fails; [`DatabaseError::Cancelled`] soon after `cancel` is set.
     pub fn build<E>(
         &self,
         dir: impl AsRef<Path>,

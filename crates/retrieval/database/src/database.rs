@@ -40,8 +40,8 @@ impl Database {
     /// Opens the newest version, and checks every byte of its files against their hashes. On all threads.
     ///
     /// # Errors
-    /// If there is no database, it was made by another version of this program or for other parameters, or a file is damaged:
-    /// the error names it and where.
+    /// If there is no database, it was made by another version of this program or for other parameters, or a file is
+    /// damaged: the error names it and where.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, DatabaseError> {
         let dir = dir.as_ref().to_path_buf();
         let (snapshot, follower) = newest(&dir)?;
@@ -59,13 +59,13 @@ impl Database {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Finds what was committed since, and says whether there was anything. If there was not, it reads the manifest, a few
-    /// hundred bytes, and the length of the journal. After a compaction or a replacement it maps and checks the new files
-    /// before it uses them.
+    /// Finds what was committed since, and says whether there was anything. If there was not, it reads the manifest, a
+    /// few hundred bytes, and the length of the journal. After a compaction or a replacement it maps and checks the new
+    /// files before it uses them.
     ///
     /// # Errors
-    /// As [`Database::open`], or if the database was replaced by one that clients would have to read in another way. Then the
-    /// version before is served on.
+    /// As [`Database::open`], or if the database was replaced by one that clients would have to read in another way.
+    /// Then the version before is served on.
     pub fn refresh(&self) -> Result<bool, DatabaseError> {
         let mut follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
         let manifest = Manifest::read(&self.dir)?;

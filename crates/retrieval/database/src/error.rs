@@ -33,8 +33,8 @@ pub enum DatabaseError {
     },
     /// The disk is too small.
     #[error(
-        "write a database of {needed} bytes to {}: {found} bytes are free; make room, shorten the longest records, or build by \
-         key", dir.display()
+        "write a database of {needed} bytes to {}: {found} bytes are free; make room, shorten the longest records, or \
+         build by key", dir.display()
     )]
     Space {
         /// Where.
@@ -77,7 +77,10 @@ pub enum DatabaseError {
         needed: String,
     },
     /// The database that is open was replaced by one with another layout.
-    #[error("{} was replaced by a database with another layout; the old one is served until it is opened again", dir.display())]
+    #[error(
+        "{} was replaced by a database with another layout; the old one is served until it is opened again",
+        dir.display()
+    )]
     Replaced {
         /// The directory.
         dir: PathBuf,
@@ -89,7 +92,10 @@ pub enum DatabaseError {
         dir: PathBuf,
     },
     /// Two records have the same key.
-    #[error("record {record} has the key '{}' of an earlier one; remove one of them, or keep the first or the last", key.escape_ascii())]
+    #[error(
+        "record {record} has the key '{}' of an earlier one; remove one of them, or keep the first or the last",
+        key.escape_ascii()
+    )]
     Duplicate {
         /// The key.
         key: Vec<u8>,

@@ -118,8 +118,9 @@ pub(crate) fn open(path: &Path) -> Result<File, DatabaseError> {
 }
 
 fn map(file: &File, path: &Path) -> Result<Mmap, DatabaseError> {
-    // SAFETY: nobody changes these files once the manifest names them: they are written under a number that no manifest has
-    // named before, and then only removed, which leaves a map as it is. All bytes are valid words and valid bytes of cells,
-    // so even another program that overwrites them can change no more than answers; one that cuts them off ends this process.
+    // SAFETY: nobody changes these files once the manifest names them: they are written under a number that no manifest
+    // has named before, and then only removed, which leaves a map as it is. All bytes are valid words and valid bytes
+    // of cells, so even another program that overwrites them can change no more than answers; one that cuts them off
+    // ends this process.
     unsafe { Mmap::map(file) }.map_err(io_error("map", path))
 }

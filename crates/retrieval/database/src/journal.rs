@@ -1,9 +1,10 @@
 //! The journal of a generation: what was committed since its tables were written.
 //!
-//! A header, and a frame for each version. A frame is a header, cells with their numbers, zeros up to a multiple of 64 bytes,
-//! and a trailer. A commit first writes a frame whose trailer is zero and waits until that is durable; then the trailer, and
-//! waits again. So a frame without a trailer was never committed, whatever else is in it, and one with a trailer that does
-//! not match is damaged, wherever it is. No trailer crosses a sector, so that none is written in parts.
+//! A header, and a frame for each version. A frame is a header, cells with their numbers, zeros up to a multiple of 64
+//! bytes, and a trailer. A commit first writes a frame whose trailer is zero and waits until that is durable; then the
+//! trailer, and waits again. So a frame without a trailer was never committed, whatever else is in it, and one with a
+//! trailer that does not match is damaged, wherever it is. No trailer crosses a sector, so that none is written in
+//! parts.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

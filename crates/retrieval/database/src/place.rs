@@ -38,8 +38,8 @@ impl Random {
     }
 }
 
-/// Puts an entry into one of its candidate buckets. If none has room, entries of one of them move to other candidates of
-/// theirs, and so on. Says whether that has ended well; if not, some entries are in no bucket.
+/// Puts an entry into one of its candidate buckets. If none has room, entries of one of them move to other candidates
+/// of theirs, and so on. Says whether that has ended well; if not, some entries are in no bucket.
 pub(crate) fn place<B: Buckets>(buckets: &mut B, entry: B::Entry, random: &mut Random) -> Result<bool, DatabaseError> {
     let (mut homeless, mut moves) = (vec![entry], 0);
     while let Some(entry) = homeless.pop() {

@@ -11,7 +11,8 @@ use crate::error::DatabaseError;
 use crate::generation::Generation;
 use crate::journal::Frame;
 
-/// One version of a database, whole, and unchanged while it is held: whatever is written, compacted or removed meanwhile.
+/// One version of a database, whole, and unchanged while it is held: whatever is written, compacted or removed
+/// meanwhile.
 #[derive(Debug)]
 pub struct Snapshot {
     base: Arc<Generation>,
@@ -132,8 +133,8 @@ impl Snapshot {
         (self.changed_entries() * entry + self.cells.len() * self.base.geometry.cell_bytes) as u64
     }
 
-    /// Entries that have changed since the tables were written, in all planes. Each takes as much memory as a ring element,
-    /// and a product with each row's selector in every answer, until the database is compacted.
+    /// Entries that have changed since the tables were written, in all planes. Each takes as much memory as a ring
+    /// element, and a product with each row's selector in every answer, until the database is compacted.
     pub fn changed_entries(&self) -> usize {
         self.changes.iter().map(Vec::len).sum()
     }

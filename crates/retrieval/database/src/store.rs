@@ -80,8 +80,8 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Writes all files of the generation, durably, and returns the manifest that would make them count. `cell` is asked
-    /// for all cells in order. After an error nothing is left.
+    /// Writes all files of the generation, durably, and returns the manifest that would make them count. `cell` is
+    /// asked for all cells in order. After an error nothing is left.
     pub fn write(&self, cell: &mut CellWriter<'_>, monitor: &mut Monitor<'_>) -> Result<Manifest, DatabaseError> {
         self.check_space()?;
         let files = Files::new(self.dir, self.generation);

@@ -45,8 +45,8 @@ impl Writer {
     /// Opens the newest version for changes. What a crash has left behind is removed.
     ///
     /// # Errors
-    /// If another process has opened it for changes, there is no database, or it is damaged. The tables are not read: only
-    /// cells and the journal are checked.
+    /// If another process has opened it for changes, there is no database, or it is damaged. The tables are not read:
+    /// only cells and the journal are checked.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, DatabaseError> {
         Writer::open_on(Disk::default(), dir.as_ref())
     }
@@ -94,7 +94,8 @@ impl Writer {
         self.position.version()
     }
 
-    /// Records, with what is not committed yet: of a database that is read by index, up to the last one that was written.
+    /// Records, with what is not committed yet: of a database that is read by index, up to the last one that was
+    /// written.
     pub fn records(&self) -> u64 {
         self.records[1]
     }
@@ -104,7 +105,8 @@ impl Writer {
         self.position.bytes()
     }
 
-    /// Adds the record of a key, or overwrites it, and says whether there was one. Where its buckets are full, others move.
+    /// Adds the record of a key, or overwrites it, and says whether there was one. Where its buckets are full, others
+    /// move.
     ///
     /// # Errors
     /// If the value is longer than a bucket, there is no room, or the database is read by index. Then nothing changes.
@@ -188,11 +190,12 @@ impl Writer {
         self.records[1] = self.records[0];
     }
 
-    /// Makes a version of all changes, and returns its number: durably, and all or none of them, whatever crashes. Without
-    /// changes there is no new version.
+    /// Makes a version of all changes, and returns its number: durably, and all or none of them, whatever crashes.
+    /// Without changes there is no new version.
     ///
     /// # Errors
-    /// If writing fails. Then the writer does nothing more; who opens the database again finds out which version is there.
+    /// If writing fails. Then the writer does nothing more; who opens the database again finds out which version is
+    /// there.
     pub fn commit(&mut self) -> Result<u64, DatabaseError> {
         if self.broken {
             return Err(DatabaseError::Broken);
@@ -212,8 +215,8 @@ impl Writer {
         Ok(frame.version)
     }
 
-    /// Writes the tables anew with all that was committed, and begins an empty journal: answers get faster, the version and
-    /// what it contains stay the same. What was not committed stays pending.
+    /// Writes the tables anew with all that was committed, and begins an empty journal: answers get faster, the version
+    /// and what it contains stay the same. What was not committed stays pending.
     ///
     /// # Errors
     /// If writing fails, or [`DatabaseError::Cancelled`] soon after `cancel` is set: then everything stays as it was.

@@ -1,5 +1,5 @@
-//! Random indices of a million records, every answer compared: `random_indices [PACKED [BITS [COMPACT]]]`, so many of each
-//! kind.
+//! Random indices of a million records, every answer compared: `random_indices [PACKED [BITS [COMPACT]]]`, so many of
+//! each kind.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;

@@ -107,8 +107,8 @@ impl PirSecret {
 
     /// A query with a number of its own instead of a seed.
     ///
-    /// No number may ever serve twice under one secret, whatever becomes of the query: the difference of two such queries is
-    /// that of their indices. The caller sees to it that the next number is stored before this query leaves.
+    /// No number may ever serve twice under one secret, whatever becomes of the query: the difference of two such
+    /// queries is that of their indices. The caller sees to it that the next number is stored before this query leaves.
     ///
     /// # Errors
     /// If there is no such piece.
@@ -165,8 +165,8 @@ impl PirSecret {
     /// The piece in a response to the query for a piece, from the table of a plane.
     ///
     /// # Errors
-    /// If the response is of other parameters, or so noisy that it was not made of a query and keys of this secret, or that a
-    /// part of its computation failed.
+    /// If the response is of other parameters, or so noisy that it was not made of a query and keys of this secret, or
+    /// that a part of its computation failed.
     pub fn extract(&self, response: &Response, plane: usize, index: u64) -> Result<Zeroizing<Vec<u8>>, PirError> {
         let mut piece = self.extract_encrypted(response)?;
         remove_pad(&self.parameters, plane, index, &mut piece);
@@ -187,8 +187,8 @@ impl PirSecret {
         Ok(Zeroizing::new(bytes_of(&rounded, bits)))
     }
 
-    /// The noise of a response: the standard deviation of its coefficients from what they are rounded to, as a fraction of
-    /// the modulus. [`PirParameters::response_noise`] predicts it.
+    /// The noise of a response: the standard deviation of its coefficients from what they are rounded to, as a fraction
+    /// of the modulus. [`PirParameters::response_noise`] predicts it.
     ///
     /// # Errors
     /// If the response is of other parameters.
@@ -217,7 +217,8 @@ impl PirSecret {
         Ok(Zeroizing::new(pairs.map(|(product, &body)| product * per_product + f64::from(body) * per_body).collect()))
     }
 
-    /// For each piece `s_k` of the secret `s(X) = sum_k X^k s_k(X^pieces)` a gadget encryption in the ring of responses.
+    /// For each piece `s_k` of the secret `s(X) = sum_k X^k s_k(X^pieces)` a gadget encryption in the ring of
+    /// responses.
     fn response_keys(&self, rng: &mut SecretRng) -> Result<Vec<SeededRows>, PirError> {
         let (ring, basis) = (self.parameters.response(), self.parameters.response_basis());
         let gadget = self.parameters.response_gadget();

@@ -17,8 +17,8 @@ pub struct Database {
 }
 
 impl Database {
-    /// Encodes the table of a plane from pieces of equal length ([`PirParameters::piece_bytes`]), one after the other. On all
-    /// threads.
+    /// Encodes the table of a plane from pieces of equal length ([`PirParameters::piece_bytes`]), one after the other.
+    /// On all threads.
     ///
     /// # Errors
     /// If the bytes are not a whole number of pieces, or there are none or too many.
@@ -31,8 +31,8 @@ impl Database {
         Self::from_pieces(parameters, plane, pieces, |index| &records[index as usize * piece..][..piece])
     }
 
-    /// Encodes the table of a plane from pieces that a function says: all of them need not be in memory at one time. On all
-    /// threads.
+    /// Encodes the table of a plane from pieces that a function says: all of them need not be in memory at one time. On
+    /// all threads.
     ///
     /// # Errors
     /// If there are no pieces or too many, or one has another length.
@@ -89,8 +89,8 @@ impl Database {
     }
 }
 
-/// What is to be summed over for one plane: the words of a table as they were written, and what its entries have changed
-/// by since.
+/// What is to be summed over for one plane: the words of a table as they were written, and what its entries have
+/// changed by since.
 #[derive(Clone, Copy, Debug)]
 pub struct TableView<'a> {
     /// The words, in the order of [`unspoken_ring::TableShape`].

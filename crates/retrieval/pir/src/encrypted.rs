@@ -1,5 +1,5 @@
-//! Databases whose records are encrypted too (Pirouette, Remark 1): a client keeps its records with a server, which sees
-//! neither them nor which is read.
+//! Databases whose records are encrypted too (Pirouette, Remark 1): a client keeps its records with a server, which
+//! sees neither them nor which is read.
 
 use std::sync::atomic::AtomicBool;
 
@@ -18,7 +18,8 @@ use crate::response::Response;
 use crate::server::{PhaseTimes, Stopwatch, rotated_to_front, selected};
 use crate::shape::DatabaseShape;
 
-/// An encryption of consecutive pieces, as many as [`PirParameters::pieces`], as stored and sent: a seed and a polynomial.
+/// An encryption of consecutive pieces, as many as [`PirParameters::pieces`], as stored and sent: a seed and a
+/// polynomial.
 #[derive(Clone, Debug)]
 pub struct EncryptedEntry {
     seed: Seed,
@@ -52,8 +53,8 @@ impl EncryptedEntry {
 }
 
 impl PirSecret {
-    /// Encrypts consecutive pieces, as many as [`PirParameters::pieces`]; what is missing counts as zeros. An entry that
-    /// changes is encrypted anew: every encryption has fresh randomness.
+    /// Encrypts consecutive pieces, as many as [`PirParameters::pieces`]; what is missing counts as zeros. An entry
+    /// that changes is encrypted anew: every encryption has fresh randomness.
     ///
     /// # Errors
     /// If there are too many bytes.
@@ -108,8 +109,8 @@ impl EncryptedDatabase {
         }
     }
 
-    /// The response to a query: every bit of the index chooses between two halves of what is left. The keys and the query
-    /// are of the secret that encrypted the entries.
+    /// The response to a query: every bit of the index chooses between two halves of what is left. The keys and the
+    /// query are of the secret that encrypted the entries.
     ///
     /// # Errors
     /// If the keys do not serve the query's mode, anything is of other parameters, or when `cancel` is set.

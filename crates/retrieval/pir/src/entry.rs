@@ -1,11 +1,12 @@
 //! Pieces of records as polynomials.
 //!
-//! A sum over rows multiplies every entry of a column with the errors of a row's selector, and most of those are a random
-//! polynomial times the secret. What records say must not decide how large such a product is. If all coefficients of an
-//! entry were alike, it would be far larger than for others, because a binary secret is one half in the mean: both have
-//! their weight at the lowest frequencies. So pieces get a pad, the same for everybody, which makes bytes that were chosen
-//! without a look at it as good as random; and every unit is taken as the one of two integers that keeps the sums of the
-//! coefficients small, so that there is nothing at the frequencies where the secret's mean is.
+//! A sum over rows multiplies every entry of a column with the errors of a row's selector, and most of those are a
+//! random polynomial times the secret. What records say must not decide how large such a product is. If all
+//! coefficients of an entry were alike, it would be far larger than for others, because a binary secret is one half in
+//! the mean: both have their weight at the lowest frequencies. So pieces get a pad, the same for everybody, which makes
+//! bytes that were chosen without a look at it as good as random; and every unit is taken as the one of two integers
+//! that keeps the sums of the coefficients small, so that there is nothing at the frequencies where the secret's mean
+//! is.
 
 use std::sync::LazyLock;
 
@@ -18,7 +19,8 @@ use crate::parameters::PirParameters;
 /// The version of the way from pieces to entries.
 pub const ENTRY_FORMAT: u32 = 1;
 
-/// Where sums of coefficients are turned back, in multiples of half the modulus. Those of random units hardly ever get there.
+/// Where sums of coefficients are turned back, in multiples of half the modulus. Those of random units hardly ever get
+/// there.
 const MOST_SUM: i32 = 16;
 
 /// An entry of a table: consecutive pieces, as many as [`PirParameters::pieces`], with their pads. Piece `k` is in the
@@ -69,8 +71,8 @@ fn centred(parameters: &PirParameters, pieces: &[u8]) -> Vec<i32> {
     coefficients
 }
 
-/// Adds to some coefficients their modulus or takes it away, so that the sum from the first coefficient to any stays small:
-/// half of the modulus has the sign that brings it back, and where that is not enough, others have it, too.
+/// Adds to some coefficients their modulus or takes it away, so that the sum from the first coefficient to any stays
+/// small: half of the modulus has the sign that brings it back, and where that is not enough, others have it, too.
 fn balance(coefficients: &mut [i32], bits: u32) {
     let (modulus, half) = (1 << bits, 1 << (bits - 1));
     let mut sum = 0i32;

@@ -73,8 +73,8 @@ pub enum PirError {
     },
     /// Queries of a kind would fail too often.
     #[error(
-        "parameters '{name}': {mode} queries to 2^{bits} cells would fail once in 2^{:.1}, needed at most once in 2^{:.0}; ask \
-         with a word for each bit, or with packed queries", -found, -needed
+        "parameters '{name}': {mode} queries to 2^{bits} cells would fail once in 2^{:.1}, needed at most once in \
+         2^{:.0}; ask with a word for each bit, or with packed queries", -found, -needed
     )]
     Failure {
         /// The parameters' name.

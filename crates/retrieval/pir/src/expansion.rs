@@ -62,8 +62,9 @@ pub(crate) fn check(cancel: &AtomicBool) -> Result<(), PirError> {
 }
 
 /// Takes the bits off an index, the lowest first: what is left of the index, shifted so that the bit is the highest, is
-/// switched to the bootstrap's secret. The blind rotation that the bit's RGSW ciphertext is made of also gives an encryption
-/// of the bit in its place, which is subtracted (Pirouette, Algorithm 3, with digits of one bit and one rotation for both).
+/// switched to the bootstrap's secret. The blind rotation that the bit's RGSW ciphertext is made of also gives an
+/// encryption of the bit in its place, which is subtracted (Pirouette, Algorithm 3, with digits of one bit and one
+/// rotation for both).
 fn decomposed(
     keys: &PreparedKeys,
     mut rest: LweCiphertext,
@@ -92,8 +93,8 @@ fn decomposed(
     Ok(taken.collect::<Result<_, _>>()?)
 }
 
-/// A bit with so many bits above it is `2^(31 - above)` in its place. A rotation is given half of it, over the ring's modulus
-/// instead of 2^32.
+/// A bit with so many bits above it is `2^(31 - above)` in its place. A rotation is given half of it, over the ring's
+/// modulus instead of 2^32.
 pub(crate) fn half_place(keys: &PreparedKeys, above: u32) -> i64 {
     (keys.parameters.ring().log2_modulus() + f64::from(30 - above) - 32.0).exp2().round() as i64
 }

@@ -9,8 +9,8 @@ use crate::error::PirError;
 pub enum Mode {
     /// 36 bytes (Pirouette).
     Compact,
-    /// 4 bytes a query and 4 for all of a request: the seed was sent once, and a counter takes its place (the closing remark
-    /// of Pirouette). The client must never use a number twice.
+    /// 4 bytes a query and 4 for all of a request: the seed was sent once, and a counter takes its place (the closing
+    /// remark of Pirouette). The client must never use a number twice.
     Session,
     /// 4 bytes for each bit of the index (Pirouette^H).
     Bits,

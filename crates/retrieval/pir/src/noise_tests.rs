@@ -1,4 +1,5 @@
-//! Every stage of an answer against the noise that is predicted for it. What responses open to, `tests/pir.rs` compares.
+//! Every stage of an answer against the noise that is predicted for it. What responses open to, `tests/pir.rs`
+//! compares.
 
 use std::sync::atomic::AtomicBool;
 

@@ -162,16 +162,18 @@ impl PirParameters {
         self.selection_noise(shape).plus(self.switch_noise())
     }
 
-    /// Noise of a selector of a row. What a product adds goes to both of its children, with opposite signs, and from there
-    /// to one child each: a selector has two products' noise in the mean.
+    /// Noise of a selector of a row. What a product adds goes to both of its children, with opposite signs, and from
+    /// there to one child each: a selector has two products' noise in the mean.
     pub(crate) fn selector_noise(&self) -> Noise {
         Noise::bootstrapped_product(self.bootstrap()).times(2.0)
     }
 
-    /// Noise of a sum over rows: the coefficients of selectors multiply those of the rows' entries. What errors of selectors
-    /// are in proportion to, the secret, has half of its second moment from its mean, and balanced entries have little there.
+    /// Noise of a sum over rows: the coefficients of selectors multiply those of the rows' entries. What errors of
+    /// selectors are in proportion to, the secret, has half of its second moment from its mean, and balanced entries
+    /// have little there.
     pub(crate) fn rows_noise(&self, shape: DatabaseShape) -> Noise {
-        /// Of the second moment; what entries have at the mean, and products that meet one row only, make it more than half.
+        /// Of the second moment; what entries have at the mean, and products that meet one row only, make it more than
+        /// half.
         const SECRET: f64 = 0.57;
         let units = (shape.rows * self.ring().degree()) as f64 * digit_square(self.0.literal.plaintext_bits);
         self.selector_noise().times(units * SECRET)
@@ -203,8 +205,8 @@ impl PirParameters {
         key.plus(Noise::switching(self.ring().degree(), log2_modulus)).plus(body)
     }
 
-    /// Noise of the phase that a bit of a query is bootstrapped from: of a query with a word for each bit, or of a compact
-    /// one whose index has `index_bits` bits.
+    /// Noise of the phase that a bit of a query is bootstrapped from: of a query with a word for each bit, or of a
+    /// compact one whose index has `index_bits` bits.
     pub fn bit_noise(&self, compact: Option<u32>) -> Noise {
         let literal = &self.0.literal;
         let lwe = literal.bootstrap.lwe;

@@ -38,8 +38,8 @@ impl Preset {
         }
     }
 
-    /// Its parameters, built when they are first asked for: what is made with them in one place fits what is made with them
-    /// in another.
+    /// Its parameters, built when they are first asked for: what is made with them in one place fits what is made with
+    /// them in another.
     ///
     /// # Errors
     /// If a check fails, which tests rule out.

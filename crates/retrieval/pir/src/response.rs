@@ -56,8 +56,8 @@ impl Response {
         self.mask.iter().map(|&x| x.into()).collect()
     }
 
-    /// Switches the modulus and the ring of a ciphertext whose message is in the coefficients that are 0 modulo the number
-    /// of pieces (Pirouette, Algorithm 11), and rounds the first component.
+    /// Switches the modulus and the ring of a ciphertext whose message is in the coefficients that are 0 modulo the
+    /// number of pieces (Pirouette, Algorithm 11), and rounds the first component.
     pub(crate) fn compress(keys: &PreparedKeys, ciphertext: &RlweCiphertext) -> Result<Self, PirError> {
         let parameters = &keys.parameters;
         let (ring, small, pieces) = (parameters.ring(), parameters.response(), parameters.pieces());

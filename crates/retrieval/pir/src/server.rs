@@ -34,7 +34,8 @@ pub struct PhaseTimes {
 }
 
 /// The responses to a query, one for each plane: tables of one shape that hold the parts of records longer than a piece
-/// (Pirouette, Algorithm 22). What depends on the query alone is done once. Neither time nor memory depend on the index.
+/// (Pirouette, Algorithm 22). What depends on the query alone is done once. Neither time nor memory depend on the
+/// index.
 ///
 /// # Errors
 /// If the keys do not serve the query's mode, anything is of other parameters, or when `cancel` is set.
@@ -113,8 +114,8 @@ impl<'a> Stopwatch<'a> {
     }
 }
 
-/// For each stored row an encryption of `delta` if it is the one, and of zero if not: a tree in which a parent's right child
-/// is its product with a bit, and the left child what is left of the parent (Pirouette, Equation 3).
+/// For each stored row an encryption of `delta` if it is the one, and of zero if not: a tree in which a parent's right
+/// child is its product with a bit, and the left child what is left of the parent (Pirouette, Equation 3).
 pub(crate) fn selectors(
     parameters: &PirParameters,
     shape: DatabaseShape,

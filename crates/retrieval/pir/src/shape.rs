@@ -28,8 +28,8 @@ impl DatabaseShape {
     /// The shape for so many pieces.
     ///
     /// # Errors
-    /// If there are none, or more than an index of 25 bits tells apart, or packed queries to so many would fail more than
-    /// once in 2^40.
+    /// If there are none, or more than an index of 25 bits tells apart, or packed queries to so many would fail more
+    /// than once in 2^40.
     pub fn new(parameters: &PirParameters, pieces: u64) -> Result<Self, PirError> {
         if !(1..=1 << MAX_INDEX_BITS).contains(&pieces) {
             return Err(range("lay out a database", pieces, format!("1 to {} pieces", 1u64 << MAX_INDEX_BITS)));

@@ -18,7 +18,10 @@ pub enum SourceError {
         source: std::io::Error,
     },
     /// Nothing says what kind of file it is.
-    #[error("read {path}: found the ending {found:?}, needed one of {needed}; rename the file or say its kind", path = path.display())]
+    #[error(
+        "read {path}: found the ending {found:?}, needed one of {needed}; rename the file or say its kind",
+        path = path.display()
+    )]
     Kind {
         /// The file.
         path: PathBuf,
@@ -48,7 +51,10 @@ pub enum SourceError {
         needed: String,
     },
     /// A named column is not there.
-    #[error("read {path}: found the columns {found}, needed {needed:?}; name a column that is there", path = path.display())]
+    #[error(
+        "read {path}: found the columns {found}, needed {needed:?}; name a column that is there",
+        path = path.display()
+    )]
     Column {
         /// The file.
         path: PathBuf,
@@ -58,7 +64,10 @@ pub enum SourceError {
         needed: String,
     },
     /// It is not clear which table is meant.
-    #[error("read {path}: found the tables {found}, needed {needed}; name a table that is there", path = path.display())]
+    #[error(
+        "read {path}: found the tables {found}, needed {needed}; name a table that is there",
+        path = path.display()
+    )]
     Table {
         /// The file.
         path: PathBuf,
@@ -68,7 +77,10 @@ pub enum SourceError {
         needed: String,
     },
     /// One record is not what it should be.
-    #[error("read {path}, {unit} {number}: found {found}, needed {needed}; correct or remove it", path = path.display())]
+    #[error(
+        "read {path}, {unit} {number}: found {found}, needed {needed}; correct or remove it",
+        path = path.display()
+    )]
     Record {
         /// The file.
         path: PathBuf,

@@ -48,7 +48,8 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Strin
     }
 }
 
-/// Rows of the file. Columns that are not repeated must have a value for each: the decoder would make up what is missing.
+/// Rows of the file. Columns that are not repeated must have a value for each: the decoder would make up what is
+/// missing.
 fn count_rows(metadata: &ParquetMetaData) -> Result<u64, String> {
     let mut sum = 0u64;
     for group in metadata.row_groups() {

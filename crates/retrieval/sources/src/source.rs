@@ -5,8 +5,8 @@ use crate::record::Record;
 use crate::spec::{Kind, SourceSpec};
 use crate::{delimited, folder, json_lines, parquet, sqlite};
 
-/// The records of a file, in its order; of a folder, in the order of the names. They are read as they are asked for. After
-/// an error there are no more.
+/// The records of a file, in its order; of a folder, in the order of the names. They are read as they are asked for.
+/// After an error there are no more.
 pub struct Source {
     records: Records,
     len_hint: Option<u64>,
@@ -36,7 +36,8 @@ impl Source {
         Source { records, len_hint, done: false }
     }
 
-    /// How many records there are, as far as the file says so without being read. A hint: nothing may be allocated by it.
+    /// How many records there are, as far as the file says so without being read. A hint: nothing may be allocated by
+    /// it.
     pub fn len_hint(&self) -> Option<u64> {
         self.len_hint
     }

@@ -88,7 +88,8 @@ fn an_error_ends_a_source() {
 
 #[test]
 fn json_lines_stay_as_they_are_written() {
-    let lines = "\u{feff} {\"id\": \"a\", \"n\": 1.50, \"deep\": {\"x\": [1,  2]}, \"t\": \"\\u00e9\"} \n\n{\"id\":7,\"n\":null}\r\n";
+    let lines = "\u{feff} {\"id\": \"a\", \"n\": 1.50, \"deep\": {\"x\": [1,  2]}, \"t\": \"\\u00e9\"} \
+                 \n\n{\"id\":7,\"n\":null}\r\n";
     let (_directory, path) = file("a.jsonl", lines);
     let whole = read(&path, "id", &[]).unwrap();
     assert_eq!(whole[0].value, lines.lines().next().unwrap().trim_start_matches('\u{feff}').trim().as_bytes());

@@ -31,8 +31,8 @@ use crate::offer::OfferConfig;
 pub struct ServerConfig {
     /// Address to listen on. Port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Address at which `/metrics` is served, over plain HTTP and without a token; usually of this machine alone. Without
-    /// it there are no metrics.
+    /// Address at which `/metrics` is served, over plain HTTP and without a token; usually of this machine alone.
+    /// Without it there are no metrics.
     pub metrics_listen: Option<SocketAddr>,
     /// Directory for keys and uploads. Made if missing; one service at a time.
     pub data_dir: PathBuf,
@@ -95,8 +95,8 @@ pub struct Timeouts {
     /// TLS handshake and request head; also an idle connection's life.
     #[serde(with = "humantime_serde")]
     pub head: Duration,
-    /// From the start of a connection to the head of its first request with a known token. A connection that has sent none
-    /// is closed.
+    /// From the start of a connection to the head of its first request with a known token. A connection that has sent
+    /// none is closed.
     #[serde(with = "humantime_serde")]
     pub authorization: Duration,
     /// Silence allowed while a body arrives or a response leaves.

@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// The server does not know kinds and options. The program that starts it loads the application of each offer and hands
 /// them to [`Server::bind`](crate::Server::bind) as [`Applications`](crate::Applications).
 ///
-/// As a text it is `KIND[:NAME]=PATH[,OPTION=VALUE]...`. In a configuration file it is a table; fields other than `kind`,
-/// `name` and `path` are options, and numbers and truth values are read as texts.
+/// As a text it is `KIND[:NAME]=PATH[,OPTION=VALUE]...`. In a configuration file it is a table; fields other than
+/// `kind`, `name` and `path` are options, and numbers and truth values are read as texts.
 ///
 /// ```
 /// use unspoken_server::{OfferConfig, ServerConfig};

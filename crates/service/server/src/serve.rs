@@ -51,7 +51,8 @@ pub enum ServeError {
     #[error(
         "start application {name}: one request takes {request} bytes of memory (query {query}, answer {answer}, \
          computation {working}) and the models of all applications take {prepared}; limits.memory_bytes is {limit}, \
-         needed at least {needed} and room for clients' keys", request = .query.saturating_add(*.answer).saturating_add(*.working)
+         needed at least {needed} and room for clients' \
+         keys", request = .query.saturating_add(*.answer).saturating_add(*.working)
     )]
     Memory {
         /// The application.

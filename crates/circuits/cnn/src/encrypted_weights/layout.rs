@@ -14,9 +14,9 @@ const OFFSETS: usize = KERNEL * KERNEL;
 /// `(r * width + k) * batch + j`, with `r` below the number of hidden neurons, and `width` what is left of the slots.
 ///
 /// A vector of images holds, for `width` features at a time (a tile) and as many pixels under the kernel as there are
-/// hidden neurons (a group), pixel `r` of feature `k` of image `j`. So `r` is first a pixel and later a hidden neuron: the
-/// sum over the pixels is cyclic over the whole vector and leaves each feature in every `r`, which is where the next
-/// layer's weights wait for it.
+/// hidden neurons (a group), pixel `r` of feature `k` of image `j`. So `r` is first a pixel and later a hidden neuron:
+/// the sum over the pixels is cyclic over the whole vector and leaves each feature in every `r`, which is where the
+/// next layer's weights wait for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncryptedWeightsLayout {
     shape: Shape,

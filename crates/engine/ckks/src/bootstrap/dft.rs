@@ -1,10 +1,10 @@
 //! The maps between coefficients and slots as products of a few sparse matrices.
 //!
-//! The slots `z` of a polynomial with `n` complex coefficients `w` are `z = F P w`, with `P` the reversal of the bits of an
-//! index and `F` a product of `log2 n` butterfly stages, each of three diagonals (Cheon, Han, Kim, Kim and Song,
+//! The slots `z` of a polynomial with `n` complex coefficients `w` are `z = F P w`, with `P` the reversal of the bits
+//! of an index and `F` a product of `log2 n` butterfly stages, each of three diagonals (Cheon, Han, Kim, Kim and Song,
 //! "Bootstrapping for approximate homomorphic encryption", EUROCRYPT 2018; grouped as in Chen, Chillotti and Song,
-//! "Improved bootstrapping for approximate homomorphic encryption", EUROCRYPT 2019). `P` is left out: what it would move
-//! stays where it is, which the inverse map undoes.
+//! "Improved bootstrapping for approximate homomorphic encryption", EUROCRYPT 2019). `P` is left out: what it would
+//! move stays where it is, which the inverse map undoes.
 
 use std::collections::BTreeMap;
 use std::f64::consts::PI;

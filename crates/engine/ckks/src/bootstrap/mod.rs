@@ -1,8 +1,8 @@
 //! Bootstrapping: from the lowest level back up.
 //!
-//! In the order slots to coefficients, raise, coefficients to slots, reduction: the first map runs at the lowest levels,
-//! where it is cheap, and its input is what the sine must resolve, slot by slot. The raise happens under a sparse secret
-//! (see `unspoken_rlwe`), which bounds the integer it adds.
+//! In the order slots to coefficients, raise, coefficients to slots, reduction: the first map runs at the lowest
+//! levels, where it is cheap, and its input is what the sine must resolve, slot by slot. The raise happens under a
+//! sparse secret (see `unspoken_rlwe`), which bounds the integer it adds.
 
 mod dft;
 pub(crate) mod failure;
@@ -36,13 +36,13 @@ pub enum SlotValues {
 /// A bootstrap: what to know before any key is made or any memory taken.
 ///
 /// It serves vectors whose slots repeat with a period (sparse packing) or fill the ring. With its matrices encoded in a
-/// [`Bootstrapper`] it does four things, all of which end at [`Bootstrap::output_level`]: [`Bootstrapper::refresh`] from
-/// slots to slots, [`Bootstrapper::refresh_coefficients`] from coefficients to slots (half a bootstrap),
+/// [`Bootstrapper`] it does four things, all of which end at [`Bootstrap::output_level`]: [`Bootstrapper::refresh`]
+/// from slots to slots, [`Bootstrapper::refresh_coefficients`] from coefficients to slots (half a bootstrap),
 /// [`Bootstrapper::exponential`] from torus elements in the coefficients to `exp(2 pi i t)` in the slots, and
 /// [`Bootstrapper::exponential_of_query`] the same from a compact query.
 ///
-/// A slot `z` of [`Bootstrapper::refresh`] comes back as `sin(a z) / a` with `a = 2 pi / 2^message_ratio_bits`: precise for
-/// `|z| <= 1` in each part, with a loss that grows with the cube of `z` beyond. A simulator reports such slots.
+/// A slot `z` of [`Bootstrapper::refresh`] comes back as `sin(a z) / a` with `a = 2 pi / 2^message_ratio_bits`: precise
+/// for `|z| <= 1` in each part, with a loss that grows with the cube of `z` beyond. A simulator reports such slots.
 #[derive(Clone, Debug)]
 pub struct Bootstrap {
     parameters: CkksParameters,
@@ -81,8 +81,8 @@ impl Bootstrap {
     /// Plans the bootstrap of vectors whose slots repeat every `slots` (all of them: `parameters.slots()`).
     ///
     /// # Errors
-    /// If the parameters are not made for bootstrapping or in the conjugate-invariant ring, or `slots` is no power of two
-    /// from 2 to the number of slots.
+    /// If the parameters are not made for bootstrapping or in the conjugate-invariant ring, or `slots` is no power of
+    /// two from 2 to the number of slots.
     pub fn new(parameters: &CkksParameters, slots: usize, values: SlotValues) -> Result<Self, CkksError> {
         const OPERATION: &str = "plan a bootstrap";
         if parameters.ring().kind() == RingKind::ConjugateInvariant {
@@ -160,8 +160,8 @@ impl Bootstrap {
         log2_failure(self.parameters.ring().degree())
     }
 
-    /// A bound on the error of a real slot of modulus at most 1 that is no noise: the sine's, which stands for the reduction,
-    /// and that of the polynomial that stands for the sine. A complex slot has one in each part.
+    /// A bound on the error of a real slot of modulus at most 1 that is no noise: the sine's, which stands for the
+    /// reduction, and that of the polynomial that stands for the sine. A complex slot has one in each part.
     pub fn approximation_error(&self) -> f64 {
         let angle = 2.0 * PI * (-self.literal.message_ratio_bits).exp2();
         1.0 - angle.sin() / angle + self.reduction.sine_error() / angle
@@ -271,7 +271,8 @@ impl Bootstrapper {
         Ok(Bootstrapper { down: Some(down), working_bytes, ..Self::from_coefficients(encoder, plan)? })
     }
 
-    /// As [`Bootstrapper::new`], without the map from slots to coefficients: for everything but [`Bootstrapper::refresh`].
+    /// As [`Bootstrapper::new`], without the map from slots to coefficients: for everything but
+    /// [`Bootstrapper::refresh`].
     ///
     /// # Errors
     /// As for [`LinearTransform::new`].

@@ -1,9 +1,10 @@
 //! From `x = I + t`, `I` a small integer, to a function of `t` modulo 1.
 //!
-//! The sine is `cos(2 pi (x - 1/4))`, a polynomial approximation of the cosine on an interval shortened by a power of two,
-//! doubled back by `cos 2a = 2 cos^2 a - 1` (Han and Ki, "Better bootstrapping for approximate homomorphic encryption",
-//! CT-RSA 2020). The cosine is even: its polynomial is one of half the degree in `2 u^2 - 1`. The exponential
-//! `exp(2 pi i x)` is a complex polynomial on the shortened interval, squared back (lookup paper, appendix A.4).
+//! The sine is `cos(2 pi (x - 1/4))`, a polynomial approximation of the cosine on an interval shortened by a power of
+//! two, doubled back by `cos 2a = 2 cos^2 a - 1` (Han and Ki, "Better bootstrapping for approximate homomorphic
+//! encryption", CT-RSA 2020). The cosine is even: its polynomial is one of half the degree in `2 u^2 - 1`. The
+//! exponential `exp(2 pi i x)` is a complex polynomial on the shortened interval, squared back (lookup paper, appendix
+//! A.4).
 
 use std::f64::consts::PI;
 

@@ -33,9 +33,9 @@ pub fn evaluate<A: Arithmetic>(
 /// they belong to: a `scale` far below the input's makes them coarse.
 ///
 /// # Errors
-/// [`CkksError::Level`] if the input's level is below the polynomial's depth; if the input is a product that waits to be
-/// relinearised, the relinearisation key is missing, a coefficient is complex in the conjugate-invariant ring, or the
-/// scale is not a positive number.
+/// [`CkksError::Level`] if the input's level is below the polynomial's depth; if the input is a product that waits to
+/// be relinearised, the relinearisation key is missing, a coefficient is complex in the conjugate-invariant ring, or
+/// the scale is not a positive number.
 pub fn evaluate_to_scale<A: Arithmetic>(
     arithmetic: &A,
     input: &A::Vector,

@@ -50,8 +50,8 @@ impl Polynomial {
     }
 
     /// The polynomial of degree `degree` or less that equals `f` at the Chebyshev nodes of `[low, high]`: close to the
-    /// best approximation there, and worthless outside. Coefficients that are rounding noise are set to zero, so odd and
-    /// even functions stay odd and even.
+    /// best approximation there, and worthless outside. Coefficients that are rounding noise are set to zero, so odd
+    /// and even functions stay odd and even.
     ///
     /// # Errors
     /// If `f` is not finite at a node or the interval is empty.

@@ -120,13 +120,13 @@ pub(crate) trait Kernels: Send + Sync {
     /// `out = (low + 2^32 high) * w` for signed double words.
     fn embed_wide(&self, modulus: &Modulus, out: &mut [u32], low: &[u32], high: &[i32], w: Shoup);
 
-    /// Appends to `out`, from `filled` on, those of `words` that are below `bound` after `mask` is applied, in their order, as
-    /// many as there is room for. How many `out` holds afterwards. `bound` is below 2^31, and the numbers of words are
-    /// free.
+    /// Appends to `out`, from `filled` on, those of `words` that are below `bound` after `mask` is applied, in their
+    /// order, as many as there is room for. How many `out` holds afterwards. `bound` is below 2^31, and the numbers of
+    /// words are free.
     fn select_below(&self, words: &[u32], mask: u32, bound: u32, out: &mut [u32], filled: usize) -> usize;
 
-    /// Signed samples from a table of tails: the magnitude of a sample is the number of `tails` above `draw >> 1`, its sign
-    /// is the lowest bit of the draw. In constant time. `tails` are below 2^63.
+    /// Signed samples from a table of tails: the magnitude of a sample is the number of `tails` above `draw >> 1`, its
+    /// sign is the lowest bit of the draw. In constant time. `tails` are below 2^63.
     fn tail_samples(&self, draws: &[u64], tails: &[u64], out: &mut [i32]);
 
     /// The tensor product over `R`: `(a0 b0, a0 b1 + a1 b0, a1 b1)`.
@@ -149,16 +149,16 @@ pub(crate) trait Kernels: Send + Sync {
     /// `key[d]` holds digit `d` for this prime: blocks of [`KEY_BLOCK`] residues of component 0, then of component 1.
     fn inner_product(&self, modulus: &Modulus, digits: &[&[u32]], key: &[&[u32]], out: [&mut [u32]; 2]);
 
-    /// Cuts coefficients, given by their residues modulo one or two primes, into signed digits. `outputs` has for each of
-    /// `moduli` the digits from the lowest, as residues.
+    /// Cuts coefficients, given by their residues modulo one or two primes, into signed digits. `outputs` has for each
+    /// of `moduli` the digits from the lowest, as residues.
     fn signed_digits(&self, residues: &[&[u32]], table: &DigitTable, moduli: &[Modulus], outputs: &mut [&mut [u32]]);
 
-    /// The values of `X^exponent - 1` in the order of the evaluation domain, for the ring of `out.len()` coefficients whose
-    /// `2n`-th root of unity has these `powers`. Both are in Montgomery form.
+    /// The values of `X^exponent - 1` in the order of the evaluation domain, for the ring of `out.len()` coefficients
+    /// whose `2n`-th root of unity has these `powers`. Both are in Montgomery form.
     fn rotation_difference(&self, modulus: &Modulus, powers: &[u32], exponent: u32, out: &mut [u32]);
 
-    /// `sums_c = sum_r entries_r * factors_{r,c} / R` for one block of residues: `entries` are a block of each row, `factors`
-    /// for each row a block of both components, `sums` a block of both components.
+    /// `sums_c = sum_r entries_r * factors_{r,c} / R` for one block of residues: `entries` are a block of each row,
+    /// `factors` for each row a block of both components, `sums` a block of both components.
     fn table_sum(&self, modulus: &Modulus, entries: &[u32], factors: &[u32], sums: &mut [u32]);
 
     /// `output_r = sum_c matrix[r][c] * input_c` (no Montgomery factor: the form of the inputs is kept).

@@ -3,8 +3,8 @@
 use crate::error::{CompressError, EmbeddingError};
 use crate::shape::Shape;
 
-/// How to compress. The defaults are the paper's `l = 4` subtables and effort that takes minutes on two cores for tables
-/// of some ten million numbers.
+/// How to compress. The defaults are the paper's `l = 4` subtables and effort that takes minutes on two cores for
+/// tables of some ten million numbers.
 ///
 /// ```
 /// use unspoken_embedding::CompressOptions;

@@ -15,8 +15,8 @@ const BLOCK_ROWS: usize = 64;
 /// The products of a table's subtables with each other, and what searching for codes needs besides.
 ///
 /// The squared error of a row `x` with code `j` is `|x|^2 + sum_t u_t(j_t) + sum_(s<t) 2 <c_s(j_s), c_t(j_t)>` with
-/// `u_t(j) = |c_t(j)|^2 - 2 <x, c_t(j)>`. With the products of all columns at hand, the best entry of one subtable given
-/// the others costs `l p` additions, whatever the width of the table.
+/// `u_t(j) = |c_t(j)|^2 - 2 <x, c_t(j)>`. With the products of all columns at hand, the best entry of one subtable
+/// given the others costs `l p` additions, whatever the width of the table.
 pub(super) struct Search<'a> {
     shape: Shape,
     columns: ArrayView2<'a, f32>,

@@ -20,8 +20,8 @@ const MAX_VALUES: usize = 1 << 31;
 
 /// The files an embedding table is read from.
 ///
-/// The list of tokens is either text, one token a line (`tokens.txt`, `vocab.txt`), or a `tokenizer.json` whose model has
-/// a vocabulary by name (WordPiece, BPE). Tables are `f32`; other types are refused.
+/// The list of tokens is either text, one token a line (`tokens.txt`, `vocab.txt`), or a `tokenizer.json` whose model
+/// has a vocabulary by name (WordPiece, BPE). Tables are `f32`; other types are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A NumPy file of shape `[tokens, width]`, in C or Fortran order.

@@ -41,7 +41,8 @@ pub(super) fn read(path: &Path) -> Result<(usize, Vec<f32>), TableError> {
 }
 
 /// The bytes before the data, or what is wrong with them. `npyz` allocates whatever length a header announces, follows
-/// brackets as deep as they nest, and multiplies dimensions unchecked, so it gets no header that could make that matter.
+/// brackets as deep as they nest, and multiplies dimensions unchecked, so it gets no header that could make that
+/// matter.
 fn read_head(reader: &mut impl Read) -> Result<Vec<u8>, String> {
     let mut read = |head: &mut Vec<u8>, count: usize| {
         let start = head.len();

@@ -1,5 +1,5 @@
-//! What is on disk if writing ends at any step: a log of all changes, and a model of a file system that forgets what was
-//! not made durable.
+//! What is on disk if writing ends at any step: a log of all changes, and a model of a file system that forgets what
+//! was not made durable.
 
 mod model;
 mod tests;

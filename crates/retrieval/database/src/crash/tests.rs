@@ -66,8 +66,8 @@ impl Recorded {
         Recorded { root, before: model, steps, versions }
     }
 
-    /// Ends the writes after every step in every way, and checks what is there. `check` is given the database's directory,
-    /// the newest durable version and the one that was being written.
+    /// Ends the writes after every step in every way, and checks what is there. `check` is given the database's
+    /// directory, the newest durable version and the one that was being written.
     fn crash(&self, check: impl Fn(&Path, &str, &(usize, u64, Content), &(usize, u64, Content))) -> usize {
         let (mut model, mut states) = (self.before.clone(), 0);
         for (number, step) in self.steps.iter().enumerate() {

@@ -1,7 +1,8 @@
 //! Buckets: records with the tags of their keys, in the order of tags.
 //!
-//! A bucket is the number of its entries (2 bytes, little-endian), the entries, and zeros. An entry is a tag of 12 bytes, the
-//! length of the value in groups of 7 bits, the lowest first, the highest bit set in all but the last, and the value.
+//! A bucket is the number of its entries (2 bytes, little-endian), the entries, and zeros. An entry is a tag of 12
+//! bytes, the length of the value in groups of 7 bits, the lowest first, the highest bit set in all but the last, and
+//! the value.
 
 use super::{LayoutError, Tag};
 

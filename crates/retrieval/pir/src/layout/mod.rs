@@ -1,5 +1,5 @@
-//! What a client must know to turn an index or a key into cells of the tables, and cells into a record. It stays as it is
-//! when records change.
+//! What a client must know to turn an index or a key into cells of the tables, and cells into a record. It stays as it
+//! is when records change.
 
 mod bucket;
 mod error;

@@ -39,8 +39,8 @@ impl KeysPlan {
 }
 
 impl Layout {
-    /// Buckets for values of these lengths: each holds the longest entry and some average ones, in whole pieces; there are
-    /// as few as the load allows, and then as many as the table's last row has room for.
+    /// Buckets for values of these lengths: each holds the longest entry and some average ones, in whole pieces; there
+    /// are as few as the load allows, and then as many as the table's last row has room for.
     ///
     /// # Errors
     /// If the plan is outside its limits, or the values do not fit into any layout.
@@ -83,8 +83,8 @@ impl Layout {
         Err(refused)
     }
 
-    /// Cells for records of these lengths: all of one length, or of a variable one. There is room for `capacity` records if
-    /// that is more, and for records of `longest` bytes if that is longer.
+    /// Cells for records of these lengths: all of one length, or of a variable one. There is room for `capacity`
+    /// records if that is more, and for records of `longest` bytes if that is longer.
     ///
     /// # Errors
     /// If there are too many, or one is too long.

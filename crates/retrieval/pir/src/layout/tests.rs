@@ -99,7 +99,8 @@ fn every_bucket_has_one_form() {
         Bucket::read(&bytes)
     };
     assert_eq!(bucket(&[&[2, 0], &entry(1), &entry(2)]).unwrap().entries().len(), 2);
-    // Order, repetition, a count that is too small or too large, a length that is too long for itself or for the bucket.
+    // Order, repetition, a count that is too small or too large, a length that is too long for itself or for the
+    // bucket.
     assert!(bucket(&[&[2, 0], &entry(2), &entry(1)]).is_err());
     assert!(bucket(&[&[2, 0], &entry(1), &entry(1)]).is_err());
     assert!(bucket(&[&[1, 0], &entry(1), &entry(2)]).is_err());

@@ -113,14 +113,16 @@ macro_rules! kernels {
                     = sums::dot::<$module::Register>(modulus, a, b, out);
                 fn inner_product(modulus: &Modulus, digits: &[&[u32]], key: &[&[u32]], out: [&mut [u32]; 2])
                     = sums::inner_product::<$module::Register>(modulus, digits, key, out);
-                fn signed_digits(residues: &[&[u32]], table: &DigitTable, moduli: &[Modulus], outputs: &mut [&mut [u32]])
-                    = signed_digits(residues, table, moduli, outputs);
+                fn signed_digits(
+                    residues: &[&[u32]], table: &DigitTable, moduli: &[Modulus], outputs: &mut [&mut [u32]]
+                ) = signed_digits(residues, table, moduli, outputs);
                 fn rotation_difference(modulus: &Modulus, powers: &[u32], exponent: u32, out: &mut [u32])
                     = pointwise::rotation_difference::<$module::Register>(modulus, powers, exponent, out);
                 fn table_sum(modulus: &Modulus, entries: &[u32], factors: &[u32], sums: &mut [u32])
                     = sums::table_sum::<$module::Register>(modulus, entries, factors, sums);
-                fn matrix_product(modulus: &Modulus, matrix: &PackedMatrix, inputs: &[&[u32]], outputs: &mut [&mut [u32]])
-                    = matrix::product::<$module::Register>(modulus, matrix, inputs, outputs);
+                fn matrix_product(
+                    modulus: &Modulus, matrix: &PackedMatrix, inputs: &[&[u32]], outputs: &mut [&mut [u32]]
+                ) = matrix::product::<$module::Register>(modulus, matrix, inputs, outputs);
             }
         }
     };

@@ -12,7 +12,10 @@ fn check_lengths<V: Vector>(length: usize, others: &[&[u32]]) {
 
 /// A kernel `out[i] = expression(operands[i])`, where `out` may be an operand.
 macro_rules! pointwise {
-    ($(#[$doc:meta])* $name:ident($prime:ident, $out:ident $(, $operand:ident)* $(; $factor:ident)?) = $expression:expr) => {
+    (
+        $(#[$doc:meta])*
+        $name:ident($prime:ident, $out:ident $(, $operand:ident)* $(; $factor:ident)?) = $expression:expr
+    ) => {
         $(#[$doc])*
         ///
         /// # Safety
@@ -94,8 +97,9 @@ pub(super) unsafe fn tensor<V: Vector>(modulus: &Modulus, a: [&[u32]; 2], b: [&[
     }
 }
 
-/// See [`Kernels::rotation_difference`](crate::kernels::Kernels::rotation_difference). A vector of positions differs from
-/// its first by the same powers of a root everywhere: the low bits of a position are the high bits of its reversal.
+/// See [`Kernels::rotation_difference`](crate::kernels::Kernels::rotation_difference). A vector of positions differs
+/// from its first by the same powers of a root everywhere: the low bits of a position are the high bits of its
+/// reversal.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.

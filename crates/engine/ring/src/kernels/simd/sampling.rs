@@ -72,7 +72,8 @@ pub(super) unsafe fn select_below<V: Vector>(
     portable::select_below(&words[done..], mask, bound, out, filled)
 }
 
-/// See [`Kernels::tail_samples`](crate::kernels::Kernels::tail_samples): the portable loop, compiled for more registers.
+/// See [`Kernels::tail_samples`](crate::kernels::Kernels::tail_samples): the portable loop, compiled for more
+/// registers.
 ///
 /// # Safety
 /// None: unsafe as all kernels here are.

@@ -89,8 +89,8 @@ pub(super) trait Vector: Copy {
     fn low_words(even: Self, odd: Self) -> Self;
     /// The lanes in reverse order.
     fn reverse(self) -> Self;
-    /// The lanes below the same lane of `bound` first, in their order, and how many they are; the others are unspecified.
-    /// Both registers hold numbers below 2^31.
+    /// The lanes below the same lane of `bound` first, in their order, and how many they are; the others are
+    /// unspecified. Both registers hold numbers below 2^31.
     fn compress_below(self, bound: Self) -> (Self, usize);
     /// `L` copies.
     fn square(self) -> Self::Square;

@@ -11,8 +11,8 @@ use super::TableArguments;
 
 /// Tell what compression costs: the error of the embeddings, and the accuracy of a classifier that uses them
 ///
-/// The classifier is a logistic regression on the mean embedding of a text, trained and judged on reviews with the table
-/// and with each of its compressed forms.
+/// The classifier is a logistic regression on the mean embedding of a text, trained and judged on reviews with the
+/// table and with each of its compressed forms.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Directories of compressed tables

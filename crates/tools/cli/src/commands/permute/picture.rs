@@ -65,8 +65,8 @@ const LEVEL: f64 = 84.0;
 const COLUMN: f64 = 96.0;
 const RADIUS: f64 = 19.0;
 
-/// A network from the input at the top to the result at the bottom: a circle is one rotation, a line carries the entries
-/// of one mask, whose number stands beside it.
+/// A network from the input at the top to the result at the bottom: a circle is one rotation, a line carries the
+/// entries of one mask, whose number stands beside it.
 pub fn network_picture(title: &str, network: &Network) -> Document {
     let mut levels: Vec<usize> = Vec::new();
     let mut columns: Vec<usize> = Vec::new();

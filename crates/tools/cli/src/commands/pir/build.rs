@@ -12,12 +12,12 @@ use crate::progress::Bars;
 
 /// Build a database from a file or a folder
 ///
-/// With --key, records are asked for by key; without, by their number in the file, from 0. Records of one length take no
-/// more room than they have bytes; if one is long, all cells are as long as that one. `unspoken pir info` tells what
+/// With --key, records are asked for by key; without, by their number in the file, from 0. Records of one length take
+/// no more room than they have bytes; if one is long, all cells are as long as that one. `unspoken pir info` tells what
 /// questions to the database take, `unspoken serve --database` offers it.
 ///
-/// Values are held in memory while it is built, the tables are not. Ctrl-C leaves nothing, and what was there before with
-/// --replace.
+/// Values are held in memory while it is built, the tables are not. Ctrl-C leaves nothing, and what was there before
+/// with --replace.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// File or directory of the records: .csv, .tsv, .jsonl, .sqlite, .parquet, or a folder of files
@@ -37,8 +37,8 @@ pub struct Arguments {
     /// Bytes of the longest record there should be room for, if it is longer than those there are
     #[arg(long, default_value_t = 0)]
     longest: usize,
-    /// Replace the database that is there; services go on with the old one until the new one is whole, and are then to be
-    /// started anew
+    /// Replace the database that is there; services go on with the old one until the new one is whole, and are then to
+    /// be started anew
     #[arg(long)]
     replace: bool,
     /// Directory of the database

@@ -10,8 +10,8 @@ const MOST_JOURNAL: u64 = 1 << 20;
 
 /// Overwrite the record at an index
 ///
-/// For databases that are read by index. An index behind the last record may be written as long as there is room: between
-/// are no records, or zeros where all have one length.
+/// For databases that are read by index. An index behind the last record may be written as long as there is room:
+/// between are no records, or zeros where all have one length.
 #[derive(clap::Args)]
 pub struct SetArguments {
     /// Directory of the database

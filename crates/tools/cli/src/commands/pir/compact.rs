@@ -10,8 +10,8 @@ use crate::progress::Bars;
 
 /// Write the tables anew with all changes
 ///
-/// Answers get faster and services need less memory; version and records stay the same. Services go on meanwhile, and take
-/// up the new files when they are whole. Needs as much free space as the database has.
+/// Answers get faster and services need less memory; version and records stay the same. Services go on meanwhile, and
+/// take up the new files when they are whole. Needs as much free space as the database has.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Directory of the database

@@ -10,8 +10,8 @@ mod verify;
 
 /// Build databases for private retrieval, change them, and look after them
 ///
-/// A database is a directory, made by `build` and offered with `serve --database`. Records are added, changed and deleted
-/// while it is served.
+/// A database is a directory, made by `build` and offered with `serve --database`. Records are added, changed and
+/// deleted while it is served.
 #[derive(clap::Subcommand)]
 pub enum Command {
     Build(build::Arguments),

@@ -16,8 +16,8 @@ const STEP: u64 = 256;
 
 /// Add or overwrite records
 ///
-/// One record, or all of a file or a folder (--from): they become one version, or nothing does. Records of a database that
-/// is read by index are added behind the last one; `unspoken pir set` overwrites.
+/// One record, or all of a file or a folder (--from): they become one version, or nothing does. Records of a database
+/// that is read by index are added behind the last one; `unspoken pir set` overwrites.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Directory of the database

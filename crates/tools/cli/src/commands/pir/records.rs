@@ -14,12 +14,12 @@ pub struct RecordOptions {
     /// Table or view of a SQLite database; not needed if there is one
     #[arg(long)]
     table: Option<String>,
-    /// Column that records are asked for by; without it they are asked for by their number, from 0. In a folder, names of
-    /// files are the keys
+    /// Column that records are asked for by; without it they are asked for by their number, from 0. In a folder, names
+    /// of files are the keys
     #[arg(long = "key", value_name = "COLUMN")]
     key_column: Option<String>,
-    /// Column that is retrieved, as it is; if given several times, a JSON object of these columns [default: all but the key;
-    /// of JSON lines the whole line]
+    /// Column that is retrieved, as it is; if given several times, a JSON object of these columns [default: all but the
+    /// key; of JSON lines the whole line]
     #[arg(long = "value", value_name = "COLUMN")]
     value_columns: Vec<String>,
 }

@@ -8,7 +8,8 @@ use unspoken_pir::{DatabaseVersion, Layout};
 
 /// Check every byte of a database
 ///
-/// All files are compared with their checksums, and all records are read. A damaged file is named, with the place in it.
+/// All files are compared with their checksums, and all records are read. A damaged file is named, with the place in
+/// it.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Directory of the database

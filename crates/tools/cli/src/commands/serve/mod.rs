@@ -27,14 +27,14 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 
 /// Offer applications as a service: classifiers, embedding tables, databases and more
 ///
-/// What is offered is named by --offer, by [[offer]] in the configuration file, or by one of the short flags; all of them
-/// may be combined. Prints one line of JSON with the address on standard output when it listens, and its log on standard
-/// error. Other flags go before the configuration file.
+/// What is offered is named by --offer, by [[offer]] in the configuration file, or by one of the short flags; all of
+/// them may be combined. Prints one line of JSON with the address on standard output when it listens, and its log on
+/// standard error. Other flags go before the configuration file.
 #[derive(clap::Args)]
 #[command(after_long_help = kinds::help())]
 pub struct Arguments {
-    /// Offer an application; may be given several times. KIND says which one it is, NAME is its name in the service's URL,
-    /// DIR has its files; kinds and their options are listed below
+    /// Offer an application; may be given several times. KIND says which one it is, NAME is its name in the service's
+    /// URL, DIR has its files; kinds and their options are listed below
     #[arg(long, value_name = "KIND[:NAME]=DIR[,OPTION=VALUE]...")]
     offer: Vec<OfferConfig>,
     #[command(flatten)]
@@ -113,8 +113,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// Options that several kinds have.
 const QUERY: KindOption = KindOption {
     name: "query",
-    about: "what clients send: direct (125 bytes a token and subtable), compact (4 bytes, and a bootstrap of some seconds \
-            on the service), or one-hot (the baseline) [default: direct]",
+    about: "what clients send: direct (125 bytes a token and subtable), compact (4 bytes, and a bootstrap of some \
+            seconds on the service), or one-hot (the baseline) [default: direct]",
 };
 const PLAN: KindOption = KindOption {
     name: "plan",
