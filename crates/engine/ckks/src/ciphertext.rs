@@ -1,4 +1,4 @@
-//! Encrypted vectors, their encryption and decryption, and their bytes.
+//! Encrypted vectors: encryption, decryption and serialisation.
 
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{self as rlwe, PublicKey, RlweError, SecretKey};
@@ -15,7 +15,7 @@ pub struct Ciphertext {
     pub(crate) scale: f64,
 }
 
-/// An encrypted vector whose uniform half is a seed.
+/// An encrypted vector whose uniform component is stored as the seed it expands from.
 #[derive(Clone, Debug)]
 pub struct SeededCiphertext {
     pub(crate) inner: rlwe::SeededCiphertext,
@@ -34,7 +34,7 @@ impl Ciphertext {
         self.scale
     }
 
-    /// The ciphertext below.
+    /// The underlying RLWE ciphertext.
     pub fn inner(&self) -> &rlwe::Ciphertext {
         &self.inner
     }
@@ -49,7 +49,8 @@ impl Ciphertext {
     /// Reads what [`Ciphertext::to_bytes`] wrote.
     ///
     /// # Errors
-    /// For anything that is not exactly such bytes, of these parameters, with a usable scale and a whole level.
+    /// If the bytes are not exactly one ciphertext of these parameters, the scale is not usable, or the number of chain
+    /// primes is not that of a level.
     pub fn from_bytes(parameters: &CkksParameters, bytes: &[u8]) -> Result<Self, CkksError> {
         let (scale, rest) = read_scale("an encrypted vector", bytes)?;
         let inner = rlwe::Ciphertext::from_bytes(parameters.rlwe(), rest)?;
@@ -69,17 +70,17 @@ impl SeededCiphertext {
         self.scale
     }
 
-    /// The public seed, which no two queries may share.
+    /// The public seed. No two queries may share a seed.
     pub fn seed(&self) -> &[u8; 32] {
         &self.inner.seed().0
     }
 
-    /// Expands the seed.
+    /// Expands the seed into the full ciphertext.
     pub fn expand(&self, parameters: &CkksParameters) -> Ciphertext {
         Ciphertext { inner: self.inner.expand(parameters.ring()), level: self.level, scale: self.scale }
     }
 
-    /// Bytes of a seeded vector of level `level`.
+    /// Length in bytes of a serialised seeded vector at level `level`.
     pub fn byte_len(parameters: &CkksParameters, level: usize) -> usize {
         8 + rlwe::SeededCiphertext::byte_len(parameters.rlwe(), parameters.chain(level))
     }
@@ -150,8 +151,8 @@ impl Encoder {
 
     /// Decrypts and decodes the slots, which are wiped when dropped.
     ///
-    /// The result carries the encryption's noise, and noise that depends on the secret: it is for the holder of the key
-    /// and must not be published as it is (Li and Micciancio, "On the security of homomorphic encryption on approximate
+    /// The result contains the encryption's noise and noise that depends on the secret. Only the key holder may see it;
+    /// it must not be published unchanged (Li and Micciancio, "On the security of homomorphic encryption on approximate
     /// numbers", EUROCRYPT 2021).
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Vectors into polynomials and back.
+//! Encoding of vectors into polynomials, and decoding.
 //!
 //! Slot `j` of a polynomial `m` is its value at `zeta^(5^j)`, `zeta = exp(2 pi i / M)`, with `M = 2n` in the standard
 //! ring (`n/2` complex slots; the conjugates are the other roots) and `M = 4n` in the conjugate-invariant one (`n` real
@@ -44,7 +44,7 @@ impl Plaintext {
     }
 }
 
-/// Values of slots, which may be a client's message: wiped when dropped, and not printed.
+/// Slot values, which may be a client's message. They are wiped when dropped and not printed.
 #[derive(Clone)]
 pub struct Slots(Vec<Complex64>);
 
@@ -61,7 +61,7 @@ impl Slots {
         self.0.truncate(kept);
     }
 
-    /// Transforms as many numbers as the transform takes; the rest is its scratch.
+    /// Transforms the first `fft.len()` numbers in place; the rest of the buffer is scratch space.
     fn transform(&mut self, fft: &dyn Fft<f64>) {
         let (numbers, scratch) = self.0.split_at_mut(fft.len());
         fft.process_with_scratch(numbers, scratch);
@@ -82,7 +82,7 @@ impl DerefMut for Slots {
 }
 
 impl From<Vec<Complex64>> for Slots {
-    /// Takes the values, which must not have copies elsewhere.
+    /// Takes ownership of the values. There must be no copies elsewhere, because those would not be wiped.
     fn from(values: Vec<Complex64>) -> Self {
         Slots(values)
     }
@@ -107,7 +107,7 @@ impl Drop for Slots {
     }
 }
 
-/// Encodes and decodes for one parameter set. Cheap to clone.
+/// Encoder and decoder of one parameter set. Cheap to clone.
 #[derive(Clone)]
 pub struct Encoder {
     parameters: CkksParameters,
@@ -124,7 +124,7 @@ struct Tables {
 }
 
 impl Encoder {
-    /// Makes the tables: `3 * slots` words of 16 bytes.
+    /// Computes the tables: `3 * slots` words of 16 bytes.
     pub fn new(parameters: &CkksParameters) -> Self {
         let slots = parameters.slots();
         let order = 4 * slots;
@@ -144,8 +144,8 @@ impl Encoder {
         &self.parameters
     }
 
-    /// Encodes complex values into the slots, rounded at `scale`. Fewer values than slots are repeated to fill them
-    /// (sparse packing); their number must divide the number of slots.
+    /// Encodes complex values into the slots, rounded at `scale`. If there are fewer values than slots, they are
+    /// repeated to fill the slots (sparse packing); their number must divide the number of slots.
     ///
     /// # Errors
     /// If the number of values does not fit, one is not finite (or not real, in the conjugate-invariant ring), or the
@@ -159,8 +159,8 @@ impl Encoder {
         Ok(Plaintext { poly: self.round(OPERATION, &coefficients, level, false)?, level, scale })
     }
 
-    /// The same value in all slots: `a + b X^(n/2)` takes the value `a + i b` in each, so no transform is needed. The
-    /// work does not depend on the value.
+    /// Encodes the same value in all slots. `a + b X^(n/2)` has the value `a + i b` in each slot, so no transform is
+    /// needed. The running time does not depend on the value.
     fn encode_constant(
         &self,
         operation: &'static str,
@@ -181,12 +181,12 @@ impl Encoder {
                 poly
             }
         };
-        // What is encoded may be a client's message.
+        // The encoded value may be a client's message.
         poly.mark_secret();
         Ok(Plaintext { poly, level, scale })
     }
 
-    /// As [`Encoder::encode`], for real values.
+    /// Encodes real values as [`Encoder::encode`] does.
     ///
     /// # Errors
     /// As for [`Encoder::encode`].
@@ -195,7 +195,7 @@ impl Encoder {
         self.encode(&complex.0, level, scale)
     }
 
-    /// Puts real values into the coefficients, rounded at `scale`.
+    /// Encodes real values into the coefficients, rounded at `scale`.
     ///
     /// # Errors
     /// If there are not exactly `n` values, or as for [`Encoder::encode`].
@@ -232,16 +232,16 @@ impl Encoder {
         Ok(coefficients)
     }
 
-    /// Encodes the constants of a circuit at `level`: they belong to whoever computes, so the polynomial is public, and
-    /// so are the ciphertexts it multiplies.
+    /// Encodes the constants of a circuit at `level`. They belong to the party that computes, so the polynomial and the
+    /// ciphertexts it multiplies are public.
     pub(crate) fn encode_public(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Poly, CkksError> {
         let mut poly = self.encode(values, level, scale)?.poly;
         poly.declare_public();
         Ok(poly)
     }
 
-    /// As [`Encoder::encode_public`], over the extended basis of the level: for products with switched ciphertexts that
-    /// are not divided by `P` yet.
+    /// As [`Encoder::encode_public`], over the extended basis of the level, for products with key-switched ciphertexts
+    /// that are not yet divided by `P`.
     pub(crate) fn encode_extended(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Poly, CkksError> {
         const OPERATION: &str = "encode over the extended basis";
         let coefficients = self.coefficients(OPERATION, values, scale)?;
@@ -265,19 +265,19 @@ impl Encoder {
                 work.0[position] = value;
             }
         }
-        // The transform of rustfft with exponent -1 undoes the one with +1, up to the factor `slots`.
+        // The transform of rustfft with exponent -1 inverts the one with +1, up to the factor `slots`.
         work.transform(&*self.tables.forward);
         let factor = scale / slots as f64;
         work.0.iter_mut().zip(&self.tables.twist).for_each(|(c, t)| *c = *c * t.conj() * factor);
         Ok(Zeroizing::new(self.untwist(&work.0[..slots])))
     }
 
-    /// Room for a transform and its scratch.
+    /// A zeroed buffer for a transform and its scratch space.
     fn work(&self, fft: &dyn Fft<f64>) -> Slots {
         Slots::zeros(fft.len() + fft.get_inplace_scratch_len())
     }
 
-    /// That the scale is one, and that these values are, for the ring, as many as fit.
+    /// Checks that the scale is valid, the number of values divides the slots, and each value is valid in this ring.
     fn check_values(&self, operation: &'static str, values: &[Complex64], scale: f64) -> Result<(), CkksError> {
         check_scale(operation, scale)?;
         let slots = self.parameters.slots();
@@ -303,7 +303,7 @@ impl Encoder {
         self.tables.position.iter().map(|&p| work.0[p]).collect()
     }
 
-    /// Real coefficients to the `c_k` of the module's formula.
+    /// Maps real coefficients to the `c_k` of the formula in the module documentation.
     fn twist(&self, m: &[f64], c: &mut [Complex64]) {
         let slots = self.parameters.slots();
         let imaginary = |k: usize| match self.parameters.ring().kind() {
@@ -318,7 +318,7 @@ impl Encoder {
     fn untwist(&self, c: &[Complex64]) -> Vec<f64> {
         match self.parameters.ring().kind() {
             RingKind::Standard => c.iter().map(|z| z.re).chain(c.iter().map(|z| z.im)).collect(),
-            // Both c_k and c_(n-k) hold m_k for a vector of real slots: average them.
+            // For a vector of real slots both c_k and c_(n-k) contain m_k: average them.
             RingKind::ConjugateInvariant => {
                 let n = c.len();
                 (0..n).map(|k| if k == 0 { c[0].re } else { (c[k].re - c[n - k].im) / 2.0 }).collect()
@@ -336,13 +336,14 @@ impl Encoder {
         if log2_largest(scaled) < log2_limit { Ok(()) } else { Err(CkksError::Overflow { operation, log2_limit }) }
     }
 
-    /// Bits that coefficients may have at a level: half the modulus, and no more than what integers are made of.
+    /// Maximum bits of a coefficient at a level: half the modulus, and at most 126 bits because coefficients become
+    /// `i128`.
     fn log2_limit(&self, level: usize) -> f64 {
         (self.parameters.log2_modulus(level) - 1.0).min(126.0)
     }
 
-    /// The polynomial of the nearest integers. The work depends on the level, not on the coefficients. Secret: what is
-    /// encoded may be a client's message.
+    /// The polynomial with coefficients rounded to the nearest integers. The running time depends on the level, not on
+    /// the coefficients. The polynomial is marked secret, because it may encode a client's message.
     fn round(&self, operation: &'static str, scaled: &[f64], level: usize, special: bool) -> Result<Poly, CkksError> {
         self.check_fits(operation, scaled, level)?;
         let basis = Basis { chain: self.parameters.chain(level), special };
@@ -350,9 +351,9 @@ impl Encoder {
     }
 }
 
-/// Bits of the largest coefficient, at least 0; infinite if one is no number.
+/// Bits of the largest coefficient, at least 0; infinite if one is NaN.
 pub(crate) fn log2_largest(scaled: &[f64]) -> f64 {
-    // As bits, the magnitudes of numbers are in their order, and what is no number is above infinity.
+    // The bit patterns of magnitudes are ordered like the numbers, and NaN is above infinity.
     let magnitude = |x: &f64| x.to_bits() & (u64::MAX >> 1);
     let largest = f64::from_bits(scaled.iter().map(magnitude).fold(1.0f64.to_bits(), u64::max));
     if largest.is_nan() { f64::INFINITY } else { largest.log2() }

@@ -1,4 +1,4 @@
-//! Encryption onto a zero made ahead, and what a client sends.
+//! Encryption with a precomputed encryption of zero, and the ciphertexts a client sends.
 
 use unspoken_rlwe::{self as rlwe, FreshCiphertext, ZeroEncryption};
 
@@ -10,19 +10,19 @@ use crate::parameters::CkksParameters;
 /// An encrypted vector as a client sends it.
 #[derive(Clone, Debug)]
 pub enum Encrypted {
-    /// Made with the secret: half the bytes.
+    /// Encrypted with the secret, which halves the bytes.
     Seeded(SeededCiphertext),
-    /// Made with a public key.
+    /// Encrypted with a public key.
     Full(Ciphertext),
 }
 
 impl Encoder {
-    /// Encrypts a plaintext with an encryption of zero over its primes or more
-    /// ([`CkksParameters::chain`] of its level): one addition.
+    /// Encrypts a plaintext with one addition to an encryption of zero. The zero must have at least the primes of the
+    /// plaintext ([`CkksParameters::chain`] of its level).
     ///
     /// # Errors
-    /// If the zero has fewer primes, belongs to other parameters or to the process this one was forked from; it is gone
-    /// all the same.
+    /// If the zero has fewer primes, belongs to other parameters or was made in the process this one was forked from.
+    /// The zero is consumed in any case.
     pub fn encrypt_with(&self, plaintext: &Plaintext, zero: ZeroEncryption) -> Result<Encrypted, CkksError> {
         let (level, scale) = (plaintext.level, plaintext.scale);
         Ok(match zero.plus(self.parameters().ring(), &plaintext.poly)? {
@@ -49,7 +49,7 @@ impl Encrypted {
         }
     }
 
-    /// As circuits take it: a seeded half is expanded.
+    /// The full ciphertext that circuits need. Expands a seeded ciphertext.
     pub fn expand(self, parameters: &CkksParameters) -> Ciphertext {
         match self {
             Encrypted::Seeded(vector) => vector.expand(parameters),
@@ -57,7 +57,7 @@ impl Encrypted {
         }
     }
 
-    /// Serialises as [`SeededCiphertext::to_bytes`] or [`Ciphertext::to_bytes`] do.
+    /// Serialises as [`SeededCiphertext::to_bytes`] or [`Ciphertext::to_bytes`] does.
     pub fn to_bytes(&self, parameters: &CkksParameters) -> Vec<u8> {
         match self {
             Encrypted::Seeded(vector) => vector.to_bytes(parameters),
@@ -65,7 +65,7 @@ impl Encrypted {
         }
     }
 
-    /// Reads either form.
+    /// Deserialises either form.
     ///
     /// # Errors
     /// As for [`Ciphertext::from_bytes`].

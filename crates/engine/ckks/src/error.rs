@@ -1,9 +1,9 @@
-//! What can go wrong with encrypted vectors.
+//! Errors of this crate.
 
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 
-/// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
+/// An error of this crate. Each message contains the operation, what was found, what was needed and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CkksError {
@@ -38,15 +38,16 @@ pub enum CkksError {
         /// The scale of the first operand.
         needed: f64,
     },
-    /// A value does not fit the modulus at its level and scale. How large it is, is not said: it may be a secret.
+    /// A value does not fit the modulus at its level and scale. The message does not contain its size, because it may
+    /// be secret.
     #[error(
-        "{operation}: a coefficient, which is a value times its scale, is not below 2^{log2_limit:.1}, the limit of \
-         the level; use smaller values, a smaller scale or a higher level"
+        "{operation}: a coefficient (a value times its scale) is not below 2^{log2_limit:.1}, the limit of the level; \
+         use smaller values, a smaller scale or a higher level"
     )]
     Overflow {
         /// The operation.
         operation: &'static str,
-        /// Bits that coefficients may have.
+        /// Maximum bits of a coefficient.
         log2_limit: f64,
     },
     /// Wrong number of values.
@@ -54,20 +55,20 @@ pub enum CkksError {
     Shape {
         /// The operation.
         operation: &'static str,
-        /// How many there were.
+        /// The number of values found.
         found: usize,
-        /// What was needed.
+        /// The number of values needed, or another requirement.
         needed: String,
     },
-    /// A value that is no finite number, or an imaginary part in the real ring. The value is not said: it may be a
-    /// secret.
+    /// A value that is not a finite number, or has an imaginary part in the real ring. The message does not contain the
+    /// value, because it may be secret.
     #[error("{operation}: value {index} cannot be used; needed {needed}")]
     Value {
         /// The operation.
         operation: &'static str,
-        /// Its index.
+        /// Index of the value.
         index: usize,
-        /// What would do.
+        /// Requirement that the value does not meet.
         needed: &'static str,
     },
     /// The operation does not exist in this ring.
@@ -79,9 +80,9 @@ pub enum CkksError {
     /// A parameter set is unusable.
     #[error("parameters '{name}': {reason}")]
     Parameters {
-        /// Its name.
+        /// Name of the parameter set.
         name: String,
-        /// What is wrong with it.
+        /// Reason why it is unusable.
         reason: String,
     },
 }
