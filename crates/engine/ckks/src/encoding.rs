@@ -336,8 +336,8 @@ impl Encoder {
         if log2_largest(scaled) < log2_limit { Ok(()) } else { Err(CkksError::Overflow { operation, log2_limit }) }
     }
 
-    /// Maximum bits of a coefficient at a level: half the modulus, and at most 126 bits because coefficients become
-    /// `i128`.
+    /// Maximum bits of a coefficient at a level: half the modulus, and at most 126 bits, the limit of integers in the
+    /// ring.
     fn log2_limit(&self, level: usize) -> f64 {
         (self.parameters.log2_modulus(level) - 1.0).min(126.0)
     }

@@ -169,7 +169,7 @@ impl LinearPlan {
             return Err(CkksError::Shape { operation: OPERATION, found: steps.babies, needed });
         }
         if steps.difference == 0 {
-            return Err(CkksError::Shape { operation: OPERATION, found: 0, needed: "a difference of at least 1".into() });
+            return Err(CkksError::Shape { operation: OPERATION, found: 0, needed: "a nonzero difference".into() });
         }
         if let Some(&found) = self.diagonals.keys().find(|&&k| steps.split(k, slots).is_none()) {
             let needed = format!("diagonals that are multiples of {} modulo the {slots} slots", steps.difference);

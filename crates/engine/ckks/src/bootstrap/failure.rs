@@ -1,23 +1,23 @@
-//! The failure probability of a bootstrap: the integer that raising the modulus adds leaves the interval of the
-//! reduction.
+//! The failure probability of a bootstrap. It fails if the integer that raising the modulus adds is outside the
+//! interval of the reduction.
 
 use unspoken_rlwe::security::SPARSE_WEIGHT;
 
-/// The reduction serves `|x| <= RANGE`, with `x` a coefficient over the modulus before the raise.
+/// The reduction is valid for `|x| <= RANGE`, with `x` a coefficient divided by the modulus before the raise.
 pub(crate) const RANGE: f64 = 13.5;
 
-/// `log2` of a bound on the probability that any of `coefficients` coefficients leaves [`RANGE`].
+/// `log2` of a bound on the probability that any of `coefficients` coefficients exceeds [`RANGE`].
 ///
-/// Before the raise each coefficient of `c_0 + c_1 s` is, over the modulus, the sum of `h + 1` terms uniform in `[-1/2,
-/// 1/2]`, with `h` the weight of the sparse secret. Chernoff's bound for that sum, `min_t (sinh(t/2) / (t/2))^(h+1)
-/// exp(-t RANGE)`, on both sides, and the union bound over the coefficients. `c_0` counts as one of the uniform terms:
-/// it is one for everybody who does not have the secret, and for the holder the term is smaller, not larger. The sine
-/// shifts its argument by a quarter, but `|I| <= 13` leaves it `|x| < 13.25`.
+/// Before the raise each coefficient of `c_0 + c_1 s`, divided by the modulus, is the sum of `h + 1` terms uniform in
+/// `[-1/2, 1/2]`, with `h` the weight of the sparse secret. The bound is Chernoff's bound for that sum, `min_t
+/// (sinh(t/2) / (t/2))^(h+1) exp(-t RANGE)`, on both sides, and the union bound over the coefficients. `c_0` counts as
+/// one of the uniform terms: it is uniform for everybody without the secret, and for the secret's holder the term is
+/// smaller, not larger. The sine shifts its argument by 1/4, but `|I| <= 13` still gives `|x| < 13.25`.
 pub(crate) fn log2_failure(coefficients: usize) -> f64 {
     (ln_tail((SPARSE_WEIGHT + 1) as f64, RANGE) + (2.0 * coefficients as f64).ln()) / std::f64::consts::LN_2
 }
 
-/// Chernoff's bound on the logarithm of the probability that `terms` uniform terms sum to `sum` or more.
+/// Chernoff's bound on the natural logarithm of the probability that `terms` uniform terms sum to `sum` or more.
 fn ln_tail(terms: f64, sum: f64) -> f64 {
     let exponent = |t: f64| terms * ((t / 2.0).sinh() / (t / 2.0)).ln() - t * sum;
     // The exponent is convex in t.
