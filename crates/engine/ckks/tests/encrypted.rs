@@ -1,4 +1,4 @@
-//! Encryption with a public key, and with encryptions of zero made ahead.
+//! Encryption with a public key, and with precomputed encryptions of zero.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn every_way_decrypts_to_the_same() {
         let public = PublicKey::generate(&client.secret, &mut client.rng).unwrap();
         let (parameters, values) = (client.parameters().clone(), client.values(1.0));
         let top = parameters.max_level();
-        // Slots of six deviations of the noise of a public-key encryption.
+        // Six standard deviations of the noise of a public-key encryption, at a slot.
         let bound = 6.0 * 3.19 * 2.0 * 2048.0 * (4.0f64 / 3.0).sqrt() * 1.5 / parameters.scale();
         for level in [1, top] {
             let plaintext = client.encoder.encode(&values, level, parameters.scale()).unwrap();
@@ -75,7 +75,7 @@ fn the_noise_of_a_public_key_is_predicted() {
         let slots = client.decrypt(&sent);
         let square = slots.iter().zip(&values).map(|(a, b)| (a - b).norm_sqr()).sum::<f64>() / slots.len() as f64;
         let ratio = square.sqrt() * parameters.scale() / NoiseModel::new(&parameters).public_encryption();
-        // The errors of 2048 slots that share an ephemeral secret and a key.
+        // The tolerance is wide because the 2048 slots share one ephemeral secret and one key.
         assert!((0.85..1.15).contains(&ratio), "{preset}: {ratio}");
     }
 }
