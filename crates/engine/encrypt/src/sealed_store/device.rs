@@ -1,11 +1,11 @@
-//! What a store needs of a file, so that tests can put something else in its place.
+//! The file operations that a store needs, as a trait that tests can implement differently.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::UNIX_EPOCH;
 
-/// Bytes that a file has and its copy has not.
+/// Bytes of an identity, which differs between a file and its copy.
 pub(crate) const IDENTITY_BYTES: usize = 16;
 
 /// A file: read and written at offsets, made durable, locked.
@@ -18,11 +18,11 @@ pub(crate) trait Device {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Returns when everything written is durable.
     fn sync(&self) -> io::Result<()>;
-    /// Waits until nobody else has the lock, in this process or another.
+    /// Takes the lock. Waits until no other holder, in this process or another, has it.
     fn lock(&self) -> io::Result<()>;
-    /// Gives the lock back.
+    /// Releases the lock.
     fn unlock(&self) -> io::Result<()>;
-    /// What tells it from a copy.
+    /// Bytes that distinguish the file from a copy of it.
     fn identity(&self) -> io::Result<[u8; IDENTITY_BYTES]>;
 }
 
@@ -51,9 +51,9 @@ impl Device for File {
         File::unlock(self)
     }
 
-    /// The inode and the time it was made, where the file system knows it. Not the device number: that of one and the
-    /// same disk may change when the system starts again. So a writable snapshot of the file system, which keeps both
-    /// numbers, is not told from the original.
+    /// The inode number and the birth time, if the file system stores it. The device number is not included, because
+    /// that of the same disk may change when the system restarts. Therefore a writable snapshot of the file system,
+    /// which keeps inode numbers and birth times, is not distinguished from the original.
     fn identity(&self) -> io::Result<[u8; IDENTITY_BYTES]> {
         let metadata = self.metadata()?;
         let born = metadata.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());

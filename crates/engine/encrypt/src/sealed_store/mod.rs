@@ -1,14 +1,15 @@
-//! Sealed entries in a file, each taken once.
+//! A store of sealed entries in a file. Each entry is taken at most once.
 //!
-//! Entries are numbered as they are made and taken in that order. What says that an entry is taken is the state file, a
-//! second file: it holds the number of the next entry, and is durable before the entry leaves this module. So it does
-//! not matter what happens to the file of entries: one that was restored, copied or damaged may offer an old entry
-//! again, but its number is below the state file's and it is dead. The file of entries is overwritten only so that old
-//! ones cannot be read. Where one record of the state file is not whole, the other may be one entry behind: the next
-//! entry is skipped.
+//! Entries are numbered when they are made, and taken in that order. A second file, the state file, records which
+//! entries are taken: it contains the number of the next entry, and is durable before the entry leaves this module. The
+//! state of the file of entries therefore does not matter. If it was restored, copied or damaged, it may contain an old
+//! entry again, but the number of that entry is below the number in the state file, so the entry is not used. Entries
+//! are overwritten in the file only so that old ones cannot be read. If one record of the state file is incomplete, the
+//! other may be one entry behind, so the next entry is skipped.
 //!
-//! File of entries: magic and version (8 bytes), an id that ties it to its state file (16); from byte 4096 on slots,
-//! each the number of its entry (u64, 0 for none), the nonce, the sealed bytes, the tag, padded to 4096 bytes.
+//! File of entries: magic and version (8 bytes), an id that binds it to its state file (16); from byte 4096 on slots. A
+//! slot contains the number of its entry (u64, 0 for none), the nonce, the sealed bytes and the tag, and is padded to a
+//! multiple of 4096 bytes.
 
 mod device;
 #[cfg(test)]
@@ -33,12 +34,12 @@ use crate::error::EncryptError;
 
 const MAGIC: [u8; 8] = *b"uspool\x01\x00";
 const ID_BYTES: usize = 16;
-/// Bytes before the first slot, and the grain of slots.
+/// Bytes before the first slot, and the unit of the length of slots.
 const PAGE: u64 = 4096;
-/// The part of a slot without which the rest is noise, even to who has the key: number and nonce.
+/// Bytes of number and nonce. Without them the rest of a slot cannot be decrypted, even with the key.
 const HEAD_BYTES: usize = 8 + NONCE_BYTES;
 
-/// How many entries there may be, how long they are, and what else must be the same whenever the files are opened.
+/// Number and length of the entries, and a label, all of which must be the same whenever the files are opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) slots: u32,
@@ -57,22 +58,22 @@ impl Shape {
     }
 }
 
-/// Both files and the key.
+/// A store: both files and the key.
 pub(crate) struct SealedStore<D> {
     entries: D,
     state_file: D,
     key: SealingKey,
     shape: Shape,
-    /// What every seal is bound to: the id and the shape.
+    /// Data that every seal is bound to: the id and the shape.
     context: Vec<u8>,
     generation: u64,
-    /// Version of the state file that this handle made durable, 0 for none.
+    /// Version of the state file that this handle last made durable, 0 for none.
     durable: AtomicU64,
-    /// A write to the state file failed: what is on the disk, nobody knows.
+    /// Whether a write to the state file failed, so that the state on the disk is unknown.
     failed: AtomicBool,
 }
 
-/// The lock on a state file; it is given back when this is dropped.
+/// The lock on a state file. It is released when this is dropped.
 struct Locked<'a, D: Device>(&'a D);
 
 impl<'a, D: Device> Locked<'a, D> {
@@ -84,13 +85,13 @@ impl<'a, D: Device> Locked<'a, D> {
 
 impl<D: Device> Drop for Locked<'_, D> {
     fn drop(&mut self) {
-        // If this fails the lock stays until the file is closed: nobody takes anything twice.
+        // If this fails, the lock is held until the file is closed, so no entry is taken twice.
         let _ = self.0.unlock();
     }
 }
 
 impl<D: Device> SealedStore<D> {
-    /// Writes both files, which are as long as they must be and hold zeros.
+    /// Initialises both files, which must have the right lengths and contain zeros.
     pub(crate) fn create(entries: D, state_file: D, key: SealingKey, shape: Shape) -> Result<Self, EncryptError> {
         let mut id = [0; ID_BYTES];
         getrandom::fill(&mut id).map_err(RingError::from)?;
@@ -105,7 +106,7 @@ impl<D: Device> SealedStore<D> {
         Ok(store)
     }
 
-    /// Opens what [`SealedStore::create`] wrote, if it is the original.
+    /// Opens files that [`SealedStore::create`] wrote. Copies are errors.
     pub(crate) fn open(entries: D, state_file: D, key: SealingKey, shape: Shape) -> Result<Self, EncryptError> {
         let found = [entries.length()?, state_file.length()?];
         let needed = [shape.file_bytes(), STATE_BYTES];
@@ -139,7 +140,7 @@ impl<D: Device> SealedStore<D> {
         SealedStore { entries, state_file, key, shape, context, generation, durable, failed }
     }
 
-    /// The next entry, if there is one. When it is returned, no crash brings it back.
+    /// Takes the next entry, if there is one. After this returns, no crash makes the entry available again.
     pub(crate) fn take(&mut self) -> Result<Option<Zeroizing<Vec<u8>>>, EncryptError> {
         self.locked("take from a pool file", |state| {
             let next = self.live(state)?.into_iter().min_by_key(|(_, number)| *number);
@@ -152,13 +153,13 @@ impl<D: Device> SealedStore<D> {
         })
     }
 
-    /// Adds an entry; false if all slots are in use.
+    /// Adds an entry. Returns false if all slots are in use.
     pub(crate) fn put(&mut self, mut payload: Zeroizing<Vec<u8>>) -> Result<bool, EncryptError> {
         if payload.len() != self.shape.payload_bytes {
             return Err(EncryptError::Files {
                 operation: "add to a pool file",
                 found: format!("an entry of {} bytes", payload.len()),
-                needed: "one as long as the others",
+                needed: "an entry of the length of the pool's entries",
             });
         }
         self.locked("add to a pool file", |state| {
@@ -175,25 +176,26 @@ impl<D: Device> SealedStore<D> {
             self.entries.write_at(body, &payload)?;
             self.entries.write_at(body + payload.len() as u64, &tag)?;
             self.entries.sync()?;
-            // Only now is it an entry.
+            // The slot becomes an entry only with this write.
             self.entries.write_at(start, &number.to_le_bytes())?;
             self.entries.sync()?;
             Ok(true)
         })
     }
 
-    /// How many entries there are to take.
+    /// Number of entries that can be taken.
     pub(crate) fn available(&self) -> Result<usize, EncryptError> {
         self.locked("count a pool file", |state| Ok(self.live(state)?.len()))
     }
 
-    /// Runs `work` under the lock, with what the state file says, if this is the process and these are the files.
+    /// Runs `work` under the lock with the state read from the state file, after checking that process and files are
+    /// the original ones.
     fn locked<T>(
         &self,
         operation: &'static str,
         work: impl FnOnce(&mut StoreState) -> Result<T, EncryptError>,
     ) -> Result<T, EncryptError> {
-        // A child shares its parent's open files, and a lock does not keep the two apart.
+        // A child shares its parent's open files, and the lock does not exclude the two from each other.
         if process_generation() != self.generation {
             return Err(EncryptError::Forked { operation });
         }
@@ -201,7 +203,7 @@ impl<D: Device> SealedStore<D> {
             return Err(EncryptError::Files {
                 operation,
                 found: "a state file that could not be written before".into(),
-                needed: "a disk that works; then open the files again",
+                needed: "a working disk; then open the files again",
             });
         }
         let _locked = Locked::new(&self.state_file)?;
@@ -221,7 +223,7 @@ impl<D: Device> SealedStore<D> {
         work(&mut state)
     }
 
-    /// Writes the state file and returns when it is durable. If that fails, this handle is of no more use.
+    /// Writes the state file and returns when it is durable. If that fails, all later calls on this handle fail.
     fn write(&self, state: &mut StoreState) -> Result<(), EncryptError> {
         self.failed.store(true, Ordering::Relaxed);
         if self.durable.load(Ordering::Relaxed) != state.version {
@@ -233,13 +235,13 @@ impl<D: Device> SealedStore<D> {
         Ok(())
     }
 
-    /// Slots with entries to take, and their numbers.
+    /// Slots whose entries can be taken, and the numbers of these entries.
     fn live(&self, state: &StoreState) -> Result<Vec<(u32, u64)>, EncryptError> {
         let live = state.next_take..state.next_make;
         Ok(self.numbers()?.into_iter().filter(|(_, number)| live.contains(number)).collect())
     }
 
-    /// Slots and the numbers of their entries.
+    /// All slots and the numbers of their entries.
     fn numbers(&self) -> Result<Vec<(u32, u64)>, EncryptError> {
         let number = |slot| {
             let mut number = [0; 8];
@@ -249,7 +251,7 @@ impl<D: Device> SealedStore<D> {
         (0..self.shape.slots).map(number).collect()
     }
 
-    /// The entry in a slot; `None` if it is not what was sealed.
+    /// The entry in a slot; `None` if its authentication fails.
     fn read(&self, slot: u32, number: u64) -> Result<Option<Zeroizing<Vec<u8>>>, EncryptError> {
         let start = self.offset(slot) + 8;
         let (mut nonce, mut tag) = ([0; NONCE_BYTES], [0; TAG_BYTES]);

@@ -1,4 +1,4 @@
-//! Sealed bytes: XChaCha20-Poly1305 under a key that the caller keeps.
+//! Authenticated encryption of entries: XChaCha20-Poly1305 under a key that the caller keeps.
 
 use chacha20poly1305::aead::AeadInOut;
 use chacha20poly1305::{KeyInit, Tag, XChaCha20Poly1305, XNonce};
@@ -7,15 +7,15 @@ use zeroize::zeroize_stack;
 
 use crate::error::EncryptError;
 
-/// Bytes of a nonce: random ones never meet.
+/// Bytes of a nonce. Random nonces of this length do not collide in practice.
 pub(crate) const NONCE_BYTES: usize = 24;
 /// Bytes of a tag.
 pub(crate) const TAG_BYTES: usize = 16;
 
-/// A key that seals and opens. Wiped when dropped. On the heap: moving it leaves no copy behind.
+/// A key that seals and opens. It is wiped when dropped. It is on the heap, so moving it leaves no copy.
 pub(crate) struct SealingKey(Box<XChaCha20Poly1305>);
 
-/// Stack that is wiped after a key was made: more than the cipher takes.
+/// Bytes of stack that are wiped after a key is made, more than the cipher uses.
 const KEY_STACK_BYTES: usize = 4096;
 
 impl SealingKey {
@@ -29,7 +29,7 @@ impl SealingKey {
         SealingKey(cipher)
     }
 
-    /// Encrypts in place, bound to `context`; the nonce and the tag.
+    /// Encrypts in place, bound to `context`. Returns the nonce and the tag.
     pub(crate) fn seal(
         &self,
         context: &[u8],
@@ -42,7 +42,7 @@ impl SealingKey {
         Ok((nonce, tag.into()))
     }
 
-    /// Decrypts in place; whether the bytes are what was sealed for `context`.
+    /// Decrypts in place. Returns whether the bytes were sealed for `context`.
     pub(crate) fn open(
         &self,
         context: &[u8],

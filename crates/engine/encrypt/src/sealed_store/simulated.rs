@@ -1,4 +1,4 @@
-//! A disk that fails where a test wants it to.
+//! A simulated disk that fails at a chosen call.
 
 use std::cell::RefCell;
 use std::io;
@@ -10,7 +10,7 @@ use super::tests::shape;
 
 const SECTOR: usize = 512;
 
-/// SplitMix64.
+/// The SplitMix64 generator.
 struct Random(u64);
 
 impl Random {
@@ -23,12 +23,13 @@ impl Random {
     }
 }
 
-/// What of a write that was not synced survives.
+/// Kinds of crashes, which differ in the surviving part of writes that were not synced.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Crash {
-    /// The process dies: what it wrote is in the system's cache.
+    /// The process dies; all its writes are in the system's cache.
     Killed,
-    /// The power goes: any set of the sectors written since the last sync is on the disk, the others are as before.
+    /// The power fails: a random subset of the sectors written since the last sync is on the disk, and the others are
+    /// unchanged.
     PowerLost,
 }
 
@@ -46,7 +47,7 @@ pub(super) struct Disk {
 pub(super) struct Contents {
     pub(super) cached: Vec<u8>,
     durable: Vec<u8>,
-    /// Sectors that the system would write: after a sync that failed it takes them for written.
+    /// Sectors that the next sync would write. After a failed sync the system treats them as written.
     dirty: Vec<bool>,
 }
 
@@ -62,7 +63,7 @@ impl Contents {
         self.dirty[sectors].fill(true);
     }
 
-    /// Ends with the chosen ones of the dirty sectors on the disk, and none dirty.
+    /// Writes the chosen dirty sectors to the disk and marks all sectors clean.
     fn settle(&mut self, mut chosen: impl FnMut() -> bool) {
         let sectors = self.cached.chunks(SECTOR).zip(self.durable.chunks_mut(SECTOR));
         for ((cached, durable), dirty) in sectors.zip(&mut self.dirty) {
@@ -90,7 +91,7 @@ impl Disk {
         }
     }
 
-    /// Counts a call; an error from the crash on.
+    /// Counts a call. Returns an error from the crash on.
     fn step(&mut self) -> io::Result<()> {
         self.calls += 1;
         self.left = self.left.checked_sub(1).ok_or_else(|| io::Error::other("crashed"))?;
@@ -118,7 +119,7 @@ impl Device for Simulated {
         let mut disk = self.0.borrow_mut();
         assert!(disk.locked, "a write without the lock");
         let step = disk.step();
-        // The write that the crash interrupts gets as far as it gets.
+        // The write that the crash interrupts is cut at a random byte.
         let written = if step.is_ok() {
             bytes.len()
         } else if disk.left == 0 {

@@ -1,15 +1,15 @@
-//! The state file of a store: which entries have been taken, in a file apart from the entries.
+//! The state file of a store. It records which entries have been taken, separately from the file of entries.
 //!
-//! Two records, written in turn, each with a tag: a write that is torn leaves the other. That only helps if the other
-//! is on the disk, so the newest record is durable before the older one is overwritten ([`StoreState::settle`]).
-//! Record: version (u64), next entry to take (u64), next entry to make (u64), identities of the state file and of the
-//! file of entries; then nonce and tag.
+//! The file has two records with a tag each, which are written alternately, so a torn write leaves the other record.
+//! That record must be on the disk, so the newest record is made durable before the older one is overwritten
+//! ([`StoreState::settle`]). Format of a record: version (u64), next entry to take (u64), next entry to make (u64),
+//! identities of the state file and of the file of entries; then nonce and tag.
 
 use super::device::{Device, IDENTITY_BYTES};
 use super::seal::{NONCE_BYTES, SealingKey, TAG_BYTES};
 use crate::error::EncryptError;
 
-/// Each record begins a sector of its own.
+/// Distance between the records, so that each record has its own sectors.
 const RECORD_STRIDE: u64 = 4096;
 /// Bytes of a state file.
 pub(super) const STATE_BYTES: u64 = 2 * RECORD_STRIDE;
@@ -17,27 +17,27 @@ pub(super) const STATE_BYTES: u64 = 2 * RECORD_STRIDE;
 const BODY_BYTES: usize = 24 + 2 * IDENTITY_BYTES;
 const RECORD_BYTES: usize = BODY_BYTES + NONCE_BYTES + TAG_BYTES;
 
-/// What a state file says.
+/// The contents of a state file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StoreState {
     pub(super) version: u64,
-    /// The other record is not whole: one newer than this may have been there.
+    /// Whether the other record is incomplete. It may have been newer than this one.
     pub(super) alone: bool,
-    /// Entries below this have been taken: whoever finds one must not use it.
+    /// Entries with a number below this have been taken and must not be used.
     pub(super) next_take: u64,
-    /// Entries from this on have not been made.
+    /// Entries with this number or above have not been made.
     pub(super) next_make: u64,
-    /// Of the state file and of the file of entries.
+    /// Identities of the state file and of the file of entries.
     pub(super) identities: [[u8; IDENTITY_BYTES]; 2],
 }
 
 impl StoreState {
-    /// Of a new store. Entries are numbered from 1; 0 marks an empty slot.
+    /// The state of a new store. Entries are numbered from 1; 0 marks an empty slot.
     pub(super) fn new(identities: [[u8; IDENTITY_BYTES]; 2]) -> Self {
         StoreState { version: 0, alone: false, next_take: 1, next_make: 1, identities }
     }
 
-    /// The newest record that is whole.
+    /// Reads the newest complete record.
     pub(super) fn read(device: &impl Device, key: &SealingKey, context: &[u8]) -> Result<Self, EncryptError> {
         let read = |place: u64| -> Result<_, EncryptError> {
             let mut bytes = [0; RECORD_BYTES];
@@ -55,9 +55,9 @@ impl StoreState {
         })
     }
 
-    /// Makes the record that was read durable. It may be in the system's cache alone: whoever wrote it was killed, or
-    /// told that it could not be written, after which a cache may count as clean. So the same bytes are written once
-    /// more.
+    /// Makes the record that was read durable. It may exist only in the system's cache, if its writer was killed or its
+    /// sync failed; after a failed sync the system may treat the cache as clean. Therefore the same bytes are written
+    /// again before the sync.
     pub(super) fn settle(&self, device: &impl Device) -> Result<(), EncryptError> {
         let place = self.version % 2 * RECORD_STRIDE;
         let mut bytes = [0; RECORD_BYTES];
@@ -66,7 +66,8 @@ impl StoreState {
         Ok(device.sync()?)
     }
 
-    /// Writes the next record over the older one and returns when it is durable. The present one must be.
+    /// Writes the next record over the older one and returns when it is durable. The current record must be durable
+    /// already.
     pub(super) fn write(&mut self, device: &impl Device, key: &SealingKey, context: &[u8]) -> Result<(), EncryptError> {
         self.version += 1;
         let bytes = self.to_bytes(key, context)?;
