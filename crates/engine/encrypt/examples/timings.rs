@@ -1,4 +1,4 @@
-//! Milliseconds of each part of encryption: `timings [PRESET] [RUNS] [LEVEL]`.
+//! Measures each part of encryption in milliseconds: `timings [PRESET] [RUNS] [LEVEL]`.
 
 use std::time::Instant;
 
@@ -6,8 +6,8 @@ use unspoken_ckks::{Complex64, Encoder, Preset};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{PublicKey, SecretKey, ZeroEncryption};
 
-/// Prints the least time of `runs`, and the median of the processor time, which other programs disturb less;
-/// milliseconds.
+/// Prints the smallest wall time of `runs` runs and the median of their processor time, which other programs disturb
+/// less, in milliseconds.
 fn time<T>(what: &str, runs: usize, mut work: impl FnMut() -> T) {
     let processor = || {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

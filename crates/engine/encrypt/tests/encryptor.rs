@@ -1,4 +1,4 @@
-//! One call, whatever the plan, and what it refuses.
+//! The encryptor with every plan, and its errors.
 
 #![expect(unsafe_code, reason = "forks of the test process")]
 
@@ -53,7 +53,7 @@ fn values_that_cannot_be_encrypted_are_named() {
         assert!(matches!(error, EncryptError::Overflow { index: 3, .. }), "{large}: {error}");
         let message = error.to_string();
         assert!(message.contains("value 3") && message.contains("scale 2^"), "{message}");
-        // Neither the value nor its bits.
+        // The message contains neither the value nor its bits.
         let bits = (large.abs().log2() + scale.log2()) as u64;
         assert!(
             ![format!("{large}"), format!("{large:e}"), format!("2^{bits}")].iter().any(|x| message.contains(x)),
@@ -93,7 +93,7 @@ fn threads_share_an_encryptor_and_no_seed() {
     let client = Client::new(24);
     let [key, _] = client.keys();
     let needs = Needs { burst: 2, memory_bytes: 64 << 20 };
-    // With a pool that falls back when empty, without one, and from a number.
+    // With a pool that falls back when empty, without a pool, and from a seed.
     let encryptors = [
         Encryptor::new(&client.parameters, key.clone(), needs).unwrap(),
         Encryptor::new(&client.parameters, key.clone(), Needs::default()).unwrap(),
@@ -130,7 +130,7 @@ fn a_forked_child_gets_an_error_from_every_pool() {
     ];
     let level = client.parameters.max_level();
     let plaintext = client.encoder.encode_real(&[1.0], level, client.parameters.scale()).unwrap();
-    // SAFETY: the child only asks the pools, which refuse before they lock or allocate, and exits at once.
+    // SAFETY: the child only calls the pools, which return errors before they lock or allocate, and exits at once.
     let status = unsafe {
         let pid = libc::fork();
         if pid == 0 {

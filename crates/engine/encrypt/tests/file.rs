@@ -1,4 +1,4 @@
-//! The pool in a file, from the outside.
+//! The public interface of pool files.
 
 #![expect(unsafe_code, reason = "forks of the test process")]
 #![cfg(unix)]
@@ -65,7 +65,7 @@ fn an_encryptor_uses_a_file_and_falls_back_or_does_not() {
         assert!(client.error(sent, &values) < TOLERANCE);
         assert_eq!(observer.available().unwrap(), left);
     }
-    // The file's entries have fewer primes than the highest level.
+    // The entries of the file have fewer primes than the highest level.
     assert!(client.error(encryptor.encrypt(&values).unwrap(), &values) < TOLERANCE);
     let strict = encryptor.when_empty(WhenEmpty::Wait(std::time::Duration::ZERO));
     assert!(matches!(strict.encrypt(&values), Err(EncryptError::Primes { .. })));
@@ -128,7 +128,7 @@ fn a_forked_child_gets_nothing() {
     let shape = PoolShape { chain: 1, capacity: 2 };
     let mut pool = PoolFile::create(&paths, &sealing_key(1), key, shape).unwrap();
     pool.refill(&mut client.rng, 2).unwrap();
-    // SAFETY: the child only asks the pool, which refuses before it locks or allocates, and exits at once.
+    // SAFETY: the child only calls the pool, which returns an error before it locks or allocates, and exits at once.
     let status = unsafe {
         let pid = libc::fork();
         if pid == 0 {

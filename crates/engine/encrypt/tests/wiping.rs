@@ -1,5 +1,5 @@
-//! What a client encrypts and decrypts is wiped before its memory is freed, and what is allocated on the way does not
-//! depend on it: an allocator looks at every block.
+//! An allocator that inspects every block checks two properties: the values that a client encrypts and decrypts are
+//! wiped before their memory is freed, and allocations do not depend on the values.
 
 #![expect(unsafe_code, reason = "an allocator that reads blocks before it frees them")]
 
@@ -13,12 +13,12 @@ use unspoken_exact::Scheme;
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::SecretKey;
 
-/// A value that nothing else has, its multiple by the scale, and an integer.
+/// Values that occur nowhere else: a number, its multiple by the scale, and an integer.
 const VALUE: f64 = 1_234.567_891_2;
 const SCALE: f64 = (1u64 << 40) as f64;
 const INTEGER: i64 = 23_457;
 
-/// Counts what is freed with a value in it, while it is armed.
+/// Counts the blocks that are freed with a value in them, while it is armed.
 struct Probe;
 
 static ARMED: AtomicBool = AtomicBool::new(false);
@@ -38,24 +38,24 @@ fn holds_a_value(words: &[u64]) -> bool {
     })
 }
 
-// SAFETY: memory is the system's; a block is read before it is given back, as whole words inside it.
+// SAFETY: all memory comes from the system allocator. A block is read before it is freed, as whole words inside it.
 unsafe impl GlobalAlloc for Probe {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note_size(layout);
-        // SAFETY: the caller keeps the promise.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         note_size(layout);
-        // SAFETY: the caller keeps the promise.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if ARMED.load(Ordering::Relaxed) && layout.align() >= 4 && layout.size() >= 16 {
-            // SAFETY: the block has so many bytes, and the system aligns blocks to 16; bytes that nobody wrote may have
-            // any value, which volatile reads take as they come.
+            // SAFETY: the block has `layout.size()` bytes, and the system aligns blocks to 16. Bytes that were never
+            // written may have any value, which volatile reads accept.
             let words: Vec<u64> = unsafe {
                 ARMED.store(false, Ordering::Relaxed);
                 let first = block.cast::<u64>();
@@ -65,12 +65,12 @@ unsafe impl GlobalAlloc for Probe {
             drop(words);
             ARMED.store(true, Ordering::Relaxed);
         }
-        // SAFETY: the caller keeps the promise.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { System.dealloc(block, layout) }
     }
 }
 
-/// The first sizes that were asked for while the probe was armed.
+/// The first sizes that were requested while the probe was armed.
 static SIZES: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -81,7 +81,7 @@ fn note_size(layout: Layout) {
     }
 }
 
-/// How many blocks were asked for, and the first sizes.
+/// Number of requested blocks, and their first sizes.
 fn allocations(work: impl FnOnce()) -> (usize, Vec<usize>) {
     COUNT.store(0, Ordering::Relaxed);
     leaks(work);
@@ -92,7 +92,7 @@ fn allocations(work: impl FnOnce()) -> (usize, Vec<usize>) {
 #[global_allocator]
 static PROBE: Probe = Probe;
 
-/// Blocks that were freed with a value in them.
+/// Number of blocks that were freed with a value in them.
 fn leaks(work: impl FnOnce()) -> usize {
     FOUND.store(0, Ordering::Relaxed);
     ARMED.store(true, Ordering::Relaxed);
@@ -101,12 +101,12 @@ fn leaks(work: impl FnOnce()) -> usize {
     FOUND.load(Ordering::Relaxed)
 }
 
-/// What encoding asks the allocator for tells which way it takes: it must follow from level and scale, not from values.
+/// The allocations of encoding reveal its control flow, so they must depend on level and scale only, not on values.
 fn encoding_takes_one_way(encoder: &Encoder) {
     let (slots, level) = (encoder.parameters().slots(), encoder.parameters().max_level());
     let encode = |value: Complex64, count: usize, scale: f64| {
         let values = vec![value; count];
-        // Once before, so that buffers are there to be used again.
+        // Encode once before, so that the ring has buffers for reuse.
         let encode = || drop(encoder.encode(&values, level, scale).unwrap());
         encode();
         allocations(encode)
@@ -123,10 +123,10 @@ fn encoding_takes_one_way(encoder: &Encoder) {
     }
 }
 
-/// One test: the probe sees all threads. Work is done on this one, which the small rings see to.
+/// All checks are in one test, because the probe sees all threads. The small rings keep the work on this thread.
 #[test]
 fn messages_are_wiped_before_their_memory_is_freed() {
-    // The probe finds what is not wiped.
+    // The probe finds values that are not wiped.
     assert_eq!(leaks(|| drop(vec![Complex64::from(VALUE); 9])), 1);
     assert_eq!(leaks(|| drop(vec![INTEGER; 9])), 1);
 
@@ -135,7 +135,7 @@ fn messages_are_wiped_before_their_memory_is_freed() {
     let secret = Arc::new(SecretKey::generate(parameters.rlwe(), &mut rng).unwrap());
     let encryptor = Encryptor::new(&parameters, ClientKey::Secret(Arc::clone(&secret)), Needs::default()).unwrap();
     let encoder = Encoder::new(&parameters);
-    // Equal slots: the first coefficient is the value times the scale.
+    // All slots are equal, so the first coefficient is the value times the scale.
     let (values, level) = (vec![Complex64::from(VALUE); parameters.slots()], parameters.max_level());
     let real = vec![VALUE; parameters.slots()];
     let mut sent = None;

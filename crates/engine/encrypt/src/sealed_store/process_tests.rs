@@ -1,4 +1,4 @@
-//! Real processes that are killed at every step or share the files: no entry is ever taken twice.
+//! Tests with real processes that are killed at every step or share the files: no entry is taken twice.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -11,7 +11,7 @@ use super::device::IDENTITY_BYTES;
 use super::tests::{id_of, key, payload, shape};
 use super::*;
 
-/// A file that ends the process at the given call.
+/// A file that aborts the process at a given call.
 struct Fatal<'a>(File, &'a std::cell::Cell<u64>);
 
 impl Fatal<'_> {
@@ -59,7 +59,7 @@ fn paths(directory: &Path) -> [PathBuf; 3] {
     ["entries", "state", "log"].map(|name| directory.join(name))
 }
 
-/// Real files, empty.
+/// Creates a store with real files and no entries.
 fn real_files() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let [entries, state_file, _] = paths(directory.path());
@@ -72,8 +72,8 @@ fn real_files() -> tempfile::TempDir {
 
 const CHILD: &str = "UNSPOKEN_VAULT_CHILD";
 
-/// What a child process does: told a directory, a number of its own, calls to live and rounds, it puts and takes and
-/// writes the id of every entry that it uses to a log.
+/// The program of a child process. Its arguments are a directory, its number, the calls until it aborts and the rounds.
+/// In each round it puts and takes an entry, and it writes the id of every entry that it uses to a log.
 #[test]
 #[ignore = "run by the tests below, as a process of its own"]
 fn child() {
@@ -103,7 +103,7 @@ fn start_child(directory: &Path, own: u64, calls: u64, rounds: u64) -> Child {
         .unwrap()
 }
 
-/// The ids in a log, none of them twice.
+/// The ids in a log. Checks that no id occurs twice.
 fn logged(directory: &Path) -> HashSet<u64> {
     let bytes = std::fs::read(&paths(directory)[2]).unwrap_or_default();
     let mut ids = HashSet::new();
@@ -139,7 +139,7 @@ fn two_processes_share_files_and_no_entry() {
             children.iter_mut().for_each(|child| assert!(child.wait().unwrap().success()));
         }
     }
-    // Every round of the children that lived took an entry, but for those that another had taken first.
+    // Every round of the surviving children took an entry, except where another process had taken it first.
     let used = logged(directory.path());
     assert!(used.len() >= 150, "{}", used.len());
     let owners: HashSet<u64> = used.iter().map(|id| id >> 32).collect();
@@ -161,7 +161,7 @@ fn copies_are_refused() {
         assert!(error.to_string().contains("copied or restored"), "{error}");
     }
     assert!(store.take().unwrap().is_some());
-    // Restored under their own names, as backup programs do.
+    // Copies restored under the original names, as backup programs do.
     std::fs::rename(&entries_copy, &entries).unwrap();
     std::fs::rename(&state_copy, &state_file).unwrap();
     assert!(open(&entries, &state_file).is_err());

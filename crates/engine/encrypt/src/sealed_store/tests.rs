@@ -1,4 +1,4 @@
-//! Crashes at every step, simulated: no entry is ever taken twice.
+//! Tests with simulated crashes at every step: no entry is taken twice.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -8,7 +8,7 @@ use super::simulated::{Crash, Disk, Simulated};
 use super::*;
 
 const SLOTS: u32 = 3;
-/// Two sectors with head and tag.
+/// Bytes of a payload. With head and tag a slot covers two sectors.
 const PAYLOAD: usize = 700;
 
 pub(super) fn shape() -> Shape {
@@ -25,7 +25,7 @@ pub(super) fn payload(id: u64) -> Zeroizing<Vec<u8>> {
 
 pub(super) fn id_of(payload: &[u8]) -> u64 {
     let id = u64::from_le_bytes(std::array::from_fn(|i| payload[i]));
-    assert_eq!(payload, payload_bytes(id), "an entry is not what was put");
+    assert_eq!(payload, payload_bytes(id), "an entry differs from what was put");
     id
 }
 
@@ -33,12 +33,12 @@ fn payload_bytes(id: u64) -> Vec<u8> {
     payload(id).to_vec()
 }
 
-/// What the rest of the world saw.
+/// The entries that users of the store have put and taken.
 #[derive(Default)]
 struct Seen {
-    /// Puts that were begun; each id is new.
+    /// Number of puts that were started. Each put has a new id.
     begun: u64,
-    /// Puts that succeeded.
+    /// Ids of puts that succeeded.
     put: HashSet<u64>,
     used: HashSet<u64>,
 }
@@ -57,12 +57,12 @@ impl Seen {
     fn take(&mut self, store: &mut SealedStore<Simulated>) -> Result<bool, EncryptError> {
         let Some(payload) = store.take()? else { return Ok(false) };
         let id = id_of(&payload);
-        assert!(id <= self.begun, "an entry that nobody put");
+        assert!(id <= self.begun, "an entry that was never put");
         assert!(self.used.insert(id), "entry {id} was taken twice");
         Ok(true)
     }
 
-    /// Every step there is: into empty, full and partly filled files, from full and empty ones.
+    /// A script with every kind of step: puts into empty, full and partly filled files, takes from full and empty ones.
     fn script(&mut self, store: &mut SealedStore<Simulated>) -> Result<(), EncryptError> {
         self.follow(store, b"ptpptpppptttttpptpt")
     }
@@ -77,13 +77,13 @@ impl Seen {
         Ok(())
     }
 
-    /// Takes what is left and counts what was lost.
+    /// Takes the remaining entries and returns the number of lost ones.
     fn finish(&mut self, disk: &Rc<RefCell<Disk>>) -> u64 {
         disk.borrow_mut().left = u64::MAX;
         let mut store = open(disk).unwrap();
         while self.take(&mut store).unwrap() {}
         let lost = self.put.difference(&self.used).count() as u64;
-        // What is left works.
+        // The store still works.
         assert!(self.put(&mut store).unwrap() && self.take(&mut store).unwrap() && !self.take(&mut store).unwrap());
         lost
     }
@@ -99,14 +99,14 @@ fn create(seed: u64) -> Rc<RefCell<Disk>> {
     disk
 }
 
-/// Runs the script until the given call and crashes; the same again with the call after it, and so on, in the given
-/// ways.
+/// Runs the script and crashes, `crashes` times: the first time at call `first`, then at varying later calls. The kinds
+/// of crashes alternate.
 fn crash_again_and_again(seed: u64, first: u64, crashes: u64, kinds: &[Crash]) {
     let disk = create(seed);
     let mut seen = Seen::default();
     for (crash, kind) in (0..crashes).zip(kinds.iter().cycle()) {
         disk.borrow_mut().left = first + crash * 7 % 40;
-        // An error, unless the script ends before the crash.
+        // The result is an error, unless the script ends before the crash.
         let _ = open(&disk).and_then(|mut store| seen.script(&mut store));
         disk.borrow_mut().crash(*kind);
     }
@@ -134,7 +134,8 @@ fn no_crash_brings_an_entry_back() {
     assert!(kills > 3000, "{kills}");
 }
 
-/// What a killed process wrote may be in the cache alone; the next one must not build on it as if it were on the disk.
+/// The writes of a killed process may exist only in the cache. The next process must not assume that they are on the
+/// disk.
 #[test]
 fn a_kill_and_then_a_power_loss_bring_no_entry_back() {
     for (killed, lost) in (0..25).flat_map(|killed| (0..35).map(move |lost| (killed, lost))) {
@@ -193,14 +194,15 @@ fn damage_costs_what_is_damaged() {
     let mut store = open(&disk).unwrap();
     (1..=3).for_each(|id| assert!(store.put(payload(id)).unwrap()));
     let slot = shape().slot_bytes() as usize;
-    // A byte of the first entry, and the number of the second.
+    // Damage a byte of the first entry, and the number of the second.
     disk.borrow_mut().files[0].cached[PAGE as usize + 100] ^= 1;
     disk.borrow_mut().files[0].cached[PAGE as usize + slot] = 0xff;
     assert!(matches!(store.take(), Err(EncryptError::Damaged { sequence: 1 })));
     assert_eq!(id_of(&store.take().unwrap().unwrap()), 3);
     assert!(store.take().unwrap().is_none());
 
-    // One record of the state file: the other still says what is taken, or less, but then nothing is there.
+    // Damage one record of the state file. The other record is current or one entry behind; in both cases no entry is
+    // left.
     let state_file = disk.borrow().files[1].cached.clone();
     for record in 0..2 {
         disk.borrow_mut().files[1].cached.copy_from_slice(&state_file);
@@ -219,7 +221,7 @@ fn old_entries_are_dead_and_other_keys_and_shapes_are_refused() {
     store.put(payload(2)).unwrap();
     let backup = disk.borrow().files[0].cached.clone();
     assert_eq!(id_of(&store.take().unwrap().unwrap()), 1);
-    // Restored in place: the state file knows better.
+    // The file of entries is restored in place; the state file still marks the entry as taken.
     disk.borrow_mut().files[0].cached.copy_from_slice(&backup);
     assert_eq!(id_of(&store.take().unwrap().unwrap()), 2);
     disk.borrow_mut().files[0].cached.copy_from_slice(&backup);
