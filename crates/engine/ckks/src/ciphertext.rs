@@ -46,7 +46,7 @@ impl Ciphertext {
         bytes
     }
 
-    /// Reads what [`Ciphertext::to_bytes`] wrote.
+    /// Deserialises the output of [`Ciphertext::to_bytes`].
     ///
     /// # Errors
     /// If the bytes are not exactly one ciphertext of these parameters, the scale is not usable, or the number of chain
@@ -92,7 +92,7 @@ impl SeededCiphertext {
         bytes
     }
 
-    /// Reads what [`SeededCiphertext::to_bytes`] wrote.
+    /// Deserialises the output of [`SeededCiphertext::to_bytes`].
     ///
     /// # Errors
     /// As for [`Ciphertext::from_bytes`].

@@ -27,7 +27,7 @@ use crate::parameters::CkksParameters;
 
 const OPERATION: &str = "linear transformation";
 
-/// How diagonals are split into baby steps and giant steps: `k = difference * i` (modulo the slots), and `i - first =
+/// The split of diagonals into baby steps and giant steps: `k = difference * i` (modulo the slots), and `i - first =
 /// giant * babies + baby`. Baby steps rotate by `difference * (first + baby)`, all from one digit decomposition. Giant
 /// steps rotate by multiples of `difference * babies`.
 ///
