@@ -160,7 +160,8 @@ fn mistakes_in_offers_are_named_before_anything_is_loaded() {
 
     let directory = tempfile::tempdir().unwrap();
     let path = config(directory.path(), "[[offer]]\nkind = 'classify'\npath = '/nowhere'\nquery = ['compact']\n");
-    assert!(refused(&["--config", &path]).contains("service.toml"));
+    let list = refused(&["--config", &path]);
+    assert!(list.contains("service.toml") && list.contains("must be a text, a number or a truth value"), "{list}");
     let path = config(directory.path(), "[[offer]]\nkind = 'classify'\n");
     assert!(refused(&["--config", &path]).contains("path"));
     let path = config(directory.path(), "[[offer]]\nkind = 'classify'\npath = '/nowhere'\nbatch = 32\n");
