@@ -28,7 +28,7 @@ const PARALLEL_WORDS: usize = 1 << 15;
 const POOL_POLYNOMIALS: usize = 96;
 
 /// Stack that is wiped after work on a secret limb: registers that kernels store there between their loops.
-const SPILLED_BYTES: usize = 4096;
+const SPILLED_BYTES: usize = 2048;
 
 /// Longest list of special primes, and of chain primes dropped with them at once.
 pub(crate) const MAX_DROPPED: usize = 14;
