@@ -44,8 +44,8 @@ impl QueryReader {
         self.bootstrapper.as_ref().map_or(0, Bootstrapper::prepared_bytes)
     }
 
-    /// Bytes of memory that reading a query and running `lookup` on it takes at its peak, beyond keys and prepared data: the
-    /// query's vectors, and a bootstrap or the lookup, which follow each other.
+    /// Bytes of memory that reading a query and running `lookup` on it takes at its peak, beyond keys and prepared data:
+    /// the query's vectors, and a bootstrap or the lookup, which follow each other.
     pub fn working_bytes(&self, lookup: &Lookup) -> u64 {
         let shape = self.query.shape();
         let vectors = self.query.vectors() as u64 * vector_bytes(&shape.parameters, shape.level);

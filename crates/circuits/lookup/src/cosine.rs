@@ -5,9 +5,9 @@
 //! matrix (the discrete cosine transform DCT-II), so a table row is `m_j = sum_k A_k T_k(c_j)` with
 //! `A_k = (2/p) sum_j m_j cos(k theta_j)`, and half of that for `k = 0`.
 //!
-//! A padded slot holds `c = 0`, where `T_k` vanishes for odd `k` only. But `T_p` is zero at every `c_j` and one at 0 (`p`
-//! is a multiple of 4): taking off `f(0) T_p`, for the row's polynomial `f`, changes no entry and makes every row vanish at
-//! 0, centred or not. As `T_p = 2 T_(p/2)^2 - 1` this needs no further power.
+//! A padded slot holds `c = 0`, where `T_k` vanishes for odd `k` only. But `T_p` is zero at every `c_j` and one at 0
+//! (`p` is a multiple of 4): taking off `f(0) T_p`, for the row's polynomial `f`, changes no entry and makes every row
+//! vanish at 0, centred or not. As `T_p = 2 T_(p/2)^2 - 1` this needs no further power.
 
 use std::f64::consts::PI;
 
@@ -40,8 +40,8 @@ struct Cut {
 impl Cut {
     fn new(row: &[f64], babies: usize) -> Self {
         let p = row.len();
-        // 2 cos(x) cos(theta) by the recurrence would lose digits: p is at most 4096, and all k theta_j are multiples of
-        // pi / 2p.
+        // 2 cos(x) cos(theta) by the recurrence would lose digits: p is at most 4096, and all k theta_j are multiples
+        // of pi / 2p.
         let table: Vec<f64> = (0..4 * p).map(|i| (i as f64 * PI / (2 * p) as f64).cos()).collect();
         let coefficient = |k: usize| {
             let sum: f64 = row.iter().enumerate().map(|(j, m)| m * table[k * (2 * j + 1) % (4 * p)]).sum();

@@ -1,16 +1,17 @@
 //! How large the error of a lookup can get: the bound of the paper's Theorem 5.1.
 //!
 //! An error `e` in the encrypted number moves the vector `v` of its powers by at most `C_V e (p + 2) / sqrt 12` (Lemma
-//! C.2), and the matrix `M L`, with `L` orthogonal, stretches that by at most `||M||_2`. Per row (root mean square over the
-//! `d` rows) the error is at most `C_PCMM / scale + (||M||_2 / sqrt d) C_V (p + 2) / sqrt 12 C_0 / scale`.
+//! C.2), and the matrix `M L`, with `L` orthogonal, stretches that by at most `||M||_2`. Per row (root mean square over
+//! the `d` rows) the error is at most `C_PCMM / scale + (||M||_2 / sqrt d) C_V (p + 2) / sqrt 12 C_0 / scale`.
 //!
 //! The theorem leaves out two things that count here. The products of the tree round too, and for a secret that is not
-//! sparse more than encryption does: power `k` takes in at most `k - 1` roundings, so they are counted as part of `C_0`. And
-//! the entries of `M L` are rounded to integers, which no scale of the query helps against: a term of its own.
+//! sparse more than encryption does: power `k` takes in at most `k - 1` roundings, so they are counted as part of
+//! `C_0`. And the entries of `M L` are rounded to integers, which no scale of the query helps against: a term of its
+//! own.
 //!
-//! It is a bound: errors of six deviations, all aligned with the largest singular direction. Where they dominate (`paper`,
-//! `cosine-m`), measured errors are some 50 to 120 times smaller. The term of the matrix is twice a root mean square, and
-//! where it dominates, the bound is little more than that.
+//! It is a bound: errors of six deviations, all aligned with the largest singular direction. Where they dominate
+//! (`paper`, `cosine-m`), measured errors are some 50 to 120 times smaller. The term of the matrix is twice a root mean
+//! square, and where it dominates, the bound is little more than that.
 
 use std::f64::consts::PI;
 
@@ -76,14 +77,16 @@ impl TableSummary {
 }
 
 impl ErrorBound {
-    /// The theorem as it stands, with `C_0 = 19.2 sqrt N` (equation 3): `lipschitz_factor` is `C_V`, `output` is `C_PCMM`.
+    /// The theorem as it stands, with `C_0 = 19.2 sqrt N` (equation 3): `lipschitz_factor` is `C_V`, `output` is
+    /// `C_PCMM`.
     pub fn theorem(tables: TableSummary, degree: usize, lipschitz_factor: f64, output: f64) -> Self {
         let input = COEFFICIENT_BOUND * (degree as f64).sqrt();
         let lipschitz = lipschitz_factor * power_lipschitz(tables.columns);
         ErrorBound { gain: tables.norm / (tables.rows as f64).sqrt(), lipschitz, input, output, matrix: 0.0 }
     }
 
-    /// For queries at the level the plan needs. `None` for plans that send no power basis: their errors are of another kind.
+    /// For queries at the level the plan needs. `None` for plans that send no power basis: their errors are of another
+    /// kind.
     pub fn of(parameters: &CkksParameters, plan: Plan, tables: TableSummary) -> Option<Self> {
         let lipschitz = match plan.index_encoding() {
             IndexEncoding::Alpha => power_lipschitz(tables.columns),
@@ -122,8 +125,8 @@ fn power_lipschitz(columns: usize) -> f64 {
     (columns as f64 + 2.0) / 12f64.sqrt()
 }
 
-/// The same for `sqrt(2/p) (T_1 .. T_(p-1))`, by `T_k'(cos x) = k sin kx / sin x`, at the index where it is largest: the
-/// first, whose cosine is closest to 1.
+/// The same for `sqrt(2/p) (T_1 .. T_(p-1))`, by `T_k'(cos x) = k sin kx / sin x`, at the index where it is largest:
+/// the first, whose cosine is closest to 1.
 fn cosine_lipschitz(columns: usize) -> f64 {
     let x = PI / (2 * columns) as f64;
     let square = |k: usize| (k as f64 * (k as f64 * x).sin() / x.sin()).powi(2);

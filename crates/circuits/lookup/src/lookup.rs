@@ -173,8 +173,8 @@ impl Lookup {
         plan
     }
 
-    /// The whole lookup: a query's vectors in (one per subtable, or one per column of one-hot queries), [`Lookup::outputs`] vectors out, at
-    /// [`Lookup::output_level`] and [`Lookup::output_scale`].
+    /// The whole lookup: a query's vectors in (one per subtable, or one per column of one-hot queries),
+    /// [`Lookup::outputs`] vectors out, at [`Lookup::output_level`] and [`Lookup::output_scale`].
     ///
     /// # Errors
     /// If the query does not fit, or keys are missing.

@@ -27,10 +27,10 @@ pub enum Plan {
         /// `m`, a power of two from 2 to `n/2`.
         babies: usize,
     },
-    /// In the conjugate-invariant ring, where a ciphertext has twice the slots: Chebyshev polynomials up to `babies = m`
-    /// of a cosine, and those of multiples of `m`, combined as by `BabyGiant`; nothing is conjugated. About
-    /// `l (m + p/m) + d` key switches for twice the tokens. The cosines lie densest near 1 and -1, which costs about
-    /// `log2 p + 1` bits of precision there.
+    /// In the conjugate-invariant ring, where a ciphertext has twice the slots: Chebyshev polynomials up to `babies =
+    /// m` of a cosine, and those of multiples of `m`, combined as by `BabyGiant`; nothing is conjugated. About `l (m +
+    /// p/m) + d` key switches for twice the tokens. The cosines lie densest near 1 and -1, which costs about `log2 p +
+    /// 1` bits of precision there.
     Cosine {
         /// `m`, a power of two from 2 to `p/2`.
         babies: usize,
@@ -39,8 +39,8 @@ pub enum Plan {
     /// indicator per column. Our reading of it: `(1 - ((x - k)/p)^2)` squared `2 log2 p + 6` times, which gives the
     /// depths of the paper's Table 3 for p = 64 and 256. The baseline.
     Indicator,
-    /// The client sends the one-hot vector itself (the form of HE-LRM): no key switch and one level, but `p` ciphertexts
-    /// per subtable. The planner leaves it out; the baseline for bytes.
+    /// The client sends the one-hot vector itself (the form of HE-LRM): no key switch and one level, but `p`
+    /// ciphertexts per subtable. The planner leaves it out; the baseline for bytes.
     OneHot,
 }
 

@@ -39,13 +39,13 @@ pub struct Estimate {
     pub working_bytes: u64,
     /// Predicted seconds.
     pub seconds: f64,
-    /// The bound of the error (see [`ErrorBound`]) for tables of independent entries of mean square 1, root mean square over
-    /// the rows; `None` for the baseline.
+    /// The bound of the error (see [`ErrorBound`]) for tables of independent entries of mean square 1, root mean square
+    /// over the rows; `None` for the baseline.
     pub error: Option<f64>,
 }
 
-/// Every plan the preset has the slots and the levels for, cheapest first; one-hot queries, which are a client's burden,
-/// aside.
+/// Every plan the preset has the slots and the levels for, cheapest first; one-hot queries, which are a client's
+/// burden, aside.
 ///
 /// Queries are encrypted at the level the plan needs, so a shallower plan also works on smaller ciphertexts.
 pub fn estimates(parameters: &CkksParameters, task: Task, model: &CostModel) -> Vec<Estimate> {
@@ -94,16 +94,16 @@ pub fn estimate(parameters: &CkksParameters, task: Task, plan: Plan, model: &Cos
     Some(Estimate { plan, depth, seconds: model.seconds(&cost), cost, working_bytes, error })
 }
 
-/// Bytes of memory that one run of a plan takes at its peak on queries of `level`, its outputs included, beyond the query,
-/// the keys and the prepared tables; `None` if the levels do not suffice.
+/// Bytes of memory that one run of a plan takes at its peak on queries of `level`, its outputs included, beyond the
+/// query, the keys and the prepared tables; `None` if the levels do not suffice.
 pub(crate) fn working_bytes(parameters: &CkksParameters, task: Task, plan: Plan, level: usize) -> Option<u64> {
     let mut counter = Counter::new(parameters, task);
     counter.run(plan, level)?;
     Some(counter.working_bytes(level))
 }
 
-/// Counts the work and the memory of a plan by formulas: what a run on [`Simulator::counting`](unspoken_ckks::Simulator)
-/// counts, without tables.
+/// Counts the work and the memory of a plan by formulas: what a run on
+/// [`Simulator::counting`](unspoken_ckks::Simulator) counts, without tables.
 struct Counter<'a> {
     parameters: &'a CkksParameters,
     task: Task,
@@ -234,7 +234,8 @@ impl<'a> Counter<'a> {
         count as u64 * vector_bytes(self.parameters, level)
     }
 
-    /// How many lists of rows the sum over the subtables holds at once: the sums so far, the next rows, the sums with them.
+    /// How many lists of rows the sum over the subtables holds at once: the sums so far, the next rows, the sums with
+    /// them.
     fn summands(&self) -> usize {
         if self.task.subtables > 1 { 3 } else { 1 }
     }

@@ -18,8 +18,8 @@ impl LevelScale {
     }
 }
 
-/// The scale of queries of level `level`: the one that repeated squaring from there keeps near the default, which is what
-/// squaring from the highest level of circuits gives. With any other, the deviation doubles with every squaring.
+/// The scale of queries of level `level`: the one that repeated squaring from there keeps near the default, which is
+/// what squaring from the highest level of circuits gives. With any other, the deviation doubles with every squaring.
 pub fn query_scale(parameters: &CkksParameters, level: usize) -> f64 {
     let levels = (level + 1..=parameters.circuit_level()).rev();
     levels.fold(parameters.scale(), |scale, level| scale * scale / parameters.level_modulus(level))

@@ -57,8 +57,8 @@ const MATRIX_BITS: f64 = 10.0;
 /// Most bits by which it is, where no level is spent on it.
 const MATRIX_BITS_MAX: f64 = 30.0;
 
-/// Bits by which the scale of outputs up to `bound` at `level` is above the default: at most [`MATRIX_BITS_MAX`], and no
-/// more than the modulus has room for.
+/// Bits by which the scale of outputs up to `bound` at `level` is above the default: at most [`MATRIX_BITS_MAX`], and
+/// no more than the modulus has room for.
 pub(crate) fn output_bits(parameters: &CkksParameters, level: usize, bound: f64) -> f64 {
     // One bit for the sign, one to spare.
     let room = parameters.log2_modulus(level) - 2.0 - bound.max(1.0).log2();
@@ -139,8 +139,8 @@ impl Compiler<'_> {
         Ok((default + bits).exp2())
     }
 
-    /// `rows[t][r]`: the coefficients of output row `r` of subtable `t`. For pairs `(x, y)` the two rows are `x + iy` and
-    /// `x - iy`, since `2 Re x + 2i Re y = (x + iy) + conj(x - iy)`.
+    /// `rows[t][r]`: the coefficients of output row `r` of subtable `t`. For pairs `(x, y)` the two rows are `x + iy`
+    /// and `x - iy`, since `2 Re x + 2i Re y = (x + iy) + conj(x - iy)`.
     fn complex_rows(&self) -> Vec<Vec<Vec<Complex64>>> {
         let expand = |table: &Table| {
             let plain: Vec<Vec<Complex64>> = (0..table.rows()).map(|r| table.expansion(r).coefficients).collect();

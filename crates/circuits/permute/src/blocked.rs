@@ -1,9 +1,9 @@
 //! Permutations of vectors longer than the slots, cut into blocks of one ciphertext each.
 //!
-//! Three stages (Clos, "A study of non-blocking switching networks", 1953): a permutation inside every block, an exchange
-//! between blocks slot by slot, which takes masks and no rotation, and again a permutation inside every block. The
-//! entries that pass through one slot come from different blocks and go to different ones: slots are the colours of an
-//! edge colouring of the graph of blocks, found by splitting it in halves along Eulerian circuits.
+//! Three stages (Clos, "A study of non-blocking switching networks", 1953): a permutation inside every block, an
+//! exchange between blocks slot by slot, which takes masks and no rotation, and again a permutation inside every block.
+//! The entries that pass through one slot come from different blocks and go to different ones: slots are the colours of
+//! an edge colouring of the graph of blocks, found by splitting it in halves along Eulerian circuits.
 
 use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, CostModel, Encoder, PreparedVector, Simulator};
 use unspoken_rlwe::KeyPlan;
@@ -187,8 +187,8 @@ impl PreparedBlocks {
         self.prepared_bytes
     }
 
-    /// Bytes of memory that [`PreparedBlocks::apply`] takes at its peak, its results included, beyond its inputs, the keys
-    /// and [`PreparedBlocks::prepared_bytes`].
+    /// Bytes of memory that [`PreparedBlocks::apply`] takes at its peak, its results included, beyond its inputs, the
+    /// keys and [`PreparedBlocks::prepared_bytes`].
     pub fn working_bytes(&self) -> u64 {
         self.working_bytes
     }

@@ -68,10 +68,10 @@ impl<'a> Groups<'a> {
         Groups { parameters, model, bits, packing, output_level, prices: BTreeMap::new() }
     }
 
-    /// The cheapest `count` groups of bits, from the highest down, for each budget of keys: bits of each, and the limit of
-    /// its baby steps. Both passes of a group share keys, and giant steps share one (Horner's rule). Stages of a windowed network
-    /// keep to windows, and if vectors are repeated, they are shifted to start at diagonal 0, which needs no key. A dynamic
-    /// program over bits and keys used so far, as Halevi and Shoup's over levels.
+    /// The cheapest `count` groups of bits, from the highest down, for each budget of keys: bits of each, and the limit
+    /// of its baby steps. Both passes of a group share keys, and giant steps share one (Horner's rule). Stages of a
+    /// windowed network keep to windows, and if vectors are repeated, they are shifted to start at diagonal 0, which
+    /// needs no key. A dynamic program over bits and keys used so far, as Halevi and Shoup's over levels.
     pub(crate) fn choose(
         &mut self,
         count: usize,

@@ -28,11 +28,12 @@ pub enum Strategy {
     Diagonals,
     /// Factors with few diagonals, in the paper's ideal form or by structure.
     Factors,
-    /// The Benes network with optimally collapsed levels: the published baseline, but with one key for the giant steps of
-    /// a stage.
+    /// The Benes network with optimally collapsed levels: the published baseline, but with one key for the giant steps
+    /// of a stage.
     Benes,
-    /// A network of the same shape routed through narrow windows, [`windowed`](crate::windowed), and, for repeated vectors,
-    /// shifted so that every stage starts at diagonal 0: about a third fewer diagonals, and one key fewer per group.
+    /// A network of the same shape routed through narrow windows, [`windowed`](crate::windowed), and, for repeated
+    /// vectors, shifted so that every stage starts at diagonal 0: about a third fewer diagonals, and one key fewer per
+    /// group.
     #[serde(alias = "grid")]
     Windowed,
     /// The multi-group network.
@@ -126,8 +127,8 @@ impl TryFrom<Data> for Plan {
 }
 
 impl Plan {
-    /// The plan that applies factors, one after the other, each with its reading of shifts and its baby steps. No factors:
-    /// nothing moves.
+    /// The plan that applies factors, one after the other, each with its reading of shifts and its baby steps. No
+    /// factors: nothing moves.
     ///
     /// # Errors
     /// If a factor's length is not `length`, a reading is not one of the packing's, or there are no baby steps.

@@ -251,8 +251,8 @@ impl CandidateBuilder<'_> {
         Ok(())
     }
 
-    /// Collapsed Benes networks of every depth, as published and through windows, with as many keys as allowed and as each
-    /// budget allows.
+    /// Collapsed Benes networks of every depth, as published and through windows, with as many keys as allowed and as
+    /// each budget allows.
     fn collapsed_networks(&mut self) -> Result<(), PermuteError> {
         let bits = self.length.ilog2() as usize;
         let wanted =

@@ -18,8 +18,8 @@ use crate::run::{mask_levels, run_network};
 
 const OPERATION: &str = "permute an encrypted vector";
 
-/// A plan made ready for one parameter set, level and scale: its masks are encoded at their first encrypted use and kept.
-/// The result has the scale of the input.
+/// A plan made ready for one parameter set, level and scale: its masks are encoded at their first encrypted use and
+/// kept. The result has the scale of the input.
 pub struct PreparedPermutation {
     level: usize,
     estimate: Estimate,
@@ -43,7 +43,8 @@ impl PreparedPermutation {
     /// [`PreparedPermutation::input_level`] or above.
     ///
     /// # Errors
-    /// If the vectors are longer than the slots, the parameters have too few levels, or the scale is no positive number.
+    /// If the vectors are longer than the slots, the parameters have too few levels, or the scale is no positive
+    /// number.
     pub fn new(parameters: &CkksParameters, plan: &Plan, level: usize, scale: f64) -> Result<Self, PermuteError> {
         let slots = parameters.slots();
         if plan.length() > slots {
@@ -85,8 +86,8 @@ impl PreparedPermutation {
         self.estimate.prepared_bytes
     }
 
-    /// Bytes of memory that [`PreparedPermutation::apply`] takes at its peak, its result included, beyond its input, the keys
-    /// and [`PreparedPermutation::prepared_bytes`].
+    /// Bytes of memory that [`PreparedPermutation::apply`] takes at its peak, its result included, beyond its input,
+    /// the keys and [`PreparedPermutation::prepared_bytes`].
     pub fn working_bytes(&self) -> u64 {
         self.estimate.working_bytes
     }

@@ -20,8 +20,8 @@ pub(crate) fn mask_levels(network: &Network, level: usize) -> Vec<usize> {
     nodes.chain(std::iter::repeat_n(level + 1, leaves)).collect()
 }
 
-/// Runs a network on an input at `level` plus its depth, or above; the result is at `level`. `masks` are in the order of the
-/// network, nodes first, then leaves, and prepared for their levels.
+/// Runs a network on an input at `level` plus its depth, or above; the result is at `level`. `masks` are in the order
+/// of the network, nodes first, then leaves, and prepared for their levels.
 pub(crate) fn run_network<A: Arithmetic>(
     network: &Network,
     level: usize,
@@ -61,7 +61,8 @@ pub(crate) fn run_network<A: Arithmetic>(
     }
 }
 
-/// Adds up leaves, each rotated by its multiple of the unit: bit after bit, so that the keys of powers of two are enough.
+/// Adds up leaves, each rotated by its multiple of the unit: bit after bit, so that the keys of powers of two are
+/// enough.
 fn gather<A: Arithmetic>(
     mut leaves: BTreeMap<u32, (A::Vector, bool)>,
     unit: i64,

@@ -1,7 +1,7 @@
 //! Predicted and measured seconds of a linear transformation for every number of baby steps, on one thread.
 //!
-//! `cargo run --release -p unspoken-ckks --example linear_steps -- n14_depth8_scale30 5 64`: the preset, the level, and the
-//! number of diagonals, one apart.
+//! `cargo run --release -p unspoken-ckks --example linear_steps -- n14_depth8_scale30 5 64`: the preset, the level, and
+//! the number of diagonals, one apart.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

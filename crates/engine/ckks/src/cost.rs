@@ -10,10 +10,10 @@ use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::parameters::CkksParameters;
 
-/// How often the inner product of a key with shared digits counts where the rotation is kept: the digits and the key come
-/// from memory, and the product goes there. Fitted, as [`STREAMED_WEIGHT`] is, to the times of 97 plans of permutations in
-/// rings of degree 2^14 and 2^15 on one AVX-512 core: predictions over times then spread by 9 % instead of 14 %, and no
-/// choice was over 9 % slower than the best of them.
+/// How often the inner product of a key with shared digits counts where the rotation is kept: the digits and the key
+/// come from memory, and the product goes there. Fitted, as [`STREAMED_WEIGHT`] is, to the times of 97 plans of
+/// permutations in rings of degree 2^14 and 2^15 on one AVX-512 core: predictions over times then spread by 9 % instead
+/// of 14 %, and no choice was over 9 % slower than the best of them.
 const HOISTED_WEIGHT: u64 = 3;
 
 /// How often a product with a plaintext vector counts where both ciphertext and vector come from memory.
@@ -24,8 +24,8 @@ const STREAMED_WEIGHT: u64 = 3;
 pub struct Cost {
     /// Relinearisations and automorphisms, by the chain primes they were done over.
     pub key_switches: BTreeMap<usize, u64>,
-    /// Those of them that are rotations from digits raised for several, by the same primes; rotations that are added up at
-    /// once are not among them.
+    /// Those of them that are rotations from digits raised for several, by the same primes; rotations that are added up
+    /// at once are not among them.
     pub hoisted_rotations: BTreeMap<usize, u64>,
     /// Products of two ciphertexts.
     pub tensors: u64,
@@ -79,7 +79,8 @@ impl Cost {
         Cost { residue_macs: (limbs * ring.degree()) as u64, ..Self::default() }
     }
 
-    /// A rotation from digits that were raised before, left undivided. Its inner product counts [`HOISTED_WEIGHT`] times.
+    /// A rotation from digits that were raised before, left undivided. Its inner product counts [`HOISTED_WEIGHT`]
+    /// times.
     pub fn hoisted_rotation(ring: &Ring, chain: usize) -> Self {
         let extended = chain + ring.special().len();
         let mut cost = Self::hoisted_product(ring, chain).times(HOISTED_WEIGHT);
@@ -89,7 +90,8 @@ impl Cost {
         cost
     }
 
-    /// `count` rotations of one vector with one raise of digits, each divided ([`Arithmetic::rotate_hoisted`](crate::Arithmetic::rotate_hoisted)).
+    /// `count` rotations of one vector with one raise of digits, each divided
+    /// ([`Arithmetic::rotate_hoisted`](crate::Arithmetic::rotate_hoisted)).
     pub fn hoisted_rotations(ring: &Ring, chain: usize, count: u64) -> Self {
         let mut each = Self::hoisted_product(ring, chain).times(HOISTED_WEIGHT);
         each += Self::division(ring, chain + ring.special().len(), chain).times(2);
@@ -102,9 +104,9 @@ impl Cost {
     }
 
     /// The sum of `rotations` rotations of one vector and of `copies` times the vector itself: one raise of digits, one
-    /// division, with `drop` primes divided out in it ([`Arithmetic::sum_rotations`](crate::Arithmetic::sum_rotations)). The
-    /// rotated limbs are added while they are in the cache, so the inner products are not weighed as those of
-    /// [`Cost::hoisted_rotation`].
+    /// division, with `drop` primes divided out in it
+    /// ([`Arithmetic::sum_rotations`](crate::Arithmetic::sum_rotations)). The rotated limbs are added while they are in
+    /// the cache, so the inner products are not weighed as those of [`Cost::hoisted_rotation`].
     pub fn sum_of_rotations(ring: &Ring, chain: usize, rotations: u64, copies: u64, drop: usize) -> Self {
         let extended = chain + ring.special().len();
         let mut rotation = Self::hoisted_product(ring, chain);
@@ -118,8 +120,8 @@ impl Cost {
         cost
     }
 
-    /// Sums of products of plaintext vectors with hoisted rotations of one vector at `level`, each divided once, rescale
-    /// included ([`Arithmetic::rotation_products`](crate::Arithmetic::rotation_products)).
+    /// Sums of products of plaintext vectors with hoisted rotations of one vector at `level`, each divided once,
+    /// rescale included ([`Arithmetic::rotation_products`](crate::Arithmetic::rotation_products)).
     pub(crate) fn rotation_products(
         parameters: &CkksParameters,
         level: usize,
@@ -139,8 +141,8 @@ impl Cost {
         cost
     }
 
-    /// `count` products of plaintext vectors with undivided rotations, added up: the rotations stay in the cache for all
-    /// sums. They count twice, for they wait for memory more than a plain sum does.
+    /// `count` products of plaintext vectors with undivided rotations, added up: the rotations stay in the cache for
+    /// all sums. They count twice, for they wait for memory more than a plain sum does.
     pub(crate) fn undivided_products(ring: &Ring, chain: usize, count: u64) -> Self {
         let mut product = Self::elementwise(ring, 4 * (chain + ring.special().len()));
         product.plaintext_products = 1;
@@ -148,8 +150,8 @@ impl Cost {
     }
 
     /// `count` products of ciphertexts with plaintext vectors that are encoded already, added up
-    /// ([`Arithmetic::sum_products`](crate::Arithmetic::sum_products)). Every product reads three polynomials from memory,
-    /// which counts [`STREAMED_WEIGHT`] times.
+    /// ([`Arithmetic::sum_products`](crate::Arithmetic::sum_products)). Every product reads three polynomials from
+    /// memory, which counts [`STREAMED_WEIGHT`] times.
     pub fn sum_of_products(ring: &Ring, chain: usize, count: u64) -> Self {
         let mut product = Self::elementwise(ring, 4 * chain).times(STREAMED_WEIGHT);
         product.plaintext_products = 1;
@@ -161,8 +163,8 @@ impl Cost {
         Cost { tensors: 1, ..Self::elementwise(ring, 7 * chain) }
     }
 
-    /// The sum or difference of two ciphertexts of so many components: the operation, and two copies, to the lower level
-    /// and into the result.
+    /// The sum or difference of two ciphertexts of so many components: the operation, and two copies, to the lower
+    /// level and into the result.
     pub fn addition(ring: &Ring, chain: usize, components: usize) -> Self {
         Self::elementwise(ring, 3 * components * chain)
     }
@@ -235,8 +237,8 @@ impl AddAssign for Cost {
     }
 }
 
-/// Seconds per unit of each kind of work. Predictions are good to a factor of about two: caches, and threads that wait for
-/// each other, are not modelled.
+/// Seconds per unit of each kind of work. Predictions are good to a factor of about two: caches, and threads that wait
+/// for each other, are not modelled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostModel {
     /// Per transform of one limb.

@@ -9,8 +9,8 @@ use crate::parameters::CkksParameters;
 /// The sum of a vector's rotations by `stride * (e - skip)` for all `e` below `count`.
 ///
 /// `log2 radix` doublings are one stage: a sum of `radix` rotations with one raise of digits and one division. A larger
-/// radix takes fewer stages and more keys: `radix - 1` for each stage. As each stage shifts by its own digit of `skip`, that
-/// takes no further rotation.
+/// radix takes fewer stages and more keys: `radix - 1` for each stage. As each stage shifts by its own digit of `skip`,
+/// that takes no further rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InnerSum {
     /// The rotations that are added up, stage after stage.
@@ -29,8 +29,8 @@ impl InnerSum {
         Self::with_radix(stride, count, 0, Self::RADIX)
     }
 
-    /// Sums `count` slots that are `stride` apart: each slot, `skip` before it and the others after it, in stages of at most
-    /// `radix` rotations.
+    /// Sums `count` slots that are `stride` apart: each slot, `skip` before it and the others after it, in stages of at
+    /// most `radix` rotations.
     ///
     /// # Errors
     /// If `count` is no power of two, `radix` is none from 2, or `skip` is not below `count`.

@@ -1,13 +1,13 @@
 //! Linear transformations of the slots, given by their diagonals.
 //!
-//! `out[j] = sum_k diagonal_k[j] in[j + k]`. Writing `k = g + b` with a giant step `g` and a baby step `b` ([`Steps`]), this
-//! is `sum_g rot_g(sum_b rot_-g(diagonal_(g+b)) rot_b(in))`: one rotation per baby step and per giant step instead of one
-//! per diagonal. The outer sum is taken by Horner's rule, from the last `g` down, so that giant steps rotate by the
-//! differences of successive `g`: where these are equal, one key serves all of them. Encrypted, both are hoisted (Bossuat,
-//! Mouchet, Troncoso-Pastoriza and Hubaux, "Efficient bootstrapping for approximate homomorphic encryption with non-sparse
-//! keys", EUROCRYPT 2021, section 4): the baby steps share one raise of digits and stay over the extended basis,
-//! undivided; each giant step divides one component by `P`; the sum is divided once, by `P` and the level's primes
-//! together.
+//! `out[j] = sum_k diagonal_k[j] in[j + k]`. Writing `k = g + b` with a giant step `g` and a baby step `b` ([`Steps`]),
+//! this is `sum_g rot_g(sum_b rot_-g(diagonal_(g+b)) rot_b(in))`: one rotation per baby step and per giant step instead
+//! of one per diagonal. The outer sum is taken by Horner's rule, from the last `g` down, so that giant steps rotate by
+//! the differences of successive `g`: where these are equal, one key serves all of them. Encrypted, both are hoisted
+//! (Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, "Efficient bootstrapping for approximate homomorphic encryption
+//! with non-sparse keys", EUROCRYPT 2021, section 4): the baby steps share one raise of digits and stay over the
+//! extended basis, undivided; each giant step divides one component by `P`; the sum is divided once, by `P` and the
+//! level's primes together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -27,11 +27,12 @@ use crate::vector::Ciphertext;
 
 const OPERATION: &str = "linear transformation";
 
-/// How diagonals are split into baby steps and giant steps: `k = difference * i` (modulo the slots), and
-/// `i - first = giant * babies + baby`. Rotations are by `difference * (first + baby)`, all from one raise of digits, and
-/// by `difference * babies` as often as giant steps need.
+/// How diagonals are split into baby steps and giant steps: `k = difference * i` (modulo the slots), and `i - first =
+/// giant * babies + baby`. Rotations are by `difference * (first + baby)`, all from one raise of digits, and by
+/// `difference * babies` as often as giant steps need.
 ///
-/// Diagonals in an arithmetic progression of `count` terms need `babies + 1` keys and `babies + count / babies` rotations.
+/// Diagonals in an arithmetic progression of `count` terms need `babies + 1` keys and `babies + count / babies`
+/// rotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
     /// Between neighbouring diagonals; every diagonal must be a multiple of it modulo the slots.
@@ -94,12 +95,13 @@ pub struct LinearPlan {
 
 impl LinearPlan {
     /// Plans `out[j] = sum_k diagonals[k][j] in[j + k]` (indices modulo the slots) for inputs of scale `input_scale` at
-    /// `level` or above. The result has scale `output_scale` and is one level below `level`: products and rescale are one
-    /// step. A diagonal shorter than the slots is repeated. The number of baby steps is the cheapest power of two.
+    /// `level` or above. The result has scale `output_scale` and is one level below `level`: products and rescale are
+    /// one step. A diagonal shorter than the slots is repeated. The number of baby steps is the cheapest power of two.
     ///
     /// # Errors
-    /// If there are no diagonals, one's index or length does not fit the slots (a length must divide them), an entry is not finite (or not real, in
-    /// the conjugate-invariant ring), a scale is no positive number, or the level is 0 or above the highest.
+    /// If there are no diagonals, one's index or length does not fit the slots (a length must divide them), an entry is
+    /// not finite (or not real, in the conjugate-invariant ring), a scale is no positive number, or the level is 0 or
+    /// above the highest.
     pub fn new(
         parameters: &CkksParameters,
         diagonals: BTreeMap<usize, Vec<Complex64>>,
@@ -211,16 +213,17 @@ impl LinearPlan {
         self.cost_of(&indices)
     }
 
-    /// Bytes a [`LinearTransform`] of this plan takes in memory: the encoded diagonals, encoded yet or not, and their values,
-    /// which plans of the same diagonals share.
+    /// Bytes a [`LinearTransform`] of this plan takes in memory: the encoded diagonals, encoded yet or not, and their
+    /// values, which plans of the same diagonals share.
     pub fn prepared_bytes(&self) -> u64 {
         let basis = Basis::extended(self.parameters.chain(self.level));
         let values: usize = self.diagonals.values().map(|diagonal| size_of_val(diagonal.as_slice())).sum();
         (self.diagonals.len() * self.parameters.ring().poly_bytes(basis) + values) as u64
     }
 
-    /// Bytes of the polynomials that [`LinearTransform::apply`] holds at its peak, its result included: first the rotations
-    /// by the baby steps beside the raised digits, then those and one sum per giant step, then the sums beside a key switch.
+    /// Bytes of the polynomials that [`LinearTransform::apply`] holds at its peak, its result included: first the
+    /// rotations by the baby steps beside the raised digits, then those and one sum per giant step, then the sums
+    /// beside a key switch.
     pub(crate) fn live_bytes(&self) -> u64 {
         let (ring, chain) = (self.parameters.ring(), self.parameters.chain(self.level));
         let (_, babies) = self.numbers(self.diagonals.keys());
@@ -234,7 +237,8 @@ impl LinearPlan {
     }
 
     /// The transformation by plain rotations, products and sums, for any arithmetic: what [`LinearTransform::apply`] is
-    /// compared to, and how a simulator runs it ([`Arithmetic::linear`]). Same keys, levels and scales; more divisions, so more time and noise.
+    /// compared to, and how a simulator runs it ([`Arithmetic::linear`]). Same keys, levels and scales; more divisions,
+    /// so more time and noise.
     ///
     /// # Errors
     /// If the input's level is below the plan's, its scale is not the one planned for, or a key is missing.
@@ -348,7 +352,8 @@ pub struct LinearTransform {
 struct EncodedDiagonals {
     /// The baby numbers in use.
     babies: Vec<usize>,
-    /// Per giant number: which of the baby steps, and the diagonal, rotated back by the giant step, over the extended basis.
+    /// Per giant number: which of the baby steps, and the diagonal, rotated back by the giant step, over the extended
+    /// basis.
     rows: Vec<(usize, Vec<(usize, Poly)>)>,
 }
 
@@ -397,8 +402,8 @@ impl LinearTransform {
         self.plan.prepared_bytes()
     }
 
-    /// Bytes of memory that [`LinearTransform::apply`] takes at its peak, its result included, beyond its input, the keys and
-    /// [`LinearTransform::prepared_bytes`].
+    /// Bytes of memory that [`LinearTransform::apply`] takes at its peak, its result included, beyond its input, the
+    /// keys and [`LinearTransform::prepared_bytes`].
     pub fn working_bytes(&self) -> u64 {
         with_idle_buffers(&self.plan.parameters, self.plan.live_bytes())
     }

@@ -1,7 +1,7 @@
 //! How much memory operations on ciphertexts take.
 //!
-//! Amounts are counted in limbs: the residues of one polynomial modulo one prime. They are upper bounds: what the threads of
-//! an operation hold in turn counts as held at once.
+//! Amounts are counted in limbs: the residues of one polynomial modulo one prime. They are upper bounds: what the
+//! threads of an operation hold in turn counts as held at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,8 @@ use unspoken_ring::{Basis, Ring};
 
 use crate::parameters::CkksParameters;
 
-/// Complex numbers per slot that an encoding holds: values in the order of the transform, its scratch, coefficients before
-/// and after rounding.
+/// Complex numbers per slot that an encoding holds: values in the order of the transform, its scratch, coefficients
+/// before and after rounding.
 const ENCODING_NUMBERS: usize = 5;
 
 /// Bytes of so many limbs.
@@ -24,8 +24,8 @@ pub(crate) fn raised_digits(ring: &Ring, chain: usize) -> usize {
     ring.digit_count(chain) * (chain + ring.special().len()) + chain
 }
 
-/// Limbs of a relinearisation or automorphism, its result included: the raised digits and their product with the key, or
-/// that product beside its quotient and the image of the quotient.
+/// Limbs of a relinearisation or automorphism, its result included: the raised digits and their product with the key,
+/// or that product beside its quotient and the image of the quotient.
 pub(crate) fn key_switch(ring: &Ring, chain: usize) -> usize {
     let extended = chain + ring.special().len();
     let raising = raised_digits(ring, chain) + 2 * extended;
@@ -49,13 +49,14 @@ pub fn vector_bytes(parameters: &CkksParameters, level: usize) -> u64 {
     bytes(parameters.ring(), 2 * parameters.chain(level))
 }
 
-/// Bytes of memory that a relinearisation or automorphism of a vector at `level` takes at its peak, its result included.
+/// Bytes of memory that a relinearisation or automorphism of a vector at `level` takes at its peak, its result
+/// included.
 pub fn key_switch_bytes(parameters: &CkksParameters, level: usize) -> u64 {
     bytes(parameters.ring(), key_switch(parameters.ring(), parameters.chain(level)))
 }
 
-/// Bytes of memory of a run whose vectors and temporary values take `live` bytes at their peak: the ring keeps freed buffers
-/// for reuse, and those of one size do not serve for another.
+/// Bytes of memory of a run whose vectors and temporary values take `live` bytes at their peak: the ring keeps freed
+/// buffers for reuse, and those of one size do not serve for another.
 pub fn with_idle_buffers(parameters: &CkksParameters, live: u64) -> u64 {
     live + live.min(parameters.ring().idle_bytes() as u64)
 }

@@ -135,7 +135,8 @@ impl EncryptedWeightsCircuit {
         Ok(EncryptedNetwork { tiles, dense_bias, out, out_bias: out_bias.collect::<Result<_, _>>()? })
     }
 
-    /// Bytes of memory that one run takes at its peak, its results included, beyond its inputs, the network and the keys.
+    /// Bytes of memory that one run takes at its peak, its results included, beyond its inputs, the network and the
+    /// keys.
     pub fn working_bytes(&self) -> u64 {
         self.working_bytes
     }

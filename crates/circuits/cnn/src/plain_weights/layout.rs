@@ -8,10 +8,10 @@ use crate::error::CnnError;
 
 /// How a batch of images lies in the slots of one or more vectors.
 ///
-/// Slots are cells of `batch` slots each, one slot for an image. A block is as many cells as the network has features; a
-/// block holds one plane of pixels for each channel. With `batch` as large as can be a vector is one block, and eight
-/// vectors (lite) hold the pixels of all images; a smaller batch puts several blocks into a vector, so that fewer vectors
-/// travel. Scores come back in one vector: class `c` of image `i` in slot `c * batch + i`.
+/// Slots are cells of `batch` slots each, one slot for an image. A block is as many cells as the network has features;
+/// a block holds one plane of pixels for each channel. With `batch` as large as can be a vector is one block, and eight
+/// vectors (lite) hold the pixels of all images; a smaller batch puts several blocks into a vector, so that fewer
+/// vectors travel. Scores come back in one vector: class `c` of image `i` in slot `c * batch + i`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageLayout {
     shape: Shape,

@@ -22,9 +22,9 @@ const PADDED_CLASSES: usize = CLASSES.next_power_of_two();
 /// The network as a circuit on encrypted images: plaintext weights, five levels.
 ///
 /// Features are cells of `batch` slots, so all rotations are by multiples of the batch. A dense layer from `m` to `n`
-/// cells is `n` diagonals, by baby steps and giant steps, then a sum of the `m / n` cells that belong to one output; the
-/// result repeats every `n` cells, which is what the next layer's diagonals read (Halevi and Shoup's diagonal method for
-/// wide matrices, as in Juvekar, Vaikuntanathan and Chandrakasan, "GAZELLE", section 4.2).
+/// cells is `n` diagonals, by baby steps and giant steps, then a sum of the `m / n` cells that belong to one output;
+/// the result repeats every `n` cells, which is what the next layer's diagonals read (Halevi and Shoup's diagonal
+/// method for wide matrices, as in Juvekar, Vaikuntanathan and Chandrakasan, "GAZELLE", section 4.2).
 pub struct PlainWeightsCircuit {
     parameters: CkksParameters,
     layout: ImageLayout,

@@ -1,9 +1,10 @@
 //! Where each pixel lies, so that few rotations bring all pixels under the kernel to its output.
 //!
-//! Outputs of one channel are numbered `L = 8 y + x`. A pixel used by output `L` lies at a position `c` (modulo 64) with
-//! `c - L` one of the nine steps `8 v + u`, `u` and `v` below 3. The 24 x 24 pixels of the upper left corner fall into
-//! nine phases (row and column modulo 3), each a plane of 8 x 8 at natural positions. The other 208 pixels are used by
-//! outputs at the border only and have up to nine positions each; a matching spreads them over as few planes as can be.
+//! Outputs of one channel are numbered `L = 8 y + x`. A pixel used by output `L` lies at a position `c` (modulo 64)
+//! with `c - L` one of the nine steps `8 v + u`, `u` and `v` below 3. The 24 x 24 pixels of the upper left corner fall
+//! into nine phases (row and column modulo 3), each a plane of 8 x 8 at natural positions. The other 208 pixels are
+//! used by outputs at the border only and have up to nine positions each; a matching spreads them over as few planes as
+//! can be.
 
 use unspoken_digits_model::{FEATURES_PER_CHANNEL, IMAGE_SIDE, KERNEL, OUTPUT_SIDE, PIXELS, STRIDE};
 
@@ -62,7 +63,8 @@ pub(super) fn place_pixels() -> (Vec<PixelPlacement>, usize) {
     (placements, PHASES.len() + planes)
 }
 
-/// Gives each pixel a position where at most `capacity` are: the pixels of each position, or nothing if there is no way.
+/// Gives each pixel a position where at most `capacity` are: the pixels of each position, or nothing if there is no
+/// way.
 fn assign_all(pixels: &[usize], capacity: usize) -> Option<Vec<Vec<usize>>> {
     let allowed = |&pixel: &usize| -> Vec<usize> {
         (0..FEATURES_PER_CHANNEL).filter(|&c| uses(pixel).all(|(output, ..)| step(c, output).is_some())).collect()

@@ -56,7 +56,8 @@ pub(super) fn coefficients(plan: StridedPlan, tables: &[Table]) -> Vec<Vec<Vec<C
     tables.iter().map(|table| (0..table.rows()).map(|r| row(table, r)).collect()).collect()
 }
 
-/// The diagonals of selection ciphertext `i`: since it repeats, those of one period reach every coordinate from every row.
+/// The diagonals of selection ciphertext `i`: since it repeats, those of one period reach every coordinate from every
+/// row.
 pub(super) fn diagonals(
     layout: &Layout,
     i: usize,

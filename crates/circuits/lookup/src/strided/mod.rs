@@ -1,13 +1,13 @@
 //! Lookups of few tokens at a time, a token's vector tables over one ciphertext (paper, Appendix E).
 //!
-//! With `B` tokens and `W = slots / B` positions, slot `B j + b` holds coordinate `j` of token `b`. A query holds one number
-//! per token, repeated in every position: that is what a vector of `B` slots looks like in a larger ring. Its powers
-//! `a^1 .. a^n`, each in its position, are a product over the bits of the position: `a prod_i (1 + mask_i (a^(2^i) - 1))`,
-//! `log2 n` squarings and as many products, with one level for the masks. The linear step is a matrix times a vector, by
-//! diagonals `B` slots apart, baby steps, giant steps and hoisting.
+//! With `B` tokens and `W = slots / B` positions, slot `B j + b` holds coordinate `j` of token `b`. A query holds one
+//! number per token, repeated in every position: that is what a vector of `B` slots looks like in a larger ring. Its
+//! powers `a^1 .. a^n`, each in its position, are a product over the bits of the position: `a prod_i (1 + mask_i
+//! (a^(2^i) - 1))`, `log2 n` squarings and as many products, with one level for the masks. The linear step is a matrix
+//! times a vector, by diagonals `B` slots apart, baby steps, giant steps and hoisting.
 //!
-//! Beside the paper: the complex combination comes before the conjugate, so `n = p/2` diagonals do in place of `p` and one
-//! ciphertext holds what took two; and subtables share a ciphertext while `n` times their number fits `W`.
+//! Beside the paper: the complex combination comes before the conjugate, so `n = p/2` diagonals do in place of `p` and
+//! one ciphertext holds what took two; and subtables share a ciphertext while `n` times their number fits `W`.
 
 mod layout;
 
@@ -134,8 +134,9 @@ impl StridedLookup {
         plan
     }
 
-    /// What the client encodes: short vectors, which the encoder repeats over all slots. One list of indices per subtable,
-    /// one entry per token; missing ones are padded, which gives a row's mean for powers and zero for indicators.
+    /// What the client encodes: short vectors, which the encoder repeats over all slots. One list of indices per
+    /// subtable, one entry per token; missing ones are padded, which gives a row's mean for powers and zero for
+    /// indicators.
     ///
     /// # Errors
     /// If there are too many, or one is beyond the columns.

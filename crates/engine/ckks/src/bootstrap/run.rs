@@ -139,8 +139,8 @@ impl Bootstrap {
         up.iter().try_fold(slots, |slots, map| a.transform(map, &slots))
     }
 
-    /// Most bytes that a bootstrap of a [`Bootstrapper`] takes while it runs, with the map from slots to coefficients or
-    /// without: those of a run without values.
+    /// Most bytes that a bootstrap of a [`Bootstrapper`] takes while it runs, with the map from slots to coefficients
+    /// or without: those of a run without values.
     pub(super) fn working_bytes(&self, encoder: &Encoder, from_slots: bool) -> Result<u64, CkksError> {
         let peak = |level: usize, scale: f64, run: &dyn Fn(&Simulator, &Simulated) -> Result<Simulated, CkksError>| {
             let simulator = Simulator::counting(encoder);
@@ -186,8 +186,8 @@ impl Bootstrap {
         self.exponential_on(simulator, &self.up, raised, self.parameters.scale())
     }
 
-    /// Where coefficient `k < slots` of a polynomial in `X^(n/(2 slots))` comes out: slot `slot_of(k)`, the real part from
-    /// `k`, the imaginary part from `k + slots`.
+    /// Where coefficient `k < slots` of a polynomial in `X^(n/(2 slots))` comes out: slot `slot_of(k)`, the real part
+    /// from `k`, the imaginary part from `k + slots`.
     pub fn slot_of(&self, coefficient: usize) -> usize {
         Self::slot_of_coefficient(self.slots, coefficient)
     }
@@ -200,7 +200,8 @@ impl Bootstrap {
 
 impl Bootstrapper {
     /// Bootstraps slots: an input of [`Bootstrap::input_level`] or above, whose scale is within a factor of two of the
-    /// parameters', comes back at [`Bootstrap::output_level`] with the same scale. Values are best at most 1 in each part.
+    /// parameters', comes back at [`Bootstrap::output_level`] with the same scale. Values are best at most 1 in each
+    /// part.
     ///
     /// # Errors
     /// If level or scale are not as described, keys are missing (all of them are named, before any work), or this
@@ -217,9 +218,9 @@ impl Bootstrapper {
         self.plan.refresh_on(evaluator, (down, &self.up), input)
     }
 
-    /// Bootstraps coefficients into slots: an input whose coefficients hold values at [`Bootstrap::message_scale`], at level
-    /// 0 or above, comes back with `m_k + i m_(k + n/2)` in slot [`Bootstrap::slot_of`]`(k)`, at the parameters' scale and
-    /// [`Bootstrap::output_level`].
+    /// Bootstraps coefficients into slots: an input whose coefficients hold values at [`Bootstrap::message_scale`], at
+    /// level 0 or above, comes back with `m_k + i m_(k + n/2)` in slot [`Bootstrap::slot_of`]`(k)`, at the parameters'
+    /// scale and [`Bootstrap::output_level`].
     ///
     /// # Errors
     /// If the scale is another, or keys are missing (all of them are named, before any work).
@@ -228,8 +229,8 @@ impl Bootstrapper {
         self.plan.refresh_coefficients_on(evaluator, &self.up, input)
     }
 
-    /// The functional bootstrap `t -> exp(2 pi i t)`: an input whose lower coefficients hold torus elements at level 0, so
-    /// with the modulus of that level as its scale, comes back with `exp(2 pi i t_k)` in slot
+    /// The functional bootstrap `t -> exp(2 pi i t)`: an input whose lower coefficients hold torus elements at level 0,
+    /// so with the modulus of that level as its scale, comes back with `exp(2 pi i t_k)` in slot
     /// [`Bootstrap::slot_of`]`(k)`, at the parameters' scale and [`Bootstrap::output_level`].
     ///
     /// # Errors
@@ -244,11 +245,12 @@ impl Bootstrapper {
     }
 
     /// [`Bootstrapper::exponential`] of the elements of a compact query: element `i` comes out in slot
-    /// `slot_of(parameters.coefficient(i))`, at scale `scale`. All slots must be in use: the plan's slots are the ring's.
+    /// `slot_of(parameters.coefficient(i))`, at scale `scale`. All slots must be in use: the plan's slots are the
+    /// ring's.
     ///
     /// # Errors
-    /// If the plan is for sparse slots, the query belongs to other parameters, or keys are missing (all of them are named,
-    /// before any work).
+    /// If the plan is for sparse slots, the query belongs to other parameters, or keys are missing (all of them are
+    /// named, before any work).
     pub fn exponential_of_query(
         &self,
         evaluator: &Evaluator<'_>,
@@ -266,7 +268,8 @@ impl Bootstrapper {
         let (rlwe, ring, level) = (plan.parameters.rlwe(), plan.parameters.ring(), plan.parameters.max_level());
         let packed = query.expand(parameters, ring)?;
         let sparse = packed.encapsulate(rlwe, KeyKind::QueryEncapsulation, evaluator.keys())?;
-        // From the first prime to the whole modulus of level 0, so that what follows adds no more noise than to other inputs.
+        // From the first prime to the whole modulus of level 0, so that what follows adds no more noise than to other
+        // inputs.
         let base = plan.parameters.chain(0);
         let grown = sparse.scale_modulus(ring, base)?;
         let inner = grown.raise(rlwe, plan.parameters.chain(level), evaluator.keys())?;

@@ -131,7 +131,8 @@ impl Arithmetic for Simulator {
         self.transform(transform.plan(), a)
     }
 
-    /// By divided rotations, which are somewhat noisier than those of the encrypted run; the cost is the encrypted run's.
+    /// By divided rotations, which are somewhat noisier than those of the encrypted run; the cost is the encrypted
+    /// run's.
     fn rotation_products(
         &self,
         a: &Simulated,

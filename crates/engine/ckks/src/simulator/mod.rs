@@ -19,9 +19,9 @@ use crate::noise::{NoiseSource, mix};
 /// Runs circuits in the clear.
 ///
 /// Every vector is carried twice: exactly, and with the noise the evaluator would have added so far. Levels, scales and
-/// refusals are those of an [`Evaluator`](crate::Evaluator). It writes down which keys the circuit used, what it cost, how
-/// much memory the encrypted run takes, and where a value outgrew its modulus. The same operation on the same vector has the same noise, as in the encrypted
-/// run; two runs with one seed agree, on any number of threads.
+/// refusals are those of an [`Evaluator`](crate::Evaluator). It writes down which keys the circuit used, what it cost,
+/// how much memory the encrypted run takes, and where a value outgrew its modulus. The same operation on the same
+/// vector has the same noise, as in the encrypted run; two runs with one seed agree, on any number of threads.
 pub struct Simulator {
     encoder: Encoder,
     noise: Arc<NoiseSource>,
@@ -63,8 +63,8 @@ pub struct ErrorStatistics {
     pub worst: f64,
 }
 
-/// A result whose coefficients do not fit the modulus of its level: the encrypted run would have decrypted to garbage. Or
-/// an input of a bootstrap beyond the range it is precise for.
+/// A result whose coefficients do not fit the modulus of its level: the encrypted run would have decrypted to garbage.
+/// Or an input of a bootstrap beyond the range it is precise for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overflow {
     /// The operation that made it.
@@ -193,8 +193,8 @@ impl Simulator {
     }
 
     /// Bytes of memory that an encrypted run of `work` takes at its peak: its vectors, its result among them, what
-    /// operations hold for a moment, and buffers the ring keeps for reuse. Keys, prepared data, and vectors that are there
-    /// before are not counted.
+    /// operations hold for a moment, and buffers the ring keeps for reuse. Keys, prepared data, and vectors that are
+    /// there before are not counted.
     ///
     /// # Errors
     /// What `work` returns.
@@ -301,8 +301,8 @@ impl Simulator {
         Ok(result)
     }
 
-    /// A linear transformation by plain rotations, which are somewhat noisier than the hoisted ones of the encrypted run;
-    /// cost and memory are the hoisted form's. Without values, nothing is rotated.
+    /// A linear transformation by plain rotations, which are somewhat noisier than the hoisted ones of the encrypted
+    /// run; cost and memory are the hoisted form's. Without values, nothing is rotated.
     pub(crate) fn transform(&self, plan: &LinearPlan, a: &Simulated) -> Result<Simulated, CkksError> {
         let charged = (plan.cost(), plan.live_bytes());
         let a = a.draft();

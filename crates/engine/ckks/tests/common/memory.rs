@@ -1,5 +1,5 @@
-//! Estimates of memory against what is allocated; tests of circuits share it. A test that uses it must be the only one of its
-//! binary, so that nothing else allocates meanwhile.
+//! Estimates of memory against what is allocated; tests of circuits share it. A test that uses it must be the only one
+//! of its binary, so that nothing else allocates meanwhile.
 
 #![allow(dead_code)] // Each test binary uses a part.
 
