@@ -215,9 +215,12 @@ impl<'a> Counter<'a> {
     fn working_bytes(&self, level: usize) -> u64 {
         let subtables = self.task.subtables as u64;
         let generating = (subtables - 1) * self.generated + self.generating;
-        let peak = generating.max(subtables * self.generated + self.combining);
-        let product = self.polynomials(3, level) + key_switch_bytes(self.parameters, level);
-        with_idle_buffers(self.parameters, peak + product)
+        let combining = subtables * self.generated + self.combining;
+        let product = |level: usize| self.polynomials(3, level) + key_switch_bytes(self.parameters, level);
+        let live = generating.max(combining) + product(level);
+        // Everything that either stage holds, and a product of every level.
+        let touched = self.generating + combining + (0..=level).map(product).sum::<u64>();
+        with_idle_buffers(self.parameters, live, touched.saturating_sub(live))
     }
 
     fn ring(&self) -> &'a Ring {

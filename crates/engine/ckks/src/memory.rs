@@ -3,8 +3,8 @@
 //! Amounts are counted in limbs: the residues of one polynomial modulo one prime. They are upper bounds: what the
 //! threads of an operation hold in turn counts as held at once.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use unspoken_ring::{Basis, Ring};
 
@@ -55,65 +55,100 @@ pub fn key_switch_bytes(parameters: &CkksParameters, level: usize) -> u64 {
     bytes(parameters.ring(), key_switch(parameters.ring(), parameters.chain(level)))
 }
 
-/// Bytes of memory of a run whose vectors and temporary values take `live` bytes at their peak: the ring keeps freed
-/// buffers for reuse, and those of one size do not serve for another.
-pub fn with_idle_buffers(parameters: &CkksParameters, live: u64) -> u64 {
-    live + live.min(parameters.ring().idle_bytes() as u64)
+/// Bytes of memory of a run that holds `live` bytes at its peak, and at other times `freed` bytes of other sizes: the ring
+/// keeps freed buffers for reuse, up to a limit, and those of one size do not serve for another.
+pub fn with_idle_buffers(parameters: &CkksParameters, live: u64, freed: u64) -> u64 {
+    live + freed.min(parameters.ring().idle_bytes() as u64)
 }
 
 /// Bytes in use, and the most there were.
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
-    in_use: AtomicU64,
-    peak: AtomicU64,
+pub(crate) struct Meter(Mutex<Usage>);
+
+#[derive(Debug, Default)]
+struct Usage {
+    in_use: u64,
+    peak: u64,
+    /// By size, of the polynomials of vectors: bytes in use, and the most there were.
+    by_size: BTreeMap<u64, [u64; 2]>,
+    /// What operations held for a moment: the amounts that differ.
+    passing: BTreeSet<u64>,
 }
 
 impl Meter {
-    fn in_use(&self) -> u64 {
-        self.in_use.load(Ordering::Relaxed)
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets earlier peaks; bytes in use.
-    pub(crate) fn begin(&self) -> u64 {
-        let in_use = self.in_use();
-        self.peak.store(in_use, Ordering::Relaxed);
-        in_use
+    /// Forgets earlier peaks; what is in use.
+    pub(crate) fn begin(&self) -> InUse {
+        let mut usage = self.usage();
+        usage.peak = usage.in_use;
+        usage.passing.clear();
+        usage.by_size.values_mut().for_each(|[in_use, peak]| *peak = *in_use);
+        InUse { bytes: usage.in_use }
     }
 
-    pub(crate) fn peak(&self) -> u64 {
-        self.peak.load(Ordering::Relaxed)
+    /// The most bytes in use at once since `before`, beyond those in use then.
+    pub(crate) fn live(&self, before: &InUse) -> u64 {
+        self.usage().peak - before.bytes
+    }
+
+    /// The most bytes of every size since `before`, added up: what is in use when no buffer is ever given back.
+    pub(crate) fn touched(&self, before: &InUse) -> u64 {
+        let usage = self.usage();
+        let vectors: u64 = usage.by_size.values().map(|[_, peak]| peak).sum();
+        vectors + usage.passing.iter().sum::<u64>() - before.bytes
     }
 
     /// Notes bytes that are in use for a moment, beside all others.
     pub(crate) fn pass(&self, bytes: u64) {
-        self.peak.fetch_max(self.in_use() + bytes, Ordering::Relaxed);
+        let mut usage = self.usage();
+        usage.peak = usage.peak.max(usage.in_use + bytes);
+        usage.passing.insert(bytes);
     }
 
-    /// Counts bytes as in use for as long as the result lives.
-    pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> Held {
-        let in_use = self.in_use.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.peak.fetch_max(in_use, Ordering::Relaxed);
-        Held { meter: Some(Arc::clone(self)), bytes }
+    /// Counts `count` polynomials of so many bytes as in use for as long as the result lives.
+    pub(crate) fn hold(self: &Arc<Self>, count: u64, size: u64) -> Held {
+        let bytes = count * size;
+        let mut usage = self.usage();
+        usage.in_use += bytes;
+        usage.peak = usage.peak.max(usage.in_use);
+        let [in_use, peak] = usage.by_size.entry(size).or_default();
+        *in_use += bytes;
+        *peak = (*peak).max(*in_use);
+        drop(usage);
+        Held { meter: Some(Arc::clone(self)), count, size }
     }
 }
 
-/// Bytes in use, given back when dropped. A clone counts as many again.
+/// What was in use when counting began.
+pub(crate) struct InUse {
+    bytes: u64,
+}
+
+/// Polynomials in use, given back when dropped. A clone counts as many again.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     meter: Option<Arc<Meter>>,
-    bytes: u64,
+    count: u64,
+    size: u64,
 }
 
 impl Clone for Held {
     fn clone(&self) -> Self {
-        self.meter.as_ref().map_or_else(Held::default, |meter| meter.hold(self.bytes))
+        self.meter.as_ref().map_or_else(Held::default, |meter| meter.hold(self.count, self.size))
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         if let Some(meter) = &self.meter {
-            meter.in_use.fetch_sub(self.bytes, Ordering::Relaxed);
+            let mut usage = meter.usage();
+            usage.in_use -= self.count * self.size;
+            if let Some([in_use, _]) = usage.by_size.get_mut(&self.size) {
+                *in_use -= self.count * self.size;
+            }
         }
     }
 }
@@ -125,15 +160,19 @@ mod tests {
     #[test]
     fn the_peak_is_what_was_held_at_once() {
         let meter = Arc::new(Meter::default());
-        let first = meter.hold(100);
+        let first = meter.hold(2, 50);
+        let before = meter.begin();
         let second = first.clone();
-        assert_eq!((meter.in_use(), meter.peak()), (200, 200));
-        drop(first);
-        meter.pass(50);
-        assert_eq!((meter.in_use(), meter.peak()), (100, 200));
-        meter.pass(150);
+        assert_eq!((meter.live(&before), meter.touched(&before)), (100, 100));
         drop(second);
-        assert_eq!((meter.in_use(), meter.peak()), (0, 250));
-        assert_eq!((meter.begin(), meter.peak()), (0, 0));
+        meter.pass(50);
+        let other = meter.hold(1, 70);
+        assert_eq!((meter.live(&before), meter.touched(&before)), (100, 100 + 50 + 70));
+        meter.pass(150);
+        drop(other);
+        drop(first);
+        assert_eq!((meter.live(&before), meter.touched(&before)), (220, 100 + 50 + 70 + 150));
+        let before = meter.begin();
+        assert_eq!((meter.live(&before), meter.touched(&before)), (0, 0));
     }
 }
