@@ -40,7 +40,7 @@ impl Encrypted {
     /// As the evaluator takes it: a seeded half is expanded.
     ///
     /// # Errors
-    /// Only if the ring refuses, which its own parameters rule out.
+    /// Only if an operation of the ring fails, which cannot happen with checked parameters.
     pub fn expand(self) -> Result<Ciphertext, ExactError> {
         match self {
             Encrypted::Seeded(vector) => vector.expand(),
@@ -105,7 +105,7 @@ impl Ciphertext {
         bytes
     }
 
-    /// Reads what [`Ciphertext::to_bytes`] wrote. The bound on the noise is what the sender claims; decryption
+    /// Reads the output of [`Ciphertext::to_bytes`]. The bound on the noise is what the sender claims; decryption
     /// measures.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ impl SeededCiphertext {
         bytes
     }
 
-    /// Reads what [`SeededCiphertext::to_bytes`] wrote.
+    /// Reads the output of [`SeededCiphertext::to_bytes`].
     ///
     /// # Errors
     /// As for [`Ciphertext::from_bytes`].

@@ -157,7 +157,7 @@ impl SeededCiphertext {
     /// Expands the seed.
     ///
     /// # Errors
-    /// Only if the ring refuses, which its own parameters rule out.
+    /// Only if an operation of the ring fails, which cannot happen with checked parameters.
     pub fn expand(&self) -> Result<Ciphertext, ExactError> {
         import_fresh(&self.parameters, self.inner.expand(self.parameters.ring()), EncryptionKey::Secret)
     }

@@ -38,7 +38,7 @@ impl SeededRows {
         Ok(())
     }
 
-    /// Reads what [`SeededRows::write`] wrote for a gadget and one or two components, from untrusted bytes.
+    /// Reads the output of [`SeededRows::write`] for a gadget and one or two components, from untrusted bytes.
     ///
     /// # Errors
     /// If reading fails, or a residue is not below its prime.
@@ -85,7 +85,7 @@ impl SeededConversionKey {
 }
 
 impl ConversionKey {
-    /// Reads what [`SeededConversionKey::write`] wrote, from untrusted bytes, and expands it.
+    /// Reads the output of [`SeededConversionKey::write`], from untrusted bytes, and expands it.
     ///
     /// # Errors
     /// If reading fails, or a residue is not below its prime.
@@ -113,7 +113,7 @@ impl SeededBlindRotationKey {
 }
 
 impl BlindRotationKey {
-    /// Reads what [`SeededBlindRotationKey::write`] wrote, from untrusted bytes, and expands it as it comes.
+    /// Reads the output of [`SeededBlindRotationKey::write`], from untrusted bytes, and expands it as it comes.
     ///
     /// # Errors
     /// If reading fails, or a residue is not below its prime.
@@ -145,7 +145,7 @@ impl SeededLweSwitchKey {
 }
 
 impl LweSwitchKey {
-    /// Reads what [`SeededLweSwitchKey::write`] wrote for the bits of a secret of `source` words, from untrusted bytes,
+    /// Reads the output of [`SeededLweSwitchKey::write`] for the bits of a secret of `source` words, from untrusted bytes,
     /// and expands it.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ impl RingSecret {
     /// A fresh secret.
     ///
     /// # Errors
-    /// If the ring refuses, which a checked ring does not.
+    /// If an operation of the ring fails, which cannot happen in a checked ring.
     pub fn generate(ring: &SmallRing, rng: &mut SecretRng) -> Result<Self, GswError> {
         Self::from_lwe(ring, &LweSecret { coefficients: rng.binary(ring.degree()) })
     }

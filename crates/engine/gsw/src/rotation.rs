@@ -19,7 +19,7 @@ impl SeededBlindRotationKey {
     /// The key for the bits of `secret` under `target`.
     ///
     /// # Errors
-    /// If the ring refuses, which a checked ring does not.
+    /// If an operation of the ring fails, which cannot happen in a checked ring.
     pub fn generate(
         secret: &LweSecret,
         target: &RingSecret,

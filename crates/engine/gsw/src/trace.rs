@@ -17,7 +17,7 @@ impl SeededTraceKey {
     /// The keys under `secret`.
     ///
     /// # Errors
-    /// If the ring refuses, which a checked ring does not.
+    /// If an operation of the ring fails, which cannot happen in a checked ring.
     pub fn generate(secret: &RingSecret, gadget: DigitGadget, rng: &mut SecretRng) -> Result<Self, GswError> {
         let ring = secret.ring();
         let mut encrypt = |step: u32| {
