@@ -41,7 +41,7 @@ pub enum RlweError {
     },
     /// A switching key was requested for a parameter set without special primes.
     #[error(
-        "parameters '{name}' have no special primes, so the noise of a {kind} would destroy the ciphertext; use a preset \
+        "parameters '{name}' have no special primes, so the noise of a {kind} would destroy the result; use a preset \
          without 'linear' in its name for products and rotations"
     )]
     NoSpecialPrimes {

@@ -64,9 +64,9 @@ impl Setting {
     }
 }
 
-/// Six standard deviations of a fresh error (`FRESH`) and of the error that a key switch adds at this size (`SWITCHED`):
-/// with digits of 60 bits and 60 bits of special primes, the key switch adds about `sigma sqrt(n digits)`, and rounding
-/// adds `sqrt(n / 18)`.
+/// Six standard deviations of a fresh error (`FRESH`) and of the error that a key switch adds at this size
+/// (`SWITCHED`): with digits of 60 bits and 60 bits of special primes, the key switch adds about
+/// `sigma sqrt(n digits)`, and rounding adds `sqrt(n / 18)`.
 const FRESH: f64 = 6.0 * 3.19;
 const SWITCHED: f64 = 6.0 * 3.19 * 2.0 * 60.0;
 
