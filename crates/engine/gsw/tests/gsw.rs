@@ -254,7 +254,7 @@ fn weak_parameters_need_their_name() {
 fn failures_are_bounded() {
     let certain = log2_failure(Noise(1.0), 0.1, 1.0);
     assert_eq!(certain, 0.0);
-    // Seven and a half deviations: erfc(7.5 / sqrt 2) is 6.4e-14.
+    // Seven and a half standard deviations: erfc(7.5 / sqrt 2) is 6.4e-14.
     let rare = log2_failure(Noise(1.0), 7.5, 1.0);
     assert!((rare - 6.4e-14f64.log2()).abs() < 0.1, "{rare}");
     // A common factor makes large noises more likely; the effect decreases with the number of degrees of freedom. With

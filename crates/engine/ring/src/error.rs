@@ -3,7 +3,7 @@
 use crate::ntt::RingKind;
 use crate::poly::{Basis, Domain};
 
-/// Errors of this crate. Each says what was found and what was needed.
+/// Errors of this crate. Each names what was found and what was needed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RingError {

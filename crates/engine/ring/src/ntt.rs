@@ -128,7 +128,7 @@ impl NttTable {
         let bits = degree.trailing_zeros();
         match kind {
             RingKind::Standard => bit_reverse(k, bits),
-            // The first half of the network of degree 2n: entry m + i there is entry 2m + i here.
+            // This is the first half of the network of degree 2n, in which entry m + i here has number 2m + i.
             RingKind::ConjugateInvariant => {
                 let stage = 1usize << k.ilog2();
                 bit_reverse(2 * stage + (k - stage), bits + 1)

@@ -340,7 +340,7 @@ mod tests {
             draw(fork);
             fork.rekey(7, system_fails);
         }
-        // What the parent draws next may be a public seed: the child's key must not follow from it and a process
+        // The next draw of the parent may be a public seed, so the child's key must not follow from it and a process
         // number.
         let next = draw(&mut parent);
         let drawn = [draw(&mut child), draw(&mut sibling)];

@@ -276,7 +276,7 @@ fn copies_and_encryption_keep_secrets_until_they_are_declared_public() {
     let public = ring.uniform(&seed, 0, basis);
     assert!(!public.clone().is_secret());
 
-    // The small coefficients are an error or a secret, whatever the polynomials are.
+    // The small coefficients are an error or a secret, even if the polynomials are public.
     let mut body = ring.small_minus_uniform_product(&small, (&seed, 1), &public, basis).unwrap();
     assert!(body.is_secret() && body.clone().is_secret());
     let products = ring.small_products(&small, [&public, &public], [&small, &small], basis).unwrap();

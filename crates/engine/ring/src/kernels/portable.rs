@@ -334,7 +334,7 @@ pub(crate) fn signed_digits(residues: &[&[u32]], table: &DigitTable, moduli: &[M
         for (i, output) in outputs.iter_mut().enumerate() {
             let (modulus, level) = (&moduli[i / levels], i % levels);
             let shift = table.drop + table.log2_base * level as u32;
-            // The highest digit takes what is left.
+            // The highest digit takes all remaining bits.
             let mask = if level + 1 == levels { i64::MAX } else { mask };
             for ((out, &magnitude), &sign) in output[block.clone()].iter_mut().zip(magnitudes.iter()).zip(signs.iter())
             {
