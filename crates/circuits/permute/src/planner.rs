@@ -61,8 +61,8 @@ const MANY_DIAGONALS: usize = 1 << 11;
 /// Maximum number of collapsed first steps, and of collapsed last steps, of a network.
 const MAX_COLLAPSED: usize = 5;
 
-/// Maximum number of masks of a network. A network with more is dropped, and the search for networks ends: the distances
-/// are too regular for this strategy.
+/// Maximum number of masks of a network. A network with more is dropped, and the search for networks ends: the
+/// distances are too regular for this strategy.
 const MAX_NETWORK_MASKS: usize = 1 << 11;
 
 /// Key budgets to try for Benes networks, in multiples of `log2` of the length.
