@@ -40,7 +40,7 @@ pub struct ErrorBound {
     pub lipschitz: f64,
     /// `C_0`: the largest error of the query, times its scale.
     pub input: f64,
-    /// `C_PCMM`: bound of the roundings after the matrix, times the scale.
+    /// `C_PCMM`: bound of the root mean square of the roundings after the matrix, times the scale.
     pub output: f64,
     /// Error of an output from the rounding of the matrix, independent of the scale: twice the root mean square.
     pub matrix: f64,
