@@ -59,8 +59,7 @@ impl Lookup {
         let refuse =
             |reason: String| LookupError::Plan { plan: plan.to_string(), preset: parameters.name().into(), reason };
         if !plan.fits(parameters.ring().kind(), form) {
-            let reason =
-                "its queries or outputs are complex where the preset's slots are real, or it is for real slots";
+            let reason = "its queries or outputs are complex and the preset's slots are real, or it needs real slots";
             return Err(refuse(format!("{reason}; `unspoken plan --explain` lists the plans of a preset")));
         }
         if !bound.is_finite() {

@@ -69,8 +69,8 @@ pub fn best_plan(parameters: &CkksParameters, task: Task) -> Result<Plan, Lookup
         plan: "auto".into(),
         preset: parameters.name().into(),
         reason: format!(
-            "no plan for {} columns with outputs as {:?} fits its slots and {} levels; use a deeper preset, and rows \
-             where slots are real",
+            "no plan for {} columns with outputs as {:?} fits its slots and {} levels; use a deeper preset, or rows \
+             if the slots are real",
             padded_columns(task.columns),
             task.form,
             parameters.max_level()

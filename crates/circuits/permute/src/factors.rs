@@ -76,7 +76,7 @@ pub fn swap_axes(
     let fits = (1..=MAX_DIMENSION).contains(&dimension) && inner > 0;
     if !fits || outer < inner * dimension || !outer.is_multiple_of(inner) || !length.is_multiple_of(outer * dimension) {
         let found = format!("dimension {dimension}, strides {first} and {second} in {length} slots");
-        return Err(shape(OPERATION, found, "coordinates beside each other that fill the slots"));
+        return Err(shape(OPERATION, found, "coordinates that do not overlap and divide the slots"));
     }
     let coordinates = |p: usize| ((p / outer) % dimension, (p / inner) % dimension);
     // For the entry at each position: the first coordinates of its block, and the size of that block.
