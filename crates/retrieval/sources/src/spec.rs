@@ -1,4 +1,4 @@
-//! Which records of which file.
+//! Selection of a file and its records.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
