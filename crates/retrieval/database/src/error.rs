@@ -34,7 +34,7 @@ pub enum DatabaseError {
     },
     /// There is too little space on the disk.
     #[error(
-        "write a database of {needed} bytes to {}: {found} bytes are free; make room, shorten the longest records, or \
+        "write a database of {needed} bytes to {}: {found} bytes are free; free some, shorten the longest records, or \
          build by key", dir.display()
     )]
     Space {
@@ -62,7 +62,7 @@ pub enum DatabaseError {
         dir: PathBuf,
     },
     /// The directory exists.
-    #[error("{} is there already; build somewhere else, or say that it is to be replaced", dir.display())]
+    #[error("{} is there already; build in another directory, or choose to replace it", dir.display())]
     Exists {
         /// The directory.
         dir: PathBuf,
@@ -87,7 +87,7 @@ pub enum DatabaseError {
         dir: PathBuf,
     },
     /// Another process has opened the database for writing.
-    #[error("{} is being changed by another process; wait until that has ended", dir.display())]
+    #[error("{} is being changed by another process; wait until it has finished", dir.display())]
     Locked {
         /// The directory.
         dir: PathBuf,
@@ -126,7 +126,7 @@ pub enum DatabaseError {
         what: &'static str,
     },
     /// An earlier write failed, and the state on disk is unknown.
-    #[error("an earlier commit failed; open the database for writing again, which finds out what is there")]
+    #[error("an earlier commit failed; open the database for writing again to read what is on disk")]
     Broken,
     /// The caller cancelled the operation. The previous state is unchanged.
     #[error("cancelled; nothing was changed")]

@@ -16,7 +16,7 @@ pub enum PirError {
     #[error(transparent)]
     Ring(#[from] RingError),
     /// There is no such piece. The message does not contain the index.
-    #[error("ask for a piece: the index is out of range: there are {pieces} pieces; ask below that")]
+    #[error("query a piece: the index is out of range: there are {pieces} pieces; use a smaller index")]
     Index {
         /// Number of pieces.
         pieces: u64,
@@ -48,7 +48,7 @@ pub enum PirError {
         needed: &'static str,
     },
     /// The noise of a response is too large.
-    #[error("the response is not readable: it was computed with keys of another secret, or of damaged data, or failed")]
+    #[error("the response is unreadable: it was computed with keys of another secret, from damaged data, or failed")]
     Unreadable,
     /// A table does not have its declared shape.
     #[error("{what}: found {found}, needed {needed}")]
@@ -74,7 +74,7 @@ pub enum PirError {
     /// Queries of a mode would fail too often.
     #[error(
         "parameters '{name}': {mode} queries to 2^{bits} cells would fail once in 2^{:.1}, needed at most once in \
-         2^{:.0}; ask with a word for each bit, or with packed queries", -found, -needed
+         2^{:.0}; use queries with a word for each bit, or packed ones", -found, -needed
     )]
     Failure {
         /// The parameters' name.

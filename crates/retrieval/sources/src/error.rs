@@ -19,7 +19,7 @@ pub enum SourceError {
     },
     /// The kind of the file cannot be guessed from its name.
     #[error(
-        "read {path}: found the ending {found:?}, needed one of {needed}; rename the file or say its kind",
+        "read {path}: found the ending {found:?}, needed one of {needed}; rename the file or name its kind",
         path = path.display()
     )]
     Kind {

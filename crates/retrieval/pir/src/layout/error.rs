@@ -20,7 +20,7 @@ pub enum LayoutError {
         needed: String,
     },
     /// There is no such index. The message does not contain the index.
-    #[error("the index is out of range: the database has room for {records} records; ask below that")]
+    #[error("the index is out of range: the database has room for {records} records; use a smaller one")]
     Index {
         /// Records there is room for.
         records: u64,
@@ -42,7 +42,7 @@ pub enum LayoutError {
         needed: String,
     },
     /// A cell does not have the format of the layout.
-    #[error("a cell is not one of this layout: {what}; it answers another query, or the database is damaged")]
+    #[error("a cell does not have this layout: {what}; it answers another query, or the database is damaged")]
     Cell {
         /// What is wrong.
         what: &'static str,
