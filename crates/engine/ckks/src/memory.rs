@@ -55,8 +55,8 @@ pub fn key_switch_bytes(parameters: &CkksParameters, level: usize) -> u64 {
     bytes(parameters.ring(), key_switch(parameters.ring(), parameters.chain(level)))
 }
 
-/// Bytes of memory of a run that holds `live` bytes at its peak, and at other times `freed` bytes of other sizes: the ring
-/// keeps freed buffers for reuse, up to a limit, and those of one size do not serve for another.
+/// Bytes of memory of a run that holds `live` bytes at its peak, and at other times `freed` bytes of other sizes: the
+/// ring keeps freed buffers for reuse, up to a limit, and a buffer of one size is not reused for another.
 pub fn with_idle_buffers(parameters: &CkksParameters, live: u64, freed: u64) -> u64 {
     live + freed.min(parameters.ring().idle_bytes() as u64)
 }
