@@ -21,7 +21,7 @@ from page import cells, number, paragraph
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "benchmarks.md"
-# Heading, suite, parts of it (none: the whole), and whether its table has a row per metric instead of a table.
+# Heading, suite, its parts (none: all of them), and whether the section has one table with a row per metric.
 SECTIONS = (
     ("engine", "engine", ("operations", "keys", "threads", "transforms", "matrix"), False),
     ("bootstrap", "engine", ("bootstrap",), True),
@@ -72,8 +72,8 @@ with hoisting. Everything ends at level 0, and all scores are checked against th
 """,
 }
 
-# The permutation paper's milliseconds, on one thread of an i7-13700K with Lattigo: its algorithm and the baseline.
-# By the beginning of the case and of the baseline's name.
+# Milliseconds of the permutation paper's algorithm and of its baseline, on one thread of an i7-13700K with Lattigo.
+# Keys are prefixes of the case and of the baseline's name.
 MATRIX_PAPER = {
     **{
         (f"transpose, d = 128, depth {depth}", f"Jiang et al.: all diagonals, about {keys} keys"): times
@@ -123,7 +123,7 @@ MATRIX_PAPER = {
 
 
 def beside_paper(found: list[dict]) -> str:
-    """Ratios of times beside those of the permutation paper."""
+    """Ratios of times, with those of the permutation paper."""
     lines = [
         "### Ratios beside the paper's\n",
         paragraph(
@@ -152,7 +152,8 @@ repetitions that alternated in one run, after one repetition that is not counted
 pairwise ratios, above 1 where ours is better. Where something else was done, the section says so.
 """
 
-# The lookup paper's Table 3: log p and rows d to milliseconds per token of IVE-PEL and of Kim et al., and their depths.
+# Table 3 of the lookup paper: log p and rows d to milliseconds per token of IVE-PEL and of Kim et al., and their
+# depths.
 TABLE_3 = {
     (6, 50): (0.3480, 11.9440, 6, 20),
     (8, 50): (1.3478, 70.1090, 8, 24),
@@ -165,10 +166,10 @@ TABLE_3 = {
     (10, 768): (23.9855, 444.8231, 10, 29),
 }
 
-# Its Table 6: log p to seconds of one ciphertext with 128 embeddings of 300 dimensions.
+# Table 6 of the lookup paper: log p to seconds of one ciphertext with 128 embeddings of 300 dimensions.
 TABLE_6 = {6: (9.0572, 23.7695), 8: (14.8345, 34.0663), 10: (28.1873, 79.7758)}
 
-# Metrics that have tables of their own.
+# Metrics with separate tables.
 SPECIAL = (
     "lookup_per_token",
     "vecgen_per_token",
@@ -223,7 +224,7 @@ without the network that follows it.
 
 
 def processor() -> str:
-    """The processor's name, as the system gives it."""
+    """Name of the processor, from the operating system."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -241,7 +242,7 @@ def rows(binary: Path, suite: str, parts: tuple[str, ...]) -> list[dict]:
 
 
 def single_table(found: list[dict]) -> str:
-    """One Markdown table, the metric in a column of its own."""
+    """One Markdown table with a column for the metric."""
     lines = ["| case | metric | ours | baseline | baseline is | ratio |", "| --- | --- | ---: | ---: | --- | ---: |"]
     lines += [f"| {row['case']} | {row['metric']} ({row['unit']}) | {cells(row)}" for row in found]
     return "\n".join(lines)
@@ -275,13 +276,13 @@ def by_case(found: list[dict], metric: str) -> dict[str, dict[str, dict]]:
 
 
 def against(rows_of_case: dict[str, dict], name: str) -> str:
-    """The ratio against the baseline whose name begins like this."""
+    """The ratio to the baseline whose name has this prefix."""
     ratios = [row["ratio"] for baseline, row in rows_of_case.items() if baseline.startswith(name)]
     return number(ratios[0] if ratios else None)
 
 
 def table_three(found: list[dict]) -> str:
-    """Embeddings of full batches, beside the paper's Table 3."""
+    """Embeddings of full batches, with those of the paper's Table 3."""
     measured = [row["params"]["repetitions"] for row in found if row["metric"] == "lookup_per_token"]
     counts = [str(count) for count in sorted(set(measured))]
     lines = [
@@ -314,7 +315,7 @@ def table_three(found: list[dict]) -> str:
 
 
 def table_six(found: list[dict]) -> str:
-    """Embeddings of few tokens, beside the paper's Table 6."""
+    """Embeddings of few tokens, with those of the paper's Table 6."""
     lines = [
         "### Embeddings of few tokens, one ciphertext (Table 6)\n",
         paragraph(
@@ -342,7 +343,7 @@ def table_six(found: list[dict]) -> str:
 
 
 def single_block(found: list[dict]) -> str:
-    """In which products ours is the hoisted product of Jiang et al."""
+    """The products in which our method is the hoisted product of Jiang et al."""
     times = [row for row in found if row["metric"] == "time_per_product"]
     cases = dict.fromkeys(row["case"] for row in times if row["params"]["method"] == "jkls-hoisted")
     if not cases:
@@ -357,7 +358,7 @@ def single_block(found: list[dict]) -> str:
 
 
 def measured_on(binary: Path) -> str:
-    """When, with what and on what machine a section was measured."""
+    """Date, version and machine of the measurements of a section."""
     version = subprocess.run([binary, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     return f"Measured on {date.today()} with {version}: {processor()}, {os.cpu_count()} cores, {platform.system()}."
 
@@ -388,7 +389,7 @@ def sections(page: str) -> dict[str, str]:
 
 
 def embeddings(binary: Path) -> str:
-    """The section on compressed tables: compresses the real ones and reports on them."""
+    """The section on compressed tables: compresses real tables and reports the results."""
     wanted = [REVIEWS, *(Path(source[i]) for source in EMBEDDINGS.values() for i in (1, 3))]
     missing = [path for path in wanted if not path.exists()]
     if missing:
@@ -419,7 +420,7 @@ def embeddings(binary: Path) -> str:
 
 
 def main() -> None:
-    """Measures the sections named, or all of them, and writes the page; the others stay."""
+    """Measures the named sections, or all of them, and writes the page; other sections are not changed."""
     choices = [*(found[0] for found in SECTIONS), EMBEDDINGS_SECTION]
     if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(choices):
         sys.exit(f"usage: python3 scripts/benchmarks.py DIRECTORY_OF_COMMANDS [{' | '.join(choices)}]")

@@ -1,6 +1,6 @@
-"""Checks what formatters do not: the width of lines, and nested imports in Rust.
+"""Checks the width of lines, and nested imports in Rust, which formatters do not check.
 
-`python3 scripts/check_style.py`: every tracked source file and document; exit status 1 if a line is found.
+`python3 scripts/check_style.py` checks every tracked source file and document; exit status 1 if it finds a line.
 
 - No line has more than 120 characters, comments and string literals included. In Markdown, rows of tables, lines in
   code blocks and lines without a space to break at (URLs) may be longer.
@@ -28,7 +28,7 @@ def may_be_longer(line: str, in_code_block: bool) -> bool:
 
 
 def wide_lines(path: Path, text: str) -> Iterator[tuple[int, str]]:
-    """Numbers of lines that are too long, and what is wrong with them."""
+    """Numbers of lines that are too long, with a description of the problem."""
     in_code_block = False
     for number, line in enumerate(text.split("\n"), start=1):
         if path.suffix == ".md" and line.lstrip().startswith("```"):
@@ -38,14 +38,14 @@ def wide_lines(path: Path, text: str) -> Iterator[tuple[int, str]]:
 
 
 def nested_imports(path: Path, text: str) -> Iterator[tuple[int, str]]:
-    """Numbers of lines where nested imports begin."""
+    """Numbers of lines where nested imports begin, with a description of the problem."""
     if path.suffix == ".rs":
         for match in NESTED_IMPORT.finditer(text):
             yield text.count("\n", 0, match.start()) + 1, "a nested import, needed one `use` for each module"
 
 
 def main() -> None:
-    """Checks all files and prints what was found."""
+    """Checks all files and prints the problems."""
     listed = subprocess.run(["git", "ls-files", *PATTERNS], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     found = 0
     for name in listed.stdout.splitlines():

@@ -1,4 +1,4 @@
-"""The tables of private retrieval, beside the paper's figures (Pirouette)."""
+"""Tables of private retrieval, with the figures of the paper (Pirouette)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PHASES = ("expansion_time", "selectors_time", "rows_time", "selection_time", "co
 # Metrics that have tables of their own.
 SPECIAL = (*PHASES, "projected_time")
 
-# What was asked for: metric, case, and the most there may be.
+# Targets: metric, case, and maximum.
 TARGETS = (
     ("answer_time", "256 MB, compact", 5),
     ("answer_time", "256 MB, bits", 4),
@@ -62,13 +62,13 @@ def find(found: list[dict], metric: str, case: str) -> dict | None:
 
 
 def value(found: list[dict], metric: str, case: str) -> float | None:
-    """Ours, where it was measured."""
+    """Our value, if it was measured."""
     row = find(found, metric, case)
     return row["ours"] if row else None
 
 
 def targets(found: list[dict]) -> str:
-    """What was asked for, and what was found."""
+    """Targets and measured values."""
     lines = [
         "### Targets\n",
         "At most so much, on one thread. The targets are stated for AVX2; the line below says what ran here.\n",
@@ -89,7 +89,7 @@ def targets(found: list[dict]) -> str:
 
 
 def table_seven(found: list[dict]) -> str:
-    """Bytes and seconds by size and mode, beside the paper's."""
+    """Bytes and seconds by size and mode, with those of the paper."""
     lines = [
         "### By size and mode (Table 7)\n",
         paragraph(
@@ -135,7 +135,7 @@ def phases(found: list[dict]) -> str:
 
 
 def projected(found: list[dict]) -> str:
-    """8 GB, beside the paper's."""
+    """Projected times for 8 GB, with those of the paper."""
     lines = [
         "### 8 GB, projected, one thread\n",
         "| mode | from | seconds | seconds (paper) | growth of phases | answered |",

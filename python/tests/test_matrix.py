@@ -20,7 +20,7 @@ def random(*shape, seed=0):
 
 
 def check(secret, expression, expected, **options):
-    """Plan, make exactly the keys, compute, decrypt: the shape is numpy's, the error is within the prediction."""
+    """Plan, generate the keys, compute, decrypt; check the shape against numpy and the error against the prediction."""
     expected = np.asarray(expected)
     assert expression.shape == expected.shape
     assert expression.ndim == expected.ndim
@@ -120,7 +120,7 @@ def test_batches(secret):
     check(secret, x @ y + random(2), a @ b + random(2))
     check(secret, x.mT[:, [1, 0]], np.swapaxes(a, 1, 2)[:, [1, 0]])
     check(secret, x.sum(axis=-1), a.sum(axis=-1))
-    # More matrices than one ciphertext has room for, and a tile for every 4 x 4 of a matrix.
+    # More matrices than one ciphertext has room for, and a tile for every 4 x 4 block of a matrix.
     many = random(70, 4, 4, seed=3)
     z = secret.matrix(many)
     program = check(secret, z @ z, many @ many, blocks=4)
@@ -180,7 +180,7 @@ def test_shared_results_have_noise_above_the_error(secret):
     shared = secret.decrypt_to_share(result, program.error, bits=10)
     noise = (shared - 2 * a) / deviation
     assert 0.8 < np.sqrt(np.mean(noise**2)) < 1.2
-    # Rounded to an eighth of the deviation: no digit of the error is left.
+    # The result is rounded to an eighth of the deviation: no digit of the error is left.
     steps = shared / (deviation / 8)
     np.testing.assert_allclose(steps, steps.round(), rtol=0, atol=1e-6)
     assert not np.array_equal(shared, secret.decrypt_to_share(result, program.error, bits=10))

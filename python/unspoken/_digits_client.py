@@ -1,4 +1,4 @@
-"""Recognising handwritten digits without showing the images."""
+"""Recognition of handwritten digits without revealing the images."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
-    """A client of one recogniser of digits of a service. The service sees neither images nor digits.
+    """A client of one digit recogniser of a service. The service sees neither images nor digits.
 
-    It needs no part of the network: that stays with the service.
+    It needs no part of the network, which stays with the service.
 
     Parameters
     ----------
@@ -44,13 +44,13 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         super().__init__(url, **options)
 
     def recognise(self, images: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Recognise digits without showing the images.
+        """Recognise digits without revealing the images.
 
         Parameters
         ----------
         images : array-like, shape (images, 28, 28) or (images, 784)
-            Any number, pixels as for `DigitsNetwork`; they are sent in batches of the size the
-            service gives.
+            Any number, pixels as for `DigitsNetwork`; they are sent in batches of the
+            service's size.
 
         Returns
         -------
@@ -58,7 +58,7 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
             The digit of the largest score.
         scores : ndarray of float64, shape (images, 10)
             They carry the error of the encryption, which depends on the secret key: for scores that
-            leave your hands use `recognise_to_share`.
+            others will see use `recognise_to_share`.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
     def recognise_to_share(
         self, images: npt.ArrayLike, bits: int
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Recognise digits without showing the images, with scores that may be shared.
+        """Recognise digits without revealing the images, with scores that may be shared.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         ------
         MismatchError
             If the service does not know a bound of the error, or `bits` is not from 1 to 64.
-            Nothing was asked.
+            Nothing was sent.
         UnspokenError
             As for `recognise`.
 

@@ -1,4 +1,4 @@
-"""Products, sums and differences of encrypted matrices, with each other and with arrays in the clear."""
+"""Products, sums and differences of encrypted matrices, with each other and with plaintext arrays."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def plain_times(weights: Plain, a: Matrix) -> Matrix:
 
 
 def combine(kind: str, a: Matrix | Plain, b: Matrix | Plain) -> Matrix:
-    """Broadcast both, at least one of them encrypted, and apply an operation entry by entry."""
+    """Broadcast both, at least one of them encrypted, and apply an elementwise operation."""
     left, right = (each if isinstance(each, _matrix.Matrix) else plain(each) for each in (a, b))
     encrypted = [each for each in (left, right) if isinstance(each, _matrix.Matrix)]
     batch = _joint_batch(encrypted[0], encrypted[-1])
     core = broadcast_cores(left, right)
-    # Vectors lie as the first of them does.
+    # All vectors get the layout of the first.
     vectors = [each for each in encrypted if len(each._core) == 1]
     axes = vectors[0]._axes if len(core) == 1 and vectors else (len(core) == 2, len(core) >= 1)
     shape = (core[0] if axes[0] else 1, core[-1] if axes[1] else 1)
@@ -67,17 +67,17 @@ def combine(kind: str, a: Matrix | Plain, b: Matrix | Plain) -> Matrix:
 
 
 def plain(values: Any) -> npt.NDArray[np.float64]:
-    """Return an array in the clear, of at most two axes."""
+    """Return a plaintext array of at most two axes."""
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"operands of encrypted matrices are real numbers; found {array.dtype}")
     if array.ndim > 2:
-        raise MatrixError(f"an array in the clear of shape {array.shape}; needed at most two axes: encrypt batches")
+        raise MatrixError(f"a plaintext array of shape {array.shape}; needed at most two axes: encrypt batches")
     return array.astype(np.float64)
 
 
 def _broadcast(a: Matrix, shape: tuple[int, int], axes: tuple[bool, bool]) -> Node:
-    """Return the node broadcast to a matrix; each axis that is spread costs a level."""
+    """Return the node broadcast to a matrix; each broadcast axis consumes a level."""
     if len(a._core) == 1:
         a = a._as_column() if axes == (True, False) else a._as_row()
     node = a._node

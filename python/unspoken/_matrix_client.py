@@ -1,4 +1,4 @@
-"""Having a service compute with encrypted matrices."""
+"""Client of a service that computes with encrypted matrices."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from unspoken._matrix_secret import named_matrices
 class MatrixClient(PreparingClient[_unspoken.MatrixConnection]):
     """A client of one matrix program of a service.
 
-    The service has the program, which `Matrix.plan` made, with its constants; it sees no entry of
-    the inputs or of the result. The client knows shapes, and no operation.
+    The service has the program, which `Matrix.plan` created, with its constants; it sees no entry of
+    the inputs or of the result. The client knows shapes, but no operations.
 
     Parameters
     ----------
@@ -38,15 +38,15 @@ class MatrixClient(PreparingClient[_unspoken.MatrixConnection]):
     """
 
     def compute(self, /, **arrays: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Encrypt all inputs, by name, have the service compute, and decrypt the result.
+        """Encrypt all inputs, given by name, let the service compute, and decrypt the result.
 
-        The numbers carry errors that depend on the secret key: keep them to yourself. Results for
-        others come from `compute_to_share`.
+        The numbers carry errors that depend on the secret key: do not share them. For results that
+        others will see use `compute_to_share`.
 
         Raises
         ------
         MatrixError
-            If an input is left out, its shape is another, or an entry is not finite or too large;
+            If an input is missing, its shape is wrong, or an entry is not finite or too large;
             nothing was sent.
         KeysExpiredError
             If the service no longer has the keys; the next call makes new ones.
@@ -60,10 +60,10 @@ class MatrixClient(PreparingClient[_unspoken.MatrixConnection]):
         return self._compute(arrays, None)
 
     def compute_to_share(self, bits: int, /, **arrays: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """As `compute`, for a result that others will see: noise hides the errors of the encryption.
+        """Compute a result that others will see: noise hides the errors of the encryption.
 
         The noise is Gaussian, its deviation ``2**bits`` times `error`, and the result is rounded.
-        Then ``n`` shared numbers tell no more than exact results would, but for a statistical
+        Then ``n`` shared numbers reveal no more than exact results would, up to a statistical
         distance of ``sqrt(n) / 2 * 2**-bits``, if the service computed honestly: see
         `MatrixSecret.decrypt_to_share`.
 

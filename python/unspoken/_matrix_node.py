@@ -1,4 +1,4 @@
-"""Expressions as trees of nodes, all of them matrices, and their way into the compiled half."""
+"""Expressions as trees of nodes, all of them matrices, and their conversion to the compiled module."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from unspoken._matrix_secret import MatrixSecret
 
 Values = npt.NDArray[np.float64]
-# What an operation has besides its operands: weights or values, indices, a number or an axis.
+# Payload of an operation besides its operands: weights or values, indices, a number or an axis.
 Payload = Union[Values, Sequence[int], float, None]
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """An array behind an input, and the secret that will encrypt it."""
+    """An array bound to an input, and the secret that will encrypt it."""
 
     values: Values
     secret: MatrixSecret
@@ -30,7 +30,7 @@ class Bound:
 
 @dataclass(frozen=True, eq=False)
 class Input:
-    """An input: its name ('' if it is numbered later), which axes its array has, and the array, if there is one."""
+    """An input: its name ('' if it is numbered later), the axes of its array, and the array, if there is one."""
 
     name: str
     axes: tuple[bool, bool, bool]
@@ -52,13 +52,13 @@ class Node:
 
     @staticmethod
     def constant(values: Values) -> Node:
-        """Return a matrix in the clear."""
+        """Return a plaintext matrix."""
         return Node._of("constant", (), values)
 
     def apply(self, kind: str, *others: Node, payload: Payload = None) -> Node:
         """Return the operation of this kind on this node and others.
 
-        Kinds, their operands and payloads are those of the compiled half, which also knows the shapes.
+        Kinds, operands and payloads are those of the compiled module, which also computes the shapes.
 
         Examples
         --------
@@ -108,11 +108,11 @@ class Node:
         return named
 
     def bound(self) -> dict[str, Bound]:
-        """Return the arrays behind inputs, by name."""
+        """Return the arrays bound to inputs, by name."""
         return {name: each.bound for name, each in self.inputs().items() if each.bound is not None}
 
     def graph(self) -> _unspoken.MatrixGraph:
-        """Return the expression as a graph of the compiled half."""
+        """Return the expression as a graph of the compiled module."""
         graph = _unspoken.MatrixGraph()
         names = {id(each): name for name, each in self.inputs().items()}
         numbers: dict[int, int] = {}

@@ -17,7 +17,7 @@ _OPTIONS = ("preset", "largest", "most_keys", "tile", "blocks")
 
 
 class _CompiledMessage(Protocol):
-    """A message as the compiled half has it."""
+    """A message of the compiled module."""
 
     def to_bytes(self) -> bytes: ...
 
@@ -32,12 +32,12 @@ class Message(Generic[CompiledT]):
         self._compiled = compiled
 
     def to_bytes(self) -> bytes:
-        """Return the bytes to send; they name the parameters and whose they are."""
+        """Return the bytes to send; they identify the parameters and the secret."""
         return self._compiled.to_bytes()
 
 
 class MatrixSignature(Message[_unspoken.MatrixSignature]):
-    """What the client knows of a program: shapes, parameters and key plan, without operations and constants.
+    """The client's view of a program: shapes, parameters and key plan, without operations and constants.
 
     Examples
     --------
@@ -49,12 +49,12 @@ class MatrixSignature(Message[_unspoken.MatrixSignature]):
 
     @classmethod
     def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> MatrixSignature:
-        """Read what `to_bytes` wrote; parameter sets for tests only if so asked.
+        """Read what `to_bytes` wrote; parameter sets for tests are refused by default.
 
         Raises
         ------
         MismatchError
-            For anything else.
+            If the bytes are anything else.
         """
         return cls(_unspoken.MatrixSignature.from_bytes(bytes(data), accept_insecure))
 
@@ -75,12 +75,12 @@ class MatrixSignature(Message[_unspoken.MatrixSignature]):
 
     @property
     def key_count(self) -> int:
-        """Keys the server needs."""
+        """Number of keys the server needs."""
         return self._compiled.keys
 
     @property
     def key_bytes(self) -> int:
-        """Their bytes on the way."""
+        """Bytes of the keys when sent."""
         return self._compiled.key_bytes
 
     def __repr__(self) -> str:
@@ -89,9 +89,9 @@ class MatrixSignature(Message[_unspoken.MatrixSignature]):
 
 
 class MatrixProgram(Message[_unspoken.MatrixProgram]):
-    """A planned expression: what it takes, and its runs on encrypted inputs. Made by `Matrix.plan`.
+    """A planned expression with its costs, which runs on encrypted inputs. Created by `Matrix.plan`.
 
-    ``str(program)`` is a table of what it takes. Constants of the expression are in its bytes: where
+    ``str(program)`` is a table of its costs. Its bytes contain the constants of the expression: if
     the client must not see them, send `signature` instead.
 
     Examples
@@ -121,7 +121,7 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         Raises
         ------
         MismatchError
-            For anything else.
+            If the bytes are anything else.
         """
         return cls(_unspoken.MatrixProgram.from_bytes(bytes(data), accept_insecure))
 
@@ -142,22 +142,22 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
 
     @property
     def levels(self) -> int:
-        """Levels it spends."""
+        """Number of levels it consumes."""
         return self.signature._compiled.level - self._compiled.output_level
 
     @property
     def key_count(self) -> int:
-        """Keys it needs."""
+        """Number of keys it needs."""
         return self.signature.key_count
 
     @property
     def key_bytes(self) -> int:
-        """Their bytes on the way."""
+        """Bytes of the keys when sent."""
         return self.signature.key_bytes
 
     @property
     def key_switches(self) -> int:
-        """Operations with a key: most of the time."""
+        """Number of key switches, which take most of the time."""
         return self._compiled.key_switches
 
     @property
@@ -180,7 +180,7 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         Raises
         ------
         MatrixError
-            If values outgrow the parameters on the way: the result would be garbage.
+            If intermediate values outgrow the parameters: the result would be wrong.
         """
         if self._precision is None:
             self._precision = self._compiled.precision(self.largest, 0)
@@ -206,7 +206,7 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         return f"{self}\nerror         below {self.error:.1e} for inputs up to {self.largest:g}"
 
     def __str__(self) -> str:
-        """Return a table of what it takes."""
+        """Return a table of its costs."""
         signature = self.signature._compiled
         tile = signature.tile
         shapes = ", ".join(f"{name} {shape}" for name, shape in self.inputs.items())
@@ -224,7 +224,7 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         return "\n".join(f"{name:<14}{value}" for name, value in rows.items())
 
     def __repr__(self) -> str:
-        """Return the shape of the result, and what it takes most."""
+        """Return the shape of the result and the main costs."""
         return f"<MatrixProgram of shape {self.shape}, {self.levels} levels, {self.key_count} keys>"
 
     def run(
@@ -233,7 +233,7 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         *inputs: MatrixInputs,
         progress: bool | Callable[[_unspoken.Progress], object] = True,
     ) -> EncryptedMatrix:
-        """Compute on encrypted inputs. No secret is needed, and none can be found out here.
+        """Compute on encrypted inputs. No secret is needed or revealed.
 
         Parameters
         ----------
@@ -247,7 +247,7 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         Raises
         ------
         MissingKeysError
-            If keys are missing; all of them are named.
+            If keys are missing; the message names all of them.
         MatrixError
             If inputs are missing or of another program.
         KeyboardInterrupt
@@ -262,16 +262,16 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
 
 
 class MatrixKeys(Message[_unspoken.MatrixKeys]):
-    """Evaluation keys, for the server; they open nothing. ``len`` is how many. Made by `MatrixSecret.keys`."""
+    """Evaluation keys for the server; they cannot decrypt. ``len`` is their number. From `MatrixSecret.keys`."""
 
     @classmethod
     def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> MatrixKeys:
-        """Read what `to_bytes` wrote; parameter sets for tests only if so asked.
+        """Read what `to_bytes` wrote; parameter sets for tests are refused by default.
 
         Raises
         ------
         MismatchError
-            For anything else.
+            If the bytes are anything else.
         """
         return cls(_unspoken.MatrixKeys.from_bytes(bytes(data), accept_insecure))
 
@@ -281,7 +281,7 @@ class MatrixKeys(Message[_unspoken.MatrixKeys]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes on the way; expanded they take about twice as much memory besides."""
+        """Bytes when sent; the expanded keys need about twice as much memory in addition."""
         return self._compiled.nbytes
 
     def __repr__(self) -> str:
@@ -290,16 +290,16 @@ class MatrixKeys(Message[_unspoken.MatrixKeys]):
 
 
 class MatrixInputs(Message[_unspoken.MatrixInputs]):
-    """Encrypted inputs of a program. Made by `MatrixSecret.encrypt`."""
+    """Encrypted inputs of a program. Created by `MatrixSecret.encrypt`."""
 
     @classmethod
     def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> MatrixInputs:
-        """Read what `to_bytes` wrote; parameter sets for tests only if so asked.
+        """Read what `to_bytes` wrote; parameter sets for tests are refused by default.
 
         Raises
         ------
         MismatchError
-            For anything else.
+            If the bytes are anything else.
         """
         return cls(_unspoken.MatrixInputs.from_bytes(bytes(data), accept_insecure))
 
@@ -309,24 +309,24 @@ class MatrixInputs(Message[_unspoken.MatrixInputs]):
 
 
 class EncryptedMatrix(Message[_unspoken.EncryptedMatrix]):
-    """An encrypted result. Made by `MatrixProgram.run`, opened by `MatrixSecret.decrypt`."""
+    """An encrypted result. Created by `MatrixProgram.run`, decrypted by `MatrixSecret.decrypt`."""
 
     dtype = np.dtype(np.float64)
 
     @classmethod
     def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> EncryptedMatrix:
-        """Read what `to_bytes` wrote; parameter sets for tests only if so asked.
+        """Read what `to_bytes` wrote; parameter sets for tests are refused by default.
 
         Raises
         ------
         MismatchError
-            For anything else.
+            If the bytes are anything else.
         """
         return cls(_unspoken.EncryptedMatrix.from_bytes(bytes(data), accept_insecure))
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents, as numpy's."""
+        """The shape, as in numpy."""
         return tuple(self._compiled.shape)
 
     def __len__(self) -> int:
@@ -336,7 +336,7 @@ class EncryptedMatrix(Message[_unspoken.EncryptedMatrix]):
         return self.shape[0]
 
     def __array__(self, *_: object, **__: object) -> Any:
-        """Refuse: the entries are encrypted."""
+        """Raise: the entries are encrypted."""
         raise TypeError("the entries are encrypted: use secret.decrypt(result)")
 
     def __repr__(self) -> str:
@@ -359,5 +359,5 @@ def plan(matrix: Matrix, **options: Any) -> MatrixProgram:
 
 
 def _largest_of(bound: Mapping[str, Any]) -> float:
-    """Return the largest entry of the arrays behind inputs, or 1."""
+    """Return the largest entry of the arrays bound to inputs, or 1."""
     return max((float(np.abs(each.values).max()) for each in bound.values()), default=1.0) or 1.0

@@ -1,4 +1,4 @@
-"""Numpy's rules for shapes, and its words where they are broken."""
+"""Numpy's rules for shapes, and its error messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def mismatch(first: tuple[int, ...], second: tuple[int, ...]) -> MatrixError:
 
 
 def check_inner(first: tuple[int, ...], second: tuple[int, ...]) -> None:
-    """Raise unless ``first @ second`` exists; batches are left out of both."""
+    """Raise unless ``first @ second`` is defined; both shapes are without the batch."""
     if not first or not second:
         raise MatrixError(f"matmul: {first} @ {second}: needed at least one axis of both; for numbers use *")
     inner = second[0]
@@ -46,7 +46,7 @@ def broadcast_cores(
     """
     cores = [each.shape if isinstance(each, np.ndarray) else each._core for each in (first, second)]
     batches = [None if isinstance(each, np.ndarray) else each._batch for each in (first, second)]
-    # A batch of vectors has two axes: numpy would take it for a matrix beside one.
+    # A batch of vectors has two axes: beside a matrix, numpy would treat it as a matrix.
     for core, batch, other in zip(cores, batches, cores[::-1]):
         if batch is not None and len(core) < len(other) and batches != [None, None]:
             raise mismatch(first.shape, second.shape)

@@ -7,26 +7,26 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-/// Who may read a file that [`replace_file`] writes.
+/// Permissions of a file that [`replace_file`] writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Its owner alone (mode 0600).
+    /// Readable by its owner only (mode 0600).
     Owner,
-    /// Everyone whom the umask of the process allows (mode 0666 less the umask).
+    /// As the umask of the process allows (mode 0666 minus the umask).
     Umask,
 }
 
-/// What the name of a temporary file ends with.
+/// Suffix of the names of temporary files.
 const TEMPORARY_SUFFIX: &str = ".tmp";
 
-/// Gives a file new content, all or nothing: after a crash it has the old content or the new. A missing file is
+/// Replaces the content of a file, atomically: after a crash it has the old content or the new. A missing file is
 /// created; a missing directory is an error. A symbolic link is replaced, not followed.
 ///
-/// When this returns, content and name are durable.
+/// When this function returns, content and name are durable.
 ///
 /// # Errors
-/// What the operating system says, with its [`io::ErrorKind`]. The old content stays, except if only the last step
-/// failed, the sync of the directory: then the new content is there and may be lost with the power.
+/// The error of the operating system, with its [`io::ErrorKind`]. The old content stays, unless only the last step
+/// failed, the sync of the directory: then the file has the new content, which a power failure may revert.
 pub fn replace_file(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     let mut file = create_temporary(path, access)?;
     file.write_all(bytes)?;
@@ -35,7 +35,7 @@ pub fn replace_file(path: &Path, bytes: &[u8], access: Access) -> io::Result<()>
     sync_parent(path)
 }
 
-/// A new file beside `path`, removed when dropped.
+/// Creates a temporary file beside `path`, which is removed when dropped.
 fn create_temporary(path: &Path, access: Access) -> io::Result<NamedTempFile> {
     let name = path.file_name().ok_or_else(|| no_file_name(path))?;
     let prefix = temporary_prefix(name);
@@ -55,7 +55,7 @@ fn create_temporary(path: &Path, access: Access) -> io::Result<NamedTempFile> {
     builder.tempfile_in(parent(path))
 }
 
-/// Whether a file of that name is a temporary file of [`replace_file`] for `path`. Temporary files that nobody is
+/// Whether a file name is that of a temporary file of [`replace_file`] for `path`. Temporary files that no process is
 /// writing were left by a crash and can be removed.
 pub fn is_temporary_of(path: &Path, name: &OsStr) -> bool {
     let Some(target) = path.file_name() else { return false };
@@ -69,7 +69,7 @@ pub fn is_temporary_of(path: &Path, name: &OsStr) -> bool {
 /// Creates an empty file that only its owner can read, in place of a file or a symbolic link of that name.
 ///
 /// # Errors
-/// What the operating system says.
+/// The error of the operating system.
 pub fn create_private_file(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -82,11 +82,11 @@ pub fn create_private_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Creates a directory and its parents, and makes it one that only its owner can enter (mode 0700). A directory that
-/// is there already is taken over.
+/// Creates a directory and its parents, and lets only its owner enter it (mode 0700). An existing directory gets this
+/// mode, too.
 ///
 /// # Errors
-/// What the operating system says; above all if the directory belongs to somebody else.
+/// The error of the operating system, in particular if the directory belongs to another user.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -94,18 +94,18 @@ pub fn create_private_directory(path: &Path) -> io::Result<()> {
     {
         use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
         builder.mode(0o700).create(path)?;
-        // Only the owner may change the mode, so this fails for a directory of somebody else.
+        // Only the owner may change the mode, so this fails for a directory of another user.
         fs::set_permissions(path, fs::Permissions::from_mode(0o700))
     }
     #[cfg(not(unix))]
     builder.create(path)
 }
 
-/// Makes durable what was created, renamed and removed in a directory. Does nothing where the operating system cannot
-/// open directories.
+/// Makes changes of names in a directory durable: created, renamed and removed files. Does nothing on operating systems
+/// that cannot open directories.
 ///
 /// # Errors
-/// What the operating system says.
+/// The error of the operating system.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     File::open(path)?.sync_all()?;
@@ -114,10 +114,10 @@ pub fn sync_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// [`sync_directory`] of the directory that a path lies in.
+/// [`sync_directory`] of the directory that contains a path.
 ///
 /// # Errors
-/// What the operating system says.
+/// The error of the operating system.
 pub fn sync_parent(path: &Path) -> io::Result<()> {
     sync_directory(parent(path))
 }

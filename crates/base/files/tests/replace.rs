@@ -1,4 +1,4 @@
-//! Replacement of files, and who may read them.
+//! Tests of replacing files and of their permissions.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -36,7 +36,7 @@ fn the_new_file_has_the_permissions_asked_for_whatever_the_old_one_had() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state");
     replace_file(&path, b"public", Access::Umask).unwrap();
-    // The umask of the process decides; a file made the ordinary way shows it.
+    // The umask of the process determines the mode; compare with a file created normally.
     fs::write(directory.path().join("ordinary"), b"").unwrap();
     assert_eq!(mode(&path), mode(&directory.path().join("ordinary")));
     replace_file(&path, b"secret", Access::Owner).unwrap();

@@ -8,11 +8,12 @@ use unspoken_rlwe::SecretKey;
 use crate::error::{MatrixError, display_shape, shape_error};
 use crate::layout::Layout;
 
-/// A batch of encrypted matrices of one shape: a grid of zero-padded tiles, one vector each, every vector with the same
-/// tile of all matrices of the batch.
+/// A batch of encrypted matrices of one shape: a grid of zero-padded tiles with one vector per tile. A vector contains
+/// the same tile of all matrices of the batch.
 ///
-/// Slots of a vector outside its tile are zero in a *clean* matrix. Products over several blocks leave something there;
-/// operations that need a clean operand refuse others; [`TileMask`](crate::TileMask) cleans a matrix for one level.
+/// In a *clean* matrix, the slots of a vector outside its tile are zero. Products over several blocks leave
+/// intermediate values there. Operations that need a clean operand refuse others; [`TileMask`](crate::TileMask) cleans
+/// a matrix and uses one level.
 #[derive(Clone, Debug)]
 pub struct EncryptedMatrix<V> {
     layout: Layout,
@@ -24,15 +25,15 @@ pub struct EncryptedMatrix<V> {
 }
 
 impl<V> EncryptedMatrix<V> {
-    /// The matrix of these tiles, row-major, clean: zero wherever no entry lies.
+    /// The matrix with these tiles in row-major order. They must be clean: zero in all slots without an entry.
     ///
     /// # Errors
-    /// If the shape is empty, the batch is empty or more than the layout has room for, or there are not as many tiles
-    /// as the shape takes.
+    /// If the shape is empty, the batch is empty or larger than the layout allows, or the number of tiles does not
+    /// match the shape.
     pub fn from_tiles(layout: Layout, shape: (usize, usize), batch: usize, tiles: Vec<V>) -> Result<Self, MatrixError> {
         let needed = check_extent(layout, shape, batch)?;
         if tiles.len() != needed {
-            let reason = format!("{} tiles for shape {}; it takes {needed}", tiles.len(), display_shape(shape));
+            let reason = format!("{} tiles for shape {}; needed {needed}", tiles.len(), display_shape(shape));
             return Err(shape_error("matrix of tiles", reason));
         }
         Ok(EncryptedMatrix { layout, shape, batch, tiles, clean: true })
@@ -43,12 +44,12 @@ impl<V> EncryptedMatrix<V> {
         self.shape
     }
 
-    /// Matrices it holds.
+    /// Number of matrices of the batch.
     pub fn batch(&self) -> usize {
         self.batch
     }
 
-    /// How its tiles lie.
+    /// The layout of its tiles.
     pub fn layout(&self) -> Layout {
         self.layout
     }
@@ -68,7 +69,7 @@ impl<V> EncryptedMatrix<V> {
         self.clean
     }
 
-    /// Rows and columns of tiles.
+    /// Number of rows and columns of tiles.
     pub fn grid(&self) -> (usize, usize) {
         (self.layout.tiles(self.shape.0), self.layout.tiles(self.shape.1))
     }
@@ -77,17 +78,17 @@ impl<V> EncryptedMatrix<V> {
         &self.tiles[row * self.grid().1 + column]
     }
 
-    /// A result of this shape; the caller vouches for the number of tiles.
+    /// A matrix of this shape with the layout and batch of `self`. The number of tiles is not checked.
     pub(crate) fn result<W>(&self, shape: (usize, usize), tiles: Vec<W>, clean: bool) -> EncryptedMatrix<W> {
-        // With a single block there is nothing outside the tile.
+        // With a single block there are no slots outside the tile.
         let clean = clean || self.layout.blocks() == 1;
         EncryptedMatrix { layout: self.layout, shape, batch: self.batch, tiles, clean }
     }
 
-    /// The same matrix with every tile changed.
+    /// Applies `change` to every tile.
     ///
     /// # Errors
-    /// The first that `change` gives.
+    /// The first error of `change`.
     pub fn try_map<W, E>(&self, change: impl FnMut(&V) -> Result<W, E>) -> Result<EncryptedMatrix<W>, E> {
         let tiles = self.tiles.iter().map(change).collect::<Result<_, E>>()?;
         Ok(self.result(self.shape, tiles, self.clean))
@@ -106,13 +107,13 @@ impl<V> EncryptedMatrix<V> {
             Some(index) => Err(MatrixError::Layout {
                 operation: "use a matrix",
                 found: format!("tile {index} of another scale than tile 0"),
-                needed: "tiles of one scale: make them by one operation".into(),
+                needed: "the same scale for all tiles: compute them by the same operation".into(),
             }),
         }
     }
 }
 
-/// Tiles of a shape, if shape and batch can be.
+/// Number of tiles of a shape, after a check of shape and batch.
 fn check_extent(layout: Layout, shape: (usize, usize), batch: usize) -> Result<usize, MatrixError> {
     if shape.0 == 0 || shape.1 == 0 {
         return Err(shape_error(
@@ -139,7 +140,7 @@ fn check_extent(layout: Layout, shape: (usize, usize), batch: usize) -> Result<u
 /// The slots of every tile of a batch of matrices of one shape.
 ///
 /// # Errors
-/// If there are no matrices, or more than the layout holds, their shapes differ, or a shape is empty.
+/// If there are no matrices or more than the layout holds, their shapes differ, or the shape is empty.
 pub fn encode_tiles(layout: Layout, matrices: &[Array2<f64>]) -> Result<EncryptedMatrix<Vec<Complex64>>, MatrixError> {
     let shape = matrices.first().map_or((0, 0), Array2::dim);
     let count = check_extent(layout, shape, matrices.len())?;
@@ -174,7 +175,7 @@ impl EncryptedMatrix<SeededCiphertext> {
     /// Encrypts a batch of matrices of one shape at `level`, at the parameters' scale.
     ///
     /// # Errors
-    /// As for [`encode_tiles`], or if the values do not fit their scale.
+    /// Same as [`encode_tiles`], or if the values do not fit their scale.
     pub fn encrypt(
         encoder: &Encoder,
         secret: &SecretKey,
@@ -208,7 +209,7 @@ impl EncryptedMatrix<Ciphertext> {
     }
 }
 
-/// Whether two operands can meet: the same layout and batch.
+/// Checks that two operands have the same layout and batch size.
 pub(crate) fn check_match<V, W>(
     operation: &'static str,
     a: &EncryptedMatrix<V>,
@@ -224,11 +225,11 @@ pub(crate) fn check_match<V, W>(
                 b.layout.dim(),
                 b.layout.blocks()
             ),
-            needed: "one layout for both: encrypt them alike".into(),
+            needed: "one layout for both: encrypt them with the same layout".into(),
         });
     }
     if a.batch != b.batch {
-        let reason = format!("batches of {} and {} matrices; needed as many of both", a.batch, b.batch);
+        let reason = format!("batches of {} and {} matrices; needed batches of the same size", a.batch, b.batch);
         return Err(shape_error(operation, reason));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Matrices with one ciphertext per row, for products with plaintext matrices without any key.
+//! Matrices with one ciphertext per row, for products with plaintext matrices without keys.
 
 use ndarray::{Array2, Axis};
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, PreparedMatrix, SeededCiphertext};
@@ -7,8 +7,8 @@ use unspoken_rlwe::SecretKey;
 
 use crate::error::{MatrixError, check_depth, display_shape, shape_error};
 
-/// An encrypted matrix with one vector per row, its entries in the coefficients: up to `n` columns for a ring of degree
-/// `n`.
+/// An encrypted matrix with one vector per row. The entries are the coefficients, so there are up to `n` columns for a
+/// ring of degree `n`.
 #[derive(Clone, Debug)]
 pub struct EncryptedRows<V> {
     columns: usize,
@@ -88,19 +88,19 @@ impl EncryptedRows<Ciphertext> {
     }
 }
 
-/// Plaintext weights made ready for products with matrices of rows: integers on the coefficients, by the ring's matrix
-/// kernel. No key, one level.
+/// Prepared plaintext weights for products with matrices of rows. The product multiplies coefficients by integers, with
+/// the matrix kernel of the ring. It needs no key and uses one level.
 pub struct RowsProduct {
     matrix: PreparedMatrix,
     level: usize,
 }
 
 impl RowsProduct {
-    /// Rounds the weights for rows of this scale, at `level` or above. The result is one level below, at the same
-    /// scale.
+    /// Rounds the weights for rows of this scale, at `level` or above. The result is one level below `level`, at the
+    /// same scale.
     ///
     /// # Errors
-    /// If there are no weights, one is not finite or does not fit after scaling, or there is no level left.
+    /// If there are no weights, a weight is not finite or does not fit after scaling, or there is no level left.
     pub fn new(
         parameters: &CkksParameters,
         weights: &Array2<f64>,
@@ -124,7 +124,8 @@ impl RowsProduct {
     /// `weights @ x`.
     ///
     /// # Errors
-    /// If `x` has not as many rows as the weights have columns, or its level or scale is not the one prepared for.
+    /// If the number of rows of `x` is not the number of columns of the weights, the level of `x` is too low, or its
+    /// scale is not the prepared one.
     pub fn apply<A: Arithmetic>(
         &self,
         arithmetic: &A,

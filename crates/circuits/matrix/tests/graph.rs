@@ -1,4 +1,4 @@
-//! Graphs: shapes, plans, refusals, and runs with exactly the planned keys.
+//! Graphs: shapes, plans, errors, and runs with exactly the planned keys.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn push(graph: &mut Graph, operation: Operation, operands: &[usize]) -> usize {
     graph.push(operation, operands).unwrap()
 }
 
-/// Plans, makes exactly the planned keys, runs encrypted; the matrices.
+/// Plans a graph, generates exactly the planned keys, runs it encrypted, and returns the decrypted matrices.
 fn run(client: &mut Client, graph: &Graph, layout: Layout, level: usize, inputs: &[&Matrices]) -> Matrices {
     let program = plan(&client.encoder, graph, layout, level, Budget::default()).unwrap();
     let keys = client.keys(program.key_plan());
@@ -172,7 +172,7 @@ fn levels_that_are_not_there() {
     let layout = Layout::new(client.parameters(), 16, 1).unwrap();
     let mut square = inputs(&[(16, 16)]);
     push(&mut square, Operation::MatMul, &[0, 0]);
-    // The faster method of three levels where there are three, the shallower of two where there are two.
+    // With three levels the faster method, which uses three; with two levels the shallower one.
     let methods = |level| plan(&client.encoder, &square, layout, level, Budget::default()).unwrap().methods();
     assert_eq!(methods(5), [Method::Jkls { hoisted: true }]);
     assert!(matches!(methods(2)[..], [Method::Expanded { .. }]));
@@ -214,11 +214,11 @@ fn memory_is_estimated_from_above() {
         plan(&client.encoder, &graph, layout, 6, Budget::default()).unwrap()
     };
     let (small, large) = (planned(8), planned(16));
-    // Inputs and result of one tile, and of four.
+    // Inputs and result have one tile, then four.
     assert!(small.working_bytes() > 2 * 3 * polynomial(6));
     assert!(large.working_bytes() > 2 * 12 * polynomial(6));
     assert!(large.working_bytes() > small.working_bytes());
-    // Eight diagonals of the weights at least, and 4 times as many.
+    // At least eight diagonals of the weights, and 4 times as many.
     assert!(small.prepared_bytes() > 8 * polynomial(3));
     assert!(large.prepared_bytes() - small.prepared_bytes() > 3 * 8 * polynomial(3));
     let additive = |graph: &Graph| plan(&client.encoder, graph, layout, 6, Budget::default()).unwrap().prepared_bytes();

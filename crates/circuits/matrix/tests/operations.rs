@@ -1,5 +1,4 @@
-//! Everything but products, for square, rectangular and blocked shapes, encrypted with exactly the keys that were
-//! counted.
+//! All operations except products, for square, rectangular and tiled shapes, encrypted with exactly the counted keys.
 
 mod common;
 
@@ -18,7 +17,7 @@ circuit!(Map(map: LinearMap), |this, a, inputs| this.map.apply(a, &inputs[0]));
 circuit!(Summed(sum: Sum), |this, a, inputs| this.sum.apply(a, &inputs[0]));
 circuit!(Vector(product: MatrixVector), |this, a, inputs| this.product.apply(a, &inputs[0], &inputs[1]));
 circuit!(Arithmetics(), |_this, a, inputs| {
-    // Levels and scales differ on the way: ((x + y) * x - 3 y) * (x - y) + x.
+    // Levels and scales of operands differ: ((x + y) * x - 3 y) * (x - y) + x.
     let [x, y] = inputs else { panic!("two inputs") };
     let product = multiply(a, &add(a, x, y)?, x)?;
     let difference = subtract(a, &product, &scale(a, y, 3.0)?)?;
@@ -34,7 +33,7 @@ circuit!(Masked(product: Product, then: LinearMap), |this, a, inputs| {
     this.then.apply(a, &this.product.apply(a, &inputs[0], &inputs[1])?)
 });
 
-/// Tiles of 8 over shapes below, at and beyond them.
+/// Shapes below, equal to and above tiles of dimension 8.
 const SHAPES: [(usize, usize); 6] = [(1, 1), (8, 8), (3, 5), (1, 11), (13, 2), (17, 9)];
 
 fn layouts(client: &Client) -> [Layout; 2] {
@@ -173,7 +172,7 @@ fn entry_by_entry() {
         let expected: Matrices = x.iter().zip(&y).map(|(x, y)| ((x + y) * x - 3.0 * y) * (x - y) + x).collect();
         let error = worst(&run.matrices, &expected);
         assert!(error < 2f64.powi(-BITS), "2^{:.1}", error.log2());
-        // One for each product, one where two scales meet at one level; none where levels differ.
+        // One level for each product, and one where the levels are equal and the scales differ.
         assert_eq!(run.level, LEVEL - 3);
     }
 }
@@ -248,7 +247,7 @@ fn refusals_say_what_was_found_and_what_would_do() {
     assert!(message(add(&simulator, &a, &of(other, (2, 3), 1)).unwrap_err()).contains("one layout"));
     assert!(product.apply(&simulator, &of(other, (2, 3), 1), &of(other, (3, 2), 1)).is_err());
 
-    // Keys: all that are missing are named at once.
+    // The error names all missing keys at once.
     let a = client.encrypt(layout, &random((8, 8), 1, 1), LEVEL);
     let none = EvaluationKeys::new();
     let map = LinearMap::transpose(&parameters, layout, input((8, 8), LEVEL), 1).unwrap();

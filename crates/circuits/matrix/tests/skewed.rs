@@ -1,4 +1,4 @@
-//! Skewed matrices and their products with plaintexts, encrypted with exactly the keys that were counted.
+//! Skewed matrices and their products with plaintexts, encrypted with exactly the counted keys.
 
 mod common;
 
@@ -10,7 +10,7 @@ use unspoken_rlwe::EvaluationKeys;
 
 const BITS: i32 = 26;
 
-/// Products one after the other.
+/// A chain of products.
 fn run<A: Arithmetic>(
     arithmetic: &A,
     products: &[SkewedProduct],
@@ -35,7 +35,7 @@ fn ready(
     inputs.zip(layers).map(product).collect()
 }
 
-/// Counts a chain, makes exactly its keys, runs it encrypted and compares: one level a layer.
+/// Counts a chain, generates exactly its keys, runs it encrypted and compares the result. Each layer uses one level.
 fn check(client: &mut Client, layout: Layout, shape: (usize, usize), layers: &[(Array2<f64>, usize, usize)]) {
     let parameters = client.parameters().clone();
     let products = ready(&parameters, layout, shape.0, shape.1, layers);
@@ -63,7 +63,7 @@ fn check(client: &mut Client, layout: Layout, shape: (usize, usize), layers: &[(
     let expected: Matrices = x.iter().map(product).collect();
     let error = worst(&client.decrypt_skewed(&found), &expected);
     assert!(error < 2f64.powi(-BITS + 2 * layers.len() as i32), "{shape:?} {}: 2^{:.1}", layout.dim(), error.log2());
-    // The tiles lie as they are said to, and nothing is outside them.
+    // The tiles have the declared skew, and all slots outside them are zero.
     let exact = SkewedMatrix::encode(layout, &expected, last).unwrap();
     let (mut slots, mut wanted) = (Vec::new(), Vec::new());
     found.try_map(|tile| client.open(tile).map(|tile| slots.extend(tile))).unwrap();
@@ -99,7 +99,7 @@ fn chains_lower_the_exponent_by_one_a_level() {
         let layout = Layout::new(client.parameters(), 8, 1).unwrap();
         let layers: Vec<_> = (0..4).rev().map(|l| (weights((8, 8), l), l + 1, l)).collect();
         check(&mut client, layout, (8, 8), &layers);
-        // The exponent may as well stay, and then end anywhere.
+        // The exponent may also stay the same, and the last product may change it to any other.
         let layers = [(weights((8, 8), 1), 3, 3), (weights((8, 8), 2), 3, 3), (weights((8, 8), 3), 3, 0)];
         check(&mut client, layout, (8, 8), &layers);
     }
@@ -139,7 +139,7 @@ fn a_skew_costs_nothing() {
     for (from, to) in [(0, 0), (1, 0), (3, 2), (0, 1), (5, 5)] {
         assert_eq!(count(from, to), (simulator.cost(), simulator.key_plan()), "{from} to {to}");
     }
-    // Far fewer rotations than the 15 of one for each diagonal.
+    // Far fewer rotations than 15, one for each diagonal.
     assert!(simulator.cost().total_key_switches() < 10, "{:?}", simulator.cost());
 }
 
@@ -197,7 +197,7 @@ fn what_works_entry_by_entry_does_not_mind_the_skew() {
     let simulator = Simulator::counting(&client.encoder);
     let product = |level, weights, from| SkewedProduct::new(&parameters, layout, input(level), weights, from, from - 1);
     let before = product(LEVEL, &first, 2).unwrap();
-    // A square has the scale squared over its level's modulus.
+    // A square has the squared scale over the modulus of its level.
     let squared = parameters.scale() * parameters.scale() / parameters.level_modulus(LEVEL - 1);
     let input = Operand { scale: squared, ..input(LEVEL - 2) };
     let after = SkewedProduct::new(&parameters, layout, input, &second, 1, 0).unwrap();

@@ -408,7 +408,10 @@ impl LinearTransform {
     /// Peak bytes of memory of [`LinearTransform::apply`], its result included, in addition to its input, the keys and
     /// [`LinearTransform::prepared_bytes`].
     pub fn working_bytes(&self) -> u64 {
-        with_idle_buffers(&self.plan.parameters, self.plan.live_bytes())
+        let (ring, chain) = (self.plan.parameters.ring(), self.plan.parameters.chain(self.plan.level));
+        // Digits of the input, digits and quotients of giant steps, and a copy of the input.
+        let freed = memory::raised_digits(ring, chain) + memory::key_switch(ring, chain) + 4 * chain;
+        with_idle_buffers(&self.plan.parameters, self.plan.live_bytes(), memory::bytes(ring, freed))
     }
 
     /// Applies the transformation to an encrypted vector. The result is one level below the plan's, at the plan's

@@ -3,8 +3,8 @@
 //! Amounts are counted in limbs: the residues of one polynomial modulo one prime. They are upper bounds: memory that
 //! the threads of an operation hold one after the other counts as held at the same time.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use unspoken_ring::{Basis, Ring};
 
@@ -54,65 +54,101 @@ pub fn key_switch_bytes(parameters: &CkksParameters, level: usize) -> u64 {
     bytes(parameters.ring(), key_switch(parameters.ring(), parameters.chain(level)))
 }
 
-/// Bytes of memory of a run whose vectors and temporary values take `live` bytes at their peak. The ring keeps freed
-/// buffers for reuse, and a buffer is reused only for the same size.
-pub fn with_idle_buffers(parameters: &CkksParameters, live: u64) -> u64 {
-    live + live.min(parameters.ring().idle_bytes() as u64)
+/// Bytes of memory of a run that holds `live` bytes at its peak, and at other times `freed` bytes in buffers of other
+/// sizes. The ring keeps freed buffers for reuse, up to a limit, and a buffer is reused only for the same size.
+pub fn with_idle_buffers(parameters: &CkksParameters, live: u64, freed: u64) -> u64 {
+    live + freed.min(parameters.ring().idle_bytes() as u64)
 }
 
 /// Counter of the bytes in use and of their peak.
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
-    in_use: AtomicU64,
-    peak: AtomicU64,
+pub(crate) struct Meter(Mutex<Usage>);
+
+#[derive(Debug, Default)]
+struct Usage {
+    in_use: u64,
+    peak: u64,
+    /// For each size of the polynomials of vectors: bytes in use and their peak.
+    by_size: BTreeMap<u64, [u64; 2]>,
+    /// The distinct amounts of bytes that operations held temporarily.
+    passing: BTreeSet<u64>,
 }
 
 impl Meter {
-    fn in_use(&self) -> u64 {
-        self.in_use.load(Ordering::Relaxed)
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Resets the peak to the bytes in use, which it returns.
-    pub(crate) fn begin(&self) -> u64 {
-        let in_use = self.in_use();
-        self.peak.store(in_use, Ordering::Relaxed);
-        in_use
+    /// Resets all peaks to the bytes in use, which it returns.
+    pub(crate) fn begin(&self) -> InUse {
+        let mut usage = self.usage();
+        usage.peak = usage.in_use;
+        usage.passing.clear();
+        usage.by_size.values_mut().for_each(|[in_use, peak]| *peak = *in_use);
+        InUse { bytes: usage.in_use }
     }
 
-    pub(crate) fn peak(&self) -> u64 {
-        self.peak.load(Ordering::Relaxed)
+    /// Peak of the bytes in use since `before`, in addition to those in use at that time.
+    pub(crate) fn live(&self, before: &InUse) -> u64 {
+        self.usage().peak - before.bytes
+    }
+
+    /// Sum over all sizes of the peak bytes since `before`: the memory in use if no freed buffer is returned to the
+    /// system.
+    pub(crate) fn touched(&self, before: &InUse) -> u64 {
+        let usage = self.usage();
+        let vectors: u64 = usage.by_size.values().map(|[_, peak]| peak).sum();
+        vectors + usage.passing.iter().sum::<u64>() - before.bytes
     }
 
     /// Records bytes that are in use temporarily, in addition to all others.
     pub(crate) fn pass(&self, bytes: u64) {
-        self.peak.fetch_max(self.in_use() + bytes, Ordering::Relaxed);
+        let mut usage = self.usage();
+        usage.peak = usage.peak.max(usage.in_use + bytes);
+        usage.passing.insert(bytes);
     }
 
-    /// Counts bytes as in use until the result is dropped.
-    pub(crate) fn hold(self: &Arc<Self>, bytes: u64) -> Held {
-        let in_use = self.in_use.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.peak.fetch_max(in_use, Ordering::Relaxed);
-        Held { meter: Some(Arc::clone(self)), bytes }
+    /// Counts `count` polynomials of `size` bytes as in use until the result is dropped.
+    pub(crate) fn hold(self: &Arc<Self>, count: u64, size: u64) -> Held {
+        let bytes = count * size;
+        let mut usage = self.usage();
+        usage.in_use += bytes;
+        usage.peak = usage.peak.max(usage.in_use);
+        let [in_use, peak] = usage.by_size.entry(size).or_default();
+        *in_use += bytes;
+        *peak = (*peak).max(*in_use);
+        drop(usage);
+        Held { meter: Some(Arc::clone(self)), count, size }
     }
 }
 
-/// Bytes counted as in use until this is dropped. A clone counts the same number again.
+/// Bytes that were in use when counting began.
+pub(crate) struct InUse {
+    bytes: u64,
+}
+
+/// Polynomials counted as in use until this is dropped. A clone counts the same number again.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     meter: Option<Arc<Meter>>,
-    bytes: u64,
+    count: u64,
+    size: u64,
 }
 
 impl Clone for Held {
     fn clone(&self) -> Self {
-        self.meter.as_ref().map_or_else(Held::default, |meter| meter.hold(self.bytes))
+        self.meter.as_ref().map_or_else(Held::default, |meter| meter.hold(self.count, self.size))
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         if let Some(meter) = &self.meter {
-            meter.in_use.fetch_sub(self.bytes, Ordering::Relaxed);
+            let mut usage = meter.usage();
+            usage.in_use -= self.count * self.size;
+            if let Some([in_use, _]) = usage.by_size.get_mut(&self.size) {
+                *in_use -= self.count * self.size;
+            }
         }
     }
 }
@@ -124,15 +160,19 @@ mod tests {
     #[test]
     fn the_peak_is_what_was_held_at_once() {
         let meter = Arc::new(Meter::default());
-        let first = meter.hold(100);
+        let first = meter.hold(2, 50);
+        let before = meter.begin();
         let second = first.clone();
-        assert_eq!((meter.in_use(), meter.peak()), (200, 200));
-        drop(first);
-        meter.pass(50);
-        assert_eq!((meter.in_use(), meter.peak()), (100, 200));
-        meter.pass(150);
+        assert_eq!((meter.live(&before), meter.touched(&before)), (100, 100));
         drop(second);
-        assert_eq!((meter.in_use(), meter.peak()), (0, 250));
-        assert_eq!((meter.begin(), meter.peak()), (0, 0));
+        meter.pass(50);
+        let other = meter.hold(1, 70);
+        assert_eq!((meter.live(&before), meter.touched(&before)), (100, 100 + 50 + 70));
+        meter.pass(150);
+        drop(other);
+        drop(first);
+        assert_eq!((meter.live(&before), meter.touched(&before)), (220, 100 + 50 + 70 + 150));
+        let before = meter.begin();
+        assert_eq!((meter.live(&before), meter.touched(&before)), (0, 0));
     }
 }

@@ -62,10 +62,12 @@ fn estimates_bound_what_is_allocated() {
     let plan = |parameters: &_| Bootstrap::new(parameters, parameters.slots(), SlotValues::Complex).unwrap();
     let boot = Preset::find(BOOT).unwrap().build().unwrap();
     let planned = plan(&boot);
-    let server = Server::new(BOOT, &planned.key_plan(), 1, (planned.input_level(), boot.scale()));
-    let own = server.encoder.parameters().clone();
-    let (bootstrapper, measured) = peak(|| Bootstrapper::new(&server.encoder, plan(&own)).unwrap());
+    let encoder = Encoder::new(&boot);
+    // The plan holds the values, which are there already.
+    let (bootstrapper, measured) = peak(|| Bootstrapper::new(&encoder, planned.clone()).unwrap());
     check("matrices of a bootstrap", measured, bootstrapper.prepared_bytes(), 1.2);
+    let server = Server::new(BOOT, &planned.key_plan(), 1, (planned.input_level(), boot.scale()));
+    let bootstrapper = Bootstrapper::new(&server.encoder, plan(server.encoder.parameters())).unwrap();
     let (result, measured) = peak(|| bootstrapper.refresh(&server.evaluator(), &server.inputs[0]));
     result.unwrap();
     check("bootstrap", measured, bootstrapper.working_bytes(), 3.0);

@@ -1,8 +1,8 @@
-//! Encryption, decryption, and how much noise a ciphertext holds.
+//! Encryption, decryption, and measurement of the noise of a ciphertext.
 //!
-//! Both schemes are made of the same encryption below, `c_0 + c_1 s = M + e`: BFV takes `M = round(Q m / t)`; BGV takes
-//! `M = m / t` modulo `Q` and multiplies the result by `t`, which gives `m + t e`. As `t` is invertible modulo `Q`, the
-//! second component stays uniform, and whatever makes encryptions of zero serves both schemes.
+//! Both schemes use the same encryption, `c_0 + c_1 s = M + e`. BFV uses `M = round(Q m / t)`; BGV uses `M = m / t`
+//! modulo `Q` and multiplies the result by `t`, which gives `m + t e`. As `t` is invertible modulo `Q`, the second
+//! component stays uniform, so encryptions of zero work for both schemes.
 
 use unspoken_ring::{Poly, SecretRng};
 use unspoken_rlwe::{self as rlwe, FreshCiphertext, PublicKey, SecretKey, ZeroEncryption};
@@ -12,10 +12,10 @@ use crate::encoding::{Encoder, Plaintext};
 use crate::error::ExactError;
 use crate::parameters::{ExactParameters, MIN_BUDGET_BITS, Scheme};
 
-/// Largest magnitude of a coefficient of a sampled error: the sampler has no larger ones.
+/// Largest magnitude of a coefficient of a sampled error: the sampler returns no larger ones.
 const MAX_ERROR: f64 = 30.0;
 
-/// What made a fresh encryption, and so how large its error can be.
+/// The key of a fresh encryption, which determines the bound on its error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncryptionKey {
     /// The secret key: one sampled error.
@@ -48,7 +48,8 @@ impl Encoder {
         Ok(SeededCiphertext { inner, parameters: self.parameters.clone() })
     }
 
-    /// Encrypts without the secret. Noisier and twice as long as [`Encoder::encrypt`]; see [`PublicKey`].
+    /// Encrypts under a public key. The result is noisier and twice as long as that of [`Encoder::encrypt`]; see
+    /// [`PublicKey`].
     ///
     /// # Errors
     /// If key and plaintext belong to different parameters.
@@ -61,11 +62,11 @@ impl Encoder {
         self.import_fresh(key.encrypt(&self.message(plaintext)?, rng)?, EncryptionKey::Public)
     }
 
-    /// Encrypts with an encryption of zero made ahead, over the whole chain: one addition, after the message was lifted
+    /// Encrypts with a precomputed encryption of zero, over the whole chain: one addition, after the message is lifted
     /// to the chain.
     ///
     /// # Errors
-    /// If the zero has fewer primes or belongs to other parameters; it is gone all the same.
+    /// If the encryption of zero has fewer primes or belongs to other parameters. It is consumed on an error, too.
     pub fn encrypt_with(&self, plaintext: &Plaintext, zero: ZeroEncryption) -> Result<Encrypted, ExactError> {
         Ok(match zero.plus(self.parameters.ring(), &self.message(plaintext)?)? {
             FreshCiphertext::Seeded(inner) => {
@@ -75,8 +76,9 @@ impl Encoder {
         })
     }
 
-    /// The ring element that an encryption made elsewhere must hold for [`Encoder::import_fresh`] to make it one of the
-    /// plaintext: `round(Q m / t)` for BFV, `m / t` modulo `Q` for BGV. Evaluation domain, whole chain.
+    /// The ring element that represents a plaintext in an encryption: `round(Q m / t)` for BFV, `m / t` modulo `Q` for
+    /// BGV. [`Encoder::import_fresh`] imports an encryption of it that was made outside this crate. Evaluation domain,
+    /// whole chain.
     ///
     /// # Errors
     /// If the plaintext belongs to other parameters.
@@ -85,7 +87,8 @@ impl Encoder {
         plaintext.message()
     }
 
-    /// Makes a ciphertext of this crate from a fresh encryption of [`Encoder::message`] that was made elsewhere.
+    /// Makes a ciphertext of this crate from a fresh encryption of [`Encoder::message`] that was made outside this
+    /// crate.
     ///
     /// # Errors
     /// If it does not have two components over the whole chain of these parameters, or the error leaves no noise
@@ -94,8 +97,8 @@ impl Encoder {
         import_fresh(&self.parameters, fresh, key)
     }
 
-    /// The plaintext in a message plus its noise (coefficient domain), as decryption below leaves it: `round(t x / Q)`
-    /// in BFV, `x` modulo `t` in BGV. Does not know whether the noise was small enough.
+    /// Decodes the phase, which is the message plus its noise in the coefficient domain, as [`SecretKey::decrypt`]
+    /// returns it: `round(t x / Q)` in BFV, `x` modulo `t` in BGV. Does not check that the noise is small enough.
     ///
     /// # Errors
     /// If the polynomial belongs to another ring or is in the evaluation domain.
@@ -108,11 +111,11 @@ impl Encoder {
         Ok(self.plaintext(&residues))
     }
 
-    /// Decrypts, after measuring the noise.
+    /// Decrypts, and checks the measured noise.
     ///
     /// # Errors
-    /// [`ExactError::MeasuredNoise`] if less than [`MIN_BUDGET_BITS`] are left, so that the result could be wrong, or
-    /// if secret and ciphertext belong to different parameters.
+    /// [`ExactError::MeasuredNoise`] if less than [`MIN_BUDGET_BITS`] of noise budget are left, so that the result
+    /// could be wrong. An error, too, if secret and ciphertext belong to different parameters.
     pub fn decrypt(&self, ciphertext: &Ciphertext, secret: &SecretKey) -> Result<Plaintext, ExactError> {
         let (plaintext, found) = self.open("decrypt", ciphertext, secret)?;
         if found < MIN_BUDGET_BITS {
@@ -121,9 +124,8 @@ impl Encoder {
         Ok(plaintext)
     }
 
-    /// Bits of noise that may still be added, measured with the secret: at least [`Ciphertext::budget_bits`] of an
-    /// honest ciphertext (up to the rounding of a BFV message, one half of a unit), and about 0 for one that decrypts
-    /// wrong.
+    /// The noise budget in bits, measured with the secret: at least [`Ciphertext::budget_bits`] for an honest
+    /// ciphertext (up to the rounding of a BFV message, one half of a unit), and about 0 for one that decrypts wrong.
     ///
     /// # Errors
     /// If secret and ciphertext belong to different parameters.
@@ -157,7 +159,7 @@ impl SeededCiphertext {
     /// Expands the seed.
     ///
     /// # Errors
-    /// Only if the ring refuses, which its own parameters rule out.
+    /// Only if an operation of the ring fails, which cannot happen with checked parameters.
     pub fn expand(&self) -> Result<Ciphertext, ExactError> {
         import_fresh(&self.parameters, self.inner.expand(self.parameters.ring()), EncryptionKey::Secret)
     }
@@ -176,7 +178,7 @@ fn import_fresh(
     }
     let (t, max_error) = (f64::from(parameters.plain_modulus()), key.max_error(parameters.slots()));
     let noise = match parameters.scheme() {
-        // The message was rounded.
+        // The rounding of the message.
         Scheme::Bfv => max_error + 0.5,
         Scheme::Bgv => {
             for component in fresh.components_mut() {

@@ -1,9 +1,9 @@
-//! What can go wrong with exact arithmetic.
+//! Errors of this crate.
 
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 
-/// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
+/// Errors of this crate. Each names the operation, what was found, what was needed and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExactError {
@@ -13,7 +13,8 @@ pub enum ExactError {
     /// An operation of the ring failed.
     #[error(transparent)]
     Ring(#[from] RingError),
-    /// A ciphertext holds too much noise to be decrypted right. How much is not said: it depends on secrets.
+    /// A ciphertext has too much noise for a correct decryption. The error does not contain the noise, because it
+    /// depends on secrets.
     #[error(
         "{operation}: less than {needed:.1} bits of noise budget are left, so the result could be wrong; the \
          ciphertext was damaged, or its sender claimed less noise than it has"
@@ -32,7 +33,7 @@ pub enum ExactError {
     Noise {
         /// The operation.
         operation: &'static str,
-        /// Bits between the noise and what would make a result wrong.
+        /// Bits of noise budget.
         found: f64,
         /// Bits needed.
         needed: f64,
@@ -55,9 +56,9 @@ pub enum ExactError {
     Shape {
         /// The operation.
         operation: &'static str,
-        /// How many there were.
+        /// Number of values.
         found: usize,
-        /// How many fit.
+        /// Largest number of values.
         needed: usize,
     },
     /// A plaintext or ciphertext was made for other parameters.
@@ -65,9 +66,9 @@ pub enum ExactError {
     Parameters {
         /// The operation.
         operation: &'static str,
-        /// What it was made for.
+        /// The parameters of the operand.
         found: String,
-        /// What it should have been made for.
+        /// The parameters needed.
         needed: String,
     },
     /// A parameter set is unusable.
@@ -75,7 +76,7 @@ pub enum ExactError {
     Literal {
         /// Its name.
         name: String,
-        /// What is wrong with it, and what would do.
+        /// The defect, and the values that are possible.
         reason: String,
     },
 }

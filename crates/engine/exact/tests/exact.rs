@@ -1,4 +1,4 @@
-//! Exact arithmetic encrypted beside the same in the clear, at small insecure rings.
+//! Tests of encrypted exact arithmetic against the same arithmetic in the clear, in small insecure rings.
 
 use proptest::prelude::*;
 use unspoken_exact::{
@@ -196,7 +196,7 @@ fn what_could_decrypt_wrong_is_refused_and_nothing_before_it_is_wrong() {
         };
         assert!(matches!(refusal, ExactError::Noise { found, .. } if found < 1.0), "{refusal}");
         assert_eq!(products, 2, "{scheme}");
-        // Doublings take a bit each.
+        // Each doubling uses one bit of the noise budget.
         let left = encrypted.budget_bits();
         let mut doublings = 0;
         while client.evaluator.add(&encrypted, &encrypted.clone()).is_ok() {
@@ -213,7 +213,7 @@ fn presets_keep_what_their_purpose_says() {
     for (preset, products) in [("n12_exact17", 2), ("n13_exact30", 4), ("n14_exact30", 8)] {
         for scheme in SCHEMES {
             let mut client = Client::new(preset, scheme);
-            // The largest factor there is.
+            // The largest possible factor.
             let factor = client.encoder.encode_coefficients(&vec![client.modulus() / 2; client.slots()]).unwrap();
             let mut product = client.encrypt(&factor);
             for _ in 0..products {
@@ -231,7 +231,7 @@ fn noise_is_measured_whatever_the_bound_claims() {
         let values = client.values();
         let plaintext = client.encoder.encode_slots(&values).unwrap();
         let encrypted = client.encrypt(&plaintext);
-        // Under another secret it decrypts to nonsense, whatever its bound says.
+        // Decryption with another secret measures a large noise and is refused, although the bound is small.
         let other = SecretKey::generate(client.encoder.parameters().rlwe(), &mut client.rng).unwrap();
         let refused = client.encoder.decrypt(&encrypted, &other).unwrap_err();
         assert!(matches!(refused, ExactError::MeasuredNoise { operation: "decrypt", .. }), "{refused}");

@@ -1,4 +1,4 @@
-//! Secrets of a small ring, and gadget encryptions under them as they are stored and sent: seeds and bodies.
+//! Secrets of a small ring, and gadget encryptions under them for storage and transfer: seeds and bodies.
 
 use std::fmt;
 
@@ -19,13 +19,13 @@ impl RingSecret {
     /// A fresh secret.
     ///
     /// # Errors
-    /// If the ring refuses, which a checked ring does not.
+    /// If an operation of the ring fails, which cannot happen in a checked ring.
     pub fn generate(ring: &SmallRing, rng: &mut SecretRng) -> Result<Self, GswError> {
         Self::from_lwe(ring, &LweSecret { coefficients: rng.binary(ring.degree()) })
     }
 
     /// The secret whose coefficients are the words of an LWE secret, so that coefficients of its ciphertexts are LWE
-    /// ciphertexts under that one ([`RlweCiphertext::coefficient`]).
+    /// ciphertexts under the LWE secret ([`RlweCiphertext::coefficient`]).
     ///
     /// # Errors
     /// If the LWE secret's dimension is not the ring's degree.
@@ -44,13 +44,14 @@ impl RingSecret {
     /// A fresh encryption of a message in the evaluation domain.
     ///
     /// # Errors
-    /// If the message is not of the ring, in the evaluation domain and over all its primes.
+    /// If the message is not a polynomial of the ring in the evaluation domain over all its primes.
     pub fn encrypt(&self, message: &Poly, rng: &mut SecretRng) -> Result<RlweCiphertext, GswError> {
         let seed = rng.seed();
         RlweCiphertext::expand(&self.ring, &self.encrypt_seeded(message, &seed, rng)?, &seed)
     }
 
-    /// The first component of an encryption whose second one `seed` expands to. Each seed must serve once.
+    /// The first component of an encryption whose second component is expanded from `seed`. Each seed must be used only
+    /// once.
     ///
     /// # Errors
     /// As for [`RingSecret::encrypt`].
@@ -113,7 +114,7 @@ impl fmt::Debug for RingSecret {
     }
 }
 
-/// A gadget encryption whose uniform halves are a seed.
+/// A gadget encryption whose uniform halves are stored as a seed.
 #[derive(Debug)]
 pub struct SeededRows {
     pub(crate) seed: Seed,
@@ -122,12 +123,12 @@ pub struct SeededRows {
 }
 
 impl SeededRows {
-    /// Of the first components of rows; the second component of row `i` is what `seed` expands to in stream `i`.
+    /// Rows with these first components; the second component of row `i` is expanded from stream `i` of `seed`.
     pub fn new(seed: Seed, gadget: DigitGadget, bodies: Vec<Poly>) -> Self {
         SeededRows { seed, gadget, bodies }
     }
 
-    /// Ready for products.
+    /// Expands the rows to a key for products.
     ///
     /// # Errors
     /// If it belongs to another ring.

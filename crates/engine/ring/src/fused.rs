@@ -95,7 +95,7 @@ impl Ring {
     }
 
     /// `small - uniform * factor` in the evaluation domain, with the uniform polynomial that [`Ring::uniform`] expands
-    /// from the same seed and stream. `factor` may be over more primes. At no time is the product alone in memory. The
+    /// from the same seed and stream. `factor` may be over more primes. The product alone is never in memory. The
     /// result is secret, because `small` is treated as a secret: a caller that publishes it calls
     /// [`Poly::declare_public`].
     ///
@@ -169,13 +169,13 @@ impl Ring {
         Ok(products)
     }
 
-    /// Residues in Montgomery form.
+    /// Writes the residues of the coefficients in Montgomery form.
     fn embed_small(&self, prime: usize, coefficients: &[i32], limb: &mut [u32]) {
         let modulus = self.modulus(prime);
         self.kernels().embed(modulus, limb, coefficients, modulus.shoup(modulus.r));
     }
 
-    /// Residues of double words in Montgomery form.
+    /// Writes the residues of double words in Montgomery form.
     fn embed_double(&self, prime: usize, words: &DoubleWords, limb: &mut [u32]) {
         let modulus = self.modulus(prime);
         self.kernels().embed_wide(modulus, limb, &words.low, &words.high, modulus.shoup(modulus.r));
@@ -195,7 +195,7 @@ impl Ring {
     }
 }
 
-/// Signed double words as kernels take them. Wiped when dropped.
+/// Signed double words in the layout of the kernels. Wiped when dropped.
 struct DoubleWords {
     low: Zeroizing<Vec<u32>>,
     high: Zeroizing<Vec<i32>>,

@@ -1,4 +1,4 @@
-//! Sums of automorphisms, limb by limb: what is between the operands and the sum never leaves the cache.
+//! Sums of automorphisms, computed limb by limb so that intermediate results stay in the cache.
 
 use rayon::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::ring::Ring;
 
 impl Ring {
     /// `sum_i sigma_i(digits * key_i)` for the automorphisms `sigma_i: X -> X^galois_i`: both components, over the
-    /// extended basis, times `P`. Digits raised once serve all terms.
+    /// extended basis, times `P`. The digits are raised once for all terms.
     ///
     /// # Errors
     /// If there are no terms, a key covers fewer chain primes than the digits, or a Galois element does not fit the
@@ -17,7 +17,7 @@ impl Ring {
     pub fn hoisted_sum(&self, digits: &Decomposed, terms: &[(&GadgetKey, u64)]) -> Result<[Poly; 2], RingError> {
         const OPERATION: &str = "hoisted sum";
         if terms.is_empty() {
-            return Err(RingError::Length { what: "the terms of a hoisted sum", found: 0, needed: "more" });
+            return Err(RingError::Length { what: "the terms of a hoisted sum", found: 0, needed: "at least one" });
         }
         for (key, _) in terms {
             self.check_key(OPERATION, digits.chain, key)?;
@@ -62,7 +62,7 @@ impl Ring {
     pub fn automorphism_sum(&self, poly: &Poly, galois: &[u64]) -> Result<Poly, RingError> {
         self.check_domain("sum of automorphisms", poly, Domain::Evaluation)?;
         if galois.is_empty() {
-            return Err(RingError::Length { what: "the automorphisms of a sum", found: 0, needed: "more" });
+            return Err(RingError::Length { what: "the automorphisms of a sum", found: 0, needed: "at least one" });
         }
         let permutations = galois.iter().map(|&galois| self.permutation(galois)).collect::<Result<Vec<_>, _>>()?;
         let mut sum = self.blank_from(&[poly], poly.basis, Domain::Evaluation);

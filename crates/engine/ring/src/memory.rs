@@ -1,4 +1,4 @@
-//! Host memory for limbs: aligned, recycled, and wiped when it held a secret.
+//! Host memory for limbs: aligned, recycled, and wiped if it held a secret.
 
 #![expect(unsafe_code, reason = "aligned memory of its own")]
 
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use zeroize::optimization_barrier;
 
-/// Buffers at least this large ask for huge pages, which spares the transform's column pass its TLB misses.
+/// Least bytes of a buffer that asks for huge pages, which avoid TLB misses in the transform's column pass.
 const HUGE_PAGE: usize = 2 << 20;
 const CACHE_LINE: usize = 64;
 
@@ -65,7 +65,7 @@ impl DerefMut for AlignedWords {
     }
 }
 
-/// Recycles buffers by length, so that an evaluator in its steady state allocates nothing.
+/// A pool of buffers, recycled by length, so that an evaluator in its steady state allocates nothing.
 pub(crate) struct Pool {
     idle: Mutex<IdleBuffers>,
     capacity_words: usize,
@@ -83,7 +83,7 @@ impl Pool {
         Arc::new(Pool { idle: Mutex::default(), capacity_words: capacity_bytes / size_of::<u32>() })
     }
 
-    /// Most bytes of idle buffers it keeps.
+    /// Most bytes of idle buffers that the pool keeps.
     pub(crate) fn capacity_bytes(&self) -> usize {
         self.capacity_words * size_of::<u32>()
     }
@@ -111,7 +111,7 @@ impl Pool {
     }
 }
 
-/// A buffer on loan from a [`Pool`]; it returns there when dropped, wiped first if it was marked secret.
+/// A buffer of a [`Pool`]. When it is dropped it returns to the pool, wiped first if it is marked secret.
 pub(crate) struct Words {
     words: Option<AlignedWords>,
     pool: Arc<Pool>,
@@ -119,17 +119,17 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// From now on the contents are wiped before the memory is used for anything else.
+    /// Marks the contents secret: they are wiped before the memory is reused.
     pub(crate) fn mark_secret(&mut self) {
         self.secret = true;
     }
 
-    /// Marks the contents secret if they are computed from something secret.
+    /// Marks the contents secret if an operand that they are computed from is secret.
     pub(crate) fn inherit(&mut self, operand_is_secret: bool) {
         self.secret |= operand_is_secret;
     }
 
-    /// From now on the contents are not wiped.
+    /// Marks the contents public: they are not wiped.
     pub(crate) fn declare_public(&mut self) {
         self.secret = false;
     }

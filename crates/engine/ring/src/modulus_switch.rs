@@ -2,9 +2,9 @@
 //! schemes.
 //!
 //! With `z_i = x (Q/q_i)^-1 mod q_i`, the centred `x` is `sum_i z_i Q/q_i - v Q` for `v = round(sum_i z_i / q_i)`, so
-//! both `round(t x / Q)` and `x` modulo `t` are sums over the primes of products of words, and one rounded sum of
+//! both `round(t x / Q)` and `x` modulo `t` are a sum over the primes of products of words, plus one rounded sum of
 //! fractions (Halevi, Polyakov and Shoup, "An improved RNS variant of the BFV scheme", 2019, sections 2.2 and 2.3).
-//! Fractions have 64 bits: the rounded sum is off by one only if it is within `primes * 2^-34` of one half.
+//! Fractions have 64 bits, so the rounded sum is off by one only if it is within `primes * 2^-34` of one half.
 
 use zeroize::Zeroizing;
 
@@ -13,13 +13,13 @@ use crate::modular::{Modulus, PRIME_LIMIT, Shoup};
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
-/// What one prime of the basis contributes, as multiples of its digit `z_i`.
+/// The contribution of one prime of the basis, as multiples of its digit `z_i`.
 struct Term {
-    /// `(Q/q_i)^-1 mod q_i`: makes the digit.
+    /// `(Q/q_i)^-1 mod q_i`, which computes the digit from the residue.
     inverse: Shoup,
-    /// Added as it is.
+    /// Added without rounding.
     factor: u32,
-    /// Added in units of `2^-64`, and rounded with the others.
+    /// In units of `2^-64`; the sum over all primes is rounded.
     fraction: u64,
 }
 
@@ -52,8 +52,8 @@ impl Ring {
         if found != needed {
             return Err(RingError::Basis { operation: OPERATION, found, needed });
         }
-        // x / Q is sum_i z_i / q_i modulo 1; a reciprocal that is rounded to nearest puts each term off by less than
-        // 2^-34, and not all of them to the same side.
+        // x / Q is sum_i z_i / q_i modulo 1. With reciprocals rounded to nearest, the error of each term is less than
+        // 2^-34, and the errors have both signs.
         let terms: Vec<(Shoup, u64)> =
             (0..found.chain).map(|i| (self.digit_inverse(i, found), reciprocal(self.modulus(i).q))).collect();
         let coefficient = |x: usize| {
@@ -178,8 +178,8 @@ impl Ring {
         modulus.shoup(modulus.inv(product))
     }
 
-    /// `sum_i factor_i z_i + whole * round(sum_i fraction_i z_i)` modulo `t`. No branch depends on a coefficient: they
-    /// are a client's messages.
+    /// `sum_i factor_i z_i + whole * round(sum_i fraction_i z_i)` modulo `t`. No branch depends on a coefficient,
+    /// because coefficients are a client's messages.
     fn sum_of_digits(&self, poly: &Poly, terms: &[Term], t: &Modulus, whole: i64) -> Zeroizing<Vec<u32>> {
         let coefficient = |x: usize| {
             let (mut sum, mut fraction) = (0u128, 1u128 << 63);

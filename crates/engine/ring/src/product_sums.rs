@@ -1,4 +1,4 @@
-//! Many sums of products that share their operands.
+//! Sums of products that share their operands.
 
 use std::borrow::Borrow;
 
@@ -8,7 +8,7 @@ use crate::error::RingError;
 use crate::poly::{Domain, Poly};
 use crate::ring::Ring;
 
-/// Residues of one limb that are worked on at a time: the inputs' blocks stay in cache for all rows.
+/// Residues of one limb that are processed at a time: the blocks of the inputs stay in the cache for all rows.
 const BLOCK: usize = 8192;
 
 impl Ring {
@@ -17,7 +17,7 @@ impl Ring {
     ///
     /// # Errors
     /// If an operand is over another basis than the first input, in the coefficient domain or of another ring, or there
-    /// are no inputs, or a row names an input that is not there.
+    /// are no inputs, or a row names an input that does not exist.
     pub fn product_sums<F: Borrow<Poly> + Sync>(
         &self,
         inputs: &[[&Poly; 2]],
@@ -39,7 +39,7 @@ impl Ring {
             return Err(lacking);
         }
         let (n, stride) = (self.degree(), self.stride());
-        // A sum is secret if one of its factors or of the inputs it names is.
+        // A sum is secret if one of its factors or one of its inputs is secret.
         let blank = |row: &&[(usize, F)]| {
             let secret = |(i, factor): &(usize, F)| {
                 factor.borrow().is_secret() || inputs[*i].iter().any(|component| component.is_secret())

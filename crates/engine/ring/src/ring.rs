@@ -1,4 +1,4 @@
-//! The ring object: its primes and tables, and the element-wise arithmetic of its polynomials.
+//! The ring: its primes and tables, and the element-wise arithmetic of its polynomials.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -17,20 +17,19 @@ use crate::ntt::{NttTable, RingKind};
 use crate::poly::{Basis, Domain, Poly};
 use crate::sampling::Seed;
 
-/// Limbs are this many words apart beyond their length, so that equal offsets of different limbs do not share cache
-/// sets.
+/// Words between the end of a limb and the next limb, so that equal offsets of different limbs do not share cache sets.
 const LIMB_PADDING: usize = 64;
 
-/// Below this many words, spreading work over threads costs more than it brings.
+/// Least number of words for which several threads are used: below it they cost more than they gain.
 const PARALLEL_WORDS: usize = 1 << 15;
 
-/// Idle buffers a ring keeps for reuse, as a multiple of its largest polynomial.
+/// Most memory in idle buffers that a ring keeps for reuse, as a multiple of its largest polynomial.
 const POOL_POLYNOMIALS: usize = 96;
 
-/// Stack that is wiped after work on a secret limb: registers that kernels store there between their loops.
-const SPILLED_BYTES: usize = 4096;
+/// Bytes of stack that are wiped after an operation on a secret limb: kernels spill registers there.
+const SPILLED_BYTES: usize = 2048;
 
-/// Longest list of special primes, and of chain primes dropped with them at once.
+/// Most primes that one division drops: special primes and chain primes together.
 pub(crate) const MAX_DROPPED: usize = 14;
 
 /// The numbers that define a [`Ring`]; checked when the ring is built.
@@ -40,18 +39,18 @@ pub struct RingLiteral {
     pub degree: usize,
     /// Standard or conjugate-invariant.
     pub kind: RingKind,
-    /// The chain `q_0, q_1, ...`; polynomials live over prefixes of it.
+    /// The chain `q_0, q_1, ...`; polynomials are over prefixes of it.
     pub chain: Vec<u32>,
     /// The special primes of key-switching, at most 12; may be empty.
     pub special: Vec<u32>,
-    /// How many consecutive chain primes form one digit of the gadget decomposition.
+    /// Number of consecutive chain primes that form one digit of the gadget decomposition.
     pub digit_len: usize,
 }
 
 /// A residue ring: polynomials of degree below `n` over a chain of primes and the special primes.
 ///
-/// Cheap to clone. All polynomials of one ring share its memory pool and its backend; nothing outside this crate sees
-/// where their residues lie.
+/// Cheap to clone. All polynomials of one ring share its memory pool and its backend; no other crate sees where their
+/// residues are stored.
 #[derive(Clone)]
 pub struct Ring(Arc<Inner>);
 
@@ -74,10 +73,10 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// Checks the literal and makes the tables.
+    /// Checks the literal and builds the tables.
     ///
     /// # Errors
-    /// If the degree, a prime or a length is unusable, or the backend is not available here.
+    /// If the degree, a prime or a length is unusable, or the backend is not available on this machine.
     pub fn new(literal: RingLiteral, backend: Backend) -> Result<Ring, RingError> {
         check(&literal)?;
         let kernels = backend.kernels().ok_or(RingError::Backend { found: backend.name() })?;
@@ -136,17 +135,17 @@ impl Ring {
         self.prime_indices(basis).map(|i| self.modulus(i).q)
     }
 
-    /// Bytes one polynomial over `basis` takes in memory.
+    /// Bytes in memory of one polynomial over `basis`.
     pub fn poly_bytes(&self, basis: Basis) -> usize {
         self.limb_count(basis) * self.stride() * size_of::<u32>()
     }
 
-    /// Most bytes of freed buffers the ring keeps for reuse.
+    /// Most bytes of freed buffers that the ring keeps for reuse.
     pub fn idle_bytes(&self) -> usize {
         self.pool().capacity_bytes()
     }
 
-    // ----- shape helpers of this crate -----
+    // ----- helpers within this crate -----
 
     pub(crate) fn kernels(&self) -> &'static dyn Kernels {
         self.0.kernels
@@ -225,8 +224,8 @@ impl Ring {
         }
     }
 
-    /// An uninitialised polynomial to be computed from `operands`: secret if one of them is. The caller fills every
-    /// limb.
+    /// An uninitialised polynomial to be computed from `operands`: secret if one of them is secret. The caller fills
+    /// every limb.
     pub(crate) fn blank_from(&self, operands: &[&Poly], basis: Basis, domain: Domain) -> Poly {
         let mut poly = self.blank(basis, domain);
         operands.iter().for_each(|operand| poly.words.inherit(operand.is_secret()));
@@ -240,12 +239,13 @@ impl Ring {
         scratch
     }
 
-    /// Runs `work(limb position, prime index, limb)` over all limbs, on several threads when it pays.
+    /// Runs `work(limb position, prime index, limb)` over all limbs, on several threads if the polynomial is large.
     pub(crate) fn for_each_limb(&self, poly: &mut Poly, work: impl Fn(usize, usize, &mut [u32]) + Sync + Send) {
         self.for_each_limb_with(poly, || (), |(), i, prime, limb| work(i, prime, limb));
     }
 
-    /// As [`Ring::for_each_limb`], with something that `work` may change, made now and then by `init`.
+    /// As [`Ring::for_each_limb`], with a mutable state that `init` makes and `work` may change. Each thread makes its
+    /// states as it needs them.
     pub(crate) fn for_each_limb_with<T>(
         &self,
         poly: &mut Poly,
@@ -273,7 +273,8 @@ impl Ring {
 
     // ----- checks -----
 
-    /// Whether a polynomial was made by this ring; those of a ring with the same numbers are strangers, too.
+    /// Checks that a polynomial was made by this ring object. A polynomial of another ring object with the same literal
+    /// is refused, too.
     ///
     /// # Errors
     /// [`RingError::ForeignOperand`] if it was not.
@@ -299,7 +300,7 @@ impl Ring {
         }
     }
 
-    // ----- making polynomials -----
+    // ----- construction of polynomials -----
 
     /// The zero polynomial.
     pub fn zero(&self, basis: Basis, domain: Domain) -> Poly {
@@ -335,8 +336,8 @@ impl Ring {
         Ok(result)
     }
 
-    /// `poly(X^k)` for a polynomial of another ring, whose degree is a `k`-th of this one's and whose chain begins with
-    /// the same primes. Coefficient domain in and out; over chain primes alone.
+    /// `poly(X^k)` for a polynomial of another ring, whose degree is this ring's degree divided by `k` and whose chain
+    /// begins with the same primes. Coefficient domain in and out; chain primes alone.
     ///
     /// # Errors
     /// If the rings do not fit each other, or the polynomial's domain or basis is not as described.
@@ -363,7 +364,7 @@ impl Ring {
 
     // ----- transforms -----
 
-    /// Transforms to the evaluation domain, in place. No effect on a polynomial that is there already.
+    /// Transforms to the evaluation domain, in place. No effect on a polynomial that is already in this domain.
     pub fn to_evaluation(&self, poly: &mut Poly) -> Result<(), RingError> {
         self.check_own("to_evaluation", poly)?;
         if poly.domain == Domain::Evaluation {
@@ -378,7 +379,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Transforms to the coefficient domain, in place. No effect on a polynomial that is there already.
+    /// Transforms to the coefficient domain, in place. No effect on a polynomial that is already in this domain.
     pub fn to_coefficients(&self, poly: &mut Poly) -> Result<(), RingError> {
         self.check_own("to_coefficients", poly)?;
         if poly.domain == Domain::Coefficient {
@@ -394,7 +395,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Forward transform of coefficient limbs that are in Montgomery form already.
+    /// Forward transform of coefficient limbs that are already in Montgomery form.
     pub(crate) fn forward(&self, prime: usize, limbs: &mut [&mut [u32]]) {
         let table = self.table(prime);
         if self.kind() == RingKind::ConjugateInvariant {

@@ -1,7 +1,7 @@
-//! Randomness: public uniform polynomials from seeds, secrets and errors in constant time.
+//! Randomness: public uniform polynomials from seeds; secrets and errors in constant time.
 //!
-//! Public and secret randomness never share a stream: [`Seed`] expands to public residues only, and
-//! [`SecretRng`] is keyed from the operating system and used for nothing public but fresh seeds.
+//! Public and secret randomness never share a stream. [`Seed`] expands to public residues only. [`SecretRng`] is keyed
+//! by the operating system, and its only public output is fresh seeds.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -30,7 +30,7 @@ impl Seed {
     /// expanded. Rejection sampling: no bias.
     pub(crate) fn fill_uniform(&self, kernels: &dyn Kernels, stream: u32, q: u32, limb: &mut [u32]) {
         let nonce = (u64::from(stream) << 32 | u64::from(q)).to_le_bytes();
-        // The cipher, whose many blocks at once take a quarter of the time of the generator's four.
+        // The cipher computes more blocks at once than the generator's four, in a quarter of the time per block.
         let mut keystream = ChaCha20Legacy::new(&self.0.into(), &nonce.into());
         let mask = u32::MAX >> q.leading_zeros();
         let (mut block, mut words) = ([0u8; 4 * BLOCK_WORDS], [0u32; BLOCK_WORDS]);
@@ -43,56 +43,59 @@ impl Seed {
     }
 }
 
-/// Words drawn at once: few enough to stay in the first cache.
+/// Words drawn at once: few enough to stay in the first-level cache.
 const BLOCK_WORDS: usize = 1024;
 
 /// A generator for secrets, errors and fresh seeds.
 ///
-/// ChaCha20 keyed from the operating system; its state is wiped when dropped. It is not `Clone`. A process forked from
-/// one that has a generator gets a new key before it draws from it (see
-/// [`process_generation`](crate::process_generation)). An image of the memory that is restored later or elsewhere (a
-/// virtual machine's snapshot, CRIU) is not noticed: it draws the same numbers again, as that of any program that
-/// encrypts would. Start such a program anew.
+/// ChaCha20 keyed by the operating system; its state is wiped when dropped. It is not `Clone`. In a forked process, an
+/// inherited generator gets a new key before its first draw (see [`process_generation`](crate::process_generation)).
+/// The generator does not detect that an image of the memory was restored later or on another machine (a virtual
+/// machine's snapshot, CRIU): the restored program draws the same numbers again, as any program that encrypts would.
+/// Restart such a program instead.
 pub struct SecretRng {
-    /// On the heap: moving the generator leaves no copy of its key behind.
+    /// On the heap, so that moving the generator leaves no copy of its key.
     stream: Box<ChaCha20Rng>,
-    /// The process it was keyed in; `None` for a generator whose key was given.
+    /// The [`process_generation`] in which it was keyed; `None` for a generator with a given key.
     generation: Option<u64>,
 }
 
-/// The stream that a forked process takes its new key from. Nothing else is drawn from it: generators use stream 0.
+/// The stream from which a forked process takes its new key. Nothing else is drawn from it: generators use stream 0.
 const FORK_STREAM: u64 = 1;
 
 const FORK_LABEL: &str = "unspoken 2026 generator of a forked process";
 
-/// Stack that is wiped after secrets were drawn: more than the arrays of the sampler, its kernel and the cipher take.
+/// Bytes of stack that are wiped after secrets are drawn: more than the arrays of the sampler, its kernel and the
+/// cipher need.
 const SAMPLER_STACK_BYTES: usize = 16 << 10;
 
 impl SecretRng {
-    /// A fresh generator, keyed by the operating system. Whoever needs one for a single call takes it here.
+    /// A fresh generator, keyed by the operating system. Callers take one for each call.
     ///
     /// # Errors
-    /// If the operating system has no randomness to give.
+    /// If the operating system's random generator fails.
     pub fn from_os() -> Result<Self, RingError> {
         let mut key = Zeroizing::new([0u8; 32]);
         getrandom::fill(key.as_mut_slice())?;
         Ok(SecretRng { generation: Some(process_generation()), ..Self::keyed(&key) })
     }
 
-    /// Reproducible, for tests and benchmarks only: everything made from it is known to whoever knows `seed`.
+    /// A reproducible generator, for tests and benchmarks only: anyone who knows `seed` can compute everything drawn
+    /// from it.
     pub fn insecure_from_seed(seed: u64) -> Self {
         SecretRng { stream: Box::new(ChaCha20Rng::seed_from_u64(seed)), generation: None }
     }
 
-    /// For secrets that follow from a stored one: keyed with a hash of the parts under a label ([`derive_bytes`]). The
-    /// same label and parts give the same secrets, so it must never serve for errors or seeds.
+    /// A generator for secrets that are derived from a stored one, keyed with a hash of the parts under a label
+    /// ([`derive_bytes`]). The same label and parts give the same secrets, so it must never be used for errors or
+    /// seeds.
     pub fn derived(label: &str, parts: &[&[u8]]) -> Self {
         let mut key = Zeroizing::new([0u8; 32]);
         derive_bytes(label, parts, key.as_mut_slice());
         Self::keyed(&key)
     }
 
-    /// Keyed with these bytes.
+    /// A generator keyed with these bytes.
     fn keyed(key: &[u8; 32]) -> Self {
         #[inline(never)]
         fn stream(key: &[u8; 32]) -> Box<ChaCha20Rng> {
@@ -103,7 +106,8 @@ impl SecretRng {
         SecretRng { stream, generation: None }
     }
 
-    /// The stream to draw from, under a new key if this process was forked since it got its last.
+    /// The stream to draw from. If this process was forked since the last key was set, the generator gets a new key
+    /// first.
     fn stream(&mut self) -> &mut ChaCha20Rng {
         if let Some(before) = self.generation {
             let now = process_generation();
@@ -114,10 +118,10 @@ impl SecretRng {
         &mut self.stream
     }
 
-    /// Takes the key of a forked process from the generator of the system, and from the parent's key. If the system
-    /// fails, the new key still is none that the parent's output tells: it comes from a stream that the parent never
-    /// draws from, and from the place in the parent's own, the process number and the time, which tell forks of one
-    /// parent apart.
+    /// Derives the key of a forked process from the operating system's generator and from the parent's key. If the
+    /// operating system's generator fails, the parent's output still does not reveal the new key: it comes from a
+    /// stream of the parent's key that the parent never draws from, and from the position in the parent's stream, the
+    /// process number and the time, which distinguish forks of one parent.
     #[cold]
     fn rekey(&mut self, generation: u64, system: impl FnOnce(&mut [u8]) -> Result<(), getrandom::Error>) {
         let place = self.stream.get_word_pos().to_le_bytes();
@@ -164,9 +168,9 @@ impl SecretRng {
         collect(n, |_| (stream.next_u32() & 1) as i32)
     }
 
-    /// `n` coefficients of which exactly `weight` are -1 or 1, at uniform places (up to 2^-62 per place).
+    /// `n` coefficients of which exactly `weight` are -1 or 1, at uniform positions (up to 2^-62 per position).
     ///
-    /// Selection sampling: place `i` is taken with probability (still needed) / (still left), without a branch.
+    /// Selection sampling: position `i` is taken with probability (still needed) / (still left), without a branch.
     pub fn sparse_ternary(&mut self, n: usize, weight: usize) -> Zeroizing<Vec<i32>> {
         let stream = self.stream();
         let mut needed = weight.min(n) as u64;
@@ -180,7 +184,7 @@ impl SecretRng {
         })
     }
 
-    /// `n` samples of the discrete Gaussian of deviation [`ERROR_SIGMA`], in constant time.
+    /// `n` samples of the discrete Gaussian with standard deviation [`ERROR_SIGMA`], in constant time.
     pub fn gaussian(&mut self, n: usize) -> Zeroizing<Vec<i32>> {
         let kernels = Backend::detect().kernels().unwrap_or(&Portable);
         let mut samples = Zeroizing::new(vec![0; n]);
@@ -190,7 +194,7 @@ impl SecretRng {
     }
 }
 
-/// `n` coefficients; the stack that drawing them took is wiped.
+/// `n` coefficients. Wipes the stack that was used to draw them.
 fn collect(n: usize, mut coefficient: impl FnMut(usize) -> i32) -> Zeroizing<Vec<i32>> {
     #[inline(never)]
     fn fill(coefficients: &mut [i32], mut coefficient: impl FnMut(usize) -> i32) {
@@ -202,7 +206,7 @@ fn collect(n: usize, mut coefficient: impl FnMut(usize) -> i32) -> Zeroizing<Vec
     coefficients
 }
 
-/// Overwrites all samples. Its draws stay on the stack, which the caller wipes.
+/// Overwrites all samples with Gaussian ones. The draws stay on the stack, which the caller wipes.
 #[inline(never)]
 fn sample_gaussian(stream: &mut ChaCha20Rng, kernels: &dyn Kernels, samples: &mut [i32]) {
     let (mut block, mut draws) = ([0u8; 4 * BLOCK_WORDS], [0u64; BLOCK_WORDS / 2]);
@@ -214,26 +218,26 @@ fn sample_gaussian(stream: &mut ChaCha20Rng, kernels: &dyn Kernels, samples: &mu
     }
 }
 
-/// Gives a generator for each call, so that no two processes share one after a fork: each is keyed by the operating
-/// system, or in tests by a seed.
+/// A source of generators, one for each call, so that no two processes share a generator after a fork. Each is keyed by
+/// the operating system, or in tests by a seed.
 #[derive(Debug, Default)]
 pub struct RandomSource(Option<Mutex<SecretRng>>);
 
 impl RandomSource {
-    /// The operating system.
+    /// A source that uses the operating system.
     pub fn system() -> Self {
         RandomSource(None)
     }
 
-    /// For tests: whoever knows the seed knows everything that is drawn.
+    /// A reproducible source, for tests only: anyone who knows the seed can compute everything that is drawn.
     pub fn insecure_from_seed(seed: u64) -> Self {
         RandomSource(Some(Mutex::new(SecretRng::insecure_from_seed(seed))))
     }
 
-    /// The generator of one call.
+    /// A generator for one call.
     ///
     /// # Errors
-    /// If the operating system has no randomness to give.
+    /// If the operating system's random generator fails.
     pub fn generator(&self) -> Result<SecretRng, RingError> {
         match &self.0 {
             Some(seeded) => Ok(seeded.lock().unwrap_or_else(PoisonError::into_inner).split()),
@@ -242,8 +246,8 @@ impl RandomSource {
     }
 }
 
-/// Fills `out` with a hash of the parts, one after the other, under a label that says what the bytes are for: how
-/// secrets are derived from a stored one. BLAKE3 in its mode for key derivation; all state is wiped.
+/// Fills `out` with a hash of the concatenated parts under a label that names the purpose of the bytes. Secrets are
+/// derived from a stored secret in this way. BLAKE3 in its mode for key derivation; all state is wiped.
 ///
 /// Parts are not delimited: callers give parts of fixed length, or only the last one of variable length.
 pub fn derive_bytes(label: &str, parts: &[&[u8]], out: &mut [u8]) {
@@ -265,11 +269,11 @@ impl std::fmt::Debug for SecretRng {
     }
 }
 
-/// `GAUSSIAN_TAIL[k] = 2^63 Pr[|x| > k]` for the discrete Gaussian of deviation [`ERROR_SIGMA`]; magnitudes above 29
-/// have probability below 2^-63. The sign is drawn apart.
+/// `GAUSSIAN_TAIL[k] = 2^63 Pr[|x| > k]` for the discrete Gaussian with standard deviation [`ERROR_SIGMA`]; magnitudes
+/// above 29 have probability below 2^-63. The sign is drawn separately.
 static GAUSSIAN_TAIL: std::sync::LazyLock<[u64; 30]> = std::sync::LazyLock::new(|| {
     let weight = |x: usize| (-((x * x) as f64) / (2.0 * ERROR_SIGMA * ERROR_SIGMA)).exp();
-    // Summed from the small end: the tail keeps its relative precision.
+    // Summed from the smallest term, so that the tail keeps its relative precision.
     let tail = |k: usize| 2.0 * (k + 1..60).rev().map(weight).sum::<f64>();
     let total = tail(0) + weight(0);
     std::array::from_fn(|k| (tail(k) / total * 2f64.powi(63)) as u64)
@@ -297,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_seed_expands_as_it_always_did() {
-        // Stored and sent seeds depend on it.
+        // Stored and sent seeds depend on this expansion.
         let (q, stream) = ((1 << 30) - 35, 5);
         let mut limb = vec![0; 3000];
         Seed([9; 32]).fill_uniform(&Portable, stream, q, &mut limb);
@@ -336,7 +340,7 @@ mod tests {
             draw(fork);
             fork.rekey(7, system_fails);
         }
-        // What the parent draws next may be a public seed: the child's key must not follow from it and a process
+        // The next draw of the parent may be a public seed, so the child's key must not follow from it and a process
         // number.
         let next = draw(&mut parent);
         let drawn = [draw(&mut child), draw(&mut sibling)];

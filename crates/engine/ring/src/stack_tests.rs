@@ -1,4 +1,5 @@
-//! What transforms and samplers leave on the stack, read from the memory of a thread that has ended.
+//! Tests of the values that transforms and samplers leave on the stack, read from the memory of a thread that has
+//! ended.
 
 #![expect(unsafe_code, reason = "a thread whose stack is read after it has ended")]
 
@@ -9,11 +10,11 @@ use crate::{Backend, Basis, Ring, RingKind, RingLiteral, SecretRng, derive_bytes
 
 const STACK_BYTES: usize = 1 << 20;
 
-/// Runs `work` in a thread whose stack was zero before, and gives the words of the stack afterwards.
+/// Runs `work` in a thread whose stack is zero at the start, and returns the words of the stack afterwards.
 fn stack_after(work: impl FnOnce() + Send) -> Vec<u32> {
     extern "C" fn start<F: FnOnce()>(work: *mut c_void) -> *mut c_void {
-        // SAFETY: the pointer is that of an `Option<F>` which outlives the thread and which nobody else touches
-        // meanwhile.
+        // SAFETY: the pointer is to an `Option<F>` that outlives the thread and that no other thread accesses in the
+        // meantime.
         if let Some(work) = unsafe { (*work.cast::<Option<F>>()).take() } {
             work();
         }
@@ -24,8 +25,8 @@ fn stack_after(work: impl FnOnce() + Send) -> Vec<u32> {
     }
     let mut work = Some(work);
     let mut stack = vec![0u128; STACK_BYTES / size_of::<u128>()];
-    // SAFETY: the attributes are initialised before they are used; stack and `work` outlive the thread, which is joined
-    // before anything else touches them.
+    // SAFETY: the attributes are initialised before they are used; the stack and `work` outlive the thread, which is
+    // joined before anything else accesses them.
     unsafe {
         let mut attributes = std::mem::zeroed();
         assert_eq!(libc::pthread_attr_init(&mut attributes), 0);
@@ -67,7 +68,8 @@ fn transforms_leave_no_tile_on_the_stack() {
                 "forward" => ring.to_evaluation(&mut poly).unwrap(),
                 _ => ring.to_coefficients(&mut poly).unwrap(),
             });
-            // A tile has 4096 residues below four times the prime; a pointer has a word that is none.
+            // A tile has 4096 residues below four times the prime, which is below 2^31. A pointer has a word outside
+            // that range.
             let run = longest_run(&left, 1 << 31);
             assert!(run < 64, "{backend:?}, {direction}: {run} residues");
         }
@@ -77,7 +79,7 @@ fn transforms_leave_no_tile_on_the_stack() {
 #[test]
 fn samplers_leave_no_draws_on_the_stack() {
     let mut rng = SecretRng::insecure_from_seed(2);
-    // Draws are words of all values; what functions keep on the stack besides is full of zeros.
+    // Draws are words of all values. The other data of functions on the stack contains many zeros.
     let run = longest_run(&stack_after(|| drop(rng.gaussian(5000))), u32::MAX);
     assert!(run < 24, "{run} words of draws");
     for (what, draw) in [
@@ -95,7 +97,7 @@ fn keys_leave_no_copy_on_the_stack() {
     let secret: [u8; 32] = std::array::from_fn(|i| 0x61 + i as u8);
     let holds = |words: &[u32], bytes: &[u8]| {
         let stack: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        // Half of it is found, too.
+        // Half of the bytes count as a copy, too.
         stack.windows(16).any(|window| window == &bytes[..16] || window == &bytes[16..])
     };
     let mut derived = [0; 32];

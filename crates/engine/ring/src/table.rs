@@ -1,8 +1,8 @@
-//! Tables of plaintext polynomials, in the order in which sums over their rows read them.
+//! Tables of plaintext polynomials, stored in the order in which sums over their rows read them.
 //!
-//! A table has `rows * columns` polynomials in the evaluation domain. Its words may lie anywhere, such as in a mapped
-//! file: for each prime and each [`TABLE_BLOCK`] of residues, for each column, for each row that block of that entry.
-//! So a sum reads the table once from the first word to the last, while what it multiplies with stays in the cache.
+//! A table has `rows * columns` polynomials in the evaluation domain. Its words may be in any memory, such as a mapped
+//! file. Their order is: for each prime and each [`TABLE_BLOCK`] of residues, for each column, for each row, that block
+//! of that entry. So a sum reads the table once from the first word to the last, while the factors stay in the cache.
 
 use std::ops::Range;
 
@@ -18,17 +18,17 @@ use crate::ring::Ring;
 /// The shape of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableShape {
-    /// Polynomials that are summed.
+    /// Number of polynomials in each sum.
     pub rows: usize,
-    /// Sums.
+    /// Number of sums.
     pub columns: usize,
-    /// Chain primes.
+    /// Number of chain primes.
     pub chain: usize,
 }
 
 impl TableShape {
-    /// Words of one prime and one block of residues. A table is a sequence of such units; columns that follow each
-    /// other are one run of words in each of them.
+    /// Number of words of one prime and one block of residues. A table is a sequence of such units; consecutive columns
+    /// are one run of words in each unit.
     pub fn unit(&self) -> usize {
         self.rows * self.columns * TABLE_BLOCK
     }
@@ -39,15 +39,15 @@ impl TableShape {
 }
 
 impl Ring {
-    /// Words of a table.
+    /// Number of words of a table.
     pub fn table_words(&self, shape: TableShape) -> usize {
         shape.rows * shape.columns * shape.chain * self.degree()
     }
 
-    /// Overwrites an entry.
+    /// Writes an entry of a table.
     ///
     /// # Errors
-    /// If the words are not a table of this shape, there is no such entry, or the polynomial is in the coefficient
+    /// If the words are not a table of this shape, the entry is outside it, or the polynomial is in the coefficient
     /// domain or over other primes.
     pub fn write_table_entry(
         &self,
@@ -60,7 +60,7 @@ impl Ring {
         self.check_table(shape, words)?;
         for (what, found, end) in [("row of a table", row, shape.rows), ("column of a table", column, shape.columns)] {
             if found >= end {
-                return Err(RingError::Length { what, found, needed: "one that the shape has" });
+                return Err(RingError::Length { what, found, needed: "a number within the shape" });
             }
         }
         self.check_domain(OPERATION, poly, Domain::Evaluation)?;
@@ -76,12 +76,13 @@ impl Ring {
         Ok(())
     }
 
-    /// For each of some columns the pair of sums `sum_row factor_row,c * entry(row, column)`, in the evaluation domain.
-    /// On all threads. Words above a prime give wrong sums, and nothing worse.
+    /// For each of the given columns, the pair of sums `sum_row factor_row,c * entry(row, column)` over both components
+    /// `c`, in the evaluation domain. Runs on all threads. Words that are not below their prime give wrong sums but are
+    /// memory-safe.
     ///
     /// # Errors
-    /// If the words are not a table of this shape, there are no such columns, there is not one pair of factors for each
-    /// row, or one is in the coefficient domain or over other primes.
+    /// If the words are not a table of this shape, a column is outside it, there is not one pair of factors for each
+    /// row, or a factor is in the coefficient domain or over other primes.
     pub fn table_sums(
         &self,
         shape: TableShape,
@@ -93,7 +94,7 @@ impl Ring {
         self.check_table(shape, words)?;
         if columns.start > columns.end || columns.end > shape.columns {
             let (what, found) = ("the last column of a sum", columns.end);
-            return Err(RingError::Length { what, found, needed: "one that the shape has" });
+            return Err(RingError::Length { what, found, needed: "a number within the shape" });
         }
         if factors.len() != shape.rows {
             let (what, found) = ("the factors of a table", factors.len());
@@ -147,7 +148,7 @@ impl Ring {
         if fits && words.len() == self.table_words(shape) {
             return Ok(());
         }
-        Err(RingError::Length { what: "the words of a table", found: words.len(), needed: "what its shape takes" })
+        Err(RingError::Length { what: "the words of a table", found: words.len(), needed: "the words of its shape" })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Modulus switching, against exact integer arithmetic.
+//! Tests of modulus switching against exact integer arithmetic.
 
 use num_bigint::BigInt;
 use unspoken_ring::modular::{Modulus, primes_descending, primitive_root_of_unity};
@@ -59,7 +59,7 @@ fn coefficients_are_scaled_and_reduced_exactly() {
             let half_up = |x: &BigInt| {
                 let numerator: BigInt = x * t * 2 + &product;
                 let twice = &product * 2;
-                // Division rounds towards zero: make it positive first.
+                // Division rounds towards zero, so the numerator is made positive first.
                 modulo(&((numerator + &twice * t) / twice - t), t)
             };
             let scaled: Vec<u32> = integers.iter().map(half_up).collect();

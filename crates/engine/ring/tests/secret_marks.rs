@@ -1,4 +1,4 @@
-//! What is computed from a secret polynomial is secret, whatever the operation; nothing else is.
+//! Tests that every operation marks results computed from a secret polynomial secret, and no other results.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use unspoken_ring::{
 const DEGREE: usize = 512;
 const CHAIN: usize = 2;
 
-/// An operation on polynomials: how many it takes, and the polynomials that it makes or changes.
+/// An operation on polynomials: its operands, and the polynomials that it makes or changes.
 struct Operation {
     /// The methods of [`Ring`] that it covers.
     methods: &'static [&'static str],
@@ -35,7 +35,7 @@ fn gadget(ring: &Ring) -> DigitGadget {
     ring.digit_gadget(CHAIN, 9, 2).unwrap()
 }
 
-/// A key of two rows, of the polynomials in turn.
+/// A key of two rows, made of the polynomials in turn.
 fn digit_key(ring: &Ring, a: &Poly, b: &Poly) -> DigitKey {
     ring.digit_key(gadget(ring), &[[a, b], [b, a]]).unwrap()
 }
@@ -213,7 +213,7 @@ fn results_are_secret_where_an_operand_is() {
     }
 }
 
-/// The source names every method that gives or changes a polynomial: none may be missing above.
+/// Reads the source for every method that returns or changes a polynomial, and checks that none is missing above.
 #[test]
 fn every_operation_is_in_the_table() {
     const SOURCES: [&str; 11] = [
@@ -229,7 +229,7 @@ fn every_operation_is_in_the_table() {
         include_str!("../src/ring.rs"),
         include_str!("../src/table.rs"),
     ];
-    /// They make polynomials from integers, bytes or a seed alone; the last two are tested below.
+    /// Methods that make polynomials from integers, bytes or a seed alone. The last two are tested below.
     const FROM_NOTHING: [&str; 11] = [
         "zero",
         "uniform",
@@ -256,7 +256,7 @@ fn every_operation_is_in_the_table() {
             let name = signature.split(['(', '<']).next().unwrap();
             let changes = signature.contains("&mut Poly") || signature.contains("&mut [Poly");
             let output = signature.split_once("->").map_or("", |(_, output)| output);
-            // Accessors give references to what is there.
+            // Accessors return references to existing polynomials.
             let makes = !output.contains("&Poly") && kinds.iter().any(|kind| output.contains(kind));
             if changes || makes {
                 found.insert(name);
@@ -276,7 +276,7 @@ fn copies_and_encryption_keep_secrets_until_they_are_declared_public() {
     let public = ring.uniform(&seed, 0, basis);
     assert!(!public.clone().is_secret());
 
-    // The small coefficients are an error or a secret, whatever the polynomials are.
+    // The small coefficients are an error or a secret, even if the polynomials are public.
     let mut body = ring.small_minus_uniform_product(&small, (&seed, 1), &public, basis).unwrap();
     assert!(body.is_secret() && body.clone().is_secret());
     let products = ring.small_products(&small, [&public, &public], [&small, &small], basis).unwrap();

@@ -29,7 +29,7 @@ impl Ciphertext {
         Ok(Ciphertext { components })
     }
 
-    /// The encryption of zero that anybody can write down: `(0, 0)`.
+    /// The trivial encryption of zero: `(0, 0)`.
     pub fn zero(ring: &Ring, chain: usize) -> Self {
         let zero = || ring.zero(Basis::chain(chain), Domain::Evaluation);
         Ciphertext { components: vec![zero(), zero()] }
@@ -40,7 +40,7 @@ impl Ciphertext {
         &self.components
     }
 
-    /// The components, to change in place; all must stay over one basis.
+    /// The components, mutable; all must stay over one basis.
     pub fn components_mut(&mut self) -> &mut [Poly] {
         &mut self.components
     }
@@ -111,7 +111,7 @@ impl SeededCiphertext {
         Self::encrypt_with_seed(secret, message, seed, rng)
     }
 
-    /// As [`SeededCiphertext::encrypt`], under a seed that the caller has just drawn and uses for nothing else.
+    /// As [`SeededCiphertext::encrypt`], under a fresh seed of the caller that is used for nothing else.
     pub(crate) fn encrypt_with_seed(
         secret: &SecretKey,
         message: &Poly,
@@ -127,8 +127,8 @@ impl SeededCiphertext {
         Ok(SeededCiphertext { seed, body })
     }
 
-    /// An encryption of zero over the first `chain` primes, under a fresh seed and a fresh error: whoever adds a
-    /// message to it must use it once only. It is secret: whoever has it and the ciphertext made of it has the message.
+    /// An encryption of zero over the first `chain` primes, under a fresh seed and a fresh error. It must be used for
+    /// one message only. It is secret: it and the ciphertext made from it together reveal the message.
     ///
     /// # Errors
     /// If the ring has fewer primes.

@@ -1,10 +1,10 @@
 //! Compact queries: many torus elements in one ciphertext of half the ring degree and one prime.
 //!
 //! The client encrypts `t_0, ..., t_(n/2-1)` of the torus `R/Z` as the coefficients of one polynomial modulo the lowest
-//! prime `q` of the chain, in the ring of degree `n/2`, under a secret of that ring. What it sends is 16 bytes of seed
-//! and one residue for each element. The server takes the ciphertext to degree `n` by `X -> X^2`, multiplies it by `1 -
-//! X^(n/2+1)`, which brings all elements into the lower half of the coefficients, and switches it to the sparse secret
-//! of a bootstrap (Jang, Kang, Rhee and Cheon, arXiv 2606.03191, section 5.1 and appendix A.6).
+//! prime `q` of the chain, in the ring of degree `n/2`, under a secret of that ring. It sends 16 bytes of seed and one
+//! residue for each element. The server embeds the ciphertext into the ring of degree `n` by `X -> X^2`, multiplies it
+//! by `1 - X^(n/2+1)`, which moves all elements to the lower half of the coefficients, and switches it to the sparse
+//! secret of a bootstrap (Jang, Kang, Rhee and Cheon, arXiv 2606.03191, section 5.1 and appendix A.6).
 
 use unspoken_ring::{Basis, Domain, Poly, Ring, RingKind, RingLiteral, SecretRng, Seed};
 use zeroize::Zeroizing;
@@ -18,7 +18,7 @@ use crate::security::SecretDistribution;
 const QUERY_LABEL: &str = "unspoken 2026 secret of compact queries";
 const SEED_LABEL: &str = "unspoken 2026 mask of a compact query";
 
-/// The ring of compact queries to a parameter set: half its degree, the first prime of its chain.
+/// The ring of compact queries of a parameter set: half its degree, and the first prime of its chain.
 #[derive(Clone, Debug)]
 pub struct CompactQueryParameters(Parameters);
 
@@ -46,17 +46,17 @@ impl CompactQueryParameters {
         Ok(CompactQueryParameters(Parameters::with_backend(literal, ring.backend())?))
     }
 
-    /// The parameters of the ring of queries: a chain of one prime, no special ones.
+    /// The parameters of the ring of queries: a chain of one prime, no special primes.
     pub fn parameters(&self) -> &Parameters {
         &self.0
     }
 
-    /// Elements of one query: `n/2`.
+    /// Number of elements of one query: `n/2`.
     pub fn len(&self) -> usize {
         self.ring().degree()
     }
 
-    /// Never: a query has elements.
+    /// Always false: a query has elements.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -66,8 +66,8 @@ impl CompactQueryParameters {
         SEED_BYTES + self.ring().residue_bytes(Basis::chain(1))
     }
 
-    /// The coefficient of the polynomial of degree below `n` that holds element `index` after
-    /// [`CompactQuery::expand`]: the even places below `n/2` first, then the odd ones.
+    /// The coefficient of the polynomial of degree below `n` that holds element `index` after [`CompactQuery::expand`]:
+    /// the even positions below `n/2` first, then the odd ones.
     pub fn coefficient(&self, index: usize) -> usize {
         let quarter = self.len() / 2;
         if index < quarter { 2 * index } else { 2 * (index - quarter) + 1 }
@@ -78,7 +78,7 @@ impl CompactQueryParameters {
     }
 }
 
-/// The secret of compact queries, derived from the main secret, so that only that one is kept.
+/// The secret of compact queries, derived from the main secret, so that only the main secret is stored.
 #[derive(Debug)]
 pub struct CompactQuerySecret {
     parameters: CompactQueryParameters,
@@ -86,10 +86,10 @@ pub struct CompactQuerySecret {
 }
 
 impl CompactQuerySecret {
-    /// The query secret of a main secret.
+    /// Derives the query secret from a main secret.
     ///
     /// # Errors
-    /// If the two are of different degrees.
+    /// If secret and query parameters have different degrees.
     pub fn of(secret: &SecretKey, parameters: &CompactQueryParameters) -> Result<Self, RlweError> {
         let inner = SecretKey::from_coefficients(parameters.parameters(), &secret.query_coefficients()?)?;
         Ok(CompactQuerySecret { parameters: parameters.clone(), secret: inner })
@@ -100,8 +100,8 @@ impl CompactQuerySecret {
         &self.parameters
     }
 
-    /// Encrypts torus elements (reals modulo 1), `n/2` of them, under a fresh seed. The error of each has deviation
-    /// `3.19 / q`, and another `3 / q` or so joins it on the server.
+    /// Encrypts torus elements (reals modulo 1), `n/2` of them, under a fresh seed. The error of each element has
+    /// standard deviation `3.19 / q`; the server adds another error of about `3 / q`.
     ///
     /// # Errors
     /// If their number is not `n/2` or one is not finite.
@@ -133,7 +133,7 @@ impl SecretKey {
         Ok(self.derive(QUERY_LABEL)?.ternary(self.parameters().ring().degree() / 2))
     }
 
-    /// The query secret in the main ring: its image under `X -> X^2`.
+    /// The image of the query secret in the main ring, under `X -> X^2`.
     pub(crate) fn embedded_query_secret(&self) -> Result<Poly, RlweError> {
         let half = self.query_coefficients()?;
         let spread = Zeroizing::new(half.iter().flat_map(|&c| [c, 0]).collect::<Vec<i32>>());
@@ -169,7 +169,7 @@ impl CompactQuery {
         bytes
     }
 
-    /// Reads what [`CompactQuery::to_bytes`] wrote.
+    /// Reads the output of [`CompactQuery::to_bytes`].
     ///
     /// # Errors
     /// [`RlweError::Decode`] if the length is not that of a query, [`RlweError::Ring`] if a residue is not below the
@@ -186,8 +186,8 @@ impl CompactQuery {
         Ok(CompactQuery { seed, body })
     }
 
-    /// The query in the ring of degree `n`, under the image of the query secret: element `i` stands at
-    /// [`CompactQueryParameters::coefficient`]`(i)`, the upper half of the coefficients is of no use.
+    /// The query in the ring of degree `n`, under the image of the query secret: element `i` is at
+    /// [`CompactQueryParameters::coefficient`]`(i)`; the upper half of the coefficients is unused.
     ///
     /// # Errors
     /// If the query belongs to other parameters than `ring`.

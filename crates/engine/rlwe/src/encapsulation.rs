@@ -1,13 +1,13 @@
-//! The sparse secret of a bootstrap, and the switches to and from it.
+//! The sparse secret of a bootstrap, and the key switches to it and from it.
 //!
-//! Raising the modulus of `(c_0, c_1)` from `q` adds `q I` to the message, with `I` the sum of as many rounded terms as
-//! the secret has coefficients. So the raise is done under a secret of few coefficients, which is safe only for a small
-//! modulus: a ciphertext of the lowest level is switched to it, raised, and switched back at once (Bossuat,
-//! Troncoso-Pastoriza and Hubaux, "Bootstrapping for approximate homomorphic encryption with negligible
+//! Raising the modulus of `(c_0, c_1)` from `q` adds `q I` to the message, where `I` is a sum of one rounded term for
+//! each non-zero coefficient of the secret. So the raise is done under a sparse secret, which is safe only for a small
+//! modulus: a ciphertext of the lowest level is switched to the sparse secret, raised, and switched back at once
+//! (Bossuat, Troncoso-Pastoriza and Hubaux, "Bootstrapping for approximate homomorphic encryption with negligible
 //! failure-probability by using sparse-secret encapsulation", ACNS 2022).
 //!
-//! The sparse secret is derived from the main one with a hash, so it is never stored and both switches can be made at
-//! any time. Like every evaluation key, the two switches together assume circular security.
+//! The sparse secret is derived from the main one with a hash, so it is never stored, and both switching keys can be
+//! made at any time. Like every evaluation key, the two switching keys together assume circular security.
 
 use unspoken_ring::{Basis, Poly, Ring, SecretRng};
 
@@ -20,20 +20,20 @@ use crate::security::SPARSE_WEIGHT;
 const SPARSE_LABEL: &str = "unspoken 2026 sparse secret of a bootstrap";
 
 impl Parameters {
-    /// How ciphertexts switch to the sparse secret.
+    /// The shape of the keys under the sparse secret.
     ///
     /// # Errors
     /// If these parameters are not made for bootstrapping.
     pub fn encapsulation(&self) -> Result<EncapsulationLiteral, RlweError> {
-        let none = || RlweError::Encapsulation { name: self.name().into(), reason: "it has none".into() };
+        let none = || RlweError::Encapsulation { name: self.name().into(), reason: "no such keys are defined".into() };
         self.literal().encapsulation.ok_or_else(none)
     }
 
-    /// Whether these parameters have keys of this kind over so many chain primes. Under the sparse secret only the
-    /// parameters' own number is safe, whatever a service may ask for.
+    /// Checks that these parameters have keys of this kind over `chain` chain primes. Under the sparse secret only the
+    /// number of primes in the parameters is safe, even if a service asks for another.
     ///
     /// # Errors
-    /// [`RlweError::Encapsulation`] if not.
+    /// [`RlweError::NoSpecialPrimes`] or [`RlweError::Encapsulation`] if not.
     pub fn check_kind(&self, kind: KeyKind, chain: usize) -> Result<(), RlweError> {
         if self.ring().special().is_empty() {
             return Err(RlweError::NoSpecialPrimes { name: self.name().into(), kind });
@@ -46,13 +46,13 @@ impl Parameters {
         if chain == needed {
             return Ok(());
         }
-        let reason = format!("{kind} over {chain} primes, where only {needed} are safe and of use");
+        let reason = format!("{kind} over {chain} primes, but only {needed} are safe and useful");
         Err(RlweError::Encapsulation { name: self.name().into(), reason })
     }
 }
 
 impl SecretKey {
-    /// A generator of secrets that follow from this one.
+    /// A generator of secrets that are derived from this one.
     pub(crate) fn derive(&self, label: &str) -> Result<SecretRng, RlweError> {
         let (fingerprint, weight) = (self.parameters().fingerprint(), (SPARSE_WEIGHT as u64).to_le_bytes());
         Ok(SecretRng::derived(label, &[&fingerprint.0, &weight, &self.to_bytes()?]))
@@ -65,8 +65,8 @@ impl SecretKey {
         self.lift_secret(&self.derive(SPARSE_LABEL)?.sparse_ternary(degree, SPARSE_WEIGHT))
     }
 
-    /// The message of an encapsulation key over `chain` primes: the switched secret times the primes beyond those of
-    /// the ciphertexts.
+    /// The message of an encapsulation key over `chain` primes: the secret that the key switches from, times the primes
+    /// beyond those of the ciphertexts.
     pub(crate) fn encapsulated_message(&self, kind: KeyKind, message: &Poly, chain: usize) -> Result<Poly, RlweError> {
         let ring = self.parameters().ring();
         let mut scaled = ring.restricted(message, Basis::chain(chain))?;
@@ -78,18 +78,18 @@ impl SecretKey {
     }
 }
 
-/// Chain primes of the ciphertexts an encapsulation key switches.
+/// Number of chain primes of the ciphertexts that an encapsulation key switches.
 fn switched_primes(parameters: &Parameters, kind: KeyKind) -> Result<usize, RlweError> {
     let EncapsulationLiteral { base, .. } = parameters.encapsulation()?;
     Ok(if kind == KeyKind::QueryEncapsulation { 1 } else { base })
 }
 
 impl Ciphertext {
-    /// Switches a ciphertext of the lowest level to the sparse secret: from the main one
-    /// ([`KeyKind::Encapsulation`]) or from that of compact queries ([`KeyKind::QueryEncapsulation`]).
+    /// Switches a ciphertext of the lowest level to the sparse secret: from the main secret
+    /// ([`KeyKind::Encapsulation`]) or from the secret of compact queries ([`KeyKind::QueryEncapsulation`]).
     ///
     /// # Errors
-    /// If there are not two components over as many primes as the kind of key switches, or the key is missing.
+    /// If there are not two components over the primes that this kind of key switches, or the key is missing.
     pub fn encapsulate(
         &self,
         parameters: &Parameters,
@@ -114,10 +114,10 @@ impl Ciphertext {
     }
 
     /// The same torus elements modulo the first `chain` primes: message and modulus are multiplied by the primes beyond
-    /// its own.
+    /// those of the ciphertext.
     ///
     /// # Errors
-    /// If it has more primes.
+    /// If the ciphertext has more primes.
     pub fn scale_modulus(&self, ring: &Ring, chain: usize) -> Result<Ciphertext, RlweError> {
         let own = self.chain();
         let grow = |component: &Poly| {

@@ -1,4 +1,4 @@
-//! Encryptions of zero made ahead of the messages they will carry.
+//! Precomputed encryptions of zero, to which messages are added later.
 
 use std::fmt;
 
@@ -11,29 +11,29 @@ use crate::keys::SecretKey;
 use crate::parameters::Parameters;
 use crate::public::PublicKey;
 
-/// An encryption of zero, to carry one message. With two messages on it, the difference of the ciphertexts is the
-/// difference of the messages, in the clear.
+/// An encryption of zero, to carry one message. If it carried two messages, the difference of the ciphertexts would be
+/// the difference of the messages, in the clear.
 ///
-/// So it cannot be cloned, adding a message consumes it, and a forked child, which has a copy, cannot use it. Bytes of
-/// it ([`ZeroEncryption::into_bytes`]) are for storage that keeps the same promise. It serves every scheme whose
-/// encryption is `c_0 + c_1 s = M + e`: what `M` means, it does not know.
+/// So it cannot be cloned, adding a message consumes it, and a forked child cannot use its copy. Its bytes
+/// ([`ZeroEncryption::into_bytes`]) are for storage that gives the same guarantee. It works for every scheme whose
+/// encryption is `c_0 + c_1 s = M + e`, for every meaning of `M`.
 pub struct ZeroEncryption {
     inner: FreshCiphertext,
-    /// The process it belongs to.
+    /// The [`process_generation`] that it belongs to.
     generation: u64,
 }
 
-/// An encryption as it was made, before anything was computed with it.
+/// A fresh encryption, before any computation.
 #[derive(Clone, Debug)]
 pub enum FreshCiphertext {
-    /// Made with the secret: the uniform half is a seed.
+    /// Made with the secret key: the uniform half is a seed.
     Seeded(SeededCiphertext),
     /// Made with a public key.
     Full(Ciphertext),
 }
 
 impl ZeroEncryption {
-    /// Made with the secret, for messages over at most the first `chain` primes.
+    /// An encryption of zero made with the secret key, for messages over at most the first `chain` primes.
     ///
     /// # Errors
     /// If the ring has fewer primes.
@@ -41,7 +41,7 @@ impl ZeroEncryption {
         Ok(Self::new(FreshCiphertext::Seeded(SeededCiphertext::encrypt_zero(secret, chain, rng)?)))
     }
 
-    /// Made with a public key, for messages over at most the first `chain` primes.
+    /// An encryption of zero made with a public key, for messages over at most the first `chain` primes.
     ///
     /// # Errors
     /// If the ring has fewer primes.
@@ -53,19 +53,20 @@ impl ZeroEncryption {
         ZeroEncryption { inner, generation: process_generation() }
     }
 
-    /// What it is, if this is the process it belongs to.
+    /// The inner encryption, if this is the process that it belongs to.
     fn into_inner(self, operation: &'static str) -> Result<FreshCiphertext, RlweError> {
         let own = process_generation() == self.generation;
         if own { Ok(self.inner) } else { Err(RlweError::Forked { operation }) }
     }
 
-    /// Bytes in memory of one over `chain` primes, seeded or full.
+    /// Bytes in memory of an encryption of zero over `chain` primes, seeded or full.
     pub fn memory_bytes(parameters: &Parameters, chain: usize, seeded: bool) -> usize {
         let poly = parameters.ring().poly_bytes(Basis::chain(chain));
         if seeded { poly } else { 2 * poly }
     }
 
-    /// Bytes [`ZeroEncryption::into_bytes`] gives of one over `chain` primes, seeded or full.
+    /// Number of bytes that [`ZeroEncryption::into_bytes`] returns for an encryption of zero over `chain` primes,
+    /// seeded or full.
     pub fn byte_len(parameters: &Parameters, chain: usize, seeded: bool) -> usize {
         match seeded {
             true => SeededCiphertext::byte_len(parameters, chain),
@@ -84,8 +85,8 @@ impl ZeroEncryption {
     /// An encryption of `message` (evaluation domain, chain basis), over its primes. One addition.
     ///
     /// # Errors
-    /// If `message` has more primes, is in the coefficient domain or of another ring, or the zero belongs to the
-    /// process this one was forked from; it is gone all the same.
+    /// If `message` has more primes, is in the coefficient domain or of another ring, or the encryption of zero belongs
+    /// to the parent process of a fork. It is consumed on an error, too.
     pub fn plus(self, ring: &Ring, message: &Poly) -> Result<FreshCiphertext, RlweError> {
         Ok(match self.into_inner("encrypt with a zero made ahead")? {
             FreshCiphertext::Seeded(zero) => FreshCiphertext::Seeded(zero.plus(ring, message)?),
@@ -93,11 +94,11 @@ impl ZeroEncryption {
         })
     }
 
-    /// Its bytes; it is gone. They must be kept from others until they are used, once: whoever has them reads the
-    /// message.
+    /// Serialises it and consumes it. The bytes must be kept secret and used only once: anyone who has them can read
+    /// the message.
     ///
     /// # Errors
-    /// If it belongs to other parameters, or to the process this one was forked from.
+    /// If it belongs to other parameters, or to the parent process of a fork.
     pub fn into_bytes(self, parameters: &Parameters) -> Result<Zeroizing<Vec<u8>>, RlweError> {
         const OPERATION: &str = "store an encryption of zero";
         let ring = parameters.ring();
@@ -113,11 +114,11 @@ impl ZeroEncryption {
         }))
     }
 
-    /// Reads what [`ZeroEncryption::into_bytes`] gave. Whether the bytes are an encryption of zero, they do not tell:
-    /// they must come from storage that is sealed.
+    /// Reads the output of [`ZeroEncryption::into_bytes`]. It cannot check that they are an encryption of zero, so they
+    /// must come from sealed storage.
     ///
     /// # Errors
-    /// For anything that is not exactly such bytes, of these parameters.
+    /// If the bytes are not exactly those of an encryption of zero with these parameters.
     pub fn from_bytes(parameters: &Parameters, bytes: &[u8]) -> Result<Self, RlweError> {
         if SeededCiphertext::begins(bytes) {
             let mut zero = SeededCiphertext::from_bytes(parameters, bytes)?;

@@ -1,4 +1,4 @@
-//! Encryption, switching and serialisation at a small insecure ring.
+//! Tests of encryption, switching and serialisation in a small insecure ring.
 
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Basis, Poly, Ring, RingKind, RingLiteral, SecretRng};
@@ -64,8 +64,9 @@ impl Setting {
     }
 }
 
-/// Six sigma of a fresh error, and of what a key switch adds at this size: digits of 60 bits against 60 bits of special
-/// primes leave about `sigma sqrt(n digits)` before and `sqrt(n / 18)` of rounding.
+/// Six standard deviations of a fresh error (`FRESH`) and of the error that a key switch adds at this size
+/// (`SWITCHED`): with digits of 60 bits and 60 bits of special primes, the key switch adds about
+/// `sigma sqrt(n digits)`, and rounding adds `sqrt(n / 18)`.
 const FRESH: f64 = 6.0 * 3.19;
 const SWITCHED: f64 = 6.0 * 3.19 * 2.0 * 60.0;
 
@@ -119,7 +120,7 @@ fn relinearisation_keeps_the_product() {
     let before = s.noise(&product, &expected);
     let after = s.noise(&product.relinearise(s.ring(), &keys, 0).unwrap(), &expected);
     assert!((after - before).abs() < SWITCHED, "{before} {after}");
-    // Fused with the rescale: as rescaling afterwards, up to rounding.
+    // Relinearisation fused with the rescale gives the same as a rescale afterwards, up to rounding.
     let fused = product.relinearise(s.ring(), &keys, 1).unwrap();
     let apart = product.relinearise(s.ring(), &keys, 0).unwrap().rescale(s.ring(), 1).unwrap();
     let apart = {
@@ -306,7 +307,7 @@ fn public_keys_with_one_seed_are_told_apart() {
     let other = PublicKey::generate(&s.secret, &mut s.rng).unwrap().to_bytes();
     let read = |bytes: &[u8]| PublicKey::from_bytes(&s.parameters, bytes).unwrap().identity();
     assert_eq!(read(&bytes), public.identity());
-    // Their own key with somebody else's public seed, and the same body with another seed.
+    // The body of one key with the seed of another, in both combinations.
     for mixed in [[&bytes[..56], &other[56..]].concat(), [&other[..56], &bytes[56..]].concat()] {
         assert_ne!(read(&mixed), public.identity());
         assert_ne!(read(&mixed), read(&other));
@@ -385,7 +386,7 @@ fn what_is_sent_is_public_and_what_opens_it_is_secret() {
     let full = public.encrypt(&message, &mut s.rng).unwrap();
     for ciphertext in [&seeded, &full] {
         assert!(!is_secret(ciphertext));
-        // Neither are the keys of the server, nor what it computes with them.
+        // The keys of the server and the results computed with them are public, too.
         assert!(!is_secret(&ciphertext.automorphism(s.ring(), element, &keys).unwrap()));
         let [a, b] = ciphertext.components() else { panic!("two components") };
         let product = Ciphertext::new(s.ring().tensor([a, b], [a, b], 4).unwrap().into()).unwrap();
@@ -393,7 +394,7 @@ fn what_is_sent_is_public_and_what_opens_it_is_secret() {
         assert!(s.secret.decrypt(ciphertext).unwrap().is_secret());
     }
 
-    // An encryption of zero opens the ciphertext that it will be part of.
+    // An encryption of zero is secret, because it reveals the message of the ciphertext made from it.
     let zeros = [
         SeededCiphertext::encrypt_zero(&s.secret, 4, &mut s.rng).unwrap().expand(s.ring()),
         public.encrypt_zero(4, &mut s.rng).unwrap(),

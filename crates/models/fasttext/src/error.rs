@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors of this crate.
 
 use unspoken_store::{DataError, FileError};
 
@@ -15,7 +15,7 @@ pub enum TrainError {
         /// The values allowed.
         needed: &'static str,
     },
-    /// The texts and labels do not pair up.
+    /// The numbers of texts and labels differ.
     #[error(transparent)]
     Data(#[from] DataError),
     /// A classifier needs two classes or more.
@@ -28,7 +28,7 @@ pub enum TrainError {
         found: usize,
         /// Examples to train on.
         examples: usize,
-        /// Most classes supported.
+        /// Maximum number of classes.
         most: usize,
     },
     /// A weight became infinite or not a number.
@@ -45,7 +45,7 @@ pub enum TrainError {
         /// The epoch, from 1, counted over both phases.
         epoch: usize,
     },
-    /// The trained parts do not make a model.
+    /// The trained parts are not a valid model.
     #[error(transparent)]
     Model(#[from] ModelError),
 }
@@ -56,7 +56,7 @@ pub enum ModelError {
     /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A field has a value no model has.
+    /// A field has an invalid value.
     #[error("check the model: found {field}: {found}, needed {needed}; train or download the model again")]
     Field {
         /// The field.
@@ -82,7 +82,7 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    /// A field with a value that no model has.
+    /// The error of a field with an invalid value.
     pub(crate) fn field(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
         Self::Field { field, found: found.to_string(), needed: needed.to_string() }
     }

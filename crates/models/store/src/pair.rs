@@ -1,4 +1,4 @@
-//! Reading and writing one pair of files.
+//! Reader and writer of one pair of files.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -11,12 +11,12 @@ use unspoken_files::Access;
 
 use crate::error::FileError;
 
-/// Largest JSON file read: far above a vocabulary of a million words.
+/// Maximum bytes of a JSON file: far above a vocabulary of a million words.
 const MAX_JSON_BYTES: u64 = 256 << 20;
-/// Largest weights file read: far above a million codes or 16 x 1024 x 4096 scores.
+/// Maximum bytes of a weights file: far above a million codes or 16 x 1024 x 4096 scores.
 const MAX_WEIGHTS_BYTES: u64 = 640 << 20;
 
-/// One half's two files: `name.json` and `name.safetensors`.
+/// The two files of a half: `name.json` and `name.safetensors`.
 pub struct FilePair {
     json: PathBuf,
     weights: PathBuf,
@@ -24,7 +24,7 @@ pub struct FilePair {
     version: u32,
 }
 
-/// What every JSON file begins with; read before the rest.
+/// Header of every JSON file, which is read before the rest.
 #[derive(Deserialize)]
 struct Header {
     format: String,
@@ -41,8 +41,8 @@ struct Document<T> {
 }
 
 impl FilePair {
-    /// The pair `name.json` and `name.safetensors` in `directory`, whose JSON says
-    /// that it is of this kind and version. Touches no file.
+    /// The pair `name.json` and `name.safetensors` in `directory`, with the kind and version that its JSON states. Does
+    /// not access any file.
     pub fn new(directory: &Path, name: &str, kind: &'static str, version: u32) -> Self {
         Self {
             json: directory.join(format!("{name}.json")),
@@ -71,8 +71,8 @@ impl FilePair {
         Ok(document.model)
     }
 
-    /// Reads the weights: one tensor of this name, type and shape, whose file has
-    /// this checksum and at most 640 MiB. Returns its bytes, little-endian.
+    /// Reads the weights: one tensor with this name, type and shape, in a file with this checksum and at most 640 MiB.
+    /// Returns its bytes, little-endian.
     ///
     /// # Errors
     /// [`FileError`] but [`Json`](FileError::Json) and [`Format`](FileError::Format).
@@ -103,7 +103,7 @@ impl FilePair {
     /// when absent.
     ///
     /// # Errors
-    /// [`FileError::Io`], or [`FileError::Tensor`] when data and shape do not fit.
+    /// [`FileError::Io`], or [`FileError::Tensor`] if data and shape do not match.
     pub fn write_weights(&self, name: &str, dtype: Dtype, shape: Vec<usize>, data: &[u8]) -> Result<String, FileError> {
         let refuse = |error: safetensors::SafeTensorError| FileError::Tensor {
             path: self.weights.clone(),
@@ -144,7 +144,7 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
-/// Replaces the file, all or nothing. Makes its directory if that is missing.
+/// Replaces the file atomically. Creates its directory if it is missing.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let attempt = || {
         if let Some(directory) = path.parent() {

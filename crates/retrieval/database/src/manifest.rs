@@ -1,4 +1,4 @@
-//! The manifest: the one file that is replaced, and says which others count.
+//! The manifest: the file that names the current files of the database. It is the only file that is replaced.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,34 +12,34 @@ use crate::disk::Disk;
 use crate::error::{DatabaseError, io_error};
 use crate::geometry::{Geometry, fingerprint};
 
-/// The version of all files.
+/// Version of the format of all files.
 const FORMAT: u32 = 1;
 
-/// A manifest has a few hundred bytes.
+/// Maximum bytes of a manifest. A typical one has a few hundred.
 const MOST_BYTES: u64 = 64 << 10;
 
 const NAME: &str = "manifest.json";
 
-/// What the manifest says.
+/// Content of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {
     format: u32,
     preset: String,
-    /// Of everything the words of the tables depend on.
+    /// Fingerprint of everything that the words of the tables depend on.
     parameters: String,
     pub layout: Layout,
-    /// The number in the names of the files that count.
+    /// Current generation: the number in the names of the current files.
     pub generation: u64,
-    /// The version that the cells and the tables are of; the journal goes on from there.
+    /// Version of the cells and the tables; the journal contains later ones.
     pub version: u64,
-    /// Records in that version.
+    /// Number of records in that version.
     pub records: u64,
     /// BLAKE3 of the file with the hashes of the other files' chunks.
     pub sums: String,
 }
 
-/// The file: the manifest and its own hash.
+/// The manifest file: the content and its hash.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sealed {
@@ -47,7 +47,7 @@ struct Sealed {
     blake3: String,
 }
 
-/// The files of a generation.
+/// Paths of the files of a generation.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     pub table: PathBuf,
@@ -86,7 +86,7 @@ impl Manifest {
         }
     }
 
-    /// Reads the manifest of a database, and checks that it is whole and of this version.
+    /// Reads the manifest of a database and checks its hash and its format.
     pub fn read(dir: &Path) -> Result<Self, DatabaseError> {
         let path = dir.join(NAME);
         let mut bytes = Vec::new();
@@ -109,7 +109,7 @@ impl Manifest {
             return Err(newer.map_or_else(|| corrupted("it is no manifest"), other));
         };
         if sealed.manifest.render()?.as_bytes() != bytes {
-            return Err(corrupted("its hash is another"));
+            return Err(corrupted("its hash is wrong"));
         }
         if sealed.manifest.format != FORMAT {
             return Err(other(sealed.manifest.format.into()));
@@ -117,7 +117,7 @@ impl Manifest {
         Ok(sealed.manifest)
     }
 
-    /// Makes this the manifest: afterwards the database is what it says, durably. Before, it is what it was.
+    /// Replaces the manifest by this one, atomically and durably.
     pub fn publish(&self, disk: &Disk, dir: &Path) -> Result<(), DatabaseError> {
         disk.replace(&dir.join(NAME), self.render()?.as_bytes())
     }
@@ -127,7 +127,7 @@ impl Manifest {
         (&self.preset, &self.parameters, self.layout) == (&other.preset, &other.parameters, other.layout)
     }
 
-    /// The parameters it names, which are those of this program.
+    /// The parameters that it names. They must be those of this program.
     pub fn parameters(&self) -> Result<PirParameters, DatabaseError> {
         let parameters = Preset::find(&self.preset)?.build()?;
         let needed = fingerprint(&parameters);
@@ -146,7 +146,7 @@ impl Manifest {
     }
 }
 
-/// Removes what a crash has left: files of generations that do not count.
+/// Removes files of other generations, which a crash may have left.
 pub(crate) fn sweep(disk: &Disk, dir: &Path, generation: u64) -> Result<(), DatabaseError> {
     let kept = Files::new(dir, generation);
     for entry in fs::read_dir(dir).map_err(io_error("list", dir))? {

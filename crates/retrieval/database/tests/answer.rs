@@ -1,4 +1,4 @@
-//! Queries are answered from mapped tables and what has changed since, at insecure parameters.
+//! Tests of answers from mapped tables and later changes, at insecure parameters.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! What an answer takes, by phase: `answer_timings MEGABYTES [avx2|portable] [compact|bits|packed ...]`. One thread
-//! with `RAYON_NUM_THREADS=1`.
+//! Measures the time of an answer, by phase: `answer_timings MEGABYTES [avx2|portable] [compact|bits|packed ...]`. For
+//! one thread, set `RAYON_NUM_THREADS=1`.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;

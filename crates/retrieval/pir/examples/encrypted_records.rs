@@ -1,5 +1,5 @@
-//! Records that the server cannot read: `encrypted_records [MEGABYTES]`. A client sends them encrypted, replaces one,
-//! and fetches one without showing which.
+//! Database of encrypted records: `encrypted_records [MEGABYTES]`. A client stores encrypted records at a server,
+//! replaces one, and fetches one without revealing which.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;

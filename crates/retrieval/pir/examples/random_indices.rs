@@ -1,5 +1,5 @@
-//! Random indices of a million records, every answer compared: `random_indices [PACKED [BITS [COMPACT]]]`, so many of
-//! each kind.
+//! Queries random indices of a million records and compares every answer: `random_indices [PACKED [BITS [COMPACT]]]`,
+//! the numbers of queries of each kind.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Versions of a database, which answers are computed from, wherever the database lies.
+//! Traits for versions of a database that answers are computed from, in memory or on disk.
 
 use std::sync::Arc;
 
@@ -6,30 +6,30 @@ use crate::database::TableView;
 use crate::layout::Layout;
 use crate::parameters::PirParameters;
 
-/// One version of a database: it stays as it is while it is held.
+/// One version of a database. It does not change while it is held.
 pub trait DatabaseVersion: Send + Sync {
-    /// Its number; later versions have larger ones.
+    /// Version number; it grows with every version.
     fn version(&self) -> u64;
 
-    /// How records lie in its cells.
+    /// Layout of records in cells.
     fn layout(&self) -> Layout;
 
     /// One table for each piece of a cell.
     fn planes(&self) -> Vec<TableView<'_>>;
 }
 
-/// A database that changes.
+/// A database that is updated while it is served.
 pub trait VersionedDatabase: Send + Sync + 'static {
-    /// One version.
+    /// A version of the database.
     type Version: DatabaseVersion;
 
     /// The parameters of all versions.
     fn parameters(&self) -> &PirParameters;
 
-    /// The version to answer from now.
+    /// The current version.
     fn current(&self) -> Arc<Self::Version>;
 
-    /// Bytes of memory that are not given back while it is served; mapped files do not count.
+    /// Bytes of memory in use while the database is served; mapped files do not count.
     fn resident_bytes(&self) -> u64;
 }
 

@@ -1,4 +1,4 @@
-//! Every mode, every index of a small table, at insecure parameters; each mode once at the real ones.
+//! Tests of every mode: many indices of a small table at insecure parameters, and each mode once at secure ones.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -41,7 +41,7 @@ fn ask(database: &Database, keys: &PreparedKeys, query: &Query) -> Result<Respon
     Ok(responses.remove(0))
 }
 
-/// The keys as the server has them.
+/// The keys after transfer to the server.
 fn sent(parameters: &PirParameters, keys: &SeededKeys) -> PreparedKeys {
     let mut bytes = Vec::new();
     keys.write(&mut bytes).unwrap();
@@ -74,7 +74,7 @@ fn round_trip(preset: Preset, mode: Mode, pieces: usize, indices: &[u64]) {
         let found = secret.extract(&response, 0, index).unwrap();
         assert!(*found == all[index as usize * piece..][..piece], "{mode} {index}");
     }
-    // The noise of one response has a random factor of few degrees of freedom.
+    // The measured noise of a single response varies widely: few random values determine a common factor.
     let ratio = (squares / indices.len() as f64 / parameters.response_noise(database.shape()).0).sqrt();
     assert!((0.75..1.3).contains(&ratio), "{mode}: {ratio:.3} times the predicted deviation");
 }
@@ -100,7 +100,7 @@ fn session_queries_find_records() {
     let parameters = Preset::InsecureN11.build().unwrap();
     let (secret, mut rng) = client(&parameters);
     let shape = DatabaseShape::new(&parameters, 500).unwrap();
-    // Another number, another mask; and no query without a number.
+    // Another counter value gives another mask, and a session query needs a counter value.
     let body = |counter, rng: &mut SecretRng| match secret.session_query(counter, shape, 3, rng).unwrap() {
         Query::Session { body, .. } => body,
         _ => 0,
@@ -166,7 +166,7 @@ fn what_was_not_computed_with_this_secrets_keys_is_not_read() {
         let query = secret.query(mode, database.shape(), 7, &mut rng).unwrap();
         let response = ask(&database, &keys, &query).unwrap();
         assert!(matches!(secret.extract(&response, 0, 7), Err(PirError::Unreadable)), "{mode}");
-        // A word is a compact query for some index under every secret; a word for each bit is none.
+        // A word is a compact query for some index under every secret; a query with a word for each bit is not.
         if mode != Mode::Compact {
             assert!(matches!(other.extract(&response, 0, 7), Err(PirError::Unreadable)), "{mode}");
         }
@@ -180,7 +180,7 @@ fn a_noisier_response_than_planned_is_not_read() {
     let query = secret.query(Mode::Packed, database.shape(), 7, &mut rng).unwrap();
     let response = ask(&database, &keys, &query).unwrap();
     assert!(secret.extract(&response, 0, 7).is_ok());
-    // One step of the rounding for each coefficient, an eighth of a unit: all of them would still be read rightly.
+    // Change each coefficient by one step of the rounding, an eighth of a unit: rounding alone would still be correct.
     let mut bytes = response.to_bytes(&parameters);
     let body = bytes.len() - 512 * 7 / 8;
     (0..512 * 7).step_by(7).for_each(|bit| bytes[body + bit / 8] ^= 1 << (bit % 8));
@@ -201,7 +201,7 @@ fn keys_queries_and_responses_of_other_forms_are_named() {
         wrong[at] ^= 0x40;
         assert!(message(&wrong).contains(part), "{}", message(&wrong));
     }
-    // A residue above its prime, and an end too soon.
+    // A residue above its prime, and a stream that is cut off.
     let mut wrong = bytes.clone();
     wrong[KeyHeader::BYTES + 32..][..64].fill(0xFF);
     assert!(PreparedKeys::read(&parameters, &mut wrong.as_slice()).is_err());
@@ -244,7 +244,7 @@ fn tables_are_of_whole_pieces() {
     let made = Database::from_pieces(&parameters, 3, 30, |index| all[index as usize * 256..][..256].to_vec()).unwrap();
     assert!(made.words() == Database::new(&parameters, 3, &all).unwrap().words());
     assert_eq!(made.bytes(), size_of_val(made.words()));
-    // Tables of two planes have nothing in common.
+    // Tables of two planes differ in all pads.
     assert!(made.words() != Database::new(&parameters, 2, &all).unwrap().words());
     let refused = Database::from_pieces(&parameters, 3, 30, |index| vec![0; 256 - usize::from(index == 7)]);
     assert!(matches!(refused, Err(PirError::Range { found: 255, .. })));
@@ -291,7 +291,7 @@ fn encrypted_records_are_found_and_replaced() {
             let (response, _) = database.answer(&keys, &query, &cancel).unwrap();
             let expected = if index / 4 == 10 { &[0x77; 256][..] } else { &all[index as usize * 256..][..256] };
             assert!(*secret.extract_encrypted(&response).unwrap() == expected, "{mode} {index}");
-            // There are no sums over rows; what the switch to the ring of responses adds is the same.
+            // There is no noise of sums over rows; the noise of the switch to the ring of responses is the same.
             let ratio = secret.measured_noise(&response).unwrap().0 / parameters.response_noise(database.shape()).0;
             assert!(ratio < 1.3, "{mode} {index}: {ratio}");
         }

@@ -96,7 +96,7 @@ impl FromStr for OfferConfig {
 
 /// A value of an option in a configuration file.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "the value of an option must be a text, a number or a truth value")]
 enum Scalar {
     Text(String),
     Integer(i64),

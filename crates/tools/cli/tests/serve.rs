@@ -133,7 +133,7 @@ fn mistakes_in_offers_are_named_before_anything_is_loaded() {
     let refused = |arguments: &[&str]| complaint(&unspoken(&[&["serve"], arguments].concat()));
     let offer = |text: &str| refused(&["--offer", text]);
     for (text, parts) in [
-        ("clasify=/nowhere", &["no kind \"clasify\"", "classify, embed, digits, pir"][..]),
+        ("clasify=/nowhere", &["no kind \"clasify\"", "classify, embed, digits, matrix, pir"][..]),
         ("classify=/nowhere,colour=red", &["no option \"colour\"", "query, preset, plan"]),
         ("classify=/nowhere,batch=32", &["no option \"batch\"", "query, preset, plan"]),
         ("pir=/nowhere,query=compact", &["no option \"query\"", "they have: none"]),
@@ -160,7 +160,8 @@ fn mistakes_in_offers_are_named_before_anything_is_loaded() {
 
     let directory = tempfile::tempdir().unwrap();
     let path = config(directory.path(), "[[offer]]\nkind = 'classify'\npath = '/nowhere'\nquery = ['compact']\n");
-    assert!(refused(&["--config", &path]).contains("service.toml"));
+    let list = refused(&["--config", &path]);
+    assert!(list.contains("service.toml") && list.contains("must be a text, a number or a truth value"), "{list}");
     let path = config(directory.path(), "[[offer]]\nkind = 'classify'\n");
     assert!(refused(&["--config", &path]).contains("path"));
     let path = config(directory.path(), "[[offer]]\nkind = 'classify'\npath = '/nowhere'\nbatch = 32\n");

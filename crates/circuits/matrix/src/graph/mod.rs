@@ -1,4 +1,4 @@
-//! Graphs of matrix operations: what is to be computed, with shapes checked as nodes are added.
+//! Graphs of matrix operations, with shapes checked when nodes are added.
 
 mod operation;
 mod plan;
@@ -11,7 +11,7 @@ pub use program::Program;
 
 use crate::error::{MatrixError, display_shape, graph_error, shape_error};
 
-/// Longest name of an input, in bytes.
+/// Maximum length of the name of an input, in bytes.
 const MAX_NAME_BYTES: usize = 1 << 10;
 
 const PUSH: &str = "add to an expression";
@@ -30,7 +30,7 @@ impl Node {
         &self.operation
     }
 
-    /// The numbers of the nodes it is applied to.
+    /// The numbers of its operand nodes.
     pub fn operands(&self) -> &[usize] {
         &self.operands
     }
@@ -41,8 +41,8 @@ impl Node {
     }
 }
 
-/// An expression of matrices: nodes in order, each applied to earlier ones. The last node is the result. A node that is
-/// used twice is computed once; nodes that the result does not need are not computed.
+/// An expression of matrices: a list of nodes, each applied to earlier nodes. The last node is the result. A node that
+/// is used twice is computed once; nodes that the result does not need are not computed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
     nodes: Vec<Node>,
@@ -54,10 +54,10 @@ impl Graph {
         Self::default()
     }
 
-    /// Adds an input of this name and shape: the number of its node.
+    /// Adds an input of this name and shape. Returns the number of its node.
     ///
     /// # Errors
-    /// As for [`Graph::push`].
+    /// Same as [`Graph::push`].
     pub fn input(&mut self, name: &str, shape: (usize, usize)) -> Result<usize, MatrixError> {
         self.push(Operation::Input { name: name.into(), shape }, &[])
     }
@@ -65,7 +65,7 @@ impl Graph {
     /// Adds a node: an operation on the nodes with these numbers. Returns its number.
     ///
     /// # Errors
-    /// If an operand is not there, the shapes do not fit, the name of an input is used twice, empty or too long, or a
+    /// If an operand does not exist, the shapes do not fit, the name of an input is used twice, empty or too long, or a
     /// number is not finite.
     pub fn push(&mut self, operation: Operation, operands: &[usize]) -> Result<usize, MatrixError> {
         let number = self.nodes.len();
@@ -101,7 +101,7 @@ impl Graph {
         &self.nodes
     }
 
-    /// Name and shape of each input, in the order in which a [`Program`] takes them.
+    /// Name and shape of each input, in the order in which a [`Program`] expects them.
     pub fn inputs(&self) -> impl Iterator<Item = (&str, (usize, usize))> {
         self.nodes.iter().filter_map(|node| match &node.operation {
             Operation::Input { name, shape } => Some((name.as_str(), *shape)),
@@ -129,11 +129,11 @@ impl Graph {
         representatives
     }
 
-    /// The nodes that the result needs, each after its operands: their numbers, and those of their operands.
+    /// The nodes that the result needs, in topological order: for each its number and the numbers of its operands.
     fn evaluation_order(&self) -> Vec<(usize, Vec<usize>)> {
         let representatives = self.representatives();
         let (mut order, mut seen) = (Vec::new(), vec![false; self.nodes.len()]);
-        // Without recursion: graphs may be deep.
+        // No recursion, because graphs may be deep.
         let mut stack: Vec<(usize, bool)> = representatives.last().map(|&last| (last, false)).into_iter().collect();
         while let Some((number, ready)) = stack.pop() {
             let operands: Vec<usize> = self.nodes[number].operands.iter().map(|&o| representatives[o]).collect();

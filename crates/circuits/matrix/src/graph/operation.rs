@@ -1,5 +1,5 @@
-//! The operations of a graph. All that defines one stands here: code, name, operands, payload, the shape of its result,
-//! and the step that computes it.
+//! The operations of a graph. This file has the whole definition of each operation: code, name, operands, payload, the
+//! shape of its result, and the step that computes it.
 
 use std::borrow::Cow;
 
@@ -15,31 +15,31 @@ use crate::linear::{LinearMap, check_indices};
 use crate::product::{Method, Product, check_shapes, extended_bytes};
 use crate::reduce::{Axis, MatrixVector, Sum, TileMask, check_vector};
 
-/// The operation of a node. Its operands are listed by the node.
+/// The operation of a node. The node lists its operands.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
     /// An encrypted input.
     Input {
-        /// Its name, which no other input of the graph has.
+        /// Its name, unique among the inputs of the graph.
         name: String,
         /// Rows and columns.
         shape: (usize, usize),
     },
-    /// A matrix in the clear, as an operand of operations on encrypted matrices.
+    /// A plaintext matrix, as an operand of operations on encrypted matrices.
     Constant(Array2<f64>),
     /// `a @ b`.
     MatMul,
-    /// `a @ x` for a vector `x` that lies in a row; the result is a column.
+    /// `a @ x` for a vector `x` stored as a row; the result is a column.
     MatrixVector,
     /// The transpose of `a`.
     Transpose,
-    /// The rows of `a` with these numbers, in this order.
+    /// The rows of `a` with these indices, in this order.
     Rows(Vec<usize>),
-    /// The columns of `a` with these numbers, in this order.
+    /// The columns of `a` with these indices, in this order.
     Columns(Vec<usize>),
-    /// `weights @ a` for weights in the clear.
+    /// `weights @ a` for plaintext weights.
     TimesLeft(Array2<f64>),
-    /// `a @ weights` for weights in the clear.
+    /// `a @ weights` for plaintext weights.
     TimesRight(Array2<f64>),
     /// `a + b`.
     Add,
@@ -49,7 +49,7 @@ pub enum Operation {
     Multiply,
     /// `factor * a`.
     Scale(f64),
-    /// The sum of `a` over rows, columns or both, which stay as extents of 1.
+    /// The sum of `a` over rows, columns or both. The summed extents remain with length 1.
     Sum(Axis),
 }
 
@@ -74,16 +74,16 @@ pub enum OperationKind {
     Sum = 13,
 }
 
-/// What an operation has besides its operands.
+/// The data of an operation besides its operands.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Payload<'a> {
-    /// Nothing.
+    /// No data.
     None,
-    /// Name, and rows and columns.
+    /// Name, and number of rows and columns.
     Input(Cow<'a, str>, (usize, usize)),
-    /// A matrix in the clear.
+    /// A plaintext matrix.
     Matrix(Cow<'a, Array2<f64>>),
-    /// Numbers of rows or columns.
+    /// Indices of rows or columns.
     Indices(Cow<'a, [usize]>),
     /// A number.
     Number(f64),
@@ -142,7 +142,7 @@ impl OperationKind {
         }
     }
 
-    /// The number that stands for it in files.
+    /// Its code in files.
     pub fn code(self) -> u8 {
         self as u8
     }
@@ -177,7 +177,7 @@ impl Operation {
     /// The operation of this kind with this payload.
     ///
     /// # Errors
-    /// If the payload is not of the type that the kind has.
+    /// If the type of the payload is not that of the kind.
     pub fn new(kind: OperationKind, payload: Payload<'_>) -> Result<Self, MatrixError> {
         use OperationKind as Kind;
         Ok(match (kind, payload) {
@@ -244,7 +244,7 @@ impl Operation {
     /// The shape of its result, for operands of these shapes.
     ///
     /// # Errors
-    /// If there are too few or too many operands, or their shapes do not fit.
+    /// If the number of operands is wrong, or their shapes do not fit.
     pub fn output_shape(&self, operands: &[(usize, usize)]) -> Result<(usize, usize), MatrixError> {
         match (self, operands) {
             (Operation::Input { shape, .. }, []) => Ok(*shape),
@@ -267,7 +267,8 @@ impl Operation {
         }
     }
 
-    /// Adds the steps that compute it to a plan: the number of the last one. `operands` are numbers of steps.
+    /// Adds the steps that compute the operation to a plan and returns the number of the last one. `operands` are
+    /// numbers of steps.
     pub(super) fn plan(&self, planner: &mut Planner<'_>, operands: &[usize]) -> Result<usize, MatrixError> {
         let (parameters, layout) = (planner.parameters().clone(), planner.layout());
         let (action, operands) = match (self, operands) {
@@ -309,7 +310,8 @@ impl Operation {
         planner.push(action, operands)
     }
 
-    /// The node before it that has the same value, if there is one: what a transposed transpose was made of.
+    /// The number of an earlier node with the same value, if there is one. A transpose of a transpose has the value of
+    /// the inner operand.
     pub(super) fn same_as(&self, operand: Option<&Node>) -> Option<usize> {
         match (self, operand) {
             (Operation::Transpose, Some(Node { operation: Operation::Transpose, operands, .. })) => {
@@ -339,10 +341,10 @@ impl Payload<'_> {
     }
 }
 
-/// Ciphertexts that a key switch, a tensor product and a sum of rotations hold at one time.
+/// Number of ciphertexts that a key switch, a tensor product and a sum of rotations hold at the same time.
 const KEY_SWITCH_CIPHERTEXTS: usize = 16;
 
-/// What a step of a planned graph does.
+/// The action of a step of a planned graph.
 pub(super) enum Action {
     Input(usize),
     Constant(Array2<f64>),
@@ -362,7 +364,7 @@ impl Action {
         Action::Linear(Box::new(map))
     }
 
-    /// What it is called, and by which method it is done.
+    /// Its name and its method, as text.
     pub(super) fn name(&self) -> String {
         match self {
             Action::Input(number) => format!("input {number}"),
@@ -390,7 +392,7 @@ impl Action {
         }
     }
 
-    /// Bytes of what it encodes once.
+    /// Bytes of its encoded plaintexts.
     pub(super) fn prepared_bytes(&self, parameters: &CkksParameters, level: usize) -> usize {
         match self {
             Action::MatMul(product) => product.prepared_bytes(parameters),
@@ -405,18 +407,19 @@ impl Action {
         }
     }
 
-    /// Ciphertexts it holds at one time beside its operands, which have so many tiles, and its result.
+    /// Number of ciphertexts it holds at the same time, besides its operands and its result. `tiles` are the numbers of
+    /// tiles of the operands.
     pub(super) fn working_ciphertexts(&self, tiles: &[usize]) -> usize {
         let own = match (self, tiles) {
             (Action::MatMul(product), &[a, b]) => product.working_ciphertexts(a, b),
             (Action::Linear(map), _) => map.working_ciphertexts(),
-            // Operands at one level and scale.
+            // Copies of the operands, aligned to one level and scale.
             (_, tiles) => tiles.iter().sum(),
         };
         own + KEY_SWITCH_CIPHERTEXTS
     }
 
-    /// Its result for these operands. Inputs and constants have none to run on: see `Program::run`.
+    /// Its result for these operands. Inputs and constants do not run here: see `Program::run`.
     pub(super) fn run<A: Arithmetic>(
         &self,
         arithmetic: &A,

@@ -1,4 +1,4 @@
-//! From a graph to a program: methods chosen, masks placed, keys and levels counted.
+//! The planner: lowers a graph to a program, chooses methods, places masks, and counts keys and levels.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,20 @@ use crate::linear::{LinearMap, Operand};
 use crate::product::{Product, Task, estimates, extended_bytes};
 use crate::reduce::TileMask;
 
-/// What a program may take.
+/// Limits of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Budget {
-    /// The most rotation keys of a product of two matrices; no bound if none.
+    /// Maximum number of rotation keys of a product of two matrices; no limit if `None`.
     pub most_keys: Option<usize>,
 }
 
-/// Plans the last node of a graph for inputs at `level` (and the parameters' scale), laid out as `layout` says.
-/// Products take the method that is predicted to be fastest within the budget; where the levels do not reach for that,
-/// the shallowest.
+/// Plans the last node of a graph for inputs at `level`, the parameters' scale and this layout. Products use the method
+/// that is predicted to be fastest within the budget. If there are too few levels for that, they use the shallowest
+/// method.
 ///
 /// # Errors
-/// If the graph is empty, the levels do not reach even so (the message says how many would), or no method fits the
-/// budget.
+/// If the graph is empty, there are too few levels even for the shallowest methods (the message says how many are
+/// needed), or no method fits the budget.
 pub fn plan(
     encoder: &Encoder,
     graph: &Graph,
@@ -53,8 +53,8 @@ pub fn plan(
     Err(MatrixError::Depth { operation: "the expression", found: level, needed, remedy })
 }
 
-/// Lowers a graph to steps: each is made ready for the level and scale that its operands have in a run that only
-/// counts, then counted itself. [`Operation::plan`](super::Operation) says what each operation adds.
+/// Lowers a graph to steps. Each step is prepared for the level and scale that its operands have in a counting run, and
+/// is then counted itself. [`Operation::plan`](super::Operation) adds the steps of each operation.
 pub(super) struct Planner<'a> {
     encoder: &'a Encoder,
     simulator: Simulator,
@@ -62,7 +62,7 @@ pub(super) struct Planner<'a> {
     layout: Layout,
     level: usize,
     budget: Budget,
-    /// Only the methods that spend the fewest levels.
+    /// Whether only the methods with the fewest levels are allowed.
     shallow: bool,
     /// The number of each input, by name.
     input_numbers: BTreeMap<&'a str, usize>,
@@ -70,7 +70,7 @@ pub(super) struct Planner<'a> {
     steps: Vec<Step>,
     lines: Vec<String>,
     results: Vec<EncryptedMatrix<Simulated>>,
-    /// The step that masks the result of a step, so that each is masked once.
+    /// For each masked step, the step that masks its result, so that each result is masked at most once.
     masked: BTreeMap<usize, usize>,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// Bytes of what all steps encode, and the most bytes of ciphertexts at one time during a run.
+    /// Bytes of the encoded plaintexts of all steps, and the maximum bytes of ciphertexts held during a run.
     fn memory(&self) -> (u64, u64) {
         let level = |step: usize| {
             let found = self.results[step].level_and_scale(&self.simulator);
@@ -161,7 +161,7 @@ impl<'a> Planner<'a> {
         self.layout
     }
 
-    /// Adds a step and counts it; its number.
+    /// Adds a step and counts it. Returns its number.
     pub(super) fn push(&mut self, action: Action, operands: Vec<usize>) -> Result<usize, MatrixError> {
         let result = match &action {
             Action::Input(number) => self.stand_in(self.inputs.get(*number).copied().flatten().unwrap_or((1, 1)))?,
@@ -181,7 +181,7 @@ impl<'a> Planner<'a> {
         Ok(self.steps.len() - 1)
     }
 
-    /// What counts as an input or a constant of this shape.
+    /// A simulated matrix that replaces an input or a constant of this shape in the counting run.
     fn stand_in(&self, shape: (usize, usize)) -> Result<EncryptedMatrix<Simulated>, MatrixError> {
         let scale = self.parameters().scale();
         let level = self.level.min(self.parameters().max_level());
@@ -210,7 +210,7 @@ impl<'a> Planner<'a> {
         Ok(Operand { shape: result.shape(), level, scale })
     }
 
-    /// The step itself if its result is clean, else the step that masks it.
+    /// The number of the step itself if its result is clean, else of a step that masks it.
     pub(super) fn clean(&mut self, step: usize) -> Result<usize, MatrixError> {
         if self.result(step)?.is_clean() {
             return Ok(step);
@@ -225,14 +225,14 @@ impl<'a> Planner<'a> {
         Ok(masked)
     }
 
-    /// The transpose in as many factors as is predicted to be fastest: each ends at the same level as one that starts
-    /// with the levels it spends. One factor if the shallowest is asked for.
+    /// The transpose with the number of factors that is predicted to be fastest. Depths are compared for the same
+    /// output level. There is one factor if only the shallowest methods are allowed.
     pub(super) fn choose_transpose(&self, a: usize) -> Result<LinearMap, MatrixError> {
         let (parameters, operand) = (self.parameters(), self.operand(a)?);
         let most = if self.shallow { 1 } else { LinearMap::transpose_depths(self.layout).min(operand.level.max(1)) };
         let mut best: Option<(f64, LinearMap)> = None;
         for depth in 1..=most {
-            // Compared as they would be if their results were at the same level: the deeper starts higher.
+            // For equal output levels: a deeper transpose starts at a higher level.
             let start = Operand { level: operand.level - (most - depth), ..operand };
             let compared = LinearMap::transpose(parameters, self.layout, start, depth)?;
             let seconds = self.model.seconds(&compared.tile_cost());
@@ -243,7 +243,8 @@ impl<'a> Planner<'a> {
         best.map(|(_, map)| map).ok_or_else(|| shape_error("plan a transpose", "no depth; this is a bug"))
     }
 
-    /// The product by the method that is predicted to be fastest, among the shallowest if so asked.
+    /// The product by the method that is predicted to be fastest, among the shallowest methods if only those are
+    /// allowed.
     pub(super) fn choose_product(&self, a: usize, b: usize) -> Result<Product, MatrixError> {
         let (a, b) = (self.operand(a)?, self.operand(b)?);
         let level = a.level.min(b.level);
@@ -256,7 +257,8 @@ impl<'a> Planner<'a> {
         let task = Task {
             layout: self.layout,
             shape: (a.shape.0, a.shape.1, b.shape.1),
-            // Deeper methods are compared from where they would start: the model is close enough for the choice.
+            // All methods are compared for this output level, so deeper ones start higher than `level`. That is
+            // accurate enough for the choice.
             output_level: output_level.min(self.parameters().max_level().saturating_sub(3)),
             most_keys: self.budget.most_keys,
         };

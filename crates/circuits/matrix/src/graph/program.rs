@@ -1,4 +1,4 @@
-//! Planned graphs: what they need, and how they run.
+//! Planned graphs: their requirements and their execution.
 
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, Cost};
@@ -12,13 +12,13 @@ use crate::product::Method;
 
 const RUN: &str = "run an expression";
 
-/// A graph made ready: for one layout, from one level. Its plaintexts are encoded once, at their first encrypted use.
+/// A planned graph for one layout and one input level. Its plaintexts are encoded once, at their first encrypted use.
 pub struct Program {
     pub(super) layout: Layout,
-    /// Shape of each input, where the result needs it.
+    /// Shape of each input that the result needs; `None` for the others.
     pub(super) inputs: Vec<Option<(usize, usize)>>,
     pub(super) steps: Vec<Step>,
-    /// A line on each step.
+    /// A line of text for each step.
     pub(super) lines: Vec<String>,
     pub(super) level: usize,
     pub(super) output_level: usize,
@@ -32,12 +32,12 @@ pub struct Program {
 /// An action on the results of earlier steps.
 pub(super) struct Step {
     pub(super) action: Action,
-    /// Numbers of the steps whose results it takes.
+    /// Numbers of the steps whose results are the operands.
     pub(super) operands: Vec<usize>,
 }
 
 impl Program {
-    /// How the matrices lie.
+    /// The layout of the matrices.
     pub fn layout(&self) -> Layout {
         self.layout
     }
@@ -52,12 +52,12 @@ impl Program {
         self.output_level
     }
 
-    /// Exactly the keys it uses.
+    /// The keys it needs, all of which it uses.
     pub fn key_plan(&self) -> &KeyPlan {
         &self.keys
     }
 
-    /// Its work.
+    /// The operations of a run, as counted by the simulator.
     pub fn cost(&self) -> &Cost {
         &self.cost
     }
@@ -72,27 +72,27 @@ impl Program {
         self.prepared_bytes
     }
 
-    /// The most bytes of ciphertexts that a run holds at one time, its inputs included: an estimate from above.
+    /// Maximum bytes of ciphertexts that a run holds at the same time, including its inputs: an upper estimate.
     pub fn working_bytes(&self) -> u64 {
         self.working_bytes
     }
 
-    /// What it does, step by step: operation, operands, shape and level of each result.
+    /// A line of text for each step: operation, operands, and shape and level of the result.
     pub fn explain(&self) -> String {
         self.lines.join("\n")
     }
 
-    /// How each product of two matrices is computed, in the order of evaluation.
+    /// The method of each product of two matrices, in the order of evaluation.
     pub fn methods(&self) -> Vec<Method> {
         self.steps.iter().filter_map(|step| step.action.method()).collect()
     }
 
-    /// Runs it. Inputs are in the order of [`Graph::inputs`](super::Graph::inputs); those that the result does not need
-    /// are ignored. Results are dropped once no later step needs them.
+    /// Runs the program. Inputs are in the order of [`Graph::inputs`](super::Graph::inputs); inputs that the result
+    /// does not need are ignored. A result is dropped when no later step needs it.
     ///
     /// # Errors
-    /// If an input is missing, of another shape, layout, level or scale than planned for, or keys are missing: all of
-    /// them are named before anything is done.
+    /// If an input is missing, its shape, layout, level or scale is not the planned one, or keys are missing. The error
+    /// names all missing keys, before any computation starts.
     pub fn run<A: Arithmetic>(
         &self,
         arithmetic: &A,
@@ -123,8 +123,8 @@ impl Program {
         results.pop().flatten().ok_or_else(|| shape_error(RUN, "no steps; this is a bug"))
     }
 
-    /// A matrix in the clear in the form of an encrypted one, for each matrix of the batch: a ciphertext of zeros,
-    /// which is an input minus itself, plus the values.
+    /// A plaintext matrix in the form of an encrypted one, the same for each matrix of the batch. It is a ciphertext of
+    /// zeros, which is an input minus itself, plus the values.
     fn constant<A: Arithmetic>(
         &self,
         arithmetic: &A,

@@ -1,4 +1,4 @@
-//! What linear maps share while they are made.
+//! The common part of the constructors of linear maps.
 
 use unspoken_ckks::{CkksParameters, LinearTransform};
 
@@ -7,7 +7,7 @@ use crate::error::{MatrixError, check_depth};
 use crate::layout::Layout;
 use crate::tile::{self, LevelAndScales, Term};
 
-/// What a map is made for.
+/// Builder of a linear map for an operand and a layout.
 pub(super) struct Builder<'a> {
     operation: &'static str,
     parameters: &'a CkksParameters,
@@ -16,7 +16,8 @@ pub(super) struct Builder<'a> {
     scales: LevelAndScales,
 }
 
-/// For every tile along the changed extent, which transforms of which tiles it is the sum of.
+/// For every tile along the changed extent of the result, the pairs of a transform and a source tile that it is the sum
+/// of.
 pub(super) type Blocks = Vec<Vec<(usize, usize)>>;
 
 impl<'a> Builder<'a> {
@@ -39,7 +40,8 @@ impl<'a> Builder<'a> {
         self.input
     }
 
-    /// The transforms of the blocks that have terms, and where they go; one of zeros where a tile has none.
+    /// The transforms of the blocks that have terms, and the tiles they belong to. A tile without terms gets one
+    /// transform of zeros.
     pub(super) fn blocks(
         &self,
         unit: usize,

@@ -15,8 +15,9 @@ pub(super) struct Jkls {
     hoisted: bool,
     sigma: LinearTransform,
     tau: LinearTransform,
-    /// Rotations of `sigma(A)`, and for each `l` which of them make `phi^l`, with their masks.
+    /// Rotations of `sigma(A)`.
     columns: Vec<i64>,
+    /// For each `l`, the indices of the rotations that `phi^l` is the sum of, with their masks.
     masks: Vec<Vec<(usize, PreparedVector)>>,
     /// Rotations of `tau(B)`.
     rows: Vec<i64>,
@@ -68,7 +69,7 @@ impl Jkls {
         })
     }
 
-    /// Bytes of diagonals and masks, a mask being so many.
+    /// Bytes of diagonals and masks; `mask` is the size of a mask.
     pub(super) fn prepared_bytes(&self, mask: usize) -> usize {
         let masks: usize = self.masks.iter().map(Vec::len).sum();
         let plans = self.sigma.plan().prepared_bytes() + self.tau.plan().prepared_bytes();

@@ -1,4 +1,4 @@
-//! The product of Rizomiliotis and Triakosia as published (CCSW 2022): a baseline.
+//! The published product of Rizomiliotis and Triakosia (CCSW 2022), as a baseline.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +20,9 @@ struct Side {
     replicate: InnerSum,
 }
 
-/// Moves column (row) `k` to the first one of block `k`.
+/// The permutation that moves column (row) `k` to the first column (row) of block `k`.
 enum Permutation {
-    /// `d` rotations and masks, one by one.
+    /// `d` single rotations with masks.
     Plain(Vec<(i64, PreparedVector)>),
     Hoisted(LinearTransform),
 }
@@ -77,7 +77,7 @@ impl Original {
         })
     }
 
-    /// Masks of both factors: as many as rotations.
+    /// Number of masks of both factors, which is the number of rotations, including those by 0.
     pub(super) fn masks(&self) -> usize {
         let count = |side: &Side| match &side.permute {
             Permutation::Plain(terms) => terms.len(),

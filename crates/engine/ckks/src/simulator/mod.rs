@@ -202,7 +202,8 @@ impl Simulator {
     pub fn working_bytes<T, E>(&self, work: impl FnOnce(&Self) -> Result<T, E>) -> Result<u64, E> {
         let before = self.meter.begin();
         work(self)?;
-        Ok(with_idle_buffers(self.parameters(), self.meter.peak() - before))
+        let live = self.meter.live(&before);
+        Ok(with_idle_buffers(self.parameters(), live, self.meter.touched(&before).saturating_sub(live)))
     }
 
     /// All results so far that do not fit their modulus.
@@ -342,7 +343,8 @@ impl Simulator {
 
     /// The result, with its memory counted until it is dropped.
     fn stored(&self, mut result: Simulated) -> Simulated {
-        result.held = self.meter.hold(memory::bytes(self.parameters().ring(), self.limbs(&result)));
+        let (ring, chain) = (self.parameters().ring(), self.parameters().chain(result.level));
+        result.held = self.meter.hold(result.components as u64, memory::bytes(ring, chain));
         result
     }
 
@@ -583,6 +585,7 @@ mod tests {
         let simulator = Simulator::new(&Encoder::new(&parameters), 1);
         let scale = parameters.scale();
         let x = simulator.encrypt(&[Complex64::from(1.0)], 0, scale).unwrap();
+        let begin = simulator.meter.begin();
         let [before, price, beside] = [1, 10, 100].map(|rescales| Cost { rescales, ..Cost::default() });
         simulator.charge(before, 0);
         let work = |inner: &Simulator| {
@@ -594,7 +597,7 @@ mod tests {
         assert_eq!(simulator.cost(), Cost { rescales: 111, ..Cost::default() });
         assert_eq!(simulator.key_plan().len(), 1);
         assert_eq!(simulator.overflows().len(), 1);
-        assert_eq!(simulator.meter.peak(), memory::bytes(parameters.ring(), simulator.limbs(&x)) + (1 << 40));
+        assert_eq!(simulator.meter.live(&begin), 1 << 40);
         // The noise equals that of the same operations without `charge_instead`.
         let direct = simulator.mul_constant(&simulator.rotate(&x, 1).unwrap(), Complex64::from(1e20), scale).unwrap();
         assert_eq!(result.noisy(), direct.noisy());

@@ -1,4 +1,4 @@
-//! Records that are asked for by index.
+//! Records that are read by index.
 
 use super::{Layout, LayoutError, Length};
 
@@ -6,7 +6,7 @@ use super::{Layout, LayoutError, Length};
 pub(super) const LENGTH_BYTES: usize = 4;
 
 impl Layout {
-    /// The cell of an index: itself.
+    /// Checks that an index is in range. Record `i` is in cell `i`.
     ///
     /// # Errors
     /// If it is out of range, or the database is read by key.
@@ -18,10 +18,10 @@ impl Layout {
         }
     }
 
-    /// The cell of a record, or of none.
+    /// Encodes a record as a cell; `None` is an absent record.
     ///
     /// # Errors
-    /// If the record does not fit, there is none where all have a fixed length, or the database is read by key.
+    /// If the record does not fit, a record of fixed length is absent, or the database is read by key.
     pub fn cell(&self, record: Option<&[u8]>) -> Result<Vec<u8>, LayoutError> {
         let length = self.index_length("write a record at an index")?;
         match (length, record) {
@@ -44,7 +44,7 @@ impl Layout {
         }
     }
 
-    /// The record in a cell, if there is one: a part of the cell, which may be longer by zeros.
+    /// The record in a cell, if there is one, as a part of the cell. The cell may have zeros appended.
     ///
     /// # Errors
     /// If the cell is not of this layout, or the database is read by key.

@@ -1,19 +1,19 @@
-//! From keys to buckets, and from buckets to records.
+//! Tags of keys, their candidate buckets, and search for records in buckets.
 
 use zeroize::{Zeroizing, zeroize_stack};
 
 use super::{Bucket, Layout, LayoutError, MAX_CANDIDATES};
 use crate::entry::HASH_STACK_BYTES;
 
-/// What stands for a key: 12 bytes of a hash. Who looks for an absent key that
-/// reads one of `n` records takes `2^96 / n` hashes.
+/// Tag of a key: 12 bytes of a hash. Finding an absent key whose tag equals that of one of `n` records needs `2^96 / n`
+/// hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub [u8; TAG_BYTES]);
 
 /// Bytes of a tag.
 const TAG_BYTES: usize = 12;
 
-/// What a hash under the layout's seed is for.
+/// Purpose of a hash under the layout's seed.
 #[derive(Clone, Copy)]
 enum Purpose {
     Tag = 1,
@@ -31,7 +31,7 @@ impl Layout {
         Ok(Tag(tag))
     }
 
-    /// The buckets that a record with this tag may be in: as many as the layout says, all different.
+    /// The buckets that a record with this tag may be in: the layout's number of candidates, all different.
     ///
     /// # Errors
     /// If the database is read by index.
@@ -42,7 +42,7 @@ impl Layout {
         let mut chosen: Vec<u64> = Vec::with_capacity(candidates as usize);
         for (taken, word) in (0..u64::from(candidates)).zip(words) {
             let left = buckets.saturating_sub(taken);
-            // One of those that are left: past every smaller one that is taken.
+            // Choose one of the buckets that are left, by skipping those already chosen in ascending order.
             let mut bucket = ((u128::from(u64::from_le_bytes(word)) * u128::from(left)) >> 64) as u64;
             let mut sorted = chosen.clone();
             sorted.sort_unstable();
@@ -62,8 +62,8 @@ impl Layout {
         Ok(Zeroizing::new(self.buckets_of(self.tag(key)?)?))
     }
 
-    /// The record of a key, from the cells of its [`Layout::candidates`]: a part of one of them. Each may be longer by
-    /// zeros.
+    /// Finds the record of a key in the cells of its [`Layout::candidates`], as a part of one of them. The cells may
+    /// have zeros appended.
     ///
     /// # Errors
     /// If there are more or fewer cells than candidates, one is not of this layout, or the database is read by index.
@@ -83,7 +83,7 @@ impl Layout {
         Ok(found)
     }
 
-    /// A hash of what is asked for; the stack that it took is wiped.
+    /// Keyed hash of secret input. Wipes the stack that it used.
     fn hash(&self, purpose: Purpose, message: &[u8], out: &mut [u8]) -> Result<(), LayoutError> {
         #[inline(never)]
         fn fill(key: &[u8; blake3::KEY_LEN], message: &[u8], out: &mut [u8]) {

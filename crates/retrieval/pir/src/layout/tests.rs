@@ -99,7 +99,7 @@ fn every_bucket_has_one_form() {
         Bucket::read(&bytes)
     };
     assert_eq!(bucket(&[&[2, 0], &entry(1), &entry(2)]).unwrap().entries().len(), 2);
-    // Order, repetition, a count that is too small or too large, a length that is too long for itself or for the
+    // Wrong order, repetition, a count that is too small or too large, a non-minimal length, a length beyond the
     // bucket.
     assert!(bucket(&[&[2, 0], &entry(2), &entry(1)]).is_err());
     assert!(bucket(&[&[2, 0], &entry(1), &entry(1)]).is_err());
@@ -163,7 +163,7 @@ fn plans_have_room_and_fill_rows() {
     let large = Layout::for_keys(&parameters, [10, 11], &plan).unwrap();
     assert!(large.cells() <= 1 << MAX_INDEX_BITS && large.cell_bytes() > 256, "{large:?}");
     large.check(&parameters).unwrap();
-    // A few long records: a bucket is not planned for more of them than there are, nor larger than it may be.
+    // A few long records: a bucket has room for at most all of them, and at most the maximum size.
     let single = KeysPlan::new(1, [1; 16]);
     for lengths in [vec![100_000, 0], vec![100_000; 30]] {
         let layout = Layout::for_keys(&parameters, lengths.iter().copied(), &single).unwrap();
@@ -173,7 +173,7 @@ fn plans_have_room_and_fill_rows() {
     assert!(Layout::for_keys(&parameters, [1], &KeysPlan { load: f64::NAN, ..plan }).is_err());
     assert!(Layout::for_keys(&parameters, [1], &KeysPlan::new(9, [1; 16])).is_err());
     let by_index = Layout::for_index(&parameters, [5, 5], 9, 5).unwrap();
-    // There is room for more than there are: those are absent, not zeros.
+    // The additional records are absent, not zeros.
     assert_eq!(by_index, Layout::Index { records: 9, length: Length::Variable { max: 5 } });
     let by_index = Layout::for_index(&parameters, [5, 5], 2, 5).unwrap();
     assert_eq!(by_index, Layout::Index { records: 2, length: Length::Fixed(5) });

@@ -1,9 +1,10 @@
-//! The transform as passes over strips.
+//! The number-theoretic transform as passes over strips.
 //!
-//! A limb of `n` residues is a matrix of rows, one after the other. The first stages combine rows: they run on tiles
-//! of [`TILE`] columns at a time, which stay in the first-level cache. The stages inside a row run on whole vectors
-//! while butterflies span at least one, and then on transposed squares. So each residue travels to the second-level
-//! cache and back twice. Lazy butterflies (Harvey) keep values in `[0, 4q)` forward and in `[0, 2q)` backward.
+//! A limb of `n` residues is a matrix in row-major order. The first stages combine rows: they run on tiles of [`TILE`]
+//! columns at a time, which stay in the first-level cache. The stages inside a row run on whole vectors while
+//! butterflies span at least one vector, and then on transposed squares. So each residue moves between the second-level
+//! and the first-level cache twice. Lazy butterflies (Harvey) keep values in `[0, 4q)` forward and in `[0, 2q)`
+//! backward.
 
 use std::mem::MaybeUninit;
 
@@ -19,7 +20,7 @@ const TILE: usize = 16;
 /// Most rows of a limb, so that a tile is 16 KiB.
 const MAX_ROWS: usize = 256;
 
-/// Columns of a limb of several rows, unless that made too many rows.
+/// Columns of a limb with several rows, if that gives at most [`MAX_ROWS`] rows.
 const COLUMNS: usize = 256;
 
 /// A limb up to this degree is a single row.
@@ -30,11 +31,10 @@ fn columns_of(degree: usize) -> usize {
     if degree <= SINGLE_ROW { degree } else { COLUMNS.max(degree / MAX_ROWS) }
 }
 
-/// Vectors that one network combines in registers: with 16, compilers spill even on 32 registers.
+/// Most vectors that one network combines in registers: with 16, compilers spill even on 32 registers.
 const MAX_RADIX: usize = 8;
 
-/// Memory for the tiles of a limb. They are parts of its transform, which may be that of a secret, so the memory is
-/// wiped when it is dropped.
+/// Memory for the tiles of a limb. The limb may be secret, so the memory is wiped when it is dropped.
 #[repr(C, align(64))]
 struct TileBuffer {
     words: [MaybeUninit<u32>; TILE * MAX_ROWS],
@@ -42,7 +42,8 @@ struct TileBuffer {
 }
 
 impl TileBuffer {
-    /// For tiles of `rows` rows, at most [`MAX_ROWS`]. Not initialised: the first pass over a tile writes all of it.
+    /// A buffer for tiles of `rows` rows, at most [`MAX_ROWS`]. It is not initialised: the first pass over a tile
+    /// writes all of it.
     #[inline(always)]
     fn new(rows: usize) -> Self {
         assert!(rows <= MAX_ROWS);
@@ -62,7 +63,7 @@ impl Drop for TileBuffer {
     }
 }
 
-/// Forward transform of limbs under one prime; row by row all limbs go together, so that roots are read once.
+/// Forward transform of limbs under one prime. Each row is processed for all limbs, so that its roots are read once.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
@@ -71,9 +72,9 @@ pub(super) unsafe fn forward<V: Vector>(table: &NttTable, limbs: &mut [&mut [u32
     limbs.iter().for_each(|limb| check_shape::<V>(table, limb));
     let columns = columns_of(table.degree);
     let rows = table.degree / columns;
-    // SAFETY: the caller vouches for the instruction set; and by `check_shape` a limb is `rows * columns` words long,
-    // both powers of two, with `columns` a multiple of `TILE` and of a square. The buffer has `rows` rows of `TILE`
-    // words, and passes write what they read later.
+    // SAFETY: the caller vouches for the instruction set. By `check_shape` a limb is `rows * columns` words long, both
+    // powers of two, with `columns` a multiple of `TILE` and of a square. The buffer has `rows` rows of `TILE` words,
+    // and passes write what they read later.
     unsafe {
         let prime = Prime::<V>::new(&table.modulus);
         if rows > 1 {
@@ -129,7 +130,7 @@ pub(super) unsafe fn inverse<V: Vector>(table: &NttTable, source: Option<&[u32]>
     }
 }
 
-/// Checks all that the transforms rely on for memory safety.
+/// Checks every condition that the memory safety of the transforms relies on.
 fn check_shape<V: Vector>(table: &NttTable, limb: &[u32]) {
     let (degree, lanes) = (table.degree, V::LANES);
     assert!(degree.is_power_of_two() && degree >= 2 * lanes * lanes && table.lanes == lanes && limb.len() == degree);
@@ -153,7 +154,7 @@ struct Strip {
 }
 
 impl Strip {
-    /// One vector to a row.
+    /// A strip with one vector per row.
     fn of_vectors<V: Vector>(residues: &mut [u32]) -> Strip {
         let (stride, rows) = (V::LANES, residues.len() / V::LANES);
         Strip { first: residues.as_mut_ptr(), stride, rows, width: stride }
@@ -169,9 +170,9 @@ impl Strip {
     }
 }
 
-/// How to combine `rows` rows: as few passes as can be, of at most [`MAX_RADIX`] rows and about equal. Returns the
-/// radix of the pass over the longest distances and that of the pass over the shortest, which is the larger one:
-/// there are more blocks there to set up.
+/// The radices for `rows` rows: the least number of passes, each of at most [`MAX_RADIX`] rows and of about equal
+/// radix. Returns the radix of the pass over the longest distances and that of the pass over the shortest distances.
+/// The latter is the larger one, because that pass has more blocks to set up.
 fn radices(rows: usize) -> (usize, usize) {
     let stages = rows.ilog2();
     let passes = stages.div_ceil(MAX_RADIX.ilog2());
@@ -179,7 +180,7 @@ fn radices(rows: usize) -> (usize, usize) {
 }
 
 /// All forward stages down the rows of a block with root number `root`. The first pass reads `strip` and the last
-/// writes it; between them the data is in `work`, which may be `strip`.
+/// writes it; between the passes the data is in `work`, which may be `strip`.
 ///
 /// # Safety
 /// See [`Strip`].
@@ -270,7 +271,7 @@ unsafe fn pass<V: Vector, const K: usize>(
     }
 }
 
-/// The last stages of a row, inside blocks of `LANES` residues; from `[0, 4q)` to canonical.
+/// The last stages of a row, inside blocks of `LANES` residues. Inputs are in `[0, 4q)`, results are canonical.
 ///
 /// # Safety
 /// `residues` is a whole number of squares, and `roots` covers rows `0..=row` of its length.
@@ -292,7 +293,7 @@ unsafe fn forward_squares<V: Vector>(prime: &Prime<V>, roots: &LaneRoots, row: u
     }
 }
 
-/// The first stages of an inverse row, inside blocks of `LANES` residues; to `[0, 2q)`.
+/// The first stages of an inverse row, inside blocks of `LANES` residues. Results are in `[0, 2q)`.
 ///
 /// # Safety
 /// As for [`forward_squares`].
@@ -333,15 +334,15 @@ unsafe fn store_square<V: Vector>(x: &V::Square, words: &mut [u32]) {
     }
 }
 
-/// Where the roots of a network come from.
+/// A source of the roots of a network.
 trait Roots<V>: Copy {
     /// The root of part `part` of the `2^stage` parts of the block. Panics if there is no such root; in a network both
-    /// are constants, so that the check is done when it is compiled.
+    /// arguments are constants, so the check is done at compile time.
     fn root(self, stage: u32, part: usize) -> Factor<V>;
 }
 
-/// Roots that all lanes share, for a network on `K` vectors: number `root` and those below it in the tree of
-/// `log2 K` stages. The numbers of all of them are below `roots.len()`.
+/// Roots that all lanes share, for a network on `K` vectors: root number `root` and its descendants in the tree of
+/// `log2 K` stages. All their numbers are below `roots.len()`.
 #[derive(Clone, Copy)]
 struct SharedRoots<'a, const K: usize> {
     roots: &'a [Shoup],
@@ -349,7 +350,7 @@ struct SharedRoots<'a, const K: usize> {
 }
 
 impl<'a, const K: usize> SharedRoots<'a, K> {
-    /// Checks that the roots of the last stage, whose numbers are the largest, are there.
+    /// Checks that the roots of the last stage, whose numbers are the largest, exist.
     #[inline(always)]
     fn new(roots: &'a [Shoup], root: usize) -> Self {
         assert!(root < roots.len() && (root + 1) * K / 2 <= roots.len());
@@ -367,7 +368,7 @@ impl<V: Vector, const K: usize> Roots<V> for SharedRoots<'_, K> {
     }
 }
 
-/// Roots of the block of each lane.
+/// Roots that differ per lane: each lane has the roots of its own block.
 #[derive(Clone, Copy)]
 struct PerLane<'a> {
     words: &'a [u32],
@@ -397,11 +398,11 @@ trait Network<V>: Copy {
     fn run(self, prime: &Prime<V>, roots: impl Roots<V>, x: &mut [V]);
 }
 
-/// Values in `[0, 4q)`.
+/// The forward network. Values are in `[0, 4q)`.
 #[derive(Clone, Copy)]
 struct Forward;
 
-/// Values in `[0, 2q)`.
+/// The inverse network. Values are in `[0, 2q)`.
 #[derive(Clone, Copy)]
 struct Inverse;
 

@@ -4,13 +4,13 @@ use super::vector::{Prime, Vector, Wide};
 use crate::kernels::{ConversionTarget, KEY_BLOCK, LAZY_TERMS, TABLE_BLOCK, lazy_terms};
 use crate::modular::Modulus;
 
-/// Targets of a basis conversion that share one reading of the sources.
+/// Number of targets of a basis conversion for which the sources are read once.
 const TARGETS: usize = 4;
 
-/// Blocks of a key that are fetched ahead of their use.
+/// Number of blocks by which a key is prefetched ahead of its use.
 const PREFETCH_BLOCKS: usize = 4;
 
-/// Most sources of [`quotient`]: 14 terms below `2^60`, and a half, fit 64 bits.
+/// Most sources of [`quotient`]: 14 terms below `2^60`, and one half, fit 64 bits.
 const MAX_QUOTIENT_SOURCES: usize = 14;
 
 /// One basis conversion from `sources` to every target.
@@ -147,8 +147,9 @@ pub(super) unsafe fn inner_product<V: Vector>(
     assert!(length.is_multiple_of(KEY_BLOCK) && KEY_BLOCK.is_multiple_of(V::LANES) && out1.len() == length);
     assert!(digits.len() == key.len());
     assert!(digits.iter().all(|digit| digit.len() == length) && key.iter().all(|digit| digit.len() == 2 * length));
-    // SAFETY: the caller vouches for the instruction set. Digits and outputs are `length` words long and the key's
-    // digits twice that: block `b` of 64 at `64 b` there is at `128 b` (component 0) and `128 b + 64` here.
+    // SAFETY: the caller vouches for the instruction set. Digits and outputs are `length` words long, and the key's
+    // digits twice that. Block `b` of 64 words is at `64 b` in digits and outputs, and at `128 b` (component 0) and
+    // `128 b + 64` (component 1) in the key.
     unsafe {
         let prime = Prime::<V>::new(modulus);
         let zero = prime.q.sub(prime.q);
@@ -175,8 +176,8 @@ pub(super) unsafe fn inner_product<V: Vector>(
     }
 }
 
-/// See [`Kernels::table_sum`](crate::kernels::Kernels::table_sum). One vector of positions at a time: the entries come
-/// from memory, the factors of a block stay in the first cache.
+/// See [`Kernels::table_sum`](crate::kernels::Kernels::table_sum). Processes one vector of positions at a time: the
+/// entries come from memory, the factors of a block stay in the first-level cache.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
