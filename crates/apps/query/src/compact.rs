@@ -26,9 +26,9 @@ pub struct Compact {
 }
 
 impl Compact {
-    /// Queries of this shape; the shape's level is that of the lookup, at most the bootstrap's output.
-    ///
     /// Queries of this shape. The shape's level is that of the lookup, and at most the level after the bootstrap.
+    ///
+    /// # Errors
     /// If the parameters are not made for bootstrapping or their bootstrap ends below the shape's level.
     pub fn new(shape: QueryShape) -> Result<Self, QueryError> {
         let parameters = CompactQueryParameters::new(shape.parameters.rlwe())?;
