@@ -19,7 +19,7 @@ const APPLICATION: &str = "matrix";
 /// Context of the hash that identifies a program.
 const ID_CONTEXT: &str = "unspoken 2026 shapes, layout and keys of a matrix program";
 
-/// What a client must know to ask questions: made by the server, checked by the client.
+/// Data that a client needs to ask questions: made by the server, checked by the client.
 #[derive(Clone)]
 pub struct Description {
     header: CkksHeader,

@@ -10,7 +10,7 @@ use crate::proto;
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 3;
 
-/// What a client must know to ask questions: made by the server, checked by the client.
+/// Data that a client needs to ask questions: made by the server, checked by the client.
 #[derive(Clone, Debug)]
 pub struct Description {
     /// The header, and the form and shape of the queries.

@@ -14,7 +14,7 @@ pub const PROTOCOL_VERSION: u32 = 2;
 /// Name of the circuit, which determines the layout of images.
 pub(crate) const CIRCUIT: &str = "owner";
 
-/// What a client must know to ask questions: made by the server, checked by the client.
+/// Data that a client needs to ask questions: made by the server, checked by the client.
 #[derive(Clone, Debug)]
 pub struct Description {
     header: CkksHeader,

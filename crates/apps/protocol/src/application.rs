@@ -93,7 +93,7 @@ pub trait KeyGenerator {
     /// Errors of keys.
     type KeyError: ApplicationError;
 
-    /// The secret key's bytes, to store: whoever has them can decrypt every query.
+    /// The secret key's bytes, to store: anyone who has them can decrypt every query.
     ///
     /// # Errors
     /// Only for invalid parameters of the key, which the check of the parameters rules out.

@@ -16,7 +16,7 @@ const MOST_QUERIES: u32 = 16;
 /// Length of an answer, in bytes, above which a request has fewer queries.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
-/// What a client must know to ask questions: made by the service, checked by the client.
+/// Data that a client needs to ask questions: made by the service, checked by the client.
 #[derive(Clone, Debug)]
 pub struct Description {
     parameters: PirParameters,

@@ -13,7 +13,7 @@ const WINDOW: usize = 1 << 10;
 const CAPACITY_BYTES: u64 = 32 << 20;
 
 /// Refuses a number that was used with another query before, in one window for each session of each client. By then,
-/// whoever saw both queries knows the difference of their indices. But the client learns of it and can stop.
+/// anyone who saw both queries knows the difference of their indices. But the client learns of it and can stop.
 pub(crate) struct SessionGuard(ReplayGuard<[u8; 32], Window>);
 
 impl SessionGuard {
