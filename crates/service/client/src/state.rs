@@ -28,8 +28,8 @@ const STALE: Duration = Duration::from_secs(24 * 3600);
 
 /// A private directory for one client of one application of one service.
 ///
-/// For each parameter set there is a file `secret-*.key`: anyone who reads it can decrypt every query. Only its owner may
-/// access the directory, and one process at a time makes keys in it.
+/// For each parameter set there is a file `secret-*.key`: anyone who reads it can decrypt every query. Only its owner
+/// may access the directory, and one process at a time makes keys in it.
 #[derive(Clone, Debug)]
 pub struct StateDir {
     path: PathBuf,
