@@ -1,4 +1,4 @@
-//! The frame of all messages and files: what it is, for which parameters, and numbers of fixed width.
+//! The common format of all messages and files: kind, parameters, and numbers of fixed width.
 
 use unspoken_protocol::Handshake;
 
@@ -9,7 +9,7 @@ use crate::preset::BuiltPreset;
 const VERSION: u16 = 1;
 const MAGIC: [u8; 4] = *b"uspa";
 
-/// What a message holds.
+/// Kind of a message or file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Object {
     Program = 1,
@@ -31,11 +31,11 @@ impl Object {
     }
 }
 
-/// Bytes that are being written.
+/// Serialises a message or file.
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
-    /// Magic, version (u16), kind (u8), name of the preset, fingerprint of its numbers (16 bytes).
+    /// Writes magic, version (u16), kind (u8), name of the preset, fingerprint of its numbers (16 bytes).
     pub(crate) fn new(object: Object, preset: &BuiltPreset) -> Self {
         let mut out = Writer(MAGIC.to_vec());
         out.0.extend(VERSION.to_le_bytes());
@@ -49,7 +49,7 @@ impl Writer {
         self.0.push(value);
     }
 
-    /// Numbers are below 2^32 by construction: extents, indices and counts of what fits memory.
+    /// Numbers are below 2^32 by construction: extents, indices, and counts of items that fit in memory.
     pub(crate) fn u32(&mut self, value: usize) {
         self.0.extend((value as u32).to_le_bytes());
     }
@@ -58,7 +58,7 @@ impl Writer {
         self.0.extend(value.to_le_bytes());
     }
 
-    /// Length (u32), then the bytes.
+    /// Writes the length (u32), then the bytes.
     pub(crate) fn block(&mut self, bytes: &[u8]) {
         self.u32(bytes.len());
         self.0.extend(bytes);
@@ -68,7 +68,7 @@ impl Writer {
         self.block(text.as_bytes());
     }
 
-    /// The bytes as they are, to the end.
+    /// Writes the bytes without a length, as the last field.
     pub(crate) fn rest(&mut self, bytes: &[u8]) {
         self.0.extend(bytes);
     }
@@ -78,14 +78,14 @@ impl Writer {
     }
 }
 
-/// Untrusted bytes, read from the front. Nothing is allocated for what is not there.
+/// Reads untrusted bytes from the front. Memory is allocated only for bytes that are present.
 pub(crate) struct Reader<'a> {
     object: Object,
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// Reads the frame and finds the parameters; insecure ones only if `accept_insecure`.
+    /// Reads the common fields and builds the parameters; insecure ones only if `accept_insecure`.
     pub(crate) fn new(
         object: Object,
         bytes: &'a [u8],
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(self.array()?) as usize)
     }
 
-    /// A count of things of at least `least` bytes each, which must be there.
+    /// Reads a count of items of at least `least` bytes each, and checks that so many bytes are present.
     pub(crate) fn count(&mut self, most: usize, least: usize) -> Result<usize, ArraysError> {
         let count = self.u32()?;
         let most = most.min(self.rest.len() / least.max(1));
@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
         Ok(text.to_owned())
     }
 
-    /// Everything that is left.
+    /// The remaining bytes.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.rest
     }

@@ -1,4 +1,4 @@
-//! The client's half: arrays in, encrypted inputs out; encrypted results in, arrays out.
+//! The client's half: encrypts arrays, and decrypts results.
 
 use std::borrow::Borrow;
 
@@ -10,28 +10,28 @@ use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, Pr
 use crate::description::Description;
 use crate::error::ArraysError;
 
-/// Arrays by name, one for each input, of shape (batch, rows, columns); the batch is 1 for inputs without that axis.
+/// Arrays by name, one for each input, of shape (batch, rows, columns). The batch is 1 for inputs without that axis.
 pub type NamedArrays = Vec<(String, Array3<f64>)>;
 
-/// A client of a served program: its secret key, and what the server said of itself.
+/// A client of a served program: its secret key, and the server's description.
 pub struct MatrixClient {
     description: Description,
     keyring: Keyring,
 }
 
-/// All inputs of a program, ready to be encrypted. Wiped when dropped.
+/// All inputs of a program, encoded for encryption. Wiped when dropped.
 pub struct EncodedInputs {
     /// In the order of a query.
     vectors: Vec<Slots>,
 }
 
 impl MatrixClient {
-    /// A result as it may be shown to others: with noise of deviation `2^bits` times the error bound of the
-    /// description, and rounded. [`SharingNoise`] says what that guarantees, and what not. Noise is drawn anew at each
-    /// call: share a result once.
+    /// A result that may be shown to others: with noise of standard deviation `2^bits` times the error bound of the
+    /// description, and rounded. See [`SharingNoise`] for its guarantee and limits. Each call draws new noise: share a
+    /// result once.
     ///
     /// # Errors
-    /// If an input has entries beyond those the error bound holds for, or `bits` is out of range.
+    /// If an input has entries larger than those for which the error bound holds, or `bits` is out of range.
     pub fn share(
         &self,
         inputs: &[(String, Array3<f64>)],
@@ -50,7 +50,7 @@ impl MatrixClient {
     }
 }
 
-/// The values with noise.
+/// Adds noise to the values.
 pub(crate) fn add_noise(values: &Array3<f64>, noise: &SharingNoise) -> Result<Array3<f64>, ArraysError> {
     let mut shared: Vec<f64> = values.iter().copied().collect();
     noise.add(&mut shared)?;
@@ -77,7 +77,7 @@ impl ClientHalf for MatrixClient {
         &self.description
     }
 
-    /// All inputs of a run are one question.
+    /// One: all inputs of a run are one question.
     fn batch(&self) -> usize {
         1
     }
@@ -129,7 +129,7 @@ impl ClientHalf for MatrixClient {
 }
 
 impl MatrixClient {
-    /// The vectors of an answer, as many as the result takes.
+    /// The vectors of an answer. Checks that their number is that of the result.
     fn unpack(&self, answer: &[u8]) -> Result<Vec<Vec<u8>>, ArraysError> {
         let vectors = self.description.header().unpack("answer", answer, self.description.answer_bytes())?;
         let needed = self.description.signature().output_vectors();

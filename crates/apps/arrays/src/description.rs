@@ -1,4 +1,4 @@
-//! What client and server of a served program agree on.
+//! The description of a served program, which client and server must both know.
 
 use prost::Message;
 use unspoken_ckks::CkksParameters;
@@ -13,13 +13,13 @@ use crate::signature::{Input, Signature};
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// The application, as descriptions name it.
+/// Name of the application in descriptions.
 const APPLICATION: &str = "matrix";
 
 /// Context of the hash that identifies a program.
 const ID_CONTEXT: &str = "unspoken 2026 shapes, layout and keys of a matrix program";
 
-/// What a client must know to ask: made by the server, checked by the client.
+/// Data that a client needs to ask questions: made by the server, checked by the client.
 #[derive(Clone)]
 pub struct Description {
     header: CkksHeader,
@@ -28,7 +28,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// Of a program that loses `precision` on inputs with entries up to `largest_input`.
+    /// The description of a program with this `precision` on inputs with entries up to `largest_input`.
     pub(crate) fn new(program: &Program, precision: Precision, largest_input: f64) -> Self {
         let signature = program.signature();
         let own = proto::Description {
@@ -48,7 +48,7 @@ impl Description {
         };
         let parameters = signature.preset.parameters();
         let id = program_id(signature, &own);
-        // What is larger does not fit the modulus.
+        // Larger numbers do not fit the modulus.
         let bound = (parameters.log2_modulus(program.output_level()) - parameters.scale().log2() - 1.0).exp2();
         let keys = signature.key_plan().clone();
         let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &id, keys, APPLICATION.into(), bound)
@@ -59,20 +59,20 @@ impl Description {
     /// Reads a description from untrusted bytes and builds its parameters.
     ///
     /// # Errors
-    /// As for [`CkksHeader::read`], an insecure preset included, or if no program has such a signature.
+    /// Those of [`CkksHeader::read`], also for an insecure preset, or if no program has such a signature.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ArraysError> {
         Self::read(bytes, false)
     }
 
-    /// As [`Description::from_bytes`], and accepts insecure presets: for tests.
+    /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// As for [`Description::from_bytes`].
+    /// Those of [`Description::from_bytes`], except for an insecure preset.
     pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, ArraysError> {
         Self::read(bytes, true)
     }
 
-    /// As bytes for the wire.
+    /// Serialises the description.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.header.to_bytes(&self.own)
     }
@@ -87,8 +87,8 @@ impl Description {
         &self.signature
     }
 
-    /// Entries of results are closer to the exact ones than this, by a simulation by the server, if no entry of an
-    /// input exceeds [`Description::largest_input`].
+    /// Bound of the error of a result's entries, from a simulation by the server. It holds if no entry of an input
+    /// exceeds [`Description::largest_input`].
     pub fn error_bound(&self) -> f64 {
         self.header.error_bound().unwrap_or(0.0)
     }
@@ -98,13 +98,13 @@ impl Description {
         self.own.largest_input
     }
 
-    /// Most bytes of a query.
+    /// Maximum length of a query in bytes.
     pub(crate) fn query_bytes(&self) -> usize {
         let bytes = usize::try_from(self.signature.input_bytes()).unwrap_or(usize::MAX);
         self.header.packed_bytes(self.signature.input_vectors(), bytes)
     }
 
-    /// Most bytes of an answer.
+    /// Maximum length of an answer in bytes.
     pub(crate) fn answer_bytes(&self) -> usize {
         let vectors = self.signature.output_vectors();
         let vector = output_bytes(self.parameters(), self.own.output_level as usize);
@@ -152,8 +152,8 @@ impl CkksDescription for Description {
     }
 }
 
-/// Identifies what a client knows of a program. Constants are not hashed, so that nobody can try to guess them; nor is
-/// the precision, so that answers fit after constants changed.
+/// Hash that identifies the public part of a program. It does not include constants, so that clients cannot test
+/// guesses of them, nor the precision, so that the id stays the same when constants change.
 fn program_id(signature: &Signature, own: &proto::Description) -> [u8; 16] {
     let public = proto::Description { largest_input: 0.0, ..own.clone() };
     let mut hasher = blake3::Hasher::new_derive_key(ID_CONTEXT);
@@ -178,7 +178,7 @@ fn write_shape(shape: ArrayShape) -> proto::ArrayShape {
     }
 }
 
-/// Not yet checked; one that is missing is empty.
+/// Converts a shape without checking it. A missing shape becomes an empty one.
 fn read_shape(shape: Option<proto::ArrayShape>) -> ArrayShape {
     let shape = shape.unwrap_or_default();
     ArrayShape {

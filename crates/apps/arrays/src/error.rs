@@ -1,4 +1,4 @@
-//! What can go wrong between client and server.
+//! Errors of this crate.
 
 use unspoken_ckks::CkksError;
 use unspoken_encrypt::EncryptError;
@@ -6,37 +6,37 @@ use unspoken_matrix::MatrixError;
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 use unspoken_rlwe::RlweError;
 
-/// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
+/// Errors of this crate. Each names the operation, what was found, what was needed and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArraysError {
-    /// Shapes, layouts, depth, or encrypted arithmetic.
+    /// Invalid shapes or layouts, too little depth, or an error of encrypted arithmetic.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
     /// Inputs could not be encrypted: a value is too large.
     #[error(transparent)]
     Encrypt(#[from] EncryptError),
-    /// The two sides do not fit together, a message is malformed, or keys failed.
+    /// The two sides do not match, a message is malformed, or an operation on keys failed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// What was given does not fit the program.
+    /// An argument does not match the program.
     #[error("{operation}: found {found}; needed {needed}")]
     Mismatch {
         /// The operation.
         operation: &'static str,
-        /// What it got.
+        /// The value found.
         found: String,
-        /// What it takes, and what to do.
+        /// The value needed, and what to do.
         needed: String,
     },
-    /// Bytes cannot be read.
+    /// Bytes cannot be decoded.
     #[error("cannot read {what}: found {found}, needed {needed}")]
     Decode {
-        /// What was being read.
+        /// The object being read.
         what: &'static str,
-        /// What was there.
+        /// The value found.
         found: String,
-        /// What should have been there.
+        /// The value needed.
         needed: String,
     },
 }

@@ -1,5 +1,5 @@
-//! Bytes of graphs: the number of nodes (u32), then each: kind (u8), operands (u32 each), payload. The payload of an
-//! input is its name, then the shape and axes of its array.
+//! Serialisation of graphs: the number of nodes (u32), then for each node its kind (u8), operands (u32 each) and
+//! payload. The payload of an input is its name, then the shape and axes of its array.
 
 use std::borrow::Cow;
 
@@ -40,7 +40,7 @@ pub(crate) fn write_graph(graph: &Graph, inputs: impl IntoIterator<Item = Axes>,
 
 /// Reads a graph, and the axes of its inputs in their order.
 pub(crate) fn read_graph(input: &mut Reader<'_>) -> Result<(Graph, Vec<Axes>), ArraysError> {
-    // No node is shorter than its kind and a number.
+    // Every node has at least its kind and one number.
     let count = input.count(MAX_NODES, 5)?;
     let (mut graph, mut axes) = (Graph::new(), Vec::new());
     for _ in 0..count {

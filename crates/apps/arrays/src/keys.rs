@@ -1,4 +1,4 @@
-//! Evaluation keys between two machines.
+//! Serialised evaluation keys.
 
 use std::sync::OnceLock;
 
@@ -9,8 +9,8 @@ use crate::error::ArraysError;
 use crate::preset::BuiltPreset;
 use crate::secret::SecretId;
 
-/// The evaluation keys of one client, as they travel, and expanded once they are used or were read. Public: they open
-/// nothing.
+/// The evaluation keys of one client, as serialised, and expanded once they are used or were read. They are public:
+/// nothing can be decrypted with them.
 pub struct Keys {
     pub(crate) preset: BuiltPreset,
     pub(crate) secret_id: SecretId,
@@ -29,17 +29,17 @@ impl Keys {
         self.preset.parameters().name()
     }
 
-    /// How many there are.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.plan.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.plan.is_empty()
     }
 
-    /// Bytes as they travel.
+    /// Length of the serialised keys in bytes.
     pub fn bytes(&self) -> usize {
         self.bundle.len()
     }
@@ -52,7 +52,7 @@ impl Keys {
         Ok(self.expanded.get_or_init(|| keys))
     }
 
-    /// As bytes: whose they are, then a bundle of seeded keys.
+    /// Serialises the keys: the identifier of their secret, then a bundle of seeded keys.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new(Object::Keys, &self.preset);
         out.rest(&self.secret_id.0);
@@ -60,10 +60,10 @@ impl Keys {
         out.finish()
     }
 
-    /// Reads what [`Keys::to_bytes`] wrote, and expands the keys; insecure presets only if so asked.
+    /// Reads the output of [`Keys::to_bytes`] and expands the keys; insecure presets only if `accept_insecure`.
     ///
     /// # Errors
-    /// [`ArraysError::Decode`], or that of a bundle, for anything else.
+    /// [`ArraysError::Decode`], or an error of the bundle, for anything else.
     pub fn from_bytes(bytes: &[u8], accept_insecure: bool) -> Result<Self, ArraysError> {
         let (mut input, preset) = Reader::new(Object::Keys, bytes, accept_insecure)?;
         let secret_id = SecretId::read(&mut input)?;

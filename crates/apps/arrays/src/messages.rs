@@ -1,4 +1,4 @@
-//! Encrypted inputs and results as they travel between client and server.
+//! Messages with encrypted inputs and results.
 
 use unspoken_ckks::{Ciphertext, CkksError, SeededCiphertext};
 use unspoken_matrix::{EncryptedMatrix, Layout};
@@ -9,16 +9,16 @@ use crate::preset::BuiltPreset;
 use crate::secret::SecretId;
 use crate::shape::{ArrayShape, MAX_BATCH, MAX_NAME_BYTES, MAX_NODES};
 
-/// One encrypted input: vectors that hold its batch, one after the other.
+/// One encrypted input: the vectors that contain its batch, in order.
 pub(crate) struct EncryptedInput {
     pub(crate) name: String,
     pub(crate) shape: ArrayShape,
-    /// Matrices that were encrypted; 1 without a batch.
+    /// Number of matrices that were encrypted; 1 without a batch.
     pub(crate) batch: usize,
     pub(crate) groups: Vec<EncryptedMatrix<SeededCiphertext>>,
 }
 
-/// Encrypted inputs of a program: all of them, or a part.
+/// Encrypted inputs of a program: all of them, or some.
 pub struct EncryptedInputs {
     pub(crate) preset: BuiltPreset,
     pub(crate) secret_id: SecretId,
@@ -36,7 +36,7 @@ pub struct EncryptedResult {
 }
 
 impl EncryptedInputs {
-    /// Names of those that are here.
+    /// Names of the inputs in this message.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|entry| entry.name.as_str())
     }
@@ -46,7 +46,8 @@ impl EncryptedInputs {
         self.preset.parameters().name()
     }
 
-    /// As bytes: whose they are, tile and blocks, then each input: name, shape, batch, groups.
+    /// Serialises the inputs: the identifier of their secret, tile and blocks, then for each input name, shape, batch,
+    /// groups.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new(Object::EncryptedInputs, &self.preset);
         out.rest(&self.secret_id.0);
@@ -61,10 +62,10 @@ impl EncryptedInputs {
         out.finish()
     }
 
-    /// Reads what [`EncryptedInputs::to_bytes`] wrote; insecure presets only if so asked.
+    /// Reads the output of [`EncryptedInputs::to_bytes`]; insecure presets only if `accept_insecure`.
     ///
     /// # Errors
-    /// [`ArraysError::Decode`], or that of a ciphertext, for anything else.
+    /// [`ArraysError::Decode`], or an error of a ciphertext, for anything else.
     pub fn from_bytes(bytes: &[u8], accept_insecure: bool) -> Result<Self, ArraysError> {
         let (mut input, preset) = Reader::new(Object::EncryptedInputs, bytes, accept_insecure)?;
         let secret_id = SecretId::read(&mut input)?;
@@ -74,7 +75,7 @@ impl EncryptedInputs {
         for _ in 0..count {
             let (name, shape) = (input.text()?, ArrayShape::read(&mut input)?);
             if name.len() > MAX_NAME_BYTES || entries.iter().any(|entry| entry.name == name) {
-                return Err(input.refuse("an input's name that cannot be", "a name of its own for each"));
+                return Err(input.refuse("a too long or repeated name of an input", "a different name for each"));
             }
             let tile = |tile: &[u8]| SeededCiphertext::from_bytes(preset.parameters(), tile);
             let batch = input.u32()?;
@@ -92,7 +93,7 @@ impl EncryptedInputs {
 }
 
 impl EncryptedResult {
-    /// The shape of the array it holds.
+    /// Shape of the array that the result contains.
     pub fn shape(&self) -> Vec<usize> {
         self.shape.extents(self.batch)
     }
@@ -102,7 +103,7 @@ impl EncryptedResult {
         self.preset.parameters().name()
     }
 
-    /// As bytes: whose it is, tile and blocks, batch, shape, groups.
+    /// Serialises the result: the identifier of its secret, tile and blocks, batch, shape, groups.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new(Object::EncryptedResult, &self.preset);
         out.rest(&self.secret_id.0);
@@ -115,10 +116,10 @@ impl EncryptedResult {
         out.finish()
     }
 
-    /// Reads what [`EncryptedResult::to_bytes`] wrote; insecure presets only if so asked.
+    /// Reads the output of [`EncryptedResult::to_bytes`]; insecure presets only if `accept_insecure`.
     ///
     /// # Errors
-    /// [`ArraysError::Decode`], or that of a ciphertext, for anything else.
+    /// [`ArraysError::Decode`], or an error of a ciphertext, for anything else.
     pub fn from_bytes(bytes: &[u8], accept_insecure: bool) -> Result<Self, ArraysError> {
         let (mut input, preset) = Reader::new(Object::EncryptedResult, bytes, accept_insecure)?;
         let secret_id = SecretId::read(&mut input)?;
@@ -147,7 +148,7 @@ fn read_layout(input: &mut Reader<'_>, preset: &BuiltPreset) -> Result<Layout, A
     Ok(Layout::new(preset.parameters(), dim, blocks)?)
 }
 
-/// The number of groups, the batch of each (the same), then the tiles of all.
+/// Writes the number of groups, the batch of each (the same for all), then the tiles of all.
 fn write_groups<V>(groups: &[EncryptedMatrix<V>], out: &mut Writer, bytes: impl Fn(&V) -> Vec<u8>) {
     out.u32(groups.len());
     out.u32(groups.first().map_or(0, EncryptedMatrix::batch));
@@ -162,7 +163,7 @@ fn read_groups<V>(
     shape: ArrayShape,
     tile: impl Fn(&[u8]) -> Result<V, CkksError>,
 ) -> Result<Vec<EncryptedMatrix<V>>, ArraysError> {
-    // No tile is shorter than its length.
+    // Every tile has at least its length.
     let groups = input.count(MAX_BATCH, 4)?;
     let batch = input.u32()?;
     if groups == 0 || batch == 0 || batch > layout.parallel() {

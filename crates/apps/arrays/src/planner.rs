@@ -1,4 +1,4 @@
-//! The choice of parameters, layout and level for a graph.
+//! Choice of parameters, layout and level for a graph.
 
 use unspoken_ckks::CkksParameters;
 use unspoken_matrix::{Budget, Graph, Layout, MatrixError, OperationKind, plan};
@@ -7,23 +7,25 @@ use crate::error::ArraysError;
 use crate::preset::BuiltPreset;
 use crate::shape::{MAX_BATCH, fits_tiles};
 
-/// Tried in this order if none is named: the first that is deep enough.
+/// Presets tried in this order if none is named: the first that is deep enough is chosen.
 const PRESETS: [&str; 2] = ["n15_real_depth11_scale50", "n15_real_depth17_scale30"];
 
-/// Bits a result may have beyond its scale: results at a level with less are kept one level higher.
+/// Bits that a result may need above its scale: if the modulus at the lowest level has less room, results stay one
+/// level higher.
 const HEADROOM_BITS: f64 = 20.0;
 
-/// A tile may be this many times smaller than the largest matrix: that has more tiles, but less in each.
+/// How many times smaller than the largest matrix a tile may be. Smaller tiles are more in number, but need less
+/// padding.
 const SMALLEST_TILE: usize = 4;
 
-/// What a program may take. Left out, the fastest is chosen.
+/// Options of the planner. What is left out is chosen for the shortest time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
     /// Name of the parameter set.
     pub preset: Option<String>,
-    /// The number of matrices in the batch; one if the graph has no batch.
+    /// Number of matrices in the batch; one if the graph has no batch.
     pub batch: usize,
-    /// The most rotation keys of a product of two matrices.
+    /// Maximum number of rotation keys for a product of two matrices.
     pub most_keys: Option<usize>,
     /// Rows and columns of a tile, a power of two.
     pub tile: Option<usize>,
@@ -31,13 +33,13 @@ pub struct Options {
     pub blocks: Option<usize>,
 }
 
-/// The last node of a graph, planned.
+/// The plan of a graph, for its last node, and the preset.
 pub(crate) struct Choice {
     pub(crate) preset: BuiltPreset,
     pub(crate) inner: unspoken_matrix::Program,
 }
 
-/// Plans for each layout, and takes what is predicted to be fastest for the whole batch.
+/// Plans for each layout, and selects the plan with the shortest predicted time for the whole batch.
 pub(crate) fn choose(graph: &Graph, options: &Options) -> Result<Choice, ArraysError> {
     const OPERATION: &str = "plan an expression";
     if graph.nodes().is_empty() {
@@ -76,7 +78,7 @@ fn with_preset(graph: &Graph, options: &Options, name: &str) -> Result<Choice, A
                     best = Some((seconds, program));
                 }
             }
-            // The first layout is the plainest: what it lacks is said.
+            // The first layout is the simplest: its error is reported.
             Err(error) => refused = refused.or(Some(error)),
         }
     }
@@ -90,7 +92,7 @@ fn with_preset(graph: &Graph, options: &Options, name: &str) -> Result<Choice, A
     }
 }
 
-/// The plan from the lowest level that suffices: lower levels have smaller keys and faster operations.
+/// Plans at the lowest level that suffices: lower levels have smaller keys and faster operations.
 fn plan_low(
     preset: &BuiltPreset,
     graph: &Graph,
@@ -102,7 +104,7 @@ fn plan_low(
     let floor = usize::from(room < HEADROOM_BITS);
     let mut level = parameters.max_level().min(parameters.circuit_level());
     let mut program = plan(preset.encoder(), graph, layout, level, budget)?;
-    // Fewer levels may leave only methods that spend fewer still.
+    // With fewer levels, only methods that need even fewer may remain.
     while program.output_level() > floor {
         level -= program.output_level() - floor;
         match plan(preset.encoder(), graph, layout, level, budget) {
@@ -119,11 +121,11 @@ fn plan_low(
     Ok(program)
 }
 
-/// Layouts that come into question, plainest first.
+/// Candidate layouts, simplest first.
 fn layouts(parameters: &CkksParameters, graph: &Graph, options: &Options) -> Result<Vec<Layout>, ArraysError> {
     let shapes: Vec<_> = graph.nodes().iter().map(|node| node.shape()).collect();
     let tiles = options.tile.map_or_else(|| tiles(parameters, &shapes), |tile| vec![tile]);
-    // Room beside the tile serves products of two encrypted matrices only.
+    // Only products of two encrypted matrices can use slots besides the tile.
     let multiplies = graph.nodes().iter().any(|node| node.operation().kind() == OperationKind::MatMul);
     let (mut layouts, mut refused) = (Vec::new(), None);
     for tile in tiles {
@@ -144,7 +146,7 @@ fn layouts(parameters: &CkksParameters, graph: &Graph, options: &Options) -> Res
     }
 }
 
-/// The tile that holds the largest matrix, if one can, and smaller ones that are padded less.
+/// The tile that holds the largest matrix, if one can, and smaller ones that need less padding.
 fn tiles(parameters: &CkksParameters, shapes: &[(usize, usize)]) -> Vec<usize> {
     let extent = shapes.iter().map(|&(rows, columns)| rows.max(columns)).max().unwrap_or(1);
     let most = extent.next_power_of_two().min(1 << (parameters.slots().ilog2() / 2));

@@ -1,4 +1,4 @@
-//! Parameters by name, each built once.
+//! Presets by name, each built once.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,11 +8,11 @@ use unspoken_protocol::ParameterFamily;
 
 use crate::error::ArraysError;
 
-/// A preset, built. Cheap to clone.
+/// A built preset. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct BuiltPreset(Encoder);
 
-/// Those built so far.
+/// The presets built so far.
 static BUILT: Mutex<BTreeMap<&'static str, Encoder>> = Mutex::new(BTreeMap::new());
 
 impl ParameterFamily for BuiltPreset {
@@ -35,7 +35,7 @@ impl ParameterFamily for BuiltPreset {
 impl BuiltPreset {
     pub(crate) fn find(name: &str) -> Result<Self, ArraysError> {
         let preset = Preset::find(name)?;
-        // What is in the map is whole, whoever panicked.
+        // The map stays consistent even if a thread panicked.
         let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(encoder) = built.get(preset.name) {
             return Ok(BuiltPreset(encoder.clone()));
@@ -53,7 +53,7 @@ impl BuiltPreset {
         self.0.parameters()
     }
 
-    /// An error if `other` is of another preset.
+    /// Returns an error if `other` is of another preset.
     pub(crate) fn check_same(
         &self,
         operation: &'static str,

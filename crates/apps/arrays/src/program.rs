@@ -16,20 +16,20 @@ use crate::planner::{Choice, Options, choose};
 use crate::shape::{ArrayShape, Axes, check_graph};
 use crate::signature::{Input, Signature};
 
-/// What a program is planned from.
+/// Input of the planner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgramSource {
-    /// What to compute; the last node is the result.
+    /// The graph to compute; the last node is the result.
     pub graph: Graph,
-    /// The axes of each input as an array, in the order of the graph's inputs.
+    /// Axes of each input's array, in the order of the graph's inputs.
     pub inputs: Vec<Axes>,
-    /// The axes of the result as an array.
+    /// Axes of the result's array.
     pub output: Axes,
-    /// What the planner may choose.
+    /// Options of the planner.
     pub options: Options,
 }
 
-/// A graph made ready for one parameter set, layout and level.
+/// A graph planned for one parameter set, layout and level.
 pub struct Program {
     graph: Graph,
     signature: Signature,
@@ -37,28 +37,28 @@ pub struct Program {
     most_keys: Option<usize>,
 }
 
-/// What a run loses, by a simulation on random inputs.
+/// Precision of a run, by a simulation on random inputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Precision {
-    /// Entries of a run on inputs of the same size are closer to the exact ones than this: four times the worst of the
+    /// Bound of the error of a result's entries for inputs of the same size: four times the worst error of the
     /// simulation, and at least sixteen times its root mean square.
     pub error: f64,
     /// The largest entry of the exact result.
     pub largest: f64,
-    /// Whether a value outgrew its modulus on the way: the result would be garbage.
+    /// Whether a value exceeded its modulus during the run, so that the result would be meaningless.
     pub overflow: bool,
 }
 
 /// A simulation of fewer entries than this is repeated.
 const LEAST_ENTRIES: usize = 16;
-/// But not more often than this.
+/// Maximum number of simulations.
 const MOST_RUNS: u64 = 4;
 
 impl Program {
     /// Plans the last node of a graph.
     ///
     /// # Errors
-    /// If the levels of no preset suffice, options do not exist, the graph is too large, or axes do not fit its inputs
+    /// If no preset has enough levels, options do not exist, the graph is too large, or axes do not match its inputs
     /// and its result.
     pub fn plan(source: ProgramSource) -> Result<Self, ArraysError> {
         const OPERATION: &str = "plan an expression";
@@ -81,7 +81,7 @@ impl Program {
         Ok(Program { graph, signature, inner, most_keys: options.most_keys })
     }
 
-    /// What the client knows of it.
+    /// The part of the program that the client knows.
     pub fn signature(&self) -> &Signature {
         &self.signature
     }
@@ -91,36 +91,36 @@ impl Program {
         self.inner.output_level()
     }
 
-    /// Predicted seconds of a run with the whole batch.
+    /// Predicted time in seconds of a run with the whole batch.
     pub fn seconds(&self) -> f64 {
         self.inner.seconds() * self.signature.groups() as f64
     }
 
-    /// Key switches of a run with the whole batch.
+    /// Number of key switches of a run with the whole batch.
     pub fn key_switches(&self) -> u64 {
         self.inner.cost().total_key_switches() * self.signature.groups() as u64
     }
 
-    /// Bytes of its encoded plaintexts and masks, which stay in memory after their first use.
+    /// Bytes of the encoded plaintexts and masks, which stay in memory after their first use.
     pub fn prepared_bytes(&self) -> u64 {
         self.inner.prepared_bytes()
     }
 
-    /// The most bytes of ciphertexts that a run holds at one time, for one vector's share of the batch.
+    /// Maximum number of bytes of ciphertexts that a run holds at one time, for one group of the batch.
     pub fn working_bytes(&self) -> u64 {
         self.inner.working_bytes()
     }
 
-    /// How each product of two encrypted matrices is computed.
+    /// The method of each product of two encrypted matrices.
     pub fn methods(&self) -> Vec<String> {
         self.inner.methods().iter().map(ToString::to_string).collect()
     }
 
-    /// Runs it on encrypted inputs, which may come in several parts; `progress` is told how many vectors of the batch
-    /// are done, of how many.
+    /// Runs the program on encrypted inputs, which may be in several messages. `progress` receives the number of groups
+    /// of the batch that are done, and the number of all groups.
     ///
     /// # Errors
-    /// If inputs or keys are missing (all of them are named), they do not fit, or the work was stopped.
+    /// If inputs or keys are missing (the error names all of them) or do not match, or the work was cancelled.
     pub fn run(
         &self,
         keys: &Keys,
@@ -160,7 +160,7 @@ impl Program {
         Ok(EncryptedResult { preset: preset.clone(), secret_id: keys.secret_id, shape, batch, groups })
     }
 
-    /// The entry of each input, in their order.
+    /// The entry of each input, in the order of the inputs.
     fn entries<'a>(&self, inputs: &[&'a EncryptedInputs]) -> Result<Vec<&'a EncryptedInput>, ArraysError> {
         let (mut found, mut absent) = (Vec::new(), Vec::new());
         for input in &self.signature.inputs {
@@ -197,7 +197,7 @@ impl Program {
         Err(ArraysError::mismatch("run a program", found, "inputs encrypted for this one"))
     }
 
-    /// Runs it once on one vector's share of the batch: a matrix for each input.
+    /// Runs the program once for one group of the batch, with one encrypted matrix for each input.
     pub(crate) fn evaluate<A: Arithmetic>(
         &self,
         arithmetic: &A,
@@ -207,7 +207,7 @@ impl Program {
     }
 
     /// Simulates runs on random inputs with entries up to `largest`, drawn from `seed`, and compares them with the
-    /// exact results. Takes about as long as a run of one vector.
+    /// exact results. Takes about as long as a run of one group.
     ///
     /// # Errors
     /// If the entries do not fit their scale.
@@ -233,7 +233,7 @@ impl Program {
                 let pick = |all: &[_]| slots.iter().filter_map(|&slot| all.get(slot).copied()).collect::<Vec<_>>();
                 let (noisy, exact) = (pick(tile.noisy()), pick(tile.exact()));
                 let error = ErrorStatistics::between(&noisy, &exact);
-                // Numbers beyond those of the simulation outgrew every modulus.
+                // Numbers outside the range of the simulation exceed every modulus.
                 overflow |= noisy.iter().chain(&exact).any(|value| !value.is_finite());
                 worst = worst.max(error.worst);
                 squares += error.rms.powi(2) * exact.len() as f64;
@@ -249,7 +249,8 @@ impl Program {
         Ok(Precision { error: (4.0 * worst).max(16.0 * rms), largest: greatest, overflow })
     }
 
-    /// As bytes, constants included: batch, bound on keys, tile, blocks, output, graph. The reader plans again.
+    /// Serialises the program, constants included: batch, bound on keys, tile, blocks, output, graph. The reader plans
+    /// again.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer::new(Object::Program, &self.signature.preset);
         out.u32(self.signature.batch);
@@ -261,19 +262,19 @@ impl Program {
         out.finish()
     }
 
-    /// Reads what [`Program::to_bytes`] wrote and plans it; insecure presets only if so asked. Planning takes seconds
-    /// for large expressions: bound who may send them.
+    /// Reads the output of [`Program::to_bytes`] and plans it; insecure presets only if `accept_insecure`. Planning
+    /// takes seconds for large expressions: limit who may send them.
     ///
     /// # Errors
-    /// [`ArraysError::Decode`] for anything else, or as for [`Program::plan`].
+    /// [`ArraysError::Decode`] for anything else, or an error of [`Program::plan`].
     pub fn from_bytes(bytes: &[u8], accept_insecure: bool) -> Result<Self, ArraysError> {
         Self::plan(Self::decode(bytes, accept_insecure)?)
     }
 
-    /// As [`Program::from_bytes`], without planning: what to plan.
+    /// Like [`Program::from_bytes`], but without planning: returns the input of the planner.
     ///
     /// # Errors
-    /// [`ArraysError::Decode`] for anything but what [`Program::to_bytes`] wrote.
+    /// [`ArraysError::Decode`] for anything except the output of [`Program::to_bytes`].
     pub fn decode(bytes: &[u8], accept_insecure: bool) -> Result<ProgramSource, ArraysError> {
         let (mut input, preset) = Reader::new(Object::Program, bytes, accept_insecure)?;
         let (batch, most_keys) = (input.u32()?, input.u32()?.checked_sub(1));
@@ -290,7 +291,7 @@ impl Program {
     }
 }
 
-/// For each tile, the slots of entries of a matrix of this shape.
+/// For each tile, the slots of the entries of a matrix of this shape.
 fn entry_slots(layout: Layout, (rows, columns): (usize, usize), batch: usize) -> Vec<Vec<usize>> {
     let d = layout.dim();
     let mut slots = vec![Vec::new(); layout.tiles(rows) * layout.tiles(columns)];
@@ -319,5 +320,5 @@ impl UniformNumbers {
 
 fn missing(names: &[&str]) -> ArraysError {
     let found = format!("no input {}", names.join(", "));
-    ArraysError::mismatch("run a program", found, "all inputs: encrypt them and hand them over")
+    ArraysError::mismatch("run a program", found, "all inputs: encrypt them and pass them")
 }

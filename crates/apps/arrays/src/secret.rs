@@ -27,7 +27,7 @@ const MAGIC: [u8; 4] = *b"uspm";
 const KEY_LABEL: &str = "unspoken 2026 matrix secret key of one parameter set";
 const ID_LABEL: &str = "unspoken 2026 public name of a matrix secret";
 
-/// The public identifier of a secret: what is made under one secret does not fit another.
+/// Public identifier of a secret. Data made with one secret is refused by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SecretId(pub(crate) [u8; 16]);
 
@@ -39,10 +39,10 @@ impl SecretId {
     }
 }
 
-/// A secret, of which the secret key of every parameter set follows. Never printed; wiped when dropped.
+/// A secret from which the secret key of every parameter set is derived. Never printed; wiped when dropped.
 pub struct Secret {
     bytes: Zeroizing<[u8; SECRET_BYTES]>,
-    /// By name of the parameter set, once it was used.
+    /// The keys used so far, by name of the parameter set.
     keys: Mutex<BTreeMap<String, Arc<Keyed>>>,
 }
 
@@ -64,10 +64,10 @@ impl Keyed {
 }
 
 impl Secret {
-    /// A fresh one from the operating system's generator.
+    /// Makes a new secret with the operating system's generator.
     ///
     /// # Errors
-    /// If that has no randomness to give.
+    /// If the operating system has no randomness.
     pub fn generate() -> Result<Self, ArraysError> {
         let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
         SecretRng::from_os().map_err(RlweError::from)?.fill(bytes.as_mut_slice());
@@ -78,12 +78,12 @@ impl Secret {
         Secret { bytes, keys: Mutex::default() }
     }
 
-    /// For storage by the secret_id. Handle as the secret it is.
+    /// The bytes of the secret, for storage by its owner. Treat them as secret.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         Zeroizing::new([&MAGIC, self.bytes.as_slice()].concat())
     }
 
-    /// Reads what [`Secret::to_bytes`] wrote.
+    /// Reads the output of [`Secret::to_bytes`].
     ///
     /// # Errors
     /// [`ArraysError::Decode`] for anything else.
@@ -110,7 +110,7 @@ impl Secret {
 
     /// The secret key of one parameter set, derived when it is first needed.
     fn key(&self, preset: &BuiltPreset) -> Result<Arc<Keyed>, ArraysError> {
-        // What is in the map is whole, whoever panicked.
+        // The map stays consistent even if a thread panicked.
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(key) = keys.get(preset.parameters().name()) {
             return Ok(Arc::clone(key));
@@ -130,10 +130,10 @@ impl Secret {
     }
 
     /// Encrypts inputs of a program: by name, arrays of shape (batch, rows, columns), where the batch is 1 for inputs
-    /// that have no such axis. Those left out may be encrypted later, or before.
+    /// without that axis. Inputs that are left out may be encrypted by other calls.
     ///
     /// # Errors
-    /// If a name or shape is another, or values do not fit.
+    /// If a name is unknown, a shape differs, or values do not fit their scale.
     pub fn encrypt(
         &self,
         signature: &Signature,
@@ -164,10 +164,10 @@ impl Secret {
         })
     }
 
-    /// Exactly the keys that programs need; `progress` is told how many of how many are made.
+    /// Makes exactly the keys that the programs need; `progress` receives the number of keys made and in total.
     ///
     /// # Errors
-    /// If the programs are of different presets, or the work was stopped.
+    /// If the programs are of different presets, or the work was cancelled.
     pub fn keys(
         &self,
         programs: &[&Signature],
@@ -189,11 +189,11 @@ impl Secret {
         Ok(Keys::new(first.preset.clone(), self.secret_id(), plan, bundle))
     }
 
-    /// Decrypts: shape (batch, rows, columns). The numbers carry errors that depend on the secret: they are for
-    /// its holder alone. What others will see is decrypted by [`Secret::decrypt_to_share`].
+    /// Decrypts a result: shape (batch, rows, columns). The numbers contain errors that depend on the secret, so only
+    /// its owner may see them. For others, use [`Secret::decrypt_to_share`].
     ///
     /// # Errors
-    /// If the result was computed from another secret's inputs.
+    /// If the result was computed from inputs of another secret.
     pub fn decrypt(&self, result: &EncryptedResult) -> Result<Array3<f64>, ArraysError> {
         if result.secret_id != self.secret_id() {
             let needed = "the secret that encrypted the inputs";
@@ -207,13 +207,13 @@ impl Secret {
         Ok(decode_groups(&groups, result.batch, result.shape))
     }
 
-    /// As [`Secret::decrypt`], for results that will be shown to others: with noise of deviation `2^bits *
-    /// error_bound`, and rounded. [`SharingNoise`] says what that guarantees, and what
-    /// not. `error_bound` is [`Precision::error`](crate::Precision::error) of the program for inputs as large as those
-    /// encrypted. Noise is drawn anew at each call: share a result once.
+    /// Like [`Secret::decrypt`], for results that will be shown to others: with noise of standard deviation
+    /// `2^bits * error_bound`, and rounded. See [`SharingNoise`] for its guarantee and limits. `error_bound` is
+    /// [`Precision::error`](crate::Precision::error) of the program for inputs as large as those encrypted. Each call
+    /// draws new noise: share a result once.
     ///
     /// # Errors
-    /// As for [`Secret::decrypt`], or if the bound is not positive or `bits` is not from 1 to 64.
+    /// Those of [`Secret::decrypt`], or if the bound is not positive or `bits` is not from 1 to 64.
     pub fn decrypt_to_share(
         &self,
         result: &EncryptedResult,

@@ -1,4 +1,4 @@
-//! The server's half: a program and its constants; encrypted inputs in, encrypted results out.
+//! The server's half: a program and its constants. It computes encrypted results from encrypted inputs.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::description::Description;
 use crate::error::ArraysError;
 use crate::program::Program;
 
-/// Seed of the simulation that bounds the error: descriptions of one program are the same.
+/// Seed of the simulation that bounds the error. It is constant, so that descriptions of one program are the same.
 const SEED: u64 = 0;
 
 /// A program that never sees its inputs.
@@ -25,10 +25,10 @@ pub struct MatrixServer {
 
 impl MatrixServer {
     /// Serves a program. Simulates runs on inputs with entries up to `largest_input`, which takes about as long as a
-    /// run, to tell clients the error of results.
+    /// run, to determine the error of results for the description.
     ///
     /// # Errors
-    /// If values of such runs outgrow their modulus.
+    /// If values of such runs exceed their modulus.
     pub fn new(program: Program, largest_input: f64) -> Result<Self, ArraysError> {
         if !(largest_input > 0.0 && largest_input.is_finite()) {
             let needed = "a positive finite number";
@@ -43,11 +43,11 @@ impl MatrixServer {
         Ok(MatrixServer { program, seeds: SeedGuard::default(), description })
     }
 
-    /// As [`MatrixServer::new`], for a program that lies in a file as [`Program::to_bytes`] made it; insecure presets
-    /// only if so asked.
+    /// Like [`MatrixServer::new`], for a program in a file with the output of [`Program::to_bytes`]; insecure presets
+    /// only if `accept_insecure`.
     ///
     /// # Errors
-    /// If the file cannot be read, is none of a program, or as for [`MatrixServer::new`].
+    /// If the file cannot be read or is not a program, or an error of [`MatrixServer::new`].
     pub fn open(path: &Path, largest_input: f64, accept_insecure: bool) -> Result<Self, ArraysError> {
         let bytes = std::fs::read(path).map_err(|error| ArraysError::Decode {
             what: "a program",
@@ -62,12 +62,12 @@ impl MatrixServer {
         &self.program
     }
 
-    /// What a client must know.
+    /// The description for clients.
     pub fn description(&self) -> &Description {
         &self.description
     }
 
-    /// The matrices of a query, for each input the groups of its batch.
+    /// The matrices of a query: for each input the groups of its batch.
     fn inputs(&self, client: ClientId, query: &[u8]) -> Result<Vec<Vec<EncryptedMatrix<Ciphertext>>>, ArraysError> {
         let (signature, parameters) = (self.program.signature(), self.description.parameters());
         let vectors = self.header().unpack("query", query, self.query_bytes())?;
@@ -113,7 +113,7 @@ impl ServerHalf for MatrixServer {
         self.program.prepared_bytes() + self.seeds.capacity_bytes()
     }
 
-    /// The expanded query, a run of one group, and the answer as bytes, before and after it is packed.
+    /// Memory of the expanded query, a run of one group, and the answer as bytes, before and after it is packed.
     fn working_bytes(&self) -> u64 {
         let parameters = self.description.parameters();
         let top = Basis::chain(parameters.chain(self.program.signature().level()));

@@ -1,4 +1,4 @@
-//! Shapes of arrays, and how large they may be.
+//! Shapes of arrays, and limits on their size.
 
 use ndarray::{Array3, ArrayD};
 use unspoken_matrix::{Graph, Layout};
@@ -6,22 +6,22 @@ use unspoken_matrix::{Graph, Layout};
 use crate::bytes::{Reader, Writer};
 use crate::error::ArraysError;
 
-/// Largest number of rows or columns of a matrix.
+/// Maximum number of rows or columns of a matrix.
 pub(crate) const MAX_EXTENT: usize = 1 << 13;
-/// Most entries of a matrix.
+/// Maximum number of entries of a matrix.
 const MAX_ENTRIES: usize = 1 << 24;
-/// Most tiles of a matrix.
+/// Maximum number of tiles of a matrix.
 const MAX_TILES: usize = 1 << 12;
-/// Most matrices of a batch.
+/// Maximum number of matrices in a batch.
 pub(crate) const MAX_BATCH: usize = 1 << 20;
-/// Most nodes of a graph.
+/// Maximum number of nodes in a graph.
 pub(crate) const MAX_NODES: usize = 1 << 12;
 /// Longest name of an input, in bytes.
 pub(crate) const MAX_NAME_BYTES: usize = 1 << 10;
 
 const ADD: &str = "add to an expression";
 
-/// Which axes an array has. A vector is a matrix of one row or one column without that axis.
+/// The axes of an array. A vector is a matrix of one row or one column without that axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Axes {
     /// Whether the first axis is the batch.
@@ -33,9 +33,9 @@ pub struct Axes {
 }
 
 impl Axes {
-    /// Those of one matrix: rows and columns.
+    /// The axes of one matrix: rows and columns.
     pub const MATRIX: Axes = Axes { batch: false, rows: true, columns: true };
-    /// Those of a batch of matrices.
+    /// The axes of a batch of matrices.
     pub const BATCH: Axes = Axes { batch: true, rows: true, columns: true };
 }
 
@@ -44,22 +44,22 @@ impl Axes {
 pub struct ArrayShape {
     /// Rows and columns of each matrix.
     pub matrix: (usize, usize),
-    /// The axes of the array; those left out have extent 1.
+    /// The axes of the array; missing axes have extent 1.
     pub axes: Axes,
 }
 
 impl ArrayShape {
-    /// The extents of the array, for a batch of this many matrices.
+    /// Extents of the array, for a batch of `batch` matrices.
     pub fn extents(&self, batch: usize) -> Vec<usize> {
         let axes = [(self.axes.batch, batch), (self.axes.rows, self.matrix.0), (self.axes.columns, self.matrix.1)];
         axes.into_iter().filter(|(there, _)| *there).map(|(_, extent)| extent).collect()
     }
 
-    /// The matrices of an array of this shape, for a batch of this many: shape (batch, rows, columns), where the batch
-    /// is 1 without that axis.
+    /// Converts an array of this shape to matrices of shape (batch, rows, columns), for a batch of `batch` matrices.
+    /// The batch is 1 without that axis.
     ///
     /// # Errors
-    /// If the array is of another shape.
+    /// If the array has another shape.
     pub fn to_matrices(&self, array: ArrayD<f64>, batch: usize) -> Result<Array3<f64>, ArraysError> {
         let (found, needed) = (array.shape().to_vec(), self.extents(batch));
         let refuse = || ArraysError::mismatch("read an array", format!("shape {found:?}"), format!("{needed:?}"));
@@ -70,10 +70,10 @@ impl ArrayShape {
         array.to_shape((batch, self.matrix.0, self.matrix.1)).map(|array| array.to_owned()).map_err(|_| refuse())
     }
 
-    /// The array of this shape that has these matrices, of shape (batch, rows, columns).
+    /// Converts matrices of shape (batch, rows, columns) to an array of this shape.
     ///
     /// # Errors
-    /// If they are of another shape.
+    /// If the matrices have another shape.
     pub fn to_array(&self, matrices: Array3<f64>) -> Result<ArrayD<f64>, ArraysError> {
         let (batch, rows, columns) = matrices.dim();
         let needed = self.extents(batch);
@@ -87,7 +87,7 @@ impl ArrayShape {
         matrices.to_shape(needed.as_slice()).map(|array| array.to_owned()).map_err(|_| refuse())
     }
 
-    /// The shape itself, unless it is too large or an axis of extent above 1 is left out.
+    /// Returns the shape unchanged, or an error if it is too large or lacks an axis of extent above 1.
     pub(crate) fn check(self, operation: &'static str) -> Result<Self, ArraysError> {
         let (rows, columns) = self.matrix;
         let sized = (1..=MAX_EXTENT).contains(&rows) && (1..=MAX_EXTENT).contains(&columns);
@@ -150,7 +150,7 @@ mod tests {
         assert!(error.contains("shape [1, 3]; needed [3]"), "{error}");
         let batch = ArrayShape { matrix: (2, 3), axes: Axes::BATCH };
         let array = ArrayD::from_shape_fn(vec![4, 2, 3], |index| (index[0] + 10 * index[1] + 100 * index[2]) as f64);
-        // In whatever order it lies in memory.
+        // An array with another memory order.
         let columns = array.clone().reversed_axes().as_standard_layout().to_owned().reversed_axes();
         assert_eq!(batch.to_array(batch.to_matrices(columns, 4).unwrap()).unwrap(), array);
         assert!(batch.to_array(Array3::zeros((4, 3, 3))).is_err());

@@ -26,7 +26,7 @@ pub struct Input {
     pub shape: ArrayShape,
 }
 
-/// What the client of a program knows of it: parameters, layout, inputs, output and keys, without operations and
+/// The part of a program that its client knows: parameters, layout, inputs, output and keys, without operations and
 /// constants.
 #[derive(Clone)]
 pub struct Signature {
@@ -45,7 +45,7 @@ impl Signature {
         self.preset.parameters().name()
     }
 
-    /// How matrices lie in vectors.
+    /// How matrices are arranged in vectors.
     pub fn layout(&self) -> Layout {
         self.layout
     }
@@ -55,17 +55,17 @@ impl Signature {
         self.level
     }
 
-    /// Matrices of the batch; one if nothing has that axis.
+    /// Number of matrices in the batch; one if no array has that axis.
     pub fn batch(&self) -> usize {
         self.batch
     }
 
-    /// Matrices that lie in one vector.
+    /// Number of matrices in one vector.
     pub(crate) fn group(&self) -> usize {
         self.batch.min(self.layout.parallel())
     }
 
-    /// Vectors one after the other that hold the batch: runs of the expression.
+    /// Number of groups, that is, vectors for the whole batch, and so of runs of the expression.
     pub fn groups(&self) -> usize {
         self.batch.div_ceil(self.group())
     }
@@ -75,22 +75,22 @@ impl Signature {
         &self.inputs
     }
 
-    /// The result.
+    /// Shape of the result.
     pub fn output(&self) -> ArrayShape {
         self.output
     }
 
-    /// The keys of the server.
+    /// The keys that the server needs.
     pub fn key_plan(&self) -> &KeyPlan {
         &self.keys
     }
 
-    /// Bytes of the keys on their way.
+    /// Length of the serialised keys in bytes.
     pub fn key_bytes(&self) -> u64 {
         KeyBundle::byte_len(self.preset.parameters().rlwe(), &self.keys)
     }
 
-    /// The input of that name.
+    /// The input with this name.
     pub(crate) fn input(&self, operation: &'static str, name: &str) -> Result<&Input, ArraysError> {
         self.inputs.iter().find(|input| input.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.inputs.iter().map(|input| input.name.as_str()).collect();
@@ -98,7 +98,7 @@ impl Signature {
         })
     }
 
-    /// As bytes: tile, blocks, level, batch, the inputs, the output, the key plan.
+    /// Serialises the signature: tile, blocks, level, batch, the inputs, the output, the key plan.
     ///
     /// # Errors
     /// If there are more keys than a bundle can hold.
@@ -118,7 +118,7 @@ impl Signature {
         Ok(out.finish())
     }
 
-    /// Reads what [`Signature::to_bytes`] wrote; insecure presets, which are for tests, only if so asked.
+    /// Reads the output of [`Signature::to_bytes`]; insecure presets, which are for tests, only if `accept_insecure`.
     ///
     /// # Errors
     /// [`ArraysError::Decode`] for anything else.
@@ -140,7 +140,7 @@ impl Signature {
         Self::checked(preset.parameters().name(), (dim, blocks), (level, batch), inputs, output, keys)
     }
 
-    /// A signature of untrusted parts.
+    /// Builds a signature from untrusted parts, and checks it.
     pub(crate) fn checked(
         preset: &str,
         (dim, blocks): (usize, usize),
@@ -161,7 +161,7 @@ impl Signature {
         let mut names = BTreeSet::new();
         for Input { name, shape } in &inputs {
             if name.is_empty() || name.len() > MAX_NAME_BYTES || !names.insert(name.as_str()) {
-                return Err(refuse("an input's name that cannot be", "a name of its own for each"));
+                return Err(refuse("an empty, too long or repeated name of an input", "a different name for each"));
             }
             shape.check(WHAT)?;
         }
@@ -176,13 +176,13 @@ impl Signature {
         Ok(signature)
     }
 
-    /// Refuses what no program needs: keys that open bootstraps, and more than a client should make for anybody.
+    /// Refuses what no program needs: bootstrapping keys, and more keys or longer queries than a client should make.
     fn check_use(&self) -> Result<(), ArraysError> {
         let checked = limits::check_key_kinds(&self.keys, false)
             .and_then(|()| limits::check_key_bytes(self.preset.parameters().rlwe(), &self.keys))
             .and_then(|()| limits::check_query_bytes(self.input_bytes()));
         checked.map_err(|LimitExceeded { what, found, needed }| {
-            refuse(format!("{found} ({what})"), format!("{needed}; do not trust who sent them"))
+            refuse(format!("{found} ({what})"), format!("{needed}; do not trust the sender"))
         })
     }
 
@@ -192,23 +192,23 @@ impl Signature {
         (self.input_vectors() as u64).saturating_mul(vector)
     }
 
-    /// Vectors of all inputs.
+    /// Number of vectors of all inputs.
     pub(crate) fn input_vectors(&self) -> usize {
         let vectors = |input: &Input| self.tiles(input.shape).saturating_mul(self.groups_of(input.shape));
         self.inputs.iter().map(vectors).fold(0, usize::saturating_add)
     }
 
-    /// Vectors of the result.
+    /// Number of vectors of the result.
     pub(crate) fn output_vectors(&self) -> usize {
         self.tiles(self.output).saturating_mul(self.groups())
     }
 
-    /// Tiles of each matrix of an array.
+    /// Number of tiles of each matrix of an array.
     pub(crate) fn tiles(&self, shape: ArrayShape) -> usize {
         self.layout.tiles(shape.matrix.0).saturating_mul(self.layout.tiles(shape.matrix.1))
     }
 
-    /// Groups of an input: one for an array without a batch, which serves all groups of the others.
+    /// Number of groups of an input: one for an array without a batch, which is used with all groups of the others.
     pub(crate) fn groups_of(&self, shape: ArrayShape) -> usize {
         if shape.axes.batch { self.groups() } else { 1 }
     }
@@ -252,8 +252,8 @@ impl Signature {
         Ok(groups)
     }
 
-    /// The matrices of a vector's share of the batch, for each vector, the last one padded with zeros; or one matrix,
-    /// as often as a group is large.
+    /// The matrices of each group of the batch; the last group is padded with zeros. For an array without a batch, one
+    /// group with copies of its matrix.
     pub(crate) fn grouped(&self, values: &Array3<f64>, batched: bool) -> Vec<Vec<Array2<f64>>> {
         let (batch, group) = (values.len_of(Axis(0)), self.group());
         if !batched {
@@ -266,10 +266,10 @@ impl Signature {
         (0..batch.div_ceil(group)).map(|g| (g * group..(g + 1) * group).map(matrix).collect()).collect()
     }
 
-    /// The result whose groups have tiles with these slots: shape (batch, rows, columns).
+    /// Decodes a result from the slots of its tiles, group by group: shape (batch, rows, columns).
     ///
     /// # Errors
-    /// If there are more or fewer vectors than the result takes.
+    /// If the number of vectors differs from that of the result.
     pub(crate) fn decode(&self, mut vectors: Vec<Slots>) -> Result<Array3<f64>, ArraysError> {
         let mut groups = Vec::with_capacity(self.groups());
         for _ in 0..self.groups() {
@@ -280,13 +280,13 @@ impl Signature {
     }
 }
 
-/// The first matrices of groups of decrypted tiles: shape (batch, rows, columns).
+/// Decodes groups of decrypted tiles to the first `batch` matrices: shape (batch, rows, columns).
 pub(crate) fn decode_groups(groups: &[EncryptedMatrix<Slots>], batch: usize, shape: ArrayShape) -> Array3<f64> {
     let mut values = Array3::zeros((batch, shape.matrix.0, shape.matrix.1));
     let mut next = values.axis_iter_mut(Axis(0));
     for group in groups {
         for mut matrix in decode_tiles(group) {
-            // What pads the last group has no place.
+            // The padding of the last group is dropped.
             if let Some(mut place) = next.next() {
                 place.assign(&matrix);
             }

@@ -1,4 +1,4 @@
-//! Programs between client and server: planned, sent, run, decrypted; and refusals.
+//! Programs between client and server: planning, serialisation, runs, decryption; and refusals.
 
 use std::sync::atomic::AtomicBool;
 
@@ -45,7 +45,7 @@ fn network(batch: usize) -> Program {
     Program::plan(ProgramSource { graph, inputs, output: Axes::BATCH, options }).unwrap()
 }
 
-/// One matrix in, one matrix out.
+/// A source with one input matrix and one result matrix.
 fn source(graph: Graph, options: Options) -> ProgramSource {
     ProgramSource { graph, inputs: vec![Axes::MATRIX], output: Axes::MATRIX, options }
 }
@@ -97,7 +97,7 @@ fn expected(a: &Array3<f64>, b: &Array3<f64>) -> Array3<f64> {
 
 #[test]
 fn bytes_of_programs_are_those_of_version_1() {
-    // Of the release before graphs of `unspoken-matrix`.
+    // Hashes from the release before graphs moved to `unspoken-matrix`.
     for (program, hash) in [
         (network(3), "dcb8ae9f86d0063d06c28c95f2d590f0e684b0375834c9680c15e3832d9932ef"),
         (every_kind(), "d888adf776a87d29514660be650deff28d02f3f4e69e88e659615a8979649d44"),
@@ -159,7 +159,7 @@ fn what_does_not_fit_is_refused() {
     let others =
         Secret::generate().unwrap().encrypt(program.signature(), &[("b".into(), random((1, 3, 5), 1))]).unwrap();
     assert!(refused(program.run(&keys, &[&a, &others], |_, _| {}, &GO)).contains("another secret"));
-    // Keys of another program: all that are missing are named.
+    // Keys of another program: the error names all missing keys.
     let mut graph = Graph::new();
     let x = graph.input("x", (4, 4)).unwrap();
     graph.push(Operation::Sum(Axis::Rows), &[x]).unwrap();
@@ -174,7 +174,7 @@ fn what_does_not_fit_is_refused() {
     assert!(refused(program.run(&keys, &[&a, &b, &again], |_, _| {}, &GO)).contains("'a' twice"));
     let twice = ["b", "b"].map(|name| (name.into(), random((1, 3, 5), 1)));
     assert!(secret.encrypt(program.signature(), &twice).map(|_| ()).unwrap_err().to_string().contains("'b' twice"));
-    // Keys of several programs serve each.
+    // Keys of several programs can be used for each.
     let both = secret.keys(&[small.signature(), program.signature()], |_, _| {}, &GO).unwrap();
     assert!(program.run(&both, &[&a, &b], |_, _| {}, &GO).is_ok());
 }
@@ -200,10 +200,10 @@ fn too_deep_says_how_deep() {
     }
     let error = Program::plan(source(graph.clone(), options(1))).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains(PRESET) && error.contains("deeper"), "{error}");
-    // Left to itself, the planner takes the deeper preset.
+    // Without a named preset, the planner chooses the deeper one.
     let program = Program::plan(source(graph, Options { batch: 1, ..Options::default() })).unwrap();
     assert_eq!(program.signature().preset(), "n15_real_depth17_scale30");
-    // Large values to the power of 4096 outgrow it, and the simulation says so.
+    // Large values to the power of 4096 exceed it, and the simulation reports this.
     assert!(program.precision(8.0, 1).unwrap().overflow);
 }
 

@@ -39,7 +39,7 @@ fn program(batch: usize, weights: Array2<f64>) -> Program {
 
 fn inputs(batch: usize) -> NamedArrays {
     let entry = |(p, i, j): (usize, usize, usize)| ((31 * p + 5 * i + 3 * j) % 17) as f64 / 16.0 - 0.5;
-    // In another order than the program's.
+    // The order differs from the program's.
     vec![
         ("b".into(), Array3::from_shape_fn((1, 3, 5), entry)),
         ("a".into(), Array3::from_shape_fn((batch, 4, 3), entry)),
@@ -77,7 +77,7 @@ fn a_client_gets_the_result_of_a_description_without_operations_and_constants() 
     let batch = 40;
     let server = MatrixServer::new(program(batch, weights(1)), 1.0).unwrap();
     assert!(server.program().signature().groups() > 1);
-    // The same with other constants: a client sees another error bound at most.
+    // The same program with other constants: a client may see a different error bound, and nothing else.
     let other = MatrixServer::new(program(batch, weights(2)), 1.0).unwrap();
     assert_eq!(server.header().model_id(), other.header().model_id());
     assert_eq!(server.header().key_plan(), other.header().key_plan());
@@ -97,7 +97,7 @@ fn a_client_gets_the_result_of_a_description_without_operations_and_constants() 
     assert!(error < client.description().error_bound(), "{error:e} {:e}", client.description().error_bound());
     assert!(client.description().error_bound() < 2f64.powi(-20));
 
-    // Noise of 2^16 times the bound is there, and not more.
+    // The noise is 2^16 times the bound, and not more.
     let shared = client.share(&inputs, &values, 16).unwrap();
     let deviation = 65536.0 * client.description().error_bound();
     let noise = (&shared - &exact).mapv(|x| x / deviation);
@@ -108,7 +108,7 @@ fn a_client_gets_the_result_of_a_description_without_operations_and_constants() 
     assert!(client.share(&large, &values, 16).unwrap_err().to_string().contains("'b' with entries beyond 1"));
     assert!(client.share(&inputs, &values, 0).is_err());
 
-    // A server with the same keys and an answer of no meaning under this secret.
+    // A client with another secret: the answer decrypts to meaningless numbers.
     let stranger = open(&server);
     let error = stranger.read(&answer, &encode(&stranger, &inputs)).unwrap_err();
     assert!(error.to_string().contains("make new keys"), "{error}");
@@ -154,7 +154,7 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(kind(&query[..query.len() - 1]), ErrorKind::Mismatch);
     let header = server.header();
     let mut vectors = header.unpack("query", &query, query.len()).unwrap();
-    // A vector short; two vectors under one seed; a ciphertext of fewer levels.
+    // One vector too few; two vectors under one seed; the same query again.
     let last = vectors.pop().unwrap();
     assert_eq!(kind(&header.pack(vectors.clone())), ErrorKind::Mismatch);
     vectors.push(vectors[0].clone());
@@ -179,7 +179,7 @@ fn descriptions_are_checked() {
     assert_eq!(read.to_bytes(), bytes);
     assert_eq!(read.signature().to_bytes().unwrap(), server.program().signature().to_bytes().unwrap());
     assert!(server.working_bytes() > server.program().working_bytes());
-    // Whatever is damaged, a description that is accepted is one of a program that can be.
+    // However the bytes are damaged, an accepted description is that of a possible program.
     let mut accepted = 0;
     for position in 0..bytes.len() {
         let mut damaged = bytes.clone();

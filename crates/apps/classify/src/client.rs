@@ -1,4 +1,4 @@
-//! The client's half: words in, encrypted codes out; encrypted scores in, labels out.
+//! The client's half: encodes words as encrypted codes, and decrypts scores to labels.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use crate::description::Description;
 use crate::error::ClassifyError;
 
-/// A client of a text classifier: its vocabulary, its secret key, and what the server said of itself.
+/// A client of a text classifier: its vocabulary, its secret key, and the server's description.
 pub struct ClassifyClient {
     description: Description,
     words: Arc<fasttext::Encoder>,
@@ -28,8 +28,8 @@ pub struct EncodedMessage(Zeroizing<Vec<Option<usize>>>);
 pub struct Classified {
     /// The label of the largest score.
     pub label: String,
-    /// One score per class, in the order of [`ClassifyClient::labels`]. They carry the noise of the encryption: share
-    /// them only as [`ClassifyClient::share`] returns them.
+    /// One score per class, in the order of [`ClassifyClient::labels`]. They contain the noise of the encryption: share
+    /// them only as returned by [`ClassifyClient::share`].
     pub scores: Vec<f64>,
 }
 
@@ -95,12 +95,12 @@ impl ClientHalf for ClassifyClient {
         Ok(messages.iter().map(encode).collect())
     }
 
-    /// Always the same number of bytes, whatever the messages and however many.
+    /// The length in bytes is always the same, whatever the messages and their number.
     fn query(&mut self, messages: &[EncodedMessage]) -> Result<Vec<u8>, ClassifyError> {
         let batch = self.description.batch();
         IndexDescription::check_batch(messages.len(), batch)?;
         let shape = self.words.shape();
-        // Padded slots stay empty: centred tables give them no weight.
+        // Padded slots stay empty: the tables are centred, so these slots add nothing.
         let slots = self.description.parameters().slots();
         let mut indices = Zeroizing::new(vec![vec![None; slots]; shape.subtables]);
         for (e, EncodedMessage(message)) in messages.iter().enumerate() {
@@ -136,11 +136,11 @@ impl CkksClientHalf for ClassifyClient {
 }
 
 impl ClassifyClient {
-    /// Answers as they may be shared: with fresh noise that exceeds the error by so many bits, and the labels that
-    /// follow from the noisy scores. [`SharingNoise`](unspoken_protocol::SharingNoise) says what that guarantees.
+    /// Answers that may be shared: with fresh noise that exceeds the error by `bits` bits, and the labels that follow
+    /// from the noisy scores. See [`SharingNoise`](unspoken_protocol::SharingNoise) for its guarantee.
     ///
     /// # Errors
-    /// As for [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
+    /// Those of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
     pub fn share(&self, answers: &[Classified], bits: u32) -> Result<Vec<Classified>, ClassifyError> {
         let noise = self.sharing_noise(bits)?;
         let share = |answer: &Classified| {

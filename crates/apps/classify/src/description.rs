@@ -1,4 +1,4 @@
-//! What client and server of a classifier agree on.
+//! The description of a classifier, which client and server must both know.
 
 use unspoken_ckks::CkksParameters;
 use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader};
@@ -10,10 +10,10 @@ use crate::proto;
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 3;
 
-/// What a client must know to ask: made by the server, checked by the client.
+/// Data that a client needs to ask questions: made by the server, checked by the client.
 #[derive(Clone, Debug)]
 pub struct Description {
-    /// The header, and how codes travel.
+    /// The header, and the form and shape of the queries.
     pub(crate) index: IndexDescription,
     pub(crate) own: proto::Description,
 }
@@ -26,20 +26,20 @@ impl Description {
     /// Reads a description from untrusted bytes and builds its parameters.
     ///
     /// # Errors
-    /// As for [`CkksHeader::read`], an insecure preset included, or if the model's shape makes no sense.
+    /// Those of [`CkksHeader::read`], also for an insecure preset, or if the model's shape is invalid.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ClassifyError> {
         Self::read(bytes, false)
     }
 
-    /// As [`Description::from_bytes`], and accepts insecure presets: for tests.
+    /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// As for [`Description::from_bytes`].
+    /// Those of [`Description::from_bytes`], except for an insecure preset.
     pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, ClassifyError> {
         Self::read(bytes, true)
     }
 
-    /// As bytes for the wire.
+    /// Serialises the description.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.index.header().to_bytes(&self.own)
     }
@@ -49,12 +49,12 @@ impl Description {
         self.index.parameters()
     }
 
-    /// Messages one query holds.
+    /// Maximum number of messages in one query.
     pub fn batch(&self) -> usize {
         self.parameters().slots() / self.max_tokens()
     }
 
-    /// Tokens of a message; shorter ones are padded, invisibly to the server.
+    /// Maximum number of tokens in a message. Shorter messages are padded, which the server cannot see.
     pub fn max_tokens(&self) -> usize {
         self.own.max_tokens as usize
     }
@@ -64,17 +64,17 @@ impl Description {
         self.own.classes as usize
     }
 
-    /// Vectors of an answer: two scores share a slot.
+    /// Number of vectors in an answer: two scores share a slot.
     pub(crate) fn vectors(&self) -> usize {
         self.classes().div_ceil(2)
     }
 
-    /// Most bytes of one query.
+    /// Maximum length of a query in bytes.
     pub fn query_bytes(&self) -> usize {
         self.index.query_bytes()
     }
 
-    /// How codes travel.
+    /// Form of queries.
     pub fn query_form(&self) -> QueryForm {
         self.index.form()
     }

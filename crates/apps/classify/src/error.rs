@@ -1,4 +1,4 @@
-//! What can go wrong with a classification.
+//! Errors of this crate.
 
 use unspoken_fasttext::ModelError;
 use unspoken_lookup::LookupError;
@@ -9,7 +9,7 @@ use unspoken_query::{QueryError, lookup_error_kind};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClassifyError {
-    /// The two sides do not fit together, a message is malformed, or keys or ciphertexts failed.
+    /// The two sides do not match, a message is malformed, or an operation on keys or ciphertexts failed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
     /// The query could not be made or read.

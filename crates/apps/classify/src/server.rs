@@ -1,4 +1,4 @@
-//! The server's half: encrypted codes in, encrypted scores out.
+//! The server's half: computes encrypted scores from encrypted codes.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::description::{Description, PROTOCOL_VERSION};
 use crate::error::ClassifyError;
 use crate::proto;
 
-/// A text classifier that never sees a text: score tables behind an encrypted lookup, summed over the tokens.
+/// A text classifier that never sees a text: an encrypted lookup in score tables, and the sum over the tokens.
 pub struct ClassifyServer {
     encoder: Encoder,
     reader: QueryReader,
@@ -26,22 +26,22 @@ pub struct ClassifyServer {
     description: Description,
 }
 
-/// What one answer cost, by stage, in seconds.
+/// Time of one answer by stage, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StageSeconds {
-    /// Reading the query: its seeds, and the bootstraps of a compact one.
+    /// Reading the query: checks of its seeds, and the bootstraps of a compact one.
     pub query: f64,
     /// Powers of the encrypted codes (VecGen in the paper).
     pub vectors: f64,
-    /// Tables, sum over tokens (Linear in the paper).
+    /// Lookup in the tables and sum over tokens (Linear in the paper).
     pub linear: f64,
 }
 
 impl ClassifyServer {
-    /// Prepares a model for a preset and a form of query, with the plan that costs least.
+    /// Prepares a model for a preset and a form of query, with the cheapest plan.
     ///
     /// # Errors
-    /// As for [`ClassifyServer::new`].
+    /// Those of [`ClassifyServer::new`].
     pub fn with_best_plan(
         tables: &ScoreTables,
         parameters: &CkksParameters,
@@ -57,8 +57,8 @@ impl ClassifyServer {
     /// Prepares a model for a preset, a form of query and a plan.
     ///
     /// # Errors
-    /// If the preset has too few levels for the plan, or its modulus no room for the model's scores, or plan and form
-    /// do not fit, or the form is compact and the preset not made for bootstrapping.
+    /// If the preset has too few levels for the plan, its modulus has no room for the model's scores, plan and form do
+    /// not match, or the form is compact and the preset not made for bootstrapping.
     pub fn new(
         tables: &ScoreTables,
         parameters: &CkksParameters,
@@ -81,9 +81,9 @@ impl ClassifyServer {
             Table::new(shape.classes, &rows.concat())
         };
         let subtables = (0..shape.subtables).map(subtable).collect::<Result<Vec<_>, _>>()?;
-        // Two scores share a slot, one in each part.
+        // Two scores share a slot: one is the real part, one the imaginary part.
         let bound = tables.score_bound() * std::f64::consts::SQRT_2;
-        // A bootstrap ends with levels to spare: one of them is room for the scores.
+        // After a bootstrap there are more levels than needed: one more level is room for the scores.
         let level = (form == QueryForm::Compact).then(|| plan.depth(columns) + 1);
         let lookup = Lookup::new(parameters, &subtables, plan, OutputForm::Pairs, bound, level)?;
         let query = QueryCodec::for_lookup(form, &lookup)?;
@@ -107,7 +107,7 @@ impl ClassifyServer {
             .with_error_bound(error);
         let own = proto::Description {
             subtables: shape.subtables as u32,
-            // Narrow tables are padded, and an index's root of unity depends on the padded width.
+            // Narrow tables are padded, and the root of unity of an index depends on the padded width.
             columns: lookup.shape().2 as u32,
             classes: shape.classes as u32,
             max_tokens: shape.max_tokens as u32,
@@ -118,15 +118,15 @@ impl ClassifyServer {
         Ok(ClassifyServer { encoder, reader, lookup, token_sum, description })
     }
 
-    /// What a client must know.
+    /// The description for clients.
     pub fn description(&self) -> &Description {
         &self.description
     }
 
-    /// As [`ServerHalf::answer`], and tells how long each stage took.
+    /// Like [`ServerHalf::answer`], and also returns the time of each stage.
     ///
     /// # Errors
-    /// As for [`ServerHalf::answer`].
+    /// Those of [`ServerHalf::answer`].
     pub fn timed_answer(
         &self,
         client: ClientId,
@@ -195,8 +195,8 @@ impl ServerHalf for ClassifyServer {
     }
 }
 
-/// A bound of the error of a score, from a simulated query whose slots are all full. 0 for compact queries: their
-/// bootstrap is not simulated.
+/// A bound of the error of a score, from a simulated query whose slots are all full. 0 for compact queries, because
+/// their bootstrap is not simulated.
 fn error_bound(
     encoder: &Encoder,
     lookup: &Lookup,

@@ -245,10 +245,10 @@ fn prepared_queries_are_asked_and_answered_like_others() {
     let plan = client.prepare(Needs { burst: 2, memory_bytes: 64 << 20 }).unwrap();
     let vectors = plan.zeros / 2;
     assert_eq!((vectors, plan.zeros), (model.encoder().shape().subtables, 2 * vectors));
-    // More queries than are ready; the server refuses a seed that comes twice.
+    // More queries than are prepared; the server refuses a seed that is used twice.
     for message in GOOD.iter().chain(&BAD) {
         let query = encrypt(&mut client, &[*message]).unwrap();
-        // The entries are of the queries' level: each vector is an entry and its scale.
+        // The prepared encryptions have the queries' level: each vector is one of them and its scale.
         let framing = query.len() - vectors * (plan.sent_bytes + 8);
         assert!(framing < 200, "{framing}");
         let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();

@@ -1,4 +1,4 @@
-//! The client's half: images in, encrypted pixels out; encrypted scores in, digits out.
+//! The client's half: encrypts pixels of images, and decrypts scores to digits.
 
 use std::borrow::Borrow;
 
@@ -10,7 +10,7 @@ use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, Pr
 use crate::description::Description;
 use crate::error::DigitsError;
 
-/// A client of a recogniser: its secret key, and what the server said of itself. It needs no part of the network.
+/// A client of a recogniser: its secret key and the server's description. It needs no part of the network.
 pub struct DigitsClient {
     description: Description,
     keyring: Keyring,
@@ -21,8 +21,8 @@ pub struct DigitsClient {
 pub struct Recognised {
     /// The digit of the largest score.
     pub digit: u8,
-    /// One score per digit. They carry the noise of the encryption: share them only as [`DigitsClient::share`] returns
-    /// them.
+    /// One score per digit. They contain the noise of the encryption: share them only as returned by
+    /// [`DigitsClient::share`].
     pub scores: [f64; CLASSES],
 }
 
@@ -53,12 +53,12 @@ impl ClientHalf for DigitsClient {
         self.description.answer_bytes()
     }
 
-    /// Any image can be asked about; all have the same size.
+    /// Accepts every image; all have the same size.
     fn encode<Q: Borrow<Image>>(&self, images: &[Q]) -> Result<Vec<Image>, DigitsError> {
         Ok(images.iter().map(|image| image.borrow().clone()).collect())
     }
 
-    /// Always the same number of bytes, however many images and whichever they are.
+    /// The length in bytes is always the same, whatever the images and their number.
     fn query(&mut self, images: &[Image]) -> Result<Vec<u8>, DigitsError> {
         let level = self.description.query_level();
         let scale = self.description.parameters().scale();
@@ -80,11 +80,11 @@ impl ClientHalf for DigitsClient {
 }
 
 impl DigitsClient {
-    /// Answers as they may be shared: with fresh noise that exceeds the error by so many bits, and the digits that
-    /// follow from the noisy scores. [`SharingNoise`](unspoken_protocol::SharingNoise) says what that guarantees.
+    /// Answers that may be shared: with fresh noise that exceeds the error by `bits` bits, and the digits that follow
+    /// from the noisy scores. See [`SharingNoise`](unspoken_protocol::SharingNoise) for its guarantee.
     ///
     /// # Errors
-    /// As for [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
+    /// Those of [`CkksClientHalf::sharing_noise`], or if the system has no randomness.
     pub fn share(&self, answers: &[Recognised], bits: u32) -> Result<Vec<Recognised>, DigitsError> {
         let noise = self.sharing_noise(bits)?;
         let share = |answer: &Recognised| {

@@ -1,4 +1,4 @@
-//! What client and server of a recogniser agree on.
+//! The description of a recogniser, which client and server must both know.
 
 use unspoken_ckks::{CkksParameters, SeededCiphertext};
 use unspoken_cnn::ImageLayout;
@@ -11,10 +11,10 @@ use crate::proto;
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 2;
 
-/// The circuit whose layout clients follow.
+/// Name of the circuit, which determines the layout of images.
 pub(crate) const CIRCUIT: &str = "owner";
 
-/// What a client must know to ask: made by the server, checked by the client.
+/// Data that a client needs to ask questions: made by the server, checked by the client.
 #[derive(Clone, Debug)]
 pub struct Description {
     header: CkksHeader,
@@ -23,7 +23,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// Of a server whose circuit takes images in this layout, at this level.
+    /// The description of a server whose circuit needs images in this layout, at this level.
     pub(crate) fn new(header: CkksHeader, layout: &ImageLayout, query_level: usize) -> Self {
         let shape = layout.shape();
         let own = proto::Description {
@@ -39,20 +39,21 @@ impl Description {
     /// Reads a description from untrusted bytes and builds its parameters.
     ///
     /// # Errors
-    /// As for [`CkksHeader::read`], an insecure preset included, or if no network has the shape or no query the batch.
+    /// Those of [`CkksHeader::read`], also for an insecure preset, or if no network has the shape or no query the
+    /// batch.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DigitsError> {
         Self::read(bytes, false)
     }
 
-    /// As [`Description::from_bytes`], and accepts insecure presets: for tests.
+    /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// As for [`Description::from_bytes`].
+    /// Those of [`Description::from_bytes`], except for an insecure preset.
     pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, DigitsError> {
         Self::read(bytes, true)
     }
 
-    /// As bytes for the wire.
+    /// Serialises the description.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.header.to_bytes(&self.own)
     }
@@ -62,12 +63,12 @@ impl Description {
         self.header.parameters()
     }
 
-    /// How images lie in a query and scores in an answer.
+    /// Layout of images in a query and of scores in an answer.
     pub fn layout(&self) -> &ImageLayout {
         &self.layout
     }
 
-    /// Images one query holds; fewer are padded, invisibly to the server.
+    /// Number of images in one query. Fewer are padded, which the server cannot see.
     pub fn batch(&self) -> usize {
         self.layout.batch()
     }
@@ -82,12 +83,12 @@ impl Description {
         self.own.query_level as usize
     }
 
-    /// Most bytes of one query.
+    /// Maximum length of a query in bytes.
     pub fn query_bytes(&self) -> usize {
         self.header.packed_bytes(self.layout.vectors(), self.vector_bytes())
     }
 
-    /// Most bytes of an answer: one vector, of no higher level than the query.
+    /// Maximum length of an answer in bytes: one vector, of no higher level than the query.
     pub(crate) fn answer_bytes(&self) -> usize {
         self.header.packed_bytes(1, output_bytes(self.parameters(), self.query_level()))
     }

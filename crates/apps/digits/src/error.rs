@@ -3,11 +3,11 @@
 use unspoken_cnn::CnnError;
 use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 
-/// A private recognition failed.
+/// Errors of private recognition.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DigitsError {
-    /// The two sides do not fit together, a message is malformed, or keys failed.
+    /// The two sides do not match, a message is malformed, or an operation on keys failed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
     /// The circuit failed.

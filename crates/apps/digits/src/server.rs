@@ -1,4 +1,4 @@
-//! The server's half: encrypted pixels in, encrypted scores out.
+//! The server's half: computes encrypted scores from encrypted pixels.
 
 use std::sync::atomic::AtomicBool;
 
@@ -23,10 +23,10 @@ pub struct DigitsServer {
 }
 
 impl DigitsServer {
-    /// Prepares a network for a preset and for queries of `batch` images; the largest batch there is if none is given.
+    /// Prepares a network for a preset and for queries of `batch` images; `None` means the largest possible batch.
     ///
     /// # Errors
-    /// As for [`PlainWeightsCircuit::new`].
+    /// Those of [`PlainWeightsCircuit::new`].
     pub fn new(network: &Network, parameters: &CkksParameters, batch: Option<usize>) -> Result<Self, DigitsError> {
         let batch = batch.unwrap_or_else(|| ImageLayout::largest_batch(network.shape(), parameters.slots()));
         let circuit = PlainWeightsCircuit::new(network, parameters, batch)?;
@@ -39,7 +39,7 @@ impl DigitsServer {
         Ok(DigitsServer { encoder, circuit, seeds: SeedGuard::default(), description })
     }
 
-    /// What a client must know.
+    /// The description for clients.
     pub fn description(&self) -> &Description {
         &self.description
     }

@@ -1,4 +1,4 @@
-//! Both halves against each other and against the network in the clear, at a small insecure ring.
+//! Both halves against each other and against the plaintext network, at a small insecure ring.
 
 #[allow(dead_code, reason = "the keys are made by the halves themselves here")]
 #[path = "../../../circuits/cnn/tests/common/mod.rs"]
@@ -56,7 +56,7 @@ fn encrypted_digits_are_the_networks() {
         assert_eq!(plan.zeros, client.description().layout().vectors());
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
         let network = network(shape);
-        // A part of a batch, and all of it.
+        // Part of a batch, and a full batch.
         for count in [1, batch] {
             let images = images(count);
             let query = encrypt(&mut client, &images).unwrap();
@@ -114,7 +114,7 @@ fn hostile_bytes_are_refused() {
         assert!(server.answer(CLIENT, &keys, &damaged, &GO).is_err(), "{position}");
     }
     assert!(server.answer(CLIENT, &keys, &vec![0; query.len() + 100], &GO).is_err());
-    // Whole and of this network, but of vectors that are not a query's.
+    // Undamaged and of this network, but with vectors that are not those of a query.
     let vectors = server.header().unpack("query", &query, usize::MAX).unwrap();
     let few = server.answer(CLIENT, &keys, &server.header().pack(vectors[1..].to_vec()), &GO).unwrap_err();
     assert_eq!(few.kind(), ErrorKind::Mismatch, "{few}");
@@ -141,7 +141,7 @@ fn descriptions_that_make_no_sense_are_refused() {
     for len in [0, 1, sound.len() / 2] {
         assert!(Description::insecure_from_bytes(&sound[..len]).is_err(), "{len}");
     }
-    // The last value of a field wins: channels, hidden, batch, query level.
+    // The last value of a field is the one that counts: channels, hidden, batch, query level.
     for (field, value, part) in [
         (0x28, 3, "channels"),
         (0x30, 7, "Shape"),

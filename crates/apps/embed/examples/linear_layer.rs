@@ -1,5 +1,5 @@
-//! A following layer: the server looks encrypted tokens up and multiplies the encrypted embeddings by a matrix of its
-//! own. The client decrypts class scores and never sees an embedding.
+//! A layer after the lookup: the server looks up encrypted tokens and multiplies the encrypted embeddings by its own
+//! matrix. The client decrypts class scores and never sees an embedding.
 //!
 //! ```sh
 //! cargo run --release -p unspoken-embed --example linear_layer
@@ -16,7 +16,7 @@ use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, ClientId, Ke
 
 const CLASSES: usize = 3;
 const WIDTH: usize = 8;
-/// What the rounding of the matrix leaves of precision, in bits.
+/// Precision of the matrix after rounding, in bits.
 const MATRIX_BITS: i32 = 20;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let answer = server.answer_of(&scores)?;
     println!("query {} bytes, answer {} bytes, plan {}", query.len(), answer.len(), server.header().plan());
 
-    // The client reads scores; in the clear they are the same.
+    // The client decrypts scores; they equal those computed in plaintext.
     let scores = client.read_vectors(&answer, CLASSES, ids.len())?;
     for (e, &id) in ids.iter().enumerate() {
         let clear = compressed.reconstruct_row(id)?;

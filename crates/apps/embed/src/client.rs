@@ -1,4 +1,4 @@
-//! The client's half: tokens in, encrypted codes out; encrypted embeddings in, embeddings out.
+//! The client's half: encodes tokens as encrypted codes, and decrypts embeddings.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use crate::description::Description;
 use crate::error::EmbedError;
 
-/// A client of an embedding lookup: its tokens and their codes, its secret key, and what the server said of itself.
+/// A client of an embedding lookup: its tokens and their codes, its secret key, and the server's description.
 pub struct EmbedClient {
     description: Description,
     codes: Arc<TokenCodes>,
@@ -73,7 +73,7 @@ impl ClientHalf for EmbedClient {
         let tokens = self.codes.tokens().as_slice().len();
         let encode = |(position, id): (usize, &Q)| {
             let code = self.codes.code(*id.borrow()).map_err(|_| {
-                // Its place and not its value, which is secret.
+                // Reports the position and not the value, which is secret.
                 let found = format!("a larger one at position {position}");
                 EmbedError::mismatch("a token id", found, format!("below the {tokens} tokens"))
             })?;
@@ -82,7 +82,7 @@ impl ClientHalf for EmbedClient {
         ids.iter().enumerate().map(encode).collect()
     }
 
-    /// Always the same number of bytes, however many tokens and whichever they are.
+    /// The length in bytes is always the same, whatever the tokens and their number.
     fn query(&mut self, tokens: &[EncodedToken]) -> Result<Vec<u8>, EmbedError> {
         IndexDescription::check_batch(tokens.len(), self.description.batch())?;
         let stream = |t: usize| tokens.iter().map(|EncodedToken(code)| code.get(t).copied()).collect();
@@ -124,8 +124,8 @@ impl EmbedClient {
         &self.codes
     }
 
-    /// Decrypts an answer of so many vectors, as [`EmbedServer::answer_of`](crate::EmbedServer::answer_of) makes it
-    /// from what a following layer computed: the first `tokens` slots of each.
+    /// Decrypts an answer with that many vectors, made by [`EmbedServer::answer_of`](crate::EmbedServer::answer_of)
+    /// from the result of a following layer. Returns the first `tokens` slots of each vector.
     ///
     /// # Errors
     /// If the answer is malformed, of another table, or has another number of vectors.

@@ -1,4 +1,4 @@
-//! What client and server of an embedding lookup agree on.
+//! The description of an embedding lookup, which client and server must both know.
 
 use unspoken_ckks::CkksParameters;
 use unspoken_lookup::OutputForm;
@@ -11,10 +11,10 @@ use crate::proto;
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// What a client must know to ask: made by the server, checked by the client.
+/// Data that a client needs to ask questions: made by the server, checked by the client.
 #[derive(Clone, Debug)]
 pub struct Description {
-    /// The header, and how codes travel.
+    /// The header, and the form and shape of the queries.
     pub(crate) index: IndexDescription,
     pub(crate) own: proto::Description,
 }
@@ -27,20 +27,20 @@ impl Description {
     /// Reads a description from untrusted bytes and builds its parameters.
     ///
     /// # Errors
-    /// As for [`CkksHeader::read`], an insecure preset included, or if the table's shape makes no sense.
+    /// Those of [`CkksHeader::read`], also for an insecure preset, or if the table's shape is invalid.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, EmbedError> {
         Self::read(bytes, false)
     }
 
-    /// As [`Description::from_bytes`], and accepts insecure presets: for tests.
+    /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// As for [`Description::from_bytes`].
+    /// Those of [`Description::from_bytes`], except for an insecure preset.
     pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, EmbedError> {
         Self::read(bytes, true)
     }
 
-    /// As bytes for the wire.
+    /// Serialises the description.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.index.header().to_bytes(&self.own)
     }
@@ -50,22 +50,22 @@ impl Description {
         self.index.parameters()
     }
 
-    /// Tokens one query holds; fewer are padded, invisibly to the server.
+    /// Number of tokens in one query. Fewer are padded, which the server cannot see.
     pub fn batch(&self) -> usize {
         self.parameters().slots()
     }
 
-    /// Numbers of an embedding.
+    /// Length of an embedding: how many numbers it has.
     pub fn width(&self) -> usize {
         self.own.width as usize
     }
 
-    /// How the numbers of an embedding lie in the vectors of an answer.
+    /// How the numbers of an embedding are arranged in the vectors of an answer.
     pub fn form(&self) -> OutputForm {
         if self.own.pairs { OutputForm::Pairs } else { OutputForm::Rows }
     }
 
-    /// Vectors of an answer.
+    /// Number of vectors in an answer.
     pub fn vectors(&self) -> usize {
         match self.form() {
             OutputForm::Rows => self.width(),
@@ -73,12 +73,12 @@ impl Description {
         }
     }
 
-    /// Most bytes of one query.
+    /// Maximum length of a query in bytes.
     pub fn query_bytes(&self) -> usize {
         self.index.query_bytes()
     }
 
-    /// How codes travel.
+    /// Form of queries.
     pub fn query_form(&self) -> QueryForm {
         self.index.form()
     }

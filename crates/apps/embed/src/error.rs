@@ -1,4 +1,4 @@
-//! What can go wrong with an embedding lookup.
+//! Errors of this crate.
 
 use unspoken_embedding::EmbeddingError;
 use unspoken_lookup::LookupError;
@@ -9,7 +9,7 @@ use unspoken_query::{QueryError, lookup_error_kind};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbedError {
-    /// The two sides do not fit together, a message is malformed, or keys or ciphertexts failed.
+    /// The two sides do not match, a message is malformed, or an operation on keys or ciphertexts failed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
     /// The query could not be made or read.
@@ -18,7 +18,7 @@ pub enum EmbedError {
     /// The lookup failed.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// The compressed table, or a token, failed.
+    /// The compressed table or a token is invalid.
     #[error(transparent)]
     Embedding(#[from] EmbeddingError),
 }

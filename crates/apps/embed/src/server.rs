@@ -1,4 +1,4 @@
-//! The server's half: encrypted codes in, encrypted embeddings out.
+//! The server's half: computes encrypted embeddings from encrypted codes.
 
 use std::sync::atomic::AtomicBool;
 
@@ -18,23 +18,24 @@ use crate::description::{Description, PROTOCOL_VERSION};
 use crate::error::EmbedError;
 use crate::proto;
 
-/// Fewest bits of the scale of a preset that [`EmbedServer::best_preset`] chooses.
+/// Minimum of the scale, in bits, of a preset that [`EmbedServer::best_preset`] chooses.
 const SCALE_BITS: f64 = 45.0;
 
-/// Levels tried above the fewest a plan needs, where the modulus there has no room for its outputs.
+/// Number of levels tried above the minimum that a plan needs, if the modulus at that level has no room for its
+/// outputs.
 const MORE_LEVELS: usize = 2;
 
-/// How embeddings are looked up.
+/// Options of an embedding lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmbedOptions {
-    /// How the lookup is computed; the cheapest plan if none.
+    /// Plan of the lookup; `None` for the cheapest plan.
     pub plan: Option<Plan>,
     /// [`OutputForm::Pairs`] halves the answer; [`OutputForm::Rows`] gives a following layer one real vector for each
     /// number of an embedding.
     pub form: OutputForm,
-    /// Levels left for a following layer, above those the lookup needs.
+    /// Levels left for a following layer, in addition to those that the lookup needs.
     pub spare_levels: usize,
-    /// How clients send what they look up.
+    /// Form of the clients' queries.
     pub query: QueryForm,
 }
 
@@ -44,7 +45,7 @@ impl Default for EmbedOptions {
     }
 }
 
-/// An embedding table that never sees a token: subtables behind an encrypted lookup.
+/// An embedding table that never sees a token: an encrypted lookup in subtables.
 pub struct EmbedServer {
     encoder: Encoder,
     reader: QueryReader,
@@ -53,7 +54,8 @@ pub struct EmbedServer {
 }
 
 impl EmbedServer {
-    /// The secure preset that costs least per token by the nominal cost model, of those with levels for this shape.
+    /// The secure preset with the lowest cost per token by the nominal cost model, among those with enough levels for
+    /// this shape.
     ///
     /// # Errors
     /// If there is none.
@@ -63,7 +65,7 @@ impl EmbedServer {
             let parameters = preset.build().map_err(ProtocolError::from)?;
             let standard = parameters.ring().kind() == RingKind::Standard;
             let bootstraps = parameters.bootstrap().is_some() == (options.query == QueryForm::Compact);
-            // A lookup rotates, so it needs switching keys.
+            // A lookup rotates, so it needs key switches.
             let switches_keys = !parameters.ring().special().is_empty();
             if !standard || !bootstraps || !switches_keys || parameters.scale().log2() < SCALE_BITS {
                 continue;
@@ -94,7 +96,7 @@ impl EmbedServer {
     /// Prepares a compressed table for a preset.
     ///
     /// # Errors
-    /// If the preset has too few levels for the plan, or its modulus no room for the table's numbers.
+    /// If the preset has too few levels for the plan, or its modulus has no room for the table's numbers.
     pub fn new(subtables: &Subtables, parameters: &CkksParameters, options: &EmbedOptions) -> Result<Self, EmbedError> {
         let shape = subtables.shape();
         let plan = match options.plan {
@@ -116,7 +118,7 @@ impl EmbedServer {
         let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound);
         let own = proto::Description {
             subtables: shape.subtables as u32,
-            // Narrow tables are padded, and an index's root of unity depends on the padded width.
+            // Narrow tables are padded, and the root of unity of an index depends on the padded width.
             columns: lookup.shape().2 as u32,
             width: shape.width as u32,
             query_level: lookup.input_level() as u32,
@@ -127,7 +129,7 @@ impl EmbedServer {
         Ok(EmbedServer { encoder, reader, lookup, description })
     }
 
-    /// What a client must know.
+    /// The description for clients.
     pub fn description(&self) -> &Description {
         &self.description
     }
@@ -142,11 +144,12 @@ impl EmbedServer {
         (self.lookup.output_level(), self.lookup.output_scale())
     }
 
-    /// The encrypted embeddings of a client's query of untrusted bytes, at [`EmbedServer::output`], for a following
-    /// layer: vectors as [`Description::form`] says. Stops soon after `cancel` is set.
+    /// Computes the encrypted embeddings for a client's query of untrusted bytes, at the level and scale of
+    /// [`EmbedServer::output`], for a following layer: vectors as [`Description::form`] defines. Stops soon after
+    /// `cancel` is set.
     ///
     /// # Errors
-    /// If the query is malformed or does not fit, or when cancelled.
+    /// If the query is malformed or does not match, or when cancelled.
     pub fn embed(
         &self,
         client: ClientId,
@@ -159,10 +162,10 @@ impl EmbedServer {
         Ok(self.lookup.run(&evaluator, &self.reader.read(&evaluator, client, &vectors)?)?)
     }
 
-    /// Packs encrypted vectors for the client: embeddings, or what a following layer made of them.
+    /// Packs encrypted vectors for the client: embeddings, or the result of a following layer.
     ///
     /// # Errors
-    /// If a vector cannot be made smaller.
+    /// If a vector cannot be rescaled.
     pub fn answer_of(&self, vectors: &[Ciphertext]) -> Result<Vec<u8>, EmbedError> {
         let write = |vector| write_output(self.description.parameters(), vector);
         Ok(self.header().pack(vectors.iter().map(write).collect::<Result<_, _>>()?))
@@ -211,7 +214,7 @@ impl ServerHalf for EmbedServer {
     }
 }
 
-/// What slots hold in queries of this form.
+/// Content of slots in queries of this form.
 fn query_values(form: QueryForm) -> IndexEncoding {
     if form == QueryForm::OneHot { IndexEncoding::OneHot } else { IndexEncoding::Alpha }
 }
@@ -221,13 +224,14 @@ fn task(shape: Shape, form: OutputForm) -> Task {
     Task { subtables: shape.subtables, rows: shape.width, columns, form }
 }
 
-/// Levels the outputs must stay above the lowest one, for their scale and their magnitude to fit the modulus.
+/// Number of levels by which the outputs must stay above the lowest one, so that their scale and magnitude fit the
+/// modulus.
 fn room_levels(parameters: &CkksParameters) -> usize {
     let fits = |level: usize| parameters.log2_modulus(level) > parameters.scale().log2() + 24.0;
     (0..MORE_LEVELS).find(|&level| fits(level)).unwrap_or(MORE_LEVELS)
 }
 
-/// The lookup at the lowest level at which its outputs fit the modulus.
+/// Prepares the lookup at the lowest level at which its outputs fit the modulus.
 fn prepare(
     parameters: &CkksParameters,
     tables: &[Table],
@@ -235,7 +239,7 @@ fn prepare(
     options: &EmbedOptions,
     bound: f64,
 ) -> Result<Lookup, LookupError> {
-    // Two numbers share a slot in pairs, one in each part.
+    // In pairs, two numbers share a slot: one is the real part, one the imaginary part.
     let bound = if options.form == OutputForm::Pairs { bound * std::f64::consts::SQRT_2 } else { bound };
     let lowest = plan.depth(tables.first().map_or(4, Table::columns)) + options.spare_levels;
     let attempt = |level: usize| Lookup::new(parameters, tables, plan, options.form, bound, Some(level));

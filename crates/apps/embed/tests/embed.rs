@@ -1,4 +1,4 @@
-//! Both halves against each other and against the table in the clear, at a small insecure ring.
+//! Both halves against each other and against the plaintext table, at a small insecure ring.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -96,7 +96,7 @@ fn every_form_of_query_finds_the_embeddings() {
         let ids = [3, TOKENS, 0, 77];
         for queries in [0, 1] {
             let plan = client.prepare(Needs { burst: queries, memory_bytes: 64 << 20 }).unwrap();
-            // A compact query is no vector of slots: nothing of it can be made ahead.
+            // A compact query has no vectors of slots: nothing of it can be prepared.
             assert_eq!(plan.zeros > 0, queries > 0 && query == QueryForm::OneHot);
             let bytes = encrypt(&mut client, &ids).unwrap();
             assert!(bytes.len() <= server.description().query_bytes());
@@ -133,10 +133,10 @@ fn a_following_layer_consumes_encrypted_embeddings() {
             assert!((scores[e].re - expected).abs() < 1e-3, "{} {expected}", scores[e].re);
         }
     }
-    // The spare level takes a rescale: slot-wise products go on from there.
+    // The spare level allows a rescale: slot-wise products can follow.
     let lower = evaluator.rescale(&embeddings[0]).unwrap();
     assert_eq!(lower.level(), level - 1);
-    // Scores are no embeddings.
+    // The number of scores differs from that of an embedding.
     assert!(read(&client, &server.answer_of(&scores).unwrap(), &[1]).is_err());
 }
 

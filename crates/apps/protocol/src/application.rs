@@ -1,4 +1,4 @@
-//! What a service and a client need of an application, whatever it is encrypted with.
+//! Interfaces of an application towards a service and a client, for every encryption scheme.
 
 use std::borrow::Borrow;
 use std::io::{Read, Write};
@@ -9,26 +9,26 @@ use zeroize::Zeroizing;
 use crate::client_id::ClientId;
 use crate::error::{ApplicationError, ProtocolError};
 
-/// What a service does with the keys of an application's clients.
+/// Loading of the keys of an application's clients, for a service.
 pub trait KeyLoader: Send + Sync + 'static {
     /// The keys of one client, ready for use.
     type Keys: Send + Sync + 'static;
-    /// What can go wrong with them.
+    /// Errors of keys.
     type KeyError: ApplicationError;
 
-    /// Version of the form of bundles.
+    /// Version of the format of bundles.
     fn key_format(&self) -> u32;
 
-    /// Bytes at the front of a bundle that [`KeyLoader::loaded_key_bytes`] reads.
+    /// Bytes at the start of a bundle that [`KeyLoader::loaded_key_bytes`] reads.
     fn key_front_bytes(&self) -> usize;
 
-    /// Most bytes of a bundle.
+    /// Maximum length of a bundle in bytes.
     fn max_key_bytes(&self) -> u64;
 
-    /// Reads the front of a key bundle and tells what its keys will take in memory.
+    /// Reads the start of a key bundle and returns the bytes of memory that its keys will need.
     ///
     /// # Errors
-    /// If it is malformed, of other parameters, or not what the application asked for.
+    /// If it is malformed, of other parameters, or not the keys that the application requested.
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, Self::KeyError>;
 
     /// Reads and expands a key bundle of untrusted bytes.
@@ -38,25 +38,25 @@ pub trait KeyLoader: Send + Sync + 'static {
     fn load_keys(&self, bundle: &mut impl Read) -> Result<Self::Keys, Self::KeyError>;
 }
 
-/// The server's half of an application: a model or a database that never sees what it is asked.
+/// The server's half of an application: a model or a database that never sees the questions.
 pub trait ServerHalf: KeyLoader {
-    /// What can go wrong.
+    /// Errors of answers.
     type Error: ApplicationError;
 
-    /// What clients are told.
+    /// The description for clients.
     fn describe(&self) -> Vec<u8>;
 
-    /// Most bytes of a query.
+    /// Maximum length of a query in bytes.
     fn query_bytes(&self) -> usize;
 
-    /// Most bytes of an answer.
+    /// Maximum length of an answer in bytes.
     fn answer_bytes(&self) -> usize;
 
-    /// Bytes of memory the application takes for as long as it is served: the prepared model, encoded on first use or
-    /// now, and the replay guards.
+    /// Bytes of memory that the application uses for as long as it is served: the prepared model, whether it is encoded
+    /// already or on first use, and the replay guards.
     fn prepared_bytes(&self) -> u64;
 
-    /// Bytes of memory one answer takes while it is computed, beyond keys and model.
+    /// Bytes of memory that one answer needs while it is computed, beyond keys and model.
     fn working_bytes(&self) -> u64;
 
     /// Computes the answer to a query of untrusted bytes of a client; stops soon after `cancel` is set.
@@ -72,38 +72,38 @@ pub trait ServerHalf: KeyLoader {
     ) -> Result<Vec<u8>, Self::Error>;
 }
 
-/// What the two halves of one application must both know: made by the server, checked by the client.
+/// The data that both halves of one application must know: made by the server, checked by the client.
 pub trait ApplicationDescription: Sized {
-    /// What can go wrong.
+    /// Errors of descriptions.
     type Error: ApplicationError;
 
     /// Reads a description from untrusted bytes.
     ///
     /// # Errors
     /// If it is malformed, of another version, of an unknown parameter set, or of an insecure one without
-    /// `accept_insecure`, or if it asks for more than anybody has use for.
+    /// `accept_insecure`, or if it requests more than an application needs.
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, Self::Error>;
 
-    /// Names the numbers of the parameter set.
+    /// Identifies the numbers of the parameter set.
     fn fingerprint(&self) -> [u8; 16];
 }
 
-/// What a client does with its secret key besides asking.
+/// Operations of a client with its secret key besides asking questions.
 pub trait KeyGenerator {
-    /// What can go wrong with it.
+    /// Errors of keys.
     type KeyError: ApplicationError;
 
-    /// The secret key's bytes, to store: whoever has them reads every query.
+    /// The secret key's bytes, to store: anyone who has them can decrypt every query.
     ///
     /// # Errors
-    /// Only if the key's parameters refuse, which their own check rules out.
+    /// Only for invalid parameters of the key, which the check of the parameters rules out.
     fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, Self::KeyError>;
 
-    /// Bytes of the key bundle [`KeyGenerator::write_keys`] writes.
+    /// Bytes of the key bundle that [`KeyGenerator::write_keys`] writes.
     fn key_bytes(&self) -> u64;
 
-    /// Makes the keys a service computes with and writes them as a bundle; `progress` is told how many of how many are
-    /// done. Every call makes new keys for the same secret.
+    /// Makes the keys with which a service computes and writes them as a bundle. `progress` receives the number of keys
+    /// done and in total. Every call makes new keys for the same secret.
     ///
     /// # Errors
     /// If writing fails, or when `cancel` is set.
@@ -117,43 +117,44 @@ pub trait KeyGenerator {
 
 /// The client's half of an application.
 ///
-/// A service sees when queries are sent and how long they are. So neither may depend on what is asked, nor on what was
-/// answered: [`encode`](Self::encode) does all work on questions whose time or failure depends on their content, before
-/// anything is sent; [`query`](Self::query) takes a time and makes a length that depend on the number of questions
-/// alone; [`read`](Self::read) is called when the last answer has arrived.
+/// A service sees when queries are sent and how long they are. So neither may depend on the content of questions or
+/// answers. [`encode`](Self::encode) does all work on questions whose time or failure depends on their content, before
+/// anything is sent. The time and the length of [`query`](Self::query) depend only on the number of questions.
+/// [`read`](Self::read) is called when the last answer has arrived.
 pub trait ClientHalf: KeyGenerator<KeyError: Into<Self::Error>> + Sized {
-    /// What can go wrong.
+    /// Errors of the application.
     type Error: ApplicationError + From<<Self::Description as ApplicationDescription>::Error> + From<ProtocolError>;
-    /// What the server says of itself.
+    /// The server's description.
     type Description: ApplicationDescription;
     /// The client's part of the model, and its options. Cheap to clone.
     type Model: Clone;
     /// One question.
     type Question: ?Sized;
-    /// A question made ready to be encrypted. Wiped when dropped.
+    /// A question, encoded for encryption. Wiped when dropped.
     type Encoded;
-    /// What one question gets.
+    /// The answer to one question.
     type Answer;
 
-    /// What asking is called while it is done, for instance "classifying".
+    /// Name of the activity in progress messages, for instance "classifying".
     const VERB: &'static str;
 
-    /// Names the secret key that serves this description and this model: clients of one name share one secret.
+    /// Identifies the secret key for this description and this model: clients of one name share one secret.
     fn secret_name(description: &Self::Description, _model: &Self::Model) -> [u8; 16] {
         description.fingerprint()
     }
 
-    /// A client with a stored secret key, whose switching keys the server may have already, or with a new one.
+    /// Opens a client with a stored secret key, whose switching keys the server may have already, or with a new one.
     ///
     /// # Errors
-    /// If the client's part of the model does not belong to the server's, or the stored key to the server's preset.
+    /// If the client's part of the model does not match the server's, or the stored key does not match the server's
+    /// preset.
     fn open(description: Self::Description, model: Self::Model, stored: Option<&[u8]>) -> Result<Self, Self::Error>;
 
-    /// What the server said of itself.
+    /// The server's description.
     fn description(&self) -> &Self::Description;
 
-    /// What the keys are made for besides the secret, given the bytes of the description: where it changes, keys are
-    /// made anew. All of it, unless the application knows better.
+    /// The data, besides the secret, for which keys are made, given the bytes of the description. If it changes, keys
+    /// are made again. By default the whole description.
     fn keys_are_for(&self, description: &[u8]) -> Vec<u8> {
         description.to_vec()
     }
@@ -161,30 +162,30 @@ pub trait ClientHalf: KeyGenerator<KeyError: Into<Self::Error>> + Sized {
     /// Refuses a description that must not follow an earlier one of the same service, which the client accepted.
     ///
     /// # Errors
-    /// If a client that went on would tell the service something.
+    /// If continuing would reveal something to the service.
     fn check_change(_earlier: &Self::Description, _now: &Self::Description) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    /// Most questions of one query.
+    /// Maximum number of questions in one query.
     fn batch(&self) -> usize;
 
-    /// Most bytes of the answer to a query of so many questions, as the description has it.
+    /// Maximum length in bytes of the answer to a query of that many questions, according to the description.
     fn answer_bytes(&self, questions: usize) -> usize;
 
-    /// Makes questions ready to be encrypted.
+    /// Encodes questions for encryption.
     ///
     /// # Errors
-    /// If one cannot be asked.
+    /// If a question cannot be asked.
     fn encode<Q: Borrow<Self::Question>>(&self, questions: &[Q]) -> Result<Vec<Self::Encoded>, Self::Error>;
 
-    /// Encrypts one to [`batch`](Self::batch) questions. The time and the length depend on their number alone.
+    /// Encrypts one to [`batch`](Self::batch) questions. The time and the length depend only on their number.
     ///
     /// # Errors
-    /// If their number is another, or the system has no randomness.
+    /// If their number is out of this range, or the system has no randomness.
     fn query(&mut self, questions: &[Self::Encoded]) -> Result<Vec<u8>, Self::Error>;
 
-    /// Checks all of an answer that can be checked without the secret.
+    /// Checks everything in an answer that can be checked without the secret.
     ///
     /// # Errors
     /// If it is malformed, or was computed for another description.

@@ -1,4 +1,4 @@
-//! Applications of encrypted vectors: the part of their halves that is the same for all.
+//! Applications of encrypted vectors: the parts of their halves that all share.
 
 use std::io::{Read, Write};
 use std::sync::atomic::AtomicBool;
@@ -13,9 +13,9 @@ use crate::header::CkksHeader;
 use crate::keyring::Keyring;
 use crate::share::SharingNoise;
 
-/// The server's half of an application whose keys are those of its header. Loading them is the same for all.
+/// The server's half of an application whose keys are listed in its header. Loading them is the same for all.
 pub trait CkksServerHalf: Send + Sync + 'static {
-    /// What all applications of encrypted vectors tell their clients.
+    /// The header, which all applications of encrypted vectors share.
     fn header(&self) -> &CkksHeader;
 }
 
@@ -27,7 +27,7 @@ impl<H: CkksServerHalf> KeyLoader for H {
         FORMAT_VERSION.into()
     }
 
-    /// The plan.
+    /// Length of the plan.
     fn key_front_bytes(&self) -> usize {
         KeyBundle::plan_bytes(self.header().key_plan())
     }
@@ -53,30 +53,30 @@ impl<H: CkksServerHalf> KeyLoader for H {
     }
 }
 
-/// A description that begins with a header of CKKS.
+/// A description that begins with a CKKS header.
 pub trait CkksDescription: ApplicationDescription {
     /// The header.
     fn header(&self) -> &CkksHeader;
 }
 
-/// The client's half of an application whose secret key is a keyring's.
+/// The client's half of an application whose secret key is in a keyring.
 pub trait CkksClientHalf {
     /// The secret key.
     fn keyring(&self) -> &Keyring;
 
-    /// From now on keeps encryptions of zero ready, so that a query takes encoding and one addition per vector; a
-    /// thread makes them. `needs.burst` counts queries here. What was decided: nothing is kept where queries are no
-    /// vectors of slots, or memory does not suffice for one.
+    /// Keeps encryptions of zero ready from now on, so that a query needs only encoding and one addition per vector; a
+    /// thread makes them. `needs.burst` counts queries here. Returns the plan: nothing is kept if queries are not
+    /// vectors of slots, or if the memory is too small for one.
     ///
     /// # Errors
     /// If the operating system has no randomness or no thread.
     fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError>;
 
-    /// Noise that exceeds the error of this service's answers by so many bits, for numbers that leave their owner; see
-    /// [`SharingNoise`] for what it guarantees.
+    /// Noise that exceeds the error of this service's answers by `bits` bits, for numbers that leave their owner; see
+    /// [`SharingNoise`] for its guarantee.
     ///
     /// # Errors
-    /// If the service does not know a bound of the error, or as for [`SharingNoise::new`].
+    /// If the service does not know a bound of the error, or an error of [`SharingNoise::new`].
     fn sharing_noise(&self, bits: u32) -> Result<SharingNoise, ProtocolError> {
         let error = self.keyring().header().error_bound().ok_or_else(|| {
             let needed = "a service that describes one; compact queries have none";

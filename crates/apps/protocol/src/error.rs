@@ -1,4 +1,4 @@
-//! What can go wrong between two halves, and of what kind it is.
+//! Errors that the two halves share, and their kinds.
 
 use std::io;
 
@@ -9,27 +9,27 @@ use unspoken_rlwe::RlweError;
 
 use crate::limits::LimitExceeded;
 
-/// Errors that all applications have.
+/// Errors that all applications share.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
     /// Encrypted arithmetic failed.
     #[error(transparent)]
     Ckks(#[from] CkksError),
-    /// Keys or ciphertexts failed.
+    /// An operation on keys or ciphertexts failed.
     #[error(transparent)]
     Rlwe(#[from] RlweError),
     /// A query could not be encrypted.
     #[error(transparent)]
     Encrypt(#[from] EncryptError),
-    /// The two sides do not fit together, or a message is malformed.
+    /// The two sides do not match, or a message is malformed.
     #[error("{what}: found {found}, needed {needed}")]
     Mismatch {
-        /// What was looked at.
+        /// What was checked.
         what: &'static str,
-        /// What was there.
+        /// The value found.
         found: String,
-        /// What would have done.
+        /// The value needed.
         needed: String,
     },
 }
@@ -47,24 +47,24 @@ impl From<LimitExceeded> for ProtocolError {
     }
 }
 
-/// What kind of error it is, as far as a service or a caller must know.
+/// Kind of an error, as far as a service or a caller needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The work was cancelled.
     Cancelled,
-    /// Bytes of the other side are malformed.
+    /// Bytes from the other side are malformed.
     Malformed,
-    /// Bytes of the other side are for other parameters, another model or other keys.
+    /// Bytes from the other side are for other parameters, another model or other keys.
     Mismatch,
     /// Files or streams could not be read or written.
     Io(io::ErrorKind),
-    /// A fault of this program or its system.
+    /// An error inside this program or its system.
     Internal,
 }
 
 /// An error of an application.
 pub trait ApplicationError: std::error::Error + Send + Sync + 'static {
-    /// What kind of error it is.
+    /// Kind of the error.
     fn kind(&self) -> ErrorKind;
 
     /// Whether the work was cancelled.

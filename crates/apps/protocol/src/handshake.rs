@@ -1,23 +1,23 @@
-//! The handshake: the first fields of every description, checked in one place.
+//! The handshake: the first fields of every description, and their check.
 
 use unspoken_ckks::{CkksParameters, Preset};
 
 use crate::error::ProtocolError;
 
-/// Longest name of a preset.
+/// Longest name of a preset, in bytes.
 const MAX_PRESET_BYTES: usize = 64;
 
-/// A family of parameter sets that have names.
+/// A family of named parameter sets.
 pub trait ParameterFamily {
     /// A parameter set, built and checked.
     type Parameters;
-    /// What can go wrong.
+    /// Errors of building a parameter set.
     type Error: From<ProtocolError>;
 
-    /// Builds the parameter set of this name.
+    /// Builds the parameter set with this name.
     ///
     /// # Errors
-    /// If there is none, or it does not build.
+    /// If there is no such name, or it cannot be built.
     fn build(name: &str) -> Result<Self::Parameters, Self::Error>;
 
     /// Identifies the numbers of a parameter set.
@@ -27,7 +27,7 @@ pub trait ParameterFamily {
     fn is_insecure(parameters: &Self::Parameters) -> bool;
 }
 
-/// The presets of CKKS.
+/// The CKKS presets.
 pub struct CkksPresets;
 
 impl ParameterFamily for CkksPresets {
@@ -47,7 +47,7 @@ impl ParameterFamily for CkksPresets {
     }
 }
 
-/// What every description begins with: the version of the application's protocol, and the parameter set. All of it is
+/// The start of every description: the version of the application's protocol, and the parameter set. All of it is
 /// untrusted until [`Handshake::accept`].
 #[derive(Clone, Copy, Debug)]
 pub struct Handshake<'a> {
@@ -55,16 +55,16 @@ pub struct Handshake<'a> {
     pub version: u32,
     /// Name of the parameter set.
     pub preset: &'a str,
-    /// The fingerprint of its numbers.
+    /// Fingerprint of the numbers of the parameter set.
     pub fingerprint: &'a [u8],
 }
 
 impl Handshake<'_> {
-    /// Checks the handshake of the other side and builds its parameters. Insecure ones, which are for tests, are
+    /// Checks the other side's handshake and builds its parameters. Insecure parameters, which are for tests, are
     /// refused unless `accept_insecure`.
     ///
     /// # Errors
-    /// If the version is another, or the preset is unknown, insecure without `accept_insecure`, or has other numbers in
+    /// If the version differs, or the preset is unknown, insecure without `accept_insecure`, or has other numbers in
     /// this build.
     pub fn accept<F: ParameterFamily>(self, version: u32, accept_insecure: bool) -> Result<F::Parameters, F::Error> {
         let refuse = |what, found: String, needed: String| Err(ProtocolError::mismatch(what, found, needed).into());

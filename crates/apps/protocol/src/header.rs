@@ -1,4 +1,4 @@
-//! The header of every description of an application of CKKS: which parameters, which model, which keys.
+//! The header of every description of a CKKS application: parameters, model, and keys.
 
 use prost::Message;
 use unspoken_ckks::CkksParameters;
@@ -9,11 +9,11 @@ use crate::handshake::{CkksPresets, Handshake};
 use crate::limits::{self, LimitExceeded};
 use crate::v1;
 
-/// Longest name of a model or a plan.
+/// Longest name of a model or a plan, in bytes.
 const MAX_NAME_BYTES: usize = 256;
 
-/// What all applications of CKKS tell their clients: version of the protocol, preset, model, keys, bound of the
-/// answers.
+/// The part of a description that all CKKS applications share: version of the protocol, preset, model, keys, bound of
+/// the answers.
 #[derive(Clone, Debug)]
 pub struct CkksHeader {
     parameters: CkksParameters,
@@ -22,8 +22,8 @@ pub struct CkksHeader {
 }
 
 impl CkksHeader {
-    /// A server's header: the version of the application's protocol, and the model's identity. No number of an answer
-    /// exceeds `bound`; `plan` is a name for people.
+    /// A server's header: the version of the application's protocol, and the model's identity. `bound` bounds the
+    /// absolute value of every number in an answer; `plan` is a name for human readers.
     pub fn new(
         version: u32,
         parameters: &CkksParameters,
@@ -47,18 +47,18 @@ impl CkksHeader {
         CkksHeader { parameters: parameters.clone(), key_plan, message }
     }
 
-    /// With a bound of the error of the answer's numbers, as [`simulated_error_bound`](crate::simulated_error_bound)
-    /// gives it; none if that is not finite.
+    /// The same header with a bound of the error of the answer's numbers, from
+    /// [`simulated_error_bound`](crate::simulated_error_bound); without one if `error` is not finite.
     pub fn with_error_bound(mut self, error: f64) -> Self {
         self.message.error = if error.is_finite() { error } else { 0.0 };
         self
     }
 
-    /// Reads a description of untrusted bytes: the header, and the message of the application's own fields. The
-    /// header's parameters are built.
+    /// Reads a description from untrusted bytes: the header, and the message with the application's own fields. Builds
+    /// the header's parameters.
     ///
     /// # Errors
-    /// As for [`Handshake::accept`], or if the bytes are malformed or ask for keys that do not exist or are too many.
+    /// Those of [`Handshake::accept`], or if the bytes are malformed or request keys that do not exist or are too many.
     pub fn read<M: Message + Default>(
         bytes: &[u8],
         version: u32,
@@ -77,7 +77,7 @@ impl CkksHeader {
         Ok((CkksHeader { parameters, key_plan, message }, decode("description", bytes)?))
     }
 
-    /// As bytes for the wire, followed by the fields of the application's own message.
+    /// Serialises the header, followed by the fields of the application's own message.
     pub fn to_bytes(&self, own: &impl Message) -> Vec<u8> {
         let mut bytes = self.message.encode_to_vec();
         bytes.extend(own.encode_to_vec());
@@ -89,12 +89,12 @@ impl CkksHeader {
         &self.parameters
     }
 
-    /// Names the numbers of the parameters.
+    /// Identifies the numbers of the parameters.
     pub fn fingerprint(&self) -> [u8; 16] {
         self.parameters.rlwe().fingerprint().0
     }
 
-    /// The keys the server needs.
+    /// The keys that the server needs.
     pub fn key_plan(&self) -> &KeyPlan {
         &self.key_plan
     }
@@ -109,41 +109,41 @@ impl CkksHeader {
         &self.message.plan
     }
 
-    /// No number of an answer is larger.
+    /// Bound of the absolute value of every number in an answer.
     pub fn bound(&self) -> f64 {
         self.message.bound
     }
 
-    /// A bound of the error of an answer's numbers, if the service knows one.
+    /// Bound of the error of an answer's numbers, if the service knows one.
     pub fn error_bound(&self) -> Option<f64> {
         (self.message.error > 0.0).then_some(self.message.error)
     }
 
-    /// Refuses the keys of a bootstrap unless queries are bootstrapped: with them a service could do more than its
+    /// Refuses bootstrapping keys unless queries are bootstrapped: with them a service could do more than its
     /// application needs.
     ///
     /// # Errors
-    /// If a key has no use.
+    /// If the application has no use for a key.
     pub fn check_use(&self, bootstraps: bool) -> Result<(), ProtocolError> {
         Ok(limits::check_key_kinds(&self.key_plan, bootstraps)?)
     }
 
-    /// Refuses queries that would take a client more memory and time than anybody has use for.
+    /// Refuses queries that would cost a client more memory and time than any application needs.
     ///
     /// # Errors
-    /// If a query of that many bytes is.
+    /// If a query of that many bytes exceeds the limit.
     pub fn check_query_bytes(bytes: usize) -> Result<(), ProtocolError> {
         Ok(limits::check_query_bytes(bytes as u64)?)
     }
 
-    /// A query or an answer of these vectors, as bytes.
+    /// Serialises a query or an answer of these vectors.
     pub fn pack(&self, vectors: Vec<Vec<u8>>) -> Vec<u8> {
         let model_id = self.message.model_id.clone();
         let checksum = checksum(&model_id, &vectors);
         v1::Vectors { model_id, vectors, checksum }.encode_to_vec()
     }
 
-    /// Most bytes [`CkksHeader::pack`] makes of so many vectors of so many bytes in all.
+    /// Maximum length of the result of [`CkksHeader::pack`] for `vectors` vectors of `bytes` bytes in total.
     pub fn packed_bytes(&self, vectors: usize, bytes: usize) -> usize {
         // Each field: a tag and a length of at most ten bytes together.
         bytes + 10 * vectors + self.message.model_id.len() + 64
@@ -175,7 +175,7 @@ fn decode<M: Message + Default>(what: &'static str, bytes: &[u8]) -> Result<M, P
     M::decode(bytes).map_err(|error| ProtocolError::mismatch(what, error, "a protobuf message"))
 }
 
-/// BLAKE3 of the model's id and of the vectors, one after the other.
+/// BLAKE3 of the model's id and of the vectors, concatenated.
 fn checksum(model_id: &[u8], vectors: &[Vec<u8>]) -> Vec<u8> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(model_id);
@@ -185,7 +185,7 @@ fn checksum(model_id: &[u8], vectors: &[Vec<u8>]) -> Vec<u8> {
     hasher.finalize().as_bytes().to_vec()
 }
 
-/// The keys a service asks for.
+/// The keys that a service requests.
 fn requested_keys(parameters: &CkksParameters, keys: &[v1::KeyRequirement]) -> Result<KeyPlan, ProtocolError> {
     if keys.len() > MAX_BUNDLE_KEYS {
         let (found, needed) = (format!("{} keys", keys.len()), format!("at most {MAX_BUNDLE_KEYS}"));
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn a_header_and_an_applications_fields_lie_in_the_same_bytes() {
         let header = header("insecure_n11_depth9_scale50", KeyPlan::new());
-        // The tags of one message mean nothing to the other.
+        // Each message ignores the tags of the other.
         let bytes = header.to_bytes(&Own { width: 77 });
         let (read, own) = CkksHeader::read::<Own>(&bytes, VERSION, true).unwrap();
         assert_eq!((read.message, own.width), (header.message.clone(), 77));

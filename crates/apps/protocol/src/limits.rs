@@ -1,26 +1,26 @@
-//! Limits on what a service may ask of a client. No application needs more, so a service that asks for more is not to
-//! be trusted.
+//! Limits on what a service may request of a client. No application needs more, so a service that requests more must
+//! not be trusted.
 //!
-//! A client makes the keys and queries that a service describes, and pays for them with memory and time. A key of a
-//! bootstrap also lets a service do more with a query than its application needs.
+//! A client makes the keys and queries that a service describes, which costs it memory and time. A bootstrapping key
+//! also lets a service do more with a query than its application needs.
 
 use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, Parameters};
 
-/// Largest key bundle.
+/// Largest key bundle, in bytes.
 const MOST_KEY_BYTES: u64 = 4 << 30;
 
-/// Largest query: the one-hot baseline of a table of 1024 columns fits.
+/// Largest query, in bytes: the one-hot baseline of a table of 1024 columns fits.
 const MOST_QUERY_BYTES: u64 = 512 << 20;
 
-/// A service asks for too much, or for keys without a use.
+/// A service requests too much, or keys for which it has no use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: found {found}, needed {needed}; do not trust this service")]
 pub struct LimitExceeded {
-    /// What is asked for: a query, or keys.
+    /// What the service requests: a query, or keys.
     pub what: &'static str,
-    /// How much of it, or which.
+    /// How much it requests, or which keys.
     pub found: String,
-    /// What would have done.
+    /// What is allowed.
     pub needed: String,
 }
 
@@ -30,10 +30,10 @@ impl LimitExceeded {
     }
 }
 
-/// Refuses the keys of a bootstrap unless queries are bootstrapped.
+/// Refuses bootstrapping keys unless queries are bootstrapped.
 ///
 /// # Errors
-/// If a key has no use.
+/// If the application has no use for a key.
 pub fn check_key_kinds(plan: &KeyPlan, bootstraps: bool) -> Result<(), LimitExceeded> {
     let useful = |kind: &KeyKind| match kind {
         KeyKind::Relinearisation | KeyKind::Galois { .. } => true,
@@ -49,7 +49,7 @@ pub fn check_key_kinds(plan: &KeyPlan, bootstraps: bool) -> Result<(), LimitExce
 /// Refuses a bundle of more than 4 GiB.
 ///
 /// # Errors
-/// If the keys of the plan are.
+/// If the keys of the plan are larger.
 pub fn check_key_bytes(parameters: &Parameters, plan: &KeyPlan) -> Result<(), LimitExceeded> {
     check_bytes("key plan", KeyBundle::byte_len(parameters, plan), MOST_KEY_BYTES)
 }
@@ -57,7 +57,7 @@ pub fn check_key_bytes(parameters: &Parameters, plan: &KeyPlan) -> Result<(), Li
 /// Refuses a query of more than 512 MiB.
 ///
 /// # Errors
-/// If one of that many bytes is.
+/// If `bytes` is more.
 pub fn check_query_bytes(bytes: u64) -> Result<(), LimitExceeded> {
     check_bytes("query", bytes, MOST_QUERY_BYTES)
 }

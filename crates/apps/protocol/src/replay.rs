@@ -1,4 +1,4 @@
-//! Replay guards: memories of what must not be used twice, such as the seeds of encrypted vectors.
+//! Replay guards: they remember values that must not be used twice, such as the seeds of encrypted vectors.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -13,13 +13,13 @@ use crate::error::ProtocolError;
 /// Bytes of memory for the seeds of one application.
 const SEED_BYTES: u64 = 32 << 20;
 
-/// Bytes that an entry takes in the maps of a guard beside twice its key and once its value: pointers, hashes, times of
-/// use, unused capacity.
+/// Bytes that an entry needs in the maps of a guard, in addition to twice its key and once its value: pointers, hashes,
+/// times of use, unused capacity.
 const ENTRY_OVERHEAD: u64 = 96;
 
-/// A memory of bounded size with entries of many clients. When it is full, the client with the most entries loses the
-/// one that it used longest ago. So a client keeps its fair share, whatever the others send, and no client sees the
-/// entries of another.
+/// A memory of bounded size with entries of many clients. When it is full, the client with the most entries loses its
+/// least recently used one. So a client keeps its fair share, whatever the others send, and no client sees the entries
+/// of another.
 pub struct ReplayGuard<K, V> {
     entries: usize,
     capacity_bytes: u64,
@@ -47,7 +47,7 @@ impl<K, V> Default for ClientEntries<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V> ReplayGuard<K, V> {
-    /// A guard of so many bytes of memory; `value_bytes` is the size of a value with all it points to.
+    /// A guard with that many bytes of memory; `value_bytes` is the size of a value with everything it points to.
     pub fn new(capacity_bytes: u64, value_bytes: u64) -> Self {
         let entry = 2 * size_of::<K>() as u64 + value_bytes + ENTRY_OVERHEAD;
         let entries = usize::try_from(capacity_bytes / entry).unwrap_or(usize::MAX).max(1);
@@ -55,12 +55,12 @@ impl<K: Clone + Eq + Hash, V> ReplayGuard<K, V> {
         ReplayGuard { entries, capacity_bytes, memory: Mutex::new(memory) }
     }
 
-    /// Bytes of memory it takes at most.
+    /// Maximum number of bytes of memory that it uses.
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
     }
 
-    /// Hands `check` the value under `key` of a client, a new one if there is none.
+    /// Calls `check` with the value that a client has under `key`, or with a new value if there is none.
     pub fn with<T>(&self, client: ClientId, key: &K, new: impl FnOnce() -> V, check: impl FnOnce(&mut V) -> T) -> T {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.clock += 1;
@@ -94,7 +94,7 @@ impl<K: Clone + Eq + Hash, V> Memory<K, V> {
         self.total += 1;
     }
 
-    /// Removes the oldest entry of the client with the most.
+    /// Removes the least recently used entry of the client with the most entries.
     fn evict(&mut self) {
         let Some((size, client)) = self.by_size.pop_last() else { return };
         let Some(entries) = self.clients.get_mut(&client) else { return };
@@ -110,8 +110,8 @@ impl<K: Clone + Eq + Hash, V> Memory<K, V> {
     }
 }
 
-/// Refuses a seed that comes twice with different vectors: the difference of two such vectors is that of their
-/// messages, in the clear but for small errors. A vector that was sent before may be sent again.
+/// Refuses a seed that arrives twice with different vectors: the difference of two such vectors is the difference of
+/// their messages, unencrypted except for small errors. A vector that was sent before may be sent again.
 pub struct SeedGuard(ReplayGuard<[u8; 16], [u8; 16]>);
 
 impl Default for SeedGuard {
@@ -121,15 +121,15 @@ impl Default for SeedGuard {
 }
 
 impl SeedGuard {
-    /// Bytes of memory it takes at most.
+    /// Maximum number of bytes of memory that it uses.
     pub fn capacity_bytes(&self) -> u64 {
         self.0.capacity_bytes()
     }
 
-    /// Reads a query's vectors of untrusted bytes, each a [`SeededCiphertext`].
+    /// Reads a query's vectors from untrusted bytes, each a [`SeededCiphertext`].
     ///
     /// # Errors
-    /// If one is malformed, or as for [`SeedGuard::admit`].
+    /// If one is malformed, or an error of [`SeedGuard::admit`].
     pub fn read(
         &self,
         client: ClientId,
@@ -142,10 +142,10 @@ impl SeedGuard {
         Ok(seeded.iter().map(|vector| vector.expand(parameters)).collect())
     }
 
-    /// Remembers the seeds of a query's vectors.
+    /// Stores the seeds of a query's vectors.
     ///
     /// # Errors
-    /// If a seed comes twice, in this query or with another vector in an earlier one of the same client.
+    /// If a seed occurs twice, in this query or with another vector in an earlier query of the same client.
     pub fn admit<'a>(
         &self,
         client: ClientId,

@@ -7,14 +7,14 @@ use unspoken_rlwe::RlweError;
 use crate::error::ProtocolError;
 use crate::transfer::OUTPUT_ROUNDING;
 
-/// Most bits by which noise may exceed the error.
+/// Maximum number of bits by which noise may exceed the error.
 const MAX_BITS: u32 = 64;
 
-/// Values are rounded to multiples of the noise's deviation divided by this.
+/// Values are rounded to multiples of the noise's standard deviation divided by this.
 const STEPS_PER_DEVIATION: f64 = 8.0;
 
-/// A bound of the errors of answers from what simulations of their circuit showed: 4 times the largest error, or 16
-/// times the root mean square, and the rounding of [`write_output`](crate::write_output).
+/// A bound of the errors of answers, from the errors in simulations of their circuit: the larger of 4 times the largest
+/// error and 16 times the root mean square, plus 16 times the rounding of [`write_output`](crate::write_output).
 pub fn simulated_error_bound(simulated: &[ErrorStatistics]) -> f64 {
     let worst = simulated.iter().map(|error| error.worst).fold(0.0, f64::max);
     let mean_square = simulated.iter().map(|error| error.rms.powi(2)).sum::<f64>() / simulated.len().max(1) as f64;
@@ -23,31 +23,32 @@ pub fn simulated_error_bound(simulated: &[ErrorStatistics]) -> f64 {
 
 /// Gaussian noise that hides the error of decrypted values of CKKS.
 ///
-/// A decrypted value is the exact one plus a small error, which depends on the secret key. Whoever sees enough of them,
-/// and knows the ciphertexts, can compute the key (Li and Micciancio, 2021). The defence is noise that is much larger
-/// than the error (Li, Micciancio, Schultz and Sorrell, 2022). The noise here has the deviation `error_bound * 2^bits`;
-/// the result is rounded to an eighth of that, so that no digits of the error survive in the last places of a
+/// A decrypted value is the exact one plus a small error, which depends on the secret key. Anyone who sees enough of
+/// them and knows the ciphertexts can compute the key (Li and Micciancio, 2021). The defence is noise that is much
+/// larger than the error (Li, Micciancio, Schultz and Sorrell, 2022). The noise here has the standard deviation
+/// `error_bound * 2^bits`. The result is rounded to multiples of an eighth of that, so that the last digits of a
+/// floating-point number reveal nothing about the error.
 /// floating-point number.
 ///
-/// **What it guarantees.** If no error exceeds `error_bound`, then `n` shared numbers are distributed as if they had
-/// been computed from the exact values, up to a statistical distance of `sqrt(n) / 2 * 2^-bits` (the Kullback-Leibler
-/// divergence of two such Gaussians is at most `2^-(2 bits) / 2`, it adds up over `n` numbers, and Pinsker's
-/// inequality). So `n` counts all numbers that are ever shared under one key, and each share of a value needs noise of
-/// its own. An `error_bound` from a simulator is that of honest computations: it is no defence against a service that
-/// returns other ciphertexts than it should and then sees what they decrypt to.
+/// **Guarantee.** If no error exceeds `error_bound`, then `n` shared numbers are distributed as if they had been
+/// computed from the exact values, up to a statistical distance of `sqrt(n) / 2 * 2^-bits`. (The Kullback-Leibler
+/// divergence of two such Gaussians is at most `2^-(2 bits) / 2`; it adds up over `n` numbers; then Pinsker's
+/// inequality applies.) So `n` counts all numbers that are ever shared under one key, and each share of a value needs
+/// noise of its own. An `error_bound` from a simulator holds for honest computations. It is no defence against a
+/// service that returns other ciphertexts than it should and then sees their decryptions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharingNoise {
     deviation: f64,
 }
 
 impl SharingNoise {
-    /// Noise that exceeds errors of at most `error_bound` by `bits`.
+    /// Noise that exceeds errors of at most `error_bound` by `bits` bits.
     ///
     /// # Errors
     /// If the bound is not positive and finite, or `bits` is not from 1 to 64.
     pub fn new(error_bound: f64, bits: u32) -> Result<Self, ProtocolError> {
         if !(error_bound > 0.0 && error_bound.is_finite()) {
-            let needed = "a positive one; a service of an earlier version does not say it";
+            let needed = "a positive one; a service of an earlier version does not send it";
             return Err(ProtocolError::mismatch("bound of the error", error_bound, needed));
         }
         if !(1..=MAX_BITS).contains(&bits) {
@@ -61,7 +62,7 @@ impl SharingNoise {
         self.deviation
     }
 
-    /// Adds fresh noise to each value, and rounds.
+    /// Adds fresh noise to each value, and rounds it.
     ///
     /// # Errors
     /// If the operating system has no randomness.
@@ -75,7 +76,7 @@ impl SharingNoise {
     }
 }
 
-/// A sample of deviation 1, by Box and Muller.
+/// A Gaussian sample of standard deviation 1, by the method of Box and Muller.
 fn gaussian(rng: &mut SecretRng) -> f64 {
     let mut uniform = || {
         let mut bytes = [0; 8];
@@ -108,7 +109,7 @@ mod tests {
         let (mean, deviation) = shared(exact);
         assert!((mean - exact).abs() < 5.0 * noise.deviation() / (count as f64).sqrt(), "{mean}");
         assert!((deviation - 1.0).abs() < 0.03, "{deviation}");
-        // The largest error moves the distribution by a thousandth of its deviation.
+        // The largest error moves the distribution by a thousandth of its standard deviation.
         let (moved, _) = shared(exact + 1e-6);
         assert!((moved - mean).abs() < 8.0 * noise.deviation() / (count as f64).sqrt(), "{moved}");
     }

@@ -1,8 +1,8 @@
 //! Compact queries: each index as one torus element (the paper's section 5.1 and appendix A.6).
 //!
 //! Index `j` is `J_j = (-1)^j (2j + 1) / 4p` in the torus, one coefficient of a ciphertext of half the ring degree
-//! modulo the lowest prime. The server's functional bootstrap takes it to `alpha_j = exp(2 pi i J_j)` in a slot, at the
-//! level a direct query would have been sent at.
+//! modulo the lowest prime. The server's functional bootstrap maps it to `alpha_j = exp(2 pi i J_j)` in a slot, at the
+//! level at which a direct query would be encrypted.
 
 use unspoken_ckks::{Arithmetic, Bootstrap, Bootstrapper, Ciphertext, Evaluator, SlotValues};
 use unspoken_encrypt::ClientKey;
@@ -14,11 +14,11 @@ use zeroize::Zeroizing;
 use crate::codec::QueryShape;
 use crate::error::QueryError;
 
-/// One compact ciphertext per subtable: 16 bytes, and the bits of the lowest prime for each slot, 30 at a ring of
-/// degree 2^16.
+/// Compact queries. A query has one compact ciphertext per subtable: 16 bytes, and for each slot the bits of the lowest
+/// prime, which are 30 at a ring of degree 2^16.
 ///
-/// A point of the circle is never zero, so a slot without an index asks for the last column: where padded slots must
-/// add nothing, the application leaves that column zero.
+/// A point of the circle is never zero, so a slot without an index selects the last column. Where padded slots must add
+/// nothing, the application sets that column to zero.
 #[derive(Clone, Debug)]
 pub struct Compact {
     shape: QueryShape,
@@ -26,7 +26,7 @@ pub struct Compact {
 }
 
 impl Compact {
-    /// Queries of this shape; the shape's level is that of the lookup, at most the bootstrap's output.
+    /// Queries of this shape. The shape's level is that of the lookup, and at most the level after the bootstrap.
     ///
     /// # Errors
     /// If the parameters are not made for bootstrapping or their bootstrap ends below the shape's level.
@@ -44,7 +44,7 @@ impl Compact {
         &self.shape
     }
 
-    /// The functional bootstrap it takes.
+    /// The functional bootstrap that the queries need.
     pub(crate) fn bootstrap(&self) -> Result<Bootstrap, QueryError> {
         let parameters = &self.shape.parameters;
         Ok(Bootstrap::new(parameters, parameters.slots(), SlotValues::Real)?)
@@ -54,7 +54,7 @@ impl Compact {
         self.parameters.byte_len()
     }
 
-    /// The secret of compact queries that belongs to a main secret.
+    /// The secret of compact queries, derived from a main secret.
     pub(crate) fn secret(&self, key: &ClientKey) -> Result<CompactQuerySecret, QueryError> {
         match key {
             ClientKey::Secret(secret) => Ok(CompactQuerySecret::of(secret, &self.parameters)?),
@@ -65,7 +65,7 @@ impl Compact {
         }
     }
 
-    /// One string for the indices of one subtable.
+    /// Encrypts the indices of one subtable as one byte string.
     pub(crate) fn encrypt_vector(
         &self,
         secret: &CompactQuerySecret,
@@ -99,7 +99,7 @@ impl Compact {
 
 /// `J_j`, whose exponential is [`alpha`](unspoken_lookup::alpha)`(j, p)`.
 fn torus(index: usize, columns: usize) -> f64 {
-    // Without a branch on the index: it is what the client hides.
+    // Without a branch on the index, which is secret.
     let sign = 1.0 - 2.0 * (index & 1) as f64;
     sign * (2 * index + 1) as f64 / (4 * columns) as f64
 }

@@ -7,18 +7,18 @@ use unspoken_protocol::{CkksHeader, Keyring, ProtocolError, output_bytes};
 use crate::codec::{QueryCodec, QueryForm, QueryShape};
 use crate::error::QueryError;
 
-/// Most subtables.
+/// Maximum number of subtables.
 const MAX_SUBTABLES: u32 = 64;
 
-/// Most columns of a subtable, padding included.
+/// Maximum number of columns of a subtable, padding included.
 const MAX_COLUMNS: u32 = 4096;
 
-/// The fields of an application's own message that say what its index queries look like.
+/// The fields of an application's own message that describe its index queries.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexFields<'a> {
-    /// Subtables.
+    /// Number of subtables.
     pub subtables: u32,
-    /// Columns, padded to a power of two.
+    /// Number of columns, padded to a power of two.
     pub columns: u32,
     /// Level at which queries are encrypted, at the preset's scale.
     pub query_level: u32,
@@ -35,13 +35,13 @@ pub struct IndexDescription {
 }
 
 impl IndexDescription {
-    /// Most columns of a subtable, padding included.
+    /// Maximum number of columns of a subtable, padding included.
     pub const MAX_COLUMNS: usize = MAX_COLUMNS as usize;
 
-    /// A description of a server's own.
+    /// A description made by a server.
     ///
     /// # Errors
-    /// If the form has no such name, or is compact and the parameters are not made for bootstrapping.
+    /// If no form has this name, or it is compact and the parameters are not made for bootstrapping.
     pub fn new(header: CkksHeader, fields: IndexFields<'_>) -> Result<Self, QueryError> {
         let form: QueryForm = fields.query_form.parse()?;
         let shape = QueryShape {
@@ -53,10 +53,10 @@ impl IndexDescription {
         Ok(IndexDescription { codec: QueryCodec::new(form, shape)?, header, form })
     }
 
-    /// A description of untrusted fields.
+    /// A description from untrusted fields.
     ///
     /// # Errors
-    /// As for [`IndexDescription::new`], or if the shape makes no sense, or a client would have to make keys without a
+    /// Those of [`IndexDescription::new`], or if the shape is invalid, or a client would have to make keys without a
     /// use or queries beyond the [`limits`](unspoken_protocol::limits).
     pub fn checked(header: CkksHeader, fields: IndexFields<'_>) -> Result<Self, QueryError> {
         let plausible = (1..=MAX_SUBTABLES).contains(&fields.subtables)
@@ -92,18 +92,18 @@ impl IndexDescription {
         &self.codec
     }
 
-    /// Most bytes of one query.
+    /// Maximum length of a query in bytes.
     pub fn query_bytes(&self) -> usize {
         self.header.packed_bytes(self.codec.vectors(), self.codec.byte_len())
     }
 
-    /// Most bytes of an answer of so many vectors: none has a higher level than the query.
+    /// Maximum length in bytes of an answer with that many vectors, none of which has a higher level than the query.
     pub fn answer_bytes(&self, vectors: usize) -> usize {
         let vector = output_bytes(self.parameters(), self.codec.shape().level);
         self.header.packed_bytes(vectors, vectors.saturating_mul(vector))
     }
 
-    /// Refuses a query of no questions, and of more than its slots hold.
+    /// Refuses a query with no questions, or with more than its slots hold.
     ///
     /// # Errors
     /// If there are not 1 to `most` questions.
@@ -114,7 +114,7 @@ impl IndexDescription {
         Err(QueryError::mismatch("query", format!("{questions} questions"), format!("1 to {most}")))
     }
 
-    /// From now on keeps encryptions of zero ready in the keyring; `needs.burst` counts queries.
+    /// Keeps encryptions of zero ready in the keyring from now on; `needs.burst` counts queries.
     ///
     /// # Errors
     /// If the operating system has no randomness or no thread.
@@ -123,15 +123,15 @@ impl IndexDescription {
         keyring.prepare(self.codec.shape().level, Needs { burst, ..needs })
     }
 
-    /// A query of indices: one list per subtable with one entry per slot, as for [`QueryCodec::encrypt`].
+    /// Encrypts a query of indices: one list per subtable with one entry per slot, as in [`QueryCodec::encrypt`].
     ///
     /// # Errors
-    /// As for [`QueryCodec::encrypt`].
+    /// Those of [`QueryCodec::encrypt`].
     pub fn encrypt(&self, keyring: &Keyring, indices: &[Vec<Option<usize>>]) -> Result<Vec<u8>, QueryError> {
         Ok(self.header.pack(self.codec.encrypt(keyring.encryptor(), indices)?))
     }
 
-    /// Decrypts an answer of so many vectors: the first `slots` slots of each.
+    /// Decrypts an answer with that many vectors and returns the first `slots` slots of each.
     ///
     /// # Errors
     /// If the answer is malformed, of another model, or has another number of vectors.

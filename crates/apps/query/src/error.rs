@@ -10,10 +10,10 @@ use unspoken_rlwe::RlweError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// The two sides do not fit together, a message is malformed, or keys or ciphertexts failed.
+    /// The two sides do not match, a message is malformed, or an operation on keys or ciphertexts failed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// The lookup refuses the query.
+    /// The lookup refused the query.
     #[error(transparent)]
     Lookup(#[from] LookupError),
 }
@@ -51,7 +51,7 @@ impl ApplicationError for QueryError {
     }
 }
 
-/// What kind of error an error of a lookup is.
+/// Kind of a lookup's error.
 pub fn lookup_error_kind(error: &LookupError) -> ErrorKind {
     match error {
         LookupError::Ckks(error) => error.kind(),

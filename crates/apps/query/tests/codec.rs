@@ -1,4 +1,4 @@
-//! Direct queries: fresh, of one size, checked.
+//! Direct queries: they are fresh, have one size, and are checked.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn queries_are_fresh_and_checked() {
     assert!(read(&first[..1]).unwrap_err().to_string().contains("number of vectors"));
     let cut = [first[0].clone(), first[1][..100].to_vec()];
     assert!(read(&cut).is_err());
-    // A client whose generator started over: other messages under the seeds of the first query.
+    // A client whose generator was restarted: other messages under the seeds of the first query.
     let again = Encryptor::insecure_from_seed(&parameters, key, 4);
     let reused = query.encrypt(&again, &[vec![Some(7)], vec![Some(2)]]).unwrap();
     assert!(read(&reused).unwrap_err().to_string().contains("used before"));

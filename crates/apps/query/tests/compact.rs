@@ -20,7 +20,7 @@ fn tables() -> Vec<Table> {
     let entry = |t: usize, i: usize| ((i * 37 + 11 * t) % 101) as f64 / 50.0 - 1.0;
     let table = |t| {
         let mut entries: Vec<f64> = (0..ROWS * COLUMNS).map(|i| entry(t, i)).collect();
-        // Where padding goes.
+        // The column for padding.
         entries[COLUMNS - 1] = 0.0;
         entries[2 * COLUMNS - 1] = 0.0;
         Table::new(ROWS, &entries).unwrap()

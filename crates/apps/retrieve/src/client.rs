@@ -1,4 +1,4 @@
-//! The client's half: keys or indices in, records out.
+//! The client's half: encrypts queries for keys or indices, and decrypts records.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -18,16 +18,16 @@ use crate::message;
 /// Bytes of a stored secret.
 const SECRET_BYTES: usize = 32;
 
-/// What is asked for. Wiped when dropped.
+/// A question. Wiped when dropped.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub enum Question {
-    /// The record of a key.
+    /// Asks for the record with this key.
     Key(Vec<u8>),
-    /// The record of a number.
+    /// Asks for the record with this index.
     Index(u64),
 }
 
-/// It is what nobody may see, so it does not print.
+/// Does not print the content, which is secret.
 impl fmt::Debug for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -37,25 +37,25 @@ impl fmt::Debug for Question {
     }
 }
 
-/// What was found.
+/// The answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The record, if there is one. Wiped when dropped.
     pub record: Option<Zeroizing<Vec<u8>>>,
-    /// The version of the database that it is of.
+    /// The version of the database from which the record is.
     pub version: u64,
 }
 
-/// A question with the cells to ask for. Wiped when dropped.
+/// A question with the cells to query. Wiped when dropped.
 pub struct EncodedQuestion {
     question: Question,
     cells: Zeroizing<Vec<u64>>,
-    /// The position among all questions, if there is no such index. The cell is another one then, so that a query is
-    /// sent all the same.
+    /// The position among all questions, if the index does not exist. The query is then for another cell, so that a
+    /// query is sent in any case.
     outside: Option<usize>,
 }
 
-/// How a client asks.
+/// The kind of queries, and the counters for session queries.
 #[derive(Clone)]
 pub struct RetrieveOptions {
     mode: Mode,
@@ -63,7 +63,7 @@ pub struct RetrieveOptions {
 }
 
 impl RetrieveOptions {
-    /// Queries of a kind. Session queries take their numbers from `counters`; the other kinds need none.
+    /// Queries of this kind. Session queries take their numbers from `counters`; the other kinds need none.
     pub fn new(mode: Mode, counters: impl DurableCounters + 'static) -> Self {
         RetrieveOptions { mode, counters: Arc::new(counters) }
     }
@@ -74,7 +74,7 @@ impl RetrieveOptions {
     }
 }
 
-/// A client of a database: its secret key, how it asks, and what the service said of itself.
+/// A client of a database: its secret key, its options, and the service's description.
 pub struct RetrieveClient {
     description: Description,
     options: RetrieveOptions,
@@ -88,8 +88,8 @@ impl RetrieveClient {
         self.options.mode
     }
 
-    /// The cells of a question. One for an index that does not exist too: a service that described fewer records than
-    /// it has would learn from a query that is missing.
+    /// The cells of a question. An index that does not exist has one too: otherwise a service that described fewer
+    /// records than it has would learn from a missing query.
     fn encode_one(&self, position: usize, question: &Question) -> Result<EncodedQuestion, RetrieveError> {
         let layout = self.description.layout();
         let (cells, outside) = match question {
@@ -142,7 +142,7 @@ impl ClientHalf for RetrieveClient {
 
     const VERB: &'static str = "retrieving";
 
-    /// Each kind of queries has a secret of its own: their keys differ.
+    /// Each kind of queries has a secret of its own, because their keys differ.
     fn secret_name(description: &Description, options: &RetrieveOptions) -> [u8; 16] {
         let mut name = description.fingerprint();
         let kind = blake3::hash(options.mode.to_string().as_bytes());
@@ -172,13 +172,14 @@ impl ClientHalf for RetrieveClient {
         &self.description
     }
 
-    /// The keys know nothing of the database: they stay when it is rebuilt.
+    /// The keys do not depend on the database: they stay valid when it is rebuilt.
     fn keys_are_for(&self, _description: &[u8]) -> Vec<u8> {
         self.description.parameters().fingerprint().to_vec()
     }
 
-    /// Refuses a database with room for fewer records by index. A client that asked for one of the others would stop or
-    /// report an error, and a service that describes what it likes could find the index by halving.
+    /// Refuses a database by index with room for fewer records than before. A client that asks for one of the missing
+    /// records would stop or report an error, so a service that describes any size it likes could find the index by
+    /// bisection.
     fn check_change(earlier: &Description, now: &Description) -> Result<(), RetrieveError> {
         match (earlier.layout(), now.layout()) {
             (Layout::Index { records: before, .. }, Layout::Index { records: after, .. }) if after < before => {
@@ -193,7 +194,7 @@ impl ClientHalf for RetrieveClient {
         }
     }
 
-    /// As many as [`Description::most_questions`].
+    /// [`Description::most_questions`].
     fn batch(&self) -> usize {
         self.description.most_questions()
     }
@@ -202,7 +203,7 @@ impl ClientHalf for RetrieveClient {
         self.description.answer_bytes(candidates(self.description.layout()) as usize * questions)
     }
 
-    /// An index that does not exist is no error here, but of [`ClientHalf::read`].
+    /// An index that does not exist causes no error here; [`ClientHalf::read`] reports it.
     fn encode<Q: Borrow<Question>>(&self, questions: &[Q]) -> Result<Vec<EncodedQuestion>, RetrieveError> {
         let encode = |(position, question): (usize, &Q)| self.encode_one(position, question.borrow());
         questions.iter().enumerate().map(encode).collect()

@@ -1,4 +1,4 @@
-//! What client and service of a database agree on.
+//! The description of a database, which client and service must both know.
 
 use prost::Message;
 use unspoken_pir::{DatabaseShape, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, Preset, Query, Response};
@@ -10,13 +10,13 @@ use crate::proto::{self, description};
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// Most queries of one request, as far as its answer stays below [`MOST_ANSWER_BYTES`].
+/// Maximum number of queries in one request, if its answer stays below [`MOST_ANSWER_BYTES`].
 const MOST_QUERIES: u32 = 16;
 
-/// Bytes of an answer above which a request has fewer queries.
+/// Length of an answer, in bytes, above which a request has fewer queries.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
-/// What a client must know to ask: made by the service, checked by the client.
+/// Data that a client needs to ask questions: made by the service, checked by the client.
 #[derive(Clone, Debug)]
 pub struct Description {
     parameters: PirParameters,
@@ -26,10 +26,10 @@ pub struct Description {
 }
 
 impl Description {
-    /// Of a database.
+    /// The description of a database.
     ///
     /// # Errors
-    /// If the parameters have no tables for the layout.
+    /// If the parameters allow no tables for the layout.
     pub fn new(parameters: &PirParameters, layout: Layout) -> Result<Self, RetrieveError> {
         layout.check(parameters)?;
         let answer = layout.planes(parameters) * Response::byte_len(parameters);
@@ -52,7 +52,7 @@ impl Description {
         Ok(Description { parameters, layout, shape, most_queries })
     }
 
-    /// As bytes for the wire.
+    /// Serialises the description.
     pub fn to_bytes(&self) -> Vec<u8> {
         proto::Description {
             version: PROTOCOL_VERSION,
@@ -70,7 +70,7 @@ impl Description {
         &self.parameters
     }
 
-    /// How records lie in cells.
+    /// How records are stored in cells.
     pub fn layout(&self) -> Layout {
         self.layout
     }
@@ -80,32 +80,33 @@ impl Description {
         self.shape
     }
 
-    /// Most queries of one request.
+    /// Maximum number of queries in one request.
     pub fn most_queries(&self) -> usize {
         self.most_queries as usize
     }
 
-    /// Most questions of one request: a question by key takes a query for each bucket its record may be in.
+    /// Maximum number of questions in one request: a question by key needs a query for each candidate bucket of its
+    /// record.
     pub fn most_questions(&self) -> usize {
         (self.most_queries / candidates(self.layout)) as usize
     }
 
-    /// Bytes of a query of a kind.
+    /// Length in bytes of a query of this kind.
     pub fn query_bytes(&self, mode: Mode) -> usize {
         Query::byte_len(&self.parameters, mode, self.shape)
     }
 
-    /// Bytes of the answer to a request of so many queries.
+    /// Length in bytes of the answer to a request of that many queries.
     pub fn answer_bytes(&self, queries: usize) -> usize {
         crate::message::HEADER_BYTES + queries * self.responses() * Response::byte_len(&self.parameters)
     }
 
-    /// Responses to each query.
+    /// Number of responses to each query.
     pub(crate) fn responses(&self) -> usize {
         self.layout.planes(&self.parameters)
     }
 
-    /// Tells layouts apart, so that what was computed for one is not read as another's.
+    /// Hash that distinguishes layouts, so that an answer for one layout is not read as an answer for another.
     pub(crate) fn layout_id(&self) -> [u8; 8] {
         let message = proto::Description { layout: Some(layout_message(self.layout)), ..Default::default() };
         let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 layout of a retrieval database");
@@ -157,7 +158,7 @@ impl ApplicationDescription for Description {
     }
 }
 
-/// Queries that one question takes.
+/// Number of queries that one question needs.
 pub(crate) fn candidates(layout: Layout) -> u32 {
     match layout {
         Layout::Index { .. } => 1,
@@ -180,7 +181,7 @@ fn layout_message(layout: Layout) -> description::Layout {
     }
 }
 
-/// The layout, not checked yet.
+/// Converts the layout without checking it.
 fn read_layout(message: Option<description::Layout>) -> Result<Layout, RetrieveError> {
     match message {
         Some(description::Layout::ByIndex(proto::ByIndex { records, bytes, variable })) => {

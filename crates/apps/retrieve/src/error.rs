@@ -1,4 +1,4 @@
-//! What can go wrong between client and service of a database.
+//! Errors of this crate.
 
 use std::io;
 
@@ -10,16 +10,16 @@ use unspoken_ring::RingError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RetrieveError {
-    /// The two sides do not fit together, or a message is malformed.
+    /// The two sides do not match, or a message is malformed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// Keys, queries or responses failed.
+    /// An operation on keys, queries or responses failed.
     #[error(transparent)]
     Pir(#[from] PirError),
-    /// An index, a key or a cell does not fit the database.
+    /// An index, a key or a cell does not match the database.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// There is no such index. A query was sent all the same.
+    /// The index does not exist. A query was sent nevertheless.
     #[error(
         "ask by index: the index at position {position} is out of range: the database has room for {records} \
          records; ask below that"
@@ -27,10 +27,10 @@ pub enum RetrieveError {
     NoSuchIndex {
         /// Its position among the questions.
         position: usize,
-        /// Records there is room for.
+        /// Number of records that the database has room for.
         records: u64,
     },
-    /// Keys could not be written, or the numbers of session queries not be stored.
+    /// Keys could not be written, or the numbers of session queries could not be stored.
     #[error("{what}: {source}")]
     Io {
         /// What was written.
@@ -38,7 +38,7 @@ pub enum RetrieveError {
         /// What went wrong.
         source: io::Error,
     },
-    /// The operating system has no randomness to give.
+    /// The operating system has no randomness.
     #[error(transparent)]
     Randomness(#[from] RingError),
 }

@@ -1,4 +1,4 @@
-//! The service's half: encrypted indices in, encrypted cells out.
+//! The service's half: answers encrypted queries with encrypted cells.
 
 use std::io::Read;
 use std::sync::atomic::AtomicBool;
@@ -15,7 +15,7 @@ use crate::error::RetrieveError;
 use crate::message;
 use crate::session_guard::SessionGuard;
 
-/// A database that never sees what it is asked for.
+/// A database that answers queries without learning the indices.
 pub struct RetrieveServer<V> {
     versions: V,
     description: Description,
@@ -26,7 +26,7 @@ impl<V: VersionedDatabase> RetrieveServer<V> {
     /// Serves a database.
     ///
     /// # Errors
-    /// If its parameters have no tables for its layout.
+    /// If the database's parameters allow no tables for its layout.
     pub fn new(versions: V) -> Result<Self, RetrieveError> {
         let description = Description::new(versions.parameters(), versions.current().layout())?;
         Ok(RetrieveServer { versions, description, sessions: SessionGuard::new() })
@@ -36,7 +36,7 @@ impl<V: VersionedDatabase> RetrieveServer<V> {
         self.description.parameters()
     }
 
-    /// Queries of a request that are answered at one time.
+    /// Number of queries of a request that are answered at the same time.
     fn at_once(&self) -> usize {
         rayon::current_num_threads().clamp(1, self.description.most_queries())
     }
@@ -95,7 +95,7 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
 
     fn working_bytes(&self) -> u64 {
         let answers = self.at_once() as u64 * answer_memory_bytes(self.parameters(), self.description.shape());
-        // Responses take twice their bytes before they are packed.
+        // Responses need twice their length before they are packed.
         answers + 2 * self.answer_bytes() as u64
     }
 
@@ -117,7 +117,7 @@ impl<V: VersionedDatabase> ServerHalf for RetrieveServer<V> {
         let (shape, planes) = (self.description.shape(), version.planes());
         let respond = |query| Ok(answer(keys, shape, &planes, query, cancel)?.0);
         let mut responses: Vec<Vec<Response>> = Vec::with_capacity(queries.len());
-        // Not all of a request at one time: a thread that waits for others begins the next query.
+        // Not all queries of a request at the same time: a thread that waits for others begins the next query.
         for some in queries.chunks(self.at_once()) {
             responses.extend(some.par_iter().map(respond).collect::<Result<Vec<_>, RetrieveError>>()?);
         }

@@ -1,4 +1,4 @@
-//! Numbers of session queries that came already.
+//! Replay guard for the numbers of session queries.
 
 use unspoken_pir::Query;
 use unspoken_protocol::{ClientId, ReplayGuard};
@@ -6,14 +6,14 @@ use unspoken_ring::Seed;
 
 use crate::error::RetrieveError;
 
-/// Numbers of a session that are remembered, counted back from the largest that came. Smaller ones are refused.
+/// Number of session query numbers that are remembered, counted back from the largest. Smaller numbers are refused.
 const WINDOW: usize = 1 << 10;
 
 /// Bytes of memory for the windows of all clients.
 const CAPACITY_BYTES: u64 = 32 << 20;
 
-/// Refuses a number that came with another query before, in one window for each session of each client. Whoever saw
-/// both queries knows the difference of their indices by then. But the client learns of it, instead of going on.
+/// Refuses a number that was used with another query before, in one window for each session of each client. By then,
+/// anyone who saw both queries knows the difference of their indices. But the client learns of it and can stop.
 pub(crate) struct SessionGuard(ReplayGuard<[u8; 32], Window>);
 
 impl SessionGuard {
@@ -21,16 +21,16 @@ impl SessionGuard {
         SessionGuard(ReplayGuard::new(CAPACITY_BYTES, (WINDOW * size_of::<Option<(u32, u32)>>()) as u64))
     }
 
-    /// Bytes of memory it takes at most.
+    /// Maximum number of bytes of memory that it uses.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         self.0.capacity_bytes()
     }
 
-    /// Remembers the numbers of a request's queries, of a client's session with this seed. The same query again is a
-    /// client that tries again.
+    /// Stores the numbers of a request's queries for a client's session with this seed. The same query again is
+    /// accepted, as a retry.
     ///
     /// # Errors
-    /// If a number came with another query, or is older than the window.
+    /// If a number was used with another query, or is older than the window.
     pub(crate) fn admit(&self, client: ClientId, session: &Seed, queries: &[Query]) -> Result<(), RetrieveError> {
         let mut numbered = queries.iter().filter_map(|query| match *query {
             Query::Session { counter, body } => Some((counter, body)),
@@ -44,11 +44,11 @@ impl SessionGuard {
     }
 }
 
-/// The last numbers of one session and what came with each.
+/// The last numbers of one session and the query body used with each.
 struct Window {
-    /// One above the largest number.
+    /// The largest number plus 1.
     end: u64,
-    /// By the remainder of the number.
+    /// Number and body of a query, indexed by the number modulo the window's length.
     bodies: Box<[Option<(u32, u32)>]>,
 }
 
@@ -63,7 +63,7 @@ impl Window {
         let used = slot.is_some_and(|(known, with)| known == number && with != body);
         if forgotten || used {
             let needed = "a number that was never used, nor is below a thousand later ones. If this client's files \
-                were restored from a copy: delete its secret key, make another, and take what it asked for as known";
+                were restored from a copy: delete its secret key, make another, and regard its questions as known";
             return Err(RetrieveError::mismatch("number of a session query", number, needed));
         }
         *slot = Some((number, body));

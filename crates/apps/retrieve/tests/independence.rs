@@ -1,4 +1,4 @@
-//! The time of an answer tells nothing of the index, nor whether there is such a key.
+//! The time of an answer does not depend on the index, nor on whether the key exists.
 
 use std::io;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use unspoken_protocol::{
 use unspoken_retrieve::{Description, Question, RetrieveClient, RetrieveOptions, RetrieveServer};
 use unspoken_ring::SecretRng;
 
-/// Answers timed of each kind.
+/// Number of timed answers of each kind.
 const ANSWERS: usize = 100;
 
-/// Deviations of the rank sum that two equal distributions exceed once in 15,000 runs.
+/// Standard deviations of the rank sum that two equal distributions exceed once in 15,000 runs.
 const MOST_DEVIATIONS: f64 = 4.0;
 
 struct Cells(Database, PirParameters, Layout);
@@ -65,7 +65,7 @@ impl DurableCounters for NoCounters {
     }
 }
 
-/// Seconds of answers to two questions, asked in random order.
+/// Seconds for the answers to two questions, asked in random order.
 fn timed(layout: Layout, cells: Vec<u8>, questions: [Question; 2]) -> [Vec<f64>; 2] {
     let parameters = Preset::InsecureN11.build().unwrap();
     let database = Database::new(&parameters, 0, &cells).unwrap();
@@ -89,7 +89,7 @@ fn timed(layout: Layout, cells: Vec<u8>, questions: [Question; 2]) -> [Vec<f64>;
     seconds
 }
 
-/// How far the rank sum of the first sample is from its mean, in deviations (Mann and Whitney).
+/// Distance of the rank sum of the first sample from its mean, in standard deviations (Mann and Whitney).
 fn rank_deviations([first, second]: &[Vec<f64>; 2]) -> f64 {
     let wins = first.iter().map(|a| second.iter().filter(|b| a > b).count()).sum::<usize>() as f64;
     let (n, m) = (first.len() as f64, second.len() as f64);

@@ -1,4 +1,4 @@
-//! Questions and answers over both layouts and all kinds of queries, at insecure parameters.
+//! Questions and answers in both layouts and with all kinds of queries, at insecure parameters.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 
 const CLIENT: ClientId = ClientId::new([1; 16]);
 
-/// Cells in memory: one version.
+/// Cells in memory, as one version of a database.
 struct Cells {
     layout: Layout,
     version: u64,
@@ -228,7 +228,7 @@ fn every_answer_is_of_one_version_and_says_which() {
     cells[1] = layout.cell(Some(b"changed")).unwrap();
     *current.lock().unwrap() = Cells::new(&parameters(), layout, 4, &cells);
     assert_eq!(pair.ask(&[Question::Index(1)])[0], found(b"changed", 4));
-    // Another layout is another service.
+    // A database in another layout needs a new service.
     let (layout, cells) = by_key(&[]);
     *current.lock().unwrap() = Cells::new(&parameters(), layout, 5, &cells);
     let query = pair.query(&[Question::Index(1)]).unwrap();
@@ -263,7 +263,7 @@ fn session_numbers_that_come_again_are_refused() {
         Pair::new(Cells::new(&parameters(), layout, 3, &cells), RetrieveOptions::new(Mode::Session, numbers.clone()));
     let first = pair.query(&[Question::Index(1), Question::Index(2)]).unwrap();
     assert_eq!(first.len(), 12);
-    // The same bytes again are a client that tries again.
+    // The same bytes again are a retry.
     assert_eq!(pair.answer(&first), pair.answer(&first));
     *numbers.0.lock().unwrap() = 1;
     let again = pair.query(&[Question::Index(5)]).unwrap();
@@ -307,7 +307,8 @@ fn descriptions_are_checked() {
     assert!(error.contains("a secure one"), "{error}");
     assert!(Description::read(&bytes[..bytes.len() - 1], true).is_err());
     assert!(Description::read(&[], true).is_err());
-    // The last field says how records become entries: a client of another version would read pads.
+    // The last field is the version of the mapping from records to entries: a client of another version would read
+    // pads.
     let (format, before) = bytes.split_last().unwrap();
     let error = Description::read(&[before, &[format + 1]].concat(), true).unwrap_err().to_string();
     assert!(error.contains("entries") && error.contains("update"), "{error}");
@@ -366,7 +367,8 @@ fn one_client_cannot_use_up_the_session_numbers_of_another() {
     let (layout, cells) = by_index();
     let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Session));
     let query = pair.query(&[Question::Index(1)]).unwrap();
-    // Somebody with the same public seed sends the largest number there is, and another query under the victim's.
+    // A client with the same public seed sends the largest number possible, and another query under the victim's
+    // number.
     let attacker = ClientId::new([2; 16]);
     let answer = |client, query: &[u8]| pair.server.answer(client, &pair.keys, query, &AtomicBool::new(false));
     answer(attacker, &[&query[..4], &[9; 4]].concat()).unwrap();

@@ -1,4 +1,4 @@
-//! Asking an application of a service: keys once, then as many queries as it takes.
+//! Client of an application of a service: uploads keys once, then sends any number of queries.
 
 use std::borrow::Borrow;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use crate::progress::{CallControl, Progress, UsageStats};
 use crate::state::StateDir;
 use crate::transport::{self, Cancel, KeyId, Transport};
 
-/// A client of one application of one service, its keys made and uploaded.
+/// A client of one application of one service, whose keys are made and uploaded.
 pub struct ServiceClient<H: ClientHalf> {
     target: Target<H>,
     half: H,
@@ -26,11 +26,11 @@ pub struct ServiceClient<H: ClientHalf> {
 impl<H: ClientHalf> ServiceClient<H> {
     /// Connects to an application of a service with the client's part of the model.
     ///
-    /// The secret key and the bundle's id are taken from `state` if they are there and the service still has the
-    /// bundle; otherwise keys are made and uploaded, and stored there. An upload that was interrupted is resumed.
+    /// The secret key and the bundle's id are taken from `state` if they are stored there and the service still has the
+    /// bundle. Otherwise keys are made, uploaded and stored there. An interrupted upload is resumed.
     ///
     /// # Errors
-    /// [`ClientError`], with what to do about it.
+    /// [`ClientError`], which says what to do about it.
     pub fn connect(
         transport: Transport,
         application: &str,
@@ -43,7 +43,7 @@ impl<H: ClientHalf> ServiceClient<H> {
         Self::connect_to(target, &mut CallControl { progress, cancel })
     }
 
-    /// As [`ServiceClient::connect`], and accepts insecure presets: for tests.
+    /// Like [`ServiceClient::connect`], but accepts insecure presets: for tests.
     ///
     /// # Errors
     /// As for [`ServiceClient::connect`].
@@ -69,7 +69,7 @@ impl<H: ClientHalf> ServiceClient<H> {
         &self.half
     }
 
-    /// What the server said of itself.
+    /// The server's description of the application.
     pub fn description(&self) -> &H::Description {
         self.half.description()
     }
@@ -79,21 +79,21 @@ impl<H: ClientHalf> ServiceClient<H> {
         &self.key
     }
 
-    /// Bytes and seconds so far.
+    /// Bytes and seconds used so far.
     pub fn usage(&self) -> UsageStats {
         self.usage
     }
 
-    /// Asks questions without showing them: as many queries as their number takes. If the service has another model or
-    /// database since this client connected, it connects again and asks once more.
+    /// Asks questions under encryption, in as many queries as their number needs. If the service has changed its model
+    /// or database since this client connected, it connects again and asks once more.
     ///
     /// All answers are in memory before the first is decrypted, because the number and the times of the queries must
-    /// not depend on what was answered. For the same reason, do not let an error or an answer of one call decide
-    /// whether you make the next.
+    /// not depend on the answers. For the same reason, do not let an error or an answer of one call decide whether you
+    /// make the next.
     ///
     /// # Errors
-    /// [`ClientError`]; with `key_not_found` the keys expired: connect again. If a question cannot be asked, before
-    /// anything is sent.
+    /// [`ClientError`]. After `key_not_found` the keys have expired: connect again. If a question cannot be encoded,
+    /// the error is returned before anything is sent.
     pub fn ask<Q: Borrow<H::Question>>(
         &mut self,
         questions: &[Q],
@@ -103,7 +103,7 @@ impl<H: ClientHalf> ServiceClient<H> {
         self.ask_and_show(questions, progress, &mut |_| {}, cancel)
     }
 
-    /// As [`ServiceClient::ask`], and hands `show` the bytes of every query as the service sees them.
+    /// Like [`ServiceClient::ask`], and passes the bytes of every query, as the service sees them, to `show`.
     ///
     /// # Errors
     /// As for [`ServiceClient::ask`].
@@ -146,8 +146,8 @@ impl<H: ClientHalf> ServiceClient<H> {
         encoded
     }
 
-    /// Sends all queries, one after the other, and collects the answers. Nothing in here depends on what was asked or
-    /// answered, but for the number of questions.
+    /// Sends all queries, one after the other, and collects the answers. Nothing in here depends on the content of
+    /// questions or answers, only on the number of questions.
     fn send(
         &mut self,
         encoded: &[H::Encoded],
@@ -179,9 +179,9 @@ impl<H: ClientHalf> ServiceClient<H> {
     }
 }
 
-/// Whether an error of [`ServiceClient::send`] is what a client sees whose description is of an earlier model or
-/// database. None of them depends on what was decrypted: a service that damages an answer must not see by what the
-/// client does next whether that answer mattered.
+/// Whether an error of [`ServiceClient::send`] may mean that the client's description is of an earlier model or
+/// database. None of these errors depends on decrypted data: a service that damages an answer must not learn from the
+/// client's next request whether that answer mattered.
 fn may_be_outdated(error: &ClientError) -> bool {
     match error {
         ClientError::Transport(transport::Error::Refused(problem)) => {
@@ -193,13 +193,14 @@ fn may_be_outdated(error: &ClientError) -> bool {
 }
 
 impl<H: ClientHalf + CkksClientHalf> ServiceClient<H> {
-    /// From now on keeps encryptions of zero ready in memory, so that encrypting a query takes encoding and an addition
-    /// alone. That is milliseconds; whether they matter beside the service's time, the README of `unspoken-encrypt`
-    /// says. A thread makes them, on one core. `needs.burst` counts the queries that must go out at once,
-    /// `needs.memory_bytes` bounds the memory; a second call replaces the first. What was decided: nothing is kept for
-    /// compact queries, or where memory does not suffice for one vector.
+    /// Keeps encryptions of zero ready in memory from now on, so that encrypting a query needs only encoding and an
+    /// addition. That takes milliseconds; the README of `unspoken-encrypt` says whether they matter compared with the
+    /// service's time. A thread makes them, on one core. `needs.burst` is the number of queries that must be sent at
+    /// once, `needs.memory_bytes` bounds the memory; a second call replaces the first. Returns the plan: nothing is
+    /// kept for compact queries, or where the memory is too small for one vector.
     ///
-    /// Not for a process whose memory may be restored from a snapshot: both copies would have the same entries.
+    /// Not for a process whose memory may be restored from a snapshot: both copies would use the same encryptions of
+    /// zero.
     ///
     /// # Errors
     /// [`ClientError`], if the system has no randomness or no thread.

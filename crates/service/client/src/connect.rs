@@ -1,4 +1,4 @@
-//! Connecting to an application: a client half with its keys in place, made once, uploaded once, found again.
+//! Connecting to an application: opens the client half, makes and uploads its keys once, and finds them again.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::progress::{CallControl, Progress, UsageStats};
 use crate::state::{StateDir, Uploaded};
 use crate::transport::{self, Cancel, KeyId, Transport};
 
-/// What to connect to, and with what.
+/// The application to connect to, and the client's model and state.
 pub(crate) struct Target<H: ClientHalf> {
     transport: Transport,
     application: String,
@@ -24,7 +24,7 @@ pub(crate) struct Target<H: ClientHalf> {
     accept_insecure: bool,
 }
 
-/// A half whose keys the service has.
+/// A client half whose keys the service has.
 pub(crate) struct Connected<H> {
     pub(crate) half: H,
     pub(crate) key: KeyId,
@@ -45,14 +45,15 @@ impl<H: ClientHalf> Target<H> {
         Target { transport, application: application.into(), model, state: state.clone(), accept_insecure }
     }
 
-    /// Makes the half, from the stored secret key if there is one, and sees to it that the service has its keys.
+    /// Opens the half, with the stored secret key if there is one, and uploads its keys if the service does not have
+    /// them.
     pub(crate) fn connect(&self, control: &mut CallControl) -> Result<Connected<H>, ClientError> {
         let offer = self.transport.describe(&self.application, control.cancel)?;
         let description = self.read(&offer.description)?;
         let name = H::secret_name(&description, &self.model);
         let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
         let start = Instant::now();
-        // Two processes that make keys here at once would mix theirs.
+        // Two processes that make keys here at the same time would mix their files.
         let lock = self.state.lock(control.cancel).map_err(|error| match error.kind() {
             io::ErrorKind::Interrupted => transport::Error::Cancelled.into(),
             _ => at(error),
@@ -90,7 +91,7 @@ impl<H: ClientHalf> Target<H> {
         Ok(Connected { half, key, described: offer.description, usage })
     }
 
-    /// Whether the service describes the application otherwise than this client knows it.
+    /// Whether the service's description of the application differs from `known`.
     pub(crate) fn has_changed(&self, known: &[u8], cancel: &Cancel) -> Result<bool, ClientError> {
         Ok(self.transport.describe(&self.application, cancel)?.description != known)
     }
@@ -105,12 +106,12 @@ impl<H: ClientHalf> Target<H> {
         read.map_err(|error| ClientError::of_application(H::Error::from(error)))
     }
 
-    /// Refuses a description that must not follow the last one that a client with this state accepted, and remembers
-    /// it.
+    /// Refuses a description that must not follow the last one that a client with this state accepted, and stores an
+    /// accepted one.
     fn check_change(&self, now: &H::Description, bytes: &[u8]) -> Result<(), ClientError> {
         let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
         let stored = self.state.description().map_err(at)?;
-        // One that this version does not read is of another version.
+        // A description that cannot be read belongs to another version.
         if let Some(earlier) = stored.as_deref().and_then(|earlier| self.read(earlier).ok()) {
             H::check_change(&earlier, now).map_err(ClientError::of_application)?;
         }
@@ -120,7 +121,7 @@ impl<H: ClientHalf> Target<H> {
         Ok(())
     }
 
-    /// Uploads the bundle file. It stays if another attempt may send the same bytes and resume.
+    /// Uploads the bundle file. The file is kept if another attempt may send the same bytes and resume.
     fn upload_bundle(&self, key_format: u32, path: &Path, control: &mut CallControl) -> Result<KeyId, ClientError> {
         let at = |source| ClientError::State { path: path.display().to_string(), source };
         let mut file = std::fs::File::open(path).map_err(at)?;
@@ -139,7 +140,7 @@ fn may_resume(error: &transport::Error) -> bool {
     use transport::Error;
     match error {
         Error::Unreachable { .. } | Error::TimedOut { .. } | Error::GaveUp { .. } | Error::Cancelled => true,
-        // Not allowed now, but the bytes are sound.
+        // Not accepted now, but the bytes are valid.
         Error::Refused(problem) => problem.retry_after.is_some(),
         _ => false,
     }
@@ -150,7 +151,7 @@ fn of_key_error<H: ClientHalf>(error: H::KeyError) -> ClientError {
     ClientError::of_application(error)
 }
 
-/// Writes the bundle to a private file, unless an earlier attempt left it whole.
+/// Writes the bundle to a private file, unless an earlier attempt completed it.
 fn write_bundle<H: ClientHalf>(half: &H, path: &Path, control: &mut CallControl) -> Result<(), ClientError> {
     let at = |source| ClientError::State { path: path.display().to_string(), source };
     if path.exists() {
@@ -159,7 +160,7 @@ fn write_bundle<H: ClientHalf>(half: &H, path: &Path, control: &mut CallControl)
     let unfinished = path.with_extension("part");
     let written = write_unfinished(half, &unfinished, control);
     if written.is_err() {
-        // The error that counts is the first one.
+        // The first error is the one to report.
         let _ = remove_if_there(&unfinished);
     }
     written?;

@@ -1,4 +1,4 @@
-//! What can go wrong when a service is asked.
+//! Errors of calls to a service.
 
 use std::error::Error;
 use std::io;
@@ -7,17 +7,17 @@ use unspoken_protocol::{ApplicationError, ErrorKind};
 
 use crate::transport;
 
-/// Why asking failed.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The service, or the connection to it.
+    /// An error of the service, or of the connection to it.
     #[error(transparent)]
     Transport(#[from] transport::Error),
-    /// The application: keys, queries or answers. [`ClientError::application`] tells which error of which application.
+    /// An error of the application: keys, queries or answers. [`ClientError::application`] returns it as its own type.
     #[error("{0}")]
     Application(Box<dyn ApplicationError>),
-    /// The client's own files.
+    /// An error of the client's own files.
     #[error("client state in {path}: {source}")]
     State {
         /// The directory.
@@ -28,12 +28,12 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Of an application's error.
+    /// Wraps an application's error.
     pub fn of_application(error: impl ApplicationError) -> Self {
         ClientError::Application(Box::new(error))
     }
 
-    /// The application's error, if it is one of type `E`.
+    /// The application's error, if it is of type `E`.
     pub fn application<E: ApplicationError>(&self) -> Option<&E> {
         let ClientError::Application(error) = self else { return None };
         let error: &(dyn Error + 'static) = &**error;

@@ -1,8 +1,8 @@
-//! How far long work is, and how much it took.
+//! Progress of long calls, and usage counters.
 
 use crate::transport::{Cancel, UploadProgress};
 
-/// Bytes that travelled and seconds that passed, since the client was made.
+/// Bytes sent and received, and seconds spent, since the client was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct UsageStats {
     /// Questions asked: messages, tokens, images or records.
@@ -13,15 +13,15 @@ pub struct UsageStats {
     pub query_bytes: u64,
     /// Bytes of all answers.
     pub answer_bytes: u64,
-    /// Seconds making and uploading keys.
+    /// Seconds spent making and uploading keys.
     pub key_seconds: f64,
-    /// Seconds encrypting and decrypting here.
+    /// Seconds spent encrypting and decrypting.
     pub client_seconds: f64,
-    /// Seconds waiting for the service.
+    /// Seconds spent waiting for the service.
     pub server_seconds: f64,
 }
 
-/// How far long work is.
+/// Progress of a long call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {
     /// Making switching keys.
@@ -31,15 +31,15 @@ pub enum Progress {
         /// Keys to make.
         total: usize,
     },
-    /// Uploading them.
+    /// Uploading the keys.
     Uploading(UploadProgress),
-    /// Asking.
+    /// Sending queries.
     Asking {
-        /// What is done there, for instance "classifying".
+        /// The activity, for instance "classifying".
         verb: &'static str,
-        /// Questions whose answers arrived.
+        /// Questions whose answers have arrived.
         done: usize,
-        /// How many were asked.
+        /// Questions in total.
         total: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! What a client keeps on disk between runs: its secret key, and which bundle the service has.
+//! State of a client on disk between runs: its secret key, and the id of the bundle at the service.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -11,35 +11,35 @@ use zeroize::Zeroizing;
 
 use crate::transport::Cancel;
 
-/// How often a waiting process looks whether the lock is free.
+/// How often a waiting process checks whether the lock is free.
 const LOCK_POLL: Duration = Duration::from_millis(50);
 
-/// Bytes of a hash that names something.
+/// Bytes of a hash in a file name.
 const TAG: usize = 16;
 
-/// How names of bundles begin.
+/// Prefix of the names of bundle files.
 const BUNDLE: &str = "bundle-";
 
-/// File of the last description.
+/// File name of the last description.
 const DESCRIPTION: &str = "description";
 
-/// Age above which a bundle of other parameters is removed: its upload is not resumed any more.
+/// Age above which a bundle of other parameters is removed, because its upload is not resumed any more.
 const STALE: Duration = Duration::from_secs(24 * 3600);
 
 /// A private directory for one client of one application of one service.
 ///
-/// For each parameter set there is a file `secret-*.key`: whoever reads it reads every query. The directory is its
-/// owner's alone, and one process at a time makes keys in it.
+/// For each parameter set there is a file `secret-*.key`: anyone who reads it can decrypt every query. Only its owner
+/// may access the directory, and one process at a time makes keys in it.
 #[derive(Clone, Debug)]
 pub struct StateDir {
     path: PathBuf,
 }
 
 impl StateDir {
-    /// Opens or makes the directory for an application of a service below `root`.
+    /// Opens or makes the directory of an application of a service below `root`.
     ///
     /// # Errors
-    /// If it cannot be made, or belongs to somebody else.
+    /// If it cannot be made, or belongs to another user.
     pub fn open(root: &Path, url: &str, application: &str) -> io::Result<Self> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(url.trim_end_matches('/').as_bytes());
@@ -51,12 +51,12 @@ impl StateDir {
         Ok(Self { path })
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Waits until no other process makes keys here; others wait while the value lives.
+    /// Waits until no other process makes keys here; other processes wait until the returned file is dropped.
     ///
     /// # Errors
     /// [`io::ErrorKind::Interrupted`] when cancelled, or if the file cannot be locked.
@@ -82,7 +82,7 @@ impl StateDir {
     }
 
     fn store_next_number(&self, session: &[u8], next: u32) -> io::Result<()> {
-        // Content and name are durable before a number leaves.
+        // Content and name are durable before the number is used.
         replace_file(&self.numbers_path(session), &next.to_le_bytes(), Access::Owner)
     }
 
@@ -90,13 +90,13 @@ impl StateDir {
         self.path.join(format!("numbers-{}.next", hex::encode(session)))
     }
 
-    /// What is kept for the parameters of that fingerprint.
+    /// The files for the parameters with this fingerprint.
     pub(crate) fn entry(&self, fingerprint: &[u8]) -> Entry<'_> {
         Entry { state: self, parameters: hex::encode(fingerprint) }
     }
 }
 
-/// The counters are the numbers of session queries; each is a file.
+/// The counters number session queries; each is a file.
 impl DurableCounters for StateDir {
     fn start(&self, session: &[u8; 16]) -> io::Result<()> {
         self.store_next_number(session, 0)
@@ -108,7 +108,7 @@ impl DurableCounters for StateDir {
         let path = self.numbers_path(session);
         let first = match read_if_there(&path)?.as_deref().map(<[u8; 4]>::try_from) {
             None => {
-                let lost = "is lost, so numbers could come twice; delete its directory to make a new secret key";
+                let lost = "is lost, so numbers could be used twice; delete its directory to make a new secret key";
                 return Err(io::Error::other(format!("{} {lost}", path.display())));
             }
             Some(Ok(next)) => u32::from_le_bytes(next),
@@ -116,7 +116,7 @@ impl DurableCounters for StateDir {
                 return Err(io::Error::other(format!("{} is damaged; delete its directory", path.display())));
             }
         };
-        let spent = || io::Error::other(format!("all are spent; delete {} to make new keys", self.path.display()));
+        let spent = || io::Error::other(format!("all are used; delete {} to make new keys", self.path.display()));
         let next = first.checked_add(count).ok_or_else(spent)?;
         self.store_next_number(session, next)?;
         Ok(first)
@@ -129,7 +129,7 @@ pub(crate) struct Entry<'a> {
     parameters: String,
 }
 
-/// The bundle at the service, and what it was made from.
+/// Record of the bundle at the service: its id, and a hash of what it was made from.
 pub(crate) struct Uploaded {
     pub(crate) id: String,
     made_from: [u8; 2 * TAG],
@@ -141,7 +141,7 @@ impl Uploaded {
         Uploaded { id: id.into(), made_from: origin(secret, description) }
     }
 
-    /// Whether the bundle was made from this very secret for this very description.
+    /// Whether the bundle was made from exactly this secret and this description.
     pub(crate) fn fits(&self, secret: &[u8], description: &[u8]) -> bool {
         self.made_from == origin(secret, description)
     }
@@ -167,13 +167,14 @@ impl Entry<'_> {
         replace_file(&self.file("upload", "id"), &record, Access::Owner)
     }
 
-    /// Where the bundle lies while it is made and sent; it names its secret and description, so that what an earlier
-    /// attempt left is used for nothing else.
+    /// Path of the bundle while it is made and sent. The name depends on secret and description, so that a file that an
+    /// earlier attempt left is used for nothing else.
     pub(crate) fn bundle(&self, secret: &[u8], description: &[u8]) -> PathBuf {
         self.state.path.join(format!("{}{}.keys", self.bundle_prefix(), hex::encode(origin(secret, description))))
     }
 
-    /// Removes bundles that no upload needs any more: those of these parameters but `current`, and old ones of others.
+    /// Removes bundles that no upload needs any more: those of these parameters except `current`, and old ones of other
+    /// parameters.
     pub(crate) fn remove_stale_bundles(&self, current: &Path) -> io::Result<()> {
         let own = self.bundle_prefix();
         for entry in fs::read_dir(&self.state.path)? {
@@ -200,7 +201,7 @@ impl Entry<'_> {
     }
 }
 
-/// Names a secret and a description without telling them.
+/// Hash that identifies a secret and a description without revealing them.
 fn origin(secret: &[u8], description: &[u8]) -> [u8; 2 * TAG] {
     let mut hasher =
         blake3::Hasher::new_derive_key("unspoken client state 2026: a secret key and what it was used for");

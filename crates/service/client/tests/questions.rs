@@ -1,4 +1,4 @@
-//! What a hostile service sees: the number of requests depends on the number of questions alone.
+//! What a hostile service sees: the number of requests depends only on the number of questions.
 
 use std::io::Read;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +26,7 @@ struct Cells {
 }
 
 impl Cells {
-    /// So many records, of which some are damaged: what follows the record is not zero.
+    /// A database of `records` records, some of them damaged: the padding after the record is not zero.
     fn new(records: u64, damaged: &[u64]) -> Self {
         let parameters = parameters();
         let layout = Layout::Index { records, length: Length::Variable { max: LENGTH } };
@@ -80,7 +80,7 @@ impl VersionedDatabase for Shelf {
     }
 }
 
-/// A database that can be exchanged while it is served, and what it was asked for.
+/// A database that can be replaced while it is served, and a log of the requests for it.
 #[derive(Clone)]
 struct Watched(Arc<Mutex<(RetrieveServer<Shelf>, Vec<&'static str>)>>);
 
@@ -97,7 +97,7 @@ impl Watched {
         self.lock().0 = half(cells);
     }
 
-    /// What it was asked for since the last call.
+    /// The requests since the last call.
     fn seen(&self) -> Vec<&'static str> {
         std::mem::take(&mut self.lock().1)
     }
@@ -189,7 +189,7 @@ impl Service {
         Service { url, folder, _runtime: runtime }
     }
 
-    /// A client with the state of this name; clients of one name are processes of one person.
+    /// Connects a client with the state of this name; clients of one name are processes of one user.
     fn connect(&self, name: &str) -> Result<ServiceClient<RetrieveClient>, ClientError> {
         let state = self.state(name);
         let options = RetrieveOptions::new(Mode::Packed, state.clone());
@@ -256,7 +256,7 @@ fn questions_that_cannot_be_asked_send_nothing() {
 #[test]
 fn a_database_that_shrank_is_refused_whatever_was_asked_for() {
     let mut observed = Vec::new();
-    // Inside of the smaller database, and outside.
+    // An index inside the smaller database, and one outside.
     for index in [10, 2900] {
         let watched = Watched::new(Cells::new(3000, &[]));
         let service = Service::start(&watched);
@@ -266,11 +266,11 @@ fn a_database_that_shrank_is_refused_whatever_was_asked_for() {
         watched.exchange(Cells::new(2000, &[]));
         let error = ask(&mut client, &[index]).unwrap_err().to_string();
         assert!(error.contains("do not trust this service"), "{error}");
-        // Nor does another process of the same person go on.
+        // Another process of the same user does not continue either.
         let error = service.connect("one").err().unwrap().to_string();
         assert!(error.contains("do not trust this service"), "{error}");
         observed.push(watched.seen());
-        // Somebody who never saw the larger one cannot know.
+        // A user who never saw the larger database cannot know.
         service.connect("two").unwrap();
     }
     assert_eq!(observed[0], observed[1]);
@@ -299,12 +299,12 @@ fn no_bundle_of_keys_stays_behind() {
         let names = std::fs::read_dir(service.state("one").path()).unwrap().map(|entry| entry.unwrap().file_name());
         names.filter(|name| name.to_string_lossy().starts_with("bundle-")).count()
     };
-    // What earlier versions left.
+    // A bundle that an earlier version left.
     std::fs::write(service.state("one").path().join("bundle-0123.keys"), b"keys").unwrap();
     let stale = std::fs::File::options().append(true).open(service.state("one").path().join("bundle-0123.keys"));
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(48 * 3600);
     stale.unwrap().set_modified(long_ago).unwrap();
-    // Cancelled while keys are made.
+    // Cancelled while keys are being made.
     let state = service.state("one");
     let (options, cancel) = (RetrieveOptions::new(Mode::Packed, state.clone()), Cancel::new());
     let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();

@@ -1,5 +1,5 @@
-//! The transport against a peer that misbehaves as a network does. That it
-//! works with the real service is tested with the service.
+//! The transport against a peer that misbehaves like an unreliable network. The server's tests use it with the real
+//! service.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,8 +12,7 @@ use unspoken_wire::{Message, ProblemCode};
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";
 
-/// Answers one connection after the other with these bytes, then closes it.
-/// Ends with how many requests came.
+/// Answers one connection after the other with these bytes and closes it. Its thread returns the number of requests.
 struct Peer {
     address: SocketAddr,
     thread: JoinHandle<usize>,
@@ -132,7 +131,7 @@ fn a_wait_can_be_cancelled() {
         read_head(&mut stream);
         cancel.cancel();
         assert!(matches!(asking.join().unwrap(), Err(Error::Cancelled)));
-        // The service sees that nobody waits.
+        // The service sees that the client disconnected.
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         assert!(stream.read_to_end(&mut Vec::new()).is_ok());
     });
@@ -208,7 +207,7 @@ fn an_answer_is_read_as_far_as_the_application_allows() {
 
 #[test]
 fn a_service_that_never_has_more_is_not_fed_for_ever() {
-    // Never a byte more; or always one more and then none.
+    // The offset never grows; or it grows by one and then falls back to zero.
     for offsets in [[0, 0], [1, 0]] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -219,7 +218,7 @@ fn a_service_that_never_has_more_is_not_fed_for_ever() {
             };
             for turn in 0.. {
                 let (mut stream, _) = listener.accept().unwrap();
-                // The whole request, so that no reset is in the way of the answer.
+                // Reads the whole request, so that the connection is not reset before the answer is read.
                 stream.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
                 let mut request = [0; 1 << 14];
                 while stream.read(&mut request).is_ok_and(|count| count > 0) {}

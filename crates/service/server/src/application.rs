@@ -1,4 +1,4 @@
-//! What the service can be asked: the boundary to the cryptography.
+//! The interface of applications: the boundary to the cryptography.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -9,12 +9,11 @@ use std::sync::atomic::AtomicBool;
 use unspoken_protocol::ClientId;
 use unspoken_wire::{ProblemCode, is_application_name};
 
-/// One thing the service can be asked, e.g. a text classifier.
+/// An application of the service, e.g. a text classifier.
 ///
-/// The service stores and moves bytes; only the application knows what they
-/// mean. Every byte it is handed comes from a client and may be hostile.
-/// [`load_keys`](Self::load_keys) and [`answer`](Self::answer) run on a worker
-/// thread and may take long; the others must be quick.
+/// The service stores and transfers bytes; only the application knows what they mean. All bytes passed to it come from
+/// a client and may be hostile. [`load_keys`](Self::load_keys) and [`answer`](Self::answer) run on a worker thread and
+/// may take long; the other methods must be quick.
 pub trait Application: Send + Sync + 'static {
     /// Keys of one client, parsed and ready for use.
     type Keys: Send + Sync + 'static;
@@ -23,18 +22,15 @@ pub trait Application: Send + Sync + 'static {
     /// [`is_application_name`].
     fn name(&self) -> &str;
 
-    /// What a client needs before it makes keys: the bytes of a message that
-    /// the application defines.
+    /// What a client needs before it makes keys: the bytes of a message that the application defines.
     fn describe(&self) -> Vec<u8>;
 
-    /// What it accepts. Read once, when the service starts.
+    /// Limits on keys, queries and answers. Read once, when the service starts.
     fn limits(&self) -> ApplicationLimits;
 
-    /// Bytes of memory the loaded keys will take, computed from the first
-    /// [`header_bytes`](ApplicationLimits::header_bytes) of the bundle (fewer
-    /// if the bundle is shorter). Called as soon as these have arrived, so
-    /// that a bundle of the wrong version is refused early, and again before
-    /// each load.
+    /// Bytes of memory that the loaded keys will need, computed from the first
+    /// [`header_bytes`](ApplicationLimits::header_bytes) of the bundle (fewer if the bundle is shorter). Called as soon
+    /// as these have arrived, so that a bundle of the wrong version is refused early, and again before each load.
     ///
     /// # Errors
     /// [`ApplicationError::Malformed`] or [`ApplicationError::DoesNotFit`].
@@ -48,21 +44,20 @@ pub trait Application: Send + Sync + 'static {
     /// [`ApplicationError::Read`] as the reader returned it.
     fn load_keys(&self, bundle: &mut dyn Read) -> Result<Self::Keys, ApplicationError>;
 
-    /// Bytes of memory the application itself takes for as long as it is
-    /// offered. Read once, when the service starts.
+    /// Bytes of memory that the application itself uses for as long as it is offered. Read once, when the service
+    /// starts.
     fn prepared_bytes(&self) -> u64;
 
     /// Bytes of memory one answer needs at most while it is computed, beyond
     /// keys, query and answer.
     fn working_bytes(&self) -> u64;
 
-    /// Computes one answer to a client, at most
-    /// [`max_answer_bytes`](ApplicationLimits::max_answer_bytes) long. Should
-    /// look at `cancel` a few times a second and stop when it is set: the
-    /// client went away, time ran out, or the service is shutting down.
+    /// Computes one answer to a client, at most [`max_answer_bytes`](ApplicationLimits::max_answer_bytes) long. Should
+    /// check `cancel` a few times a second and stop when it is set: the client disconnected, the time limit was
+    /// reached, or the service is shutting down.
     ///
     /// # Errors
-    /// Any but [`ApplicationError::Read`].
+    /// Any except [`ApplicationError::Read`].
     fn answer(
         &self,
         client: ClientId,
@@ -72,7 +67,7 @@ pub trait Application: Send + Sync + 'static {
     ) -> Result<Vec<u8>, ApplicationError>;
 }
 
-/// What one application accepts.
+/// Limits of one application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApplicationLimits {
     /// Version of its key bundle format.
@@ -88,16 +83,15 @@ pub struct ApplicationLimits {
     pub max_answer_bytes: usize,
 }
 
-/// Why an application did not do what it was asked. The text of
-/// `Malformed` and `DoesNotFit` is sent to the client; that of `Internal`
-/// goes to the log only.
+/// Why an application did not do what was requested. The text of `Malformed` and `DoesNotFit` is sent to the client;
+/// that of `Internal` is only logged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplicationError {
     /// The bytes are not a key bundle or query of this application.
     #[error("{0}")]
     Malformed(String),
-    /// Well-formed, but for other parameters, another model or other keys.
+    /// The bytes are well-formed, but for other parameters, another model or other keys.
     #[error("{0}")]
     DoesNotFit(String),
     /// Stopped because `cancel` was set.
@@ -106,7 +100,7 @@ pub enum ApplicationError {
     /// The reader given to `load_keys` failed.
     #[error("read the key bundle: {0}")]
     Read(#[from] io::Error),
-    /// A fault of the application.
+    /// An error inside the application.
     #[error("{0}")]
     Internal(String),
 }
@@ -125,15 +119,15 @@ pub(crate) struct RegisteredApplication {
 }
 
 impl Applications {
-    /// None.
+    /// An empty collection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// These and one more. Of two with the same name the later one stays.
+    /// Adds an application. It replaces one with the same name.
     ///
     /// # Errors
-    /// [`InvalidName`] if the name cannot stand in a URL.
+    /// [`InvalidName`] if the name is not valid in a URL.
     pub fn with(mut self, application: impl Application) -> Result<Self, InvalidName> {
         let name = application.name().to_owned();
         if !is_application_name(&name) {
@@ -153,10 +147,10 @@ impl Applications {
     }
 }
 
-/// An application's name cannot stand in a URL.
+/// An application's name is not valid in a URL.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "add application: name {0:?} cannot stand in a URL; needed lower-case segments joined by \
+    "add application: name {0:?} is not valid in a URL; needed lower-case segments joined by \
      '/', such as classify/spam"
 )]
 pub struct InvalidName(String);
@@ -164,7 +158,7 @@ pub struct InvalidName(String);
 /// Loaded keys of any application.
 pub(crate) type AnyKeys = Arc<dyn Any + Send + Sync>;
 
-/// [`Application`] without its key type, so that several fit in one map.
+/// [`Application`] without its key type, so that one map can contain several.
 pub(crate) trait DynApplication: Send + Sync {
     fn describe(&self) -> Vec<u8>;
     fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError>;
@@ -215,7 +209,7 @@ impl<A: Application> DynApplication for A {
     }
 }
 
-/// Which bytes an application complained about.
+/// The input that an application rejected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClientInput {
     Keys,
@@ -223,7 +217,7 @@ pub(crate) enum ClientInput {
 }
 
 impl ApplicationError {
-    /// The problem a client sees for this error.
+    /// The problem code that a client receives for this error.
     pub(crate) fn code(&self, input: ClientInput) -> ProblemCode {
         match (self, input) {
             (Self::Malformed(_), ClientInput::Keys) => ProblemCode::MalformedKeys,

@@ -1,5 +1,5 @@
-//! Bearer tokens. A token is 32 random bytes; the server keeps only its
-//! SHA-256 hash, which is enough for a secret nobody can guess.
+//! Bearer tokens. A token is 32 random bytes; the server keeps only its SHA-256 hash, which suffices for a secret that
+//! nobody can guess.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use std::{fmt, io};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// The name of all clients of a service without tokens.
+/// Name of all clients of a service without tokens.
 const ANONYMOUS: &str = "anonymous";
 
-/// Who a request comes from: the name of its token.
+/// Name of the client that sent a request: the name of its token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ClientName(Arc<str>);
 
@@ -26,7 +26,7 @@ impl ClientName {
         &self.0
     }
 
-    /// Whether it is everybody's, because the service has no tokens.
+    /// Whether it is the name that all clients share, because the service has no tokens.
     pub(crate) fn is_anonymous(&self) -> bool {
         self.as_str() == ANONYMOUS
     }
@@ -38,9 +38,9 @@ impl fmt::Display for ClientName {
     }
 }
 
-/// A token just made: the secret for the client and the line for the server.
+/// A new token: the secret for the client and the line for the server.
 pub struct NewToken {
-    /// What the client sends. Shown once; the server cannot recover it.
+    /// The text that the client sends. Shown once; the server cannot recover it.
     pub secret: String,
     /// The line to append to the token file.
     pub line: String,
@@ -49,8 +49,8 @@ pub struct NewToken {
 /// Makes a token for the client `name`.
 ///
 /// # Errors
-/// [`TokenError::Name`] if the name cannot stand in the file,
-/// [`TokenError::Random`] if the operating system has no randomness.
+/// [`TokenError::Name`] if the name is not allowed in the file, [`TokenError::Random`] if the operating system has no
+/// randomness.
 pub fn make_token(name: &str) -> Result<NewToken, TokenError> {
     if !is_client_name(name) {
         return Err(TokenError::Name { found: name.chars().take(40).collect() });
@@ -66,13 +66,13 @@ pub fn make_token(name: &str) -> Result<NewToken, TokenError> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// A client name has characters it may not have.
+    /// A client name has characters that are not allowed.
     #[error("name client: found {found:?}, needed 1 to 64 letters, digits, '.', '_', '-' or '@'")]
     Name {
         /// The name, shortened.
         found: String,
     },
-    /// No randomness.
+    /// The operating system has no randomness.
     #[error("make token: the operating system gave no randomness: {0}")]
     Random(String),
     /// The file cannot be read.
@@ -92,16 +92,16 @@ pub enum TokenError {
         /// Number of the line, from 1.
         line: usize,
     },
-    /// A file without a token would lock everyone out.
+    /// The file has no token, which would lock out every client.
     #[error("read tokens: the file has no token; add one with `unspoken keys token`")]
     Empty,
 }
 
-/// Finds out which client a request comes from.
+/// Determines which client sent a request.
 pub(crate) enum Authenticator {
-    /// No tokens: everyone is the same client.
+    /// No tokens: all requests come from the same client.
     Anonymous,
-    /// A client needs a token of the file.
+    /// A client needs a token from the file.
     Tokens { path: PathBuf, known: RwLock<TokenFile> },
 }
 
@@ -129,7 +129,7 @@ impl Authenticator {
         }
         let presented: [u8; 32] = Sha256::digest(secret.trim().as_bytes()).into();
         let known = known.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // Every entry is compared, so time tells nothing about which one fits.
+        // Compares every entry, so that the time does not reveal which one matches.
         let mut found = None;
         for (name, hash) in &known.tokens {
             if bool::from(hash.ct_eq(&presented)) {
@@ -139,8 +139,8 @@ impl Authenticator {
         found
     }
 
-    /// Reads the file again if it changed. A file that cannot be read leaves
-    /// the tokens as they were. Returns whether tokens were replaced.
+    /// Reads the file again if it changed. If it cannot be read, the tokens do not change. Returns whether tokens were
+    /// replaced.
     pub(crate) fn reload(&self) -> Result<bool, TokenError> {
         let Self::Tokens { path, known } = self else { return Ok(false) };
         let stamp = std::fs::metadata(path).ok().as_ref().and_then(stamp);

@@ -1,25 +1,24 @@
-//! A limit on how much happens at once for each client, network or other key, so that one of them cannot take
-//! everything.
+//! A limit on concurrent operations for each client, network or other key, so that one of them cannot use all capacity.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Counts what happens at once for each key.
+/// Counts concurrent operations for each key.
 #[derive(Clone)]
 pub(crate) struct ConcurrencyLimit<K: Eq + Hash> {
     limit: usize,
     counts: Arc<Mutex<HashMap<K, usize>>>,
 }
 
-/// The right to do one thing; given back when dropped.
+/// The right to one operation; released when dropped.
 pub(crate) struct ConcurrencyPermit<K: Eq + Hash> {
     limit: ConcurrencyLimit<K>,
     key: K,
 }
 
 impl<K: Eq + Hash + Clone> ConcurrencyLimit<K> {
-    /// At most `limit` permits of each key, at least one.
+    /// At most `limit` permits for each key. A limit of 0 counts as 1.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit: limit.max(1), counts: Arc::default() }
     }
@@ -28,7 +27,7 @@ impl<K: Eq + Hash + Clone> ConcurrencyLimit<K> {
         self.limit
     }
 
-    /// One more permit of this key, unless all of them are taken.
+    /// Returns one more permit for this key, unless all of them are in use.
     pub(crate) fn try_acquire(&self, key: &K) -> Option<ConcurrencyPermit<K>> {
         let mut counts = self.lock();
         // A key without permits has no entry.

@@ -1,4 +1,4 @@
-//! Connections: accepting them within limits, TLS, and closing those that send no authorized request.
+//! Connections: accepts them within limits, negotiates TLS, and closes those that send no authorized request.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::concurrency::ConcurrencyLimit;
 
-/// Wait after an error of the listener; most often there are too many open files.
+/// Pause after an error of the listener; the usual cause is too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What all connections of one listener share.
+/// State that all connections of one listener share.
 #[derive(Clone)]
 pub(crate) struct ConnectionContext {
-    /// Connections open at once; more wait to be accepted.
+    /// Limit of open connections; more wait to be accepted.
     pub(crate) total: Arc<Semaphore>,
-    /// Connections open at once from one network; more are closed.
+    /// Limit of open connections from one network; more are closed.
     pub(crate) per_network: ConcurrencyLimit<IpAddr>,
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) router: Router,
@@ -45,16 +45,16 @@ pub(crate) struct ConnectionContext {
 pub(crate) struct ConnectionTimeouts {
     pub(crate) head: Duration,
     pub(crate) stall: Duration,
-    /// Until the first authorized request; without it, none is needed.
+    /// Time limit until the first authorized request; `None` if no authorization is needed.
     pub(crate) authorization: Option<Duration>,
 }
 
-/// Whether a connection has sent a request with a known token. An extension of each request.
+/// Whether a connection has sent a request with a known token. Stored as an extension of each request.
 #[derive(Clone, Default)]
 pub(crate) struct ConnectionAuthorization(CancellationToken);
 
 impl ConnectionAuthorization {
-    /// The connection may stay.
+    /// Marks the connection as authorized.
     pub(crate) fn confirm(&self) {
         self.0.cancel();
     }
@@ -103,7 +103,8 @@ pub(crate) async fn accept(listener: &TcpListener, graceful: &GracefulShutdown, 
     }
 }
 
-/// What counts as one address. Whoever has one IPv6 address has a network of 2^64 of them.
+/// The unit to which the limit per address applies: an IPv4 address, or the /64 network of an IPv6 address, because a
+/// client with one IPv6 address usually has the whole network of 2^64 addresses.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -120,7 +121,7 @@ async fn connection(
     authorization: &ConnectionAuthorization,
     watcher: Watcher,
 ) {
-    // Answers are written whole, so waiting to fill packets only delays them.
+    // Answers are written whole, so waiting until packets are full only delays them.
     let _ = stream.set_nodelay(true);
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(context.timeouts.stall));
@@ -152,7 +153,7 @@ async fn http(
     }
 }
 
-/// The router, told which connection a request comes from.
+/// The router; adds to each request the authorization state of its connection.
 struct ConnectionRequests {
     router: TowerToHyperService<Router>,
     authorization: ConnectionAuthorization,

@@ -1,5 +1,5 @@
-//! Work on worker threads: loading keys and computing answers, with a slot of
-//! the queue, memory of the budget, a deadline, and a way to stop.
+//! Work on worker threads: loading keys and computing answers. A job has a slot of the queue, memory from the budget, a
+//! deadline, and a cancel flag.
 
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
@@ -28,16 +28,16 @@ pub(crate) struct Engine {
     pub(crate) queue: FairQueue,
     pub(crate) metrics: Metrics,
     pub(crate) workers: usize,
-    /// From a complete request to its answer.
+    /// Time limit from a complete request to its answer.
     pub(crate) answer_timeout: Duration,
-    /// Cancelled when a shutdown has run out of patience.
+    /// Cancelled when running jobs must stop for a shutdown.
     pub(crate) stop: CancellationToken,
-    /// Milliseconds a job has taken of late.
+    /// Moving average of the time of a job, in milliseconds.
     pub(crate) recent_millis: AtomicU64,
 }
 
 impl Engine {
-    /// Computes one answer. `memory` counts the query's bytes; the answer's are counted until they are dropped.
+    /// Computes one answer. `memory` counts the query's bytes; the answer's bytes are counted until they are dropped.
     pub(crate) async fn answer(
         self: &Arc<Self>,
         client: &ClientName,
@@ -55,8 +55,8 @@ impl Engine {
         .await
     }
 
-    /// Checks a complete upload by loading it, then makes it a finished
-    /// bundle. An upload that fails the check is removed.
+    /// Checks a complete upload by loading it, then makes it a finished bundle. An upload that fails the check is
+    /// removed.
     pub(crate) async fn complete(
         self: &Arc<Self>,
         client: &ClientName,
@@ -84,8 +84,8 @@ impl Engine {
         .await
     }
 
-    /// Waits for a turn and runs `job` on a blocking thread. The job is told
-    /// to stop when this future is dropped, at the deadline, and at shutdown.
+    /// Waits for a turn and runs `job` on a blocking thread. The job is told to stop when this future is dropped, at
+    /// the deadline, and at shutdown.
     async fn work<T: Send + 'static>(
         self: &Arc<Self>,
         client: &ClientName,
@@ -132,7 +132,7 @@ impl Engine {
         }
     }
 
-    /// The keys of a bundle, from memory or disk.
+    /// Loads the keys of a bundle, from memory or disk.
     fn load(
         &self,
         offer: &RegisteredApplication,
@@ -141,7 +141,7 @@ impl Engine {
     ) -> Result<Arc<LoadedKeys>, Refusal> {
         let bytes = || {
             self.check_header(offer, entry).or_else(|refusal| {
-                // A bundle that was sound when it was finished: has it rotted?
+                // The bundle was valid when it was finished: checks whether it was damaged since.
                 if entry.is_ready() && is_final_rejection(refusal.code) {
                     self.check_hash(entry, cancel)?;
                 }
@@ -156,7 +156,7 @@ impl Engine {
         })
     }
 
-    /// Bytes of memory a bundle will take, from its header. Blocks.
+    /// Bytes of memory that a bundle needs when loaded, from its header. Blocks.
     pub(crate) fn check_header(&self, offer: &RegisteredApplication, entry: &Entry) -> Result<u64, Refusal> {
         let header = self.store.read_header(entry, offer.limits.header_bytes)?;
         offer
@@ -177,7 +177,7 @@ impl Engine {
         if cancel.load(Ordering::Relaxed) {
             return Err(Refusal::shutting_down());
         }
-        // First of all the checksum, so that damage is told from malformation.
+        // Checks the checksum first, to distinguish damage from malformed keys.
         finish_hash(reader, entry)?;
         loaded.map_err(|error| {
             log_internal(&entry.meta.application, &error);
@@ -214,7 +214,7 @@ impl Engine {
         Ok(Bytes::from_owner(CountedBytes::new(answer, memory)))
     }
 
-    /// A guess at how long the queue takes, for `Retry-After`.
+    /// Estimate of the waiting time in the queue, for `Retry-After`.
     fn wait_seconds(&self) -> u32 {
         let millis = self.recent_millis.load(Ordering::Relaxed);
         let waiting = self.queue.depth() as u64 + 1;
@@ -229,7 +229,8 @@ impl Engine {
     }
 }
 
-/// Who a query comes from, as applications know it: the name of its token; without tokens, the key bundle.
+/// The id by which applications know the client of a query. It depends on the name of the client's token or, without
+/// tokens, on the key bundle.
 fn client_id(client: &ClientName, key: KeyId) -> ClientId {
     let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 client of a service, as applications know it");
     if client.is_anonymous() {
@@ -242,7 +243,7 @@ fn client_id(client: &ClientName, key: KeyId) -> ClientId {
     ClientId::new(id)
 }
 
-/// Whether a refusal is about the bundle itself, which no retry will change.
+/// Whether a refusal is about the bundle itself, so that retries do not help.
 pub(crate) fn is_final_rejection(code: ProblemCode) -> bool {
     matches!(
         code,
@@ -263,7 +264,7 @@ fn log_internal(application: &str, error: &ApplicationError) {
     }
 }
 
-/// Reads what is left of a bundle and compares its checksum.
+/// Reads the rest of a bundle and compares its checksum.
 fn finish_hash(mut reader: BufReader<HashingReader<'_>>, entry: &Entry) -> Result<(), Refusal> {
     io::copy(&mut reader, &mut io::sink()).map_err(StoreError::Io)?;
     if entry.meta.has_hash(&reader.get_ref().hasher.finalize()) {
@@ -272,11 +273,11 @@ fn finish_hash(mut reader: BufReader<HashingReader<'_>>, entry: &Entry) -> Resul
     if !entry.is_ready() {
         return Err(StoreError::ChecksumMismatch.into());
     }
-    tracing::error!(key = %entry.id, "finished bundle does not have its checksum");
+    tracing::error!(key = %entry.id, "checksum of a finished bundle is wrong");
     Err(StoreError::Damaged { found: "its checksum is wrong".into() }.into())
 }
 
-/// Reads a bundle, hashes what passes, and stops when cancelled.
+/// Reads a bundle, hashes the bytes read, and stops when cancelled.
 struct HashingReader<'a> {
     inner: Box<dyn Read + Send>,
     hasher: blake3::Hasher,

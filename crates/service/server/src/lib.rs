@@ -1,8 +1,7 @@
 //! The service: keys, requests, limits and metrics over HTTP.
 //!
-//! An [`Application`] is what can be asked; everything else is here. Start a
-//! [`Server`] from a [`ServerConfig`] and [`Applications`]. The protocol is
-//! that of `unspoken-wire`.
+//! Start a [`Server`] from a [`ServerConfig`] and [`Applications`]. An [`Application`] computes the answers; everything
+//! else is in this crate. The protocol is that of `unspoken-wire`.
 
 mod application;
 mod auth;

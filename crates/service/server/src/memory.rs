@@ -1,4 +1,4 @@
-//! A budget of memory, counted in bytes, and the loaded keys that live in it.
+//! A memory budget, counted in bytes, and the cache of loaded keys that uses it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -16,13 +16,13 @@ pub(crate) struct MemoryFull {
 }
 
 impl MemoryFull {
-    /// Whether the same need could be met once others are done.
+    /// Whether the same request can succeed once memory is freed.
     pub(crate) fn may_pass(&self) -> bool {
         self.needed <= self.limit
     }
 }
 
-/// Bytes set aside; given back when dropped.
+/// Reserved bytes; freed when dropped.
 pub(crate) struct Reservation {
     budget: Arc<Budget>,
     bytes: u64,
@@ -51,7 +51,7 @@ impl Budget {
 }
 
 impl Reservation {
-    /// Gives back all but `bytes`; more than it has stays what it is.
+    /// Frees all but `bytes`. A reservation of fewer bytes does not change.
     pub(crate) fn shrink_to(&mut self, bytes: u64) {
         let unused = self.bytes.saturating_sub(bytes);
         *self.budget.in_use() -= unused;
@@ -73,7 +73,7 @@ pub(crate) struct CountedBytes {
 }
 
 impl CountedBytes {
-    /// Keeps as much of the reservation as the bytes take.
+    /// Shrinks the reservation to the memory that the bytes use.
     pub(crate) fn new(bytes: Vec<u8>, mut memory: Reservation) -> Self {
         memory.shrink_to(bytes.capacity() as u64);
         Self { bytes, _memory: memory }
@@ -86,16 +86,15 @@ impl AsRef<[u8]> for CountedBytes {
     }
 }
 
-/// Keys in memory. They count against the budget until the last user drops
-/// them.
+/// Keys in memory. They count against the budget until the last user drops them.
 pub(crate) struct LoadedKeys {
     pub(crate) keys: AnyKeys,
     // Dropped after the keys.
     _memory: Reservation,
 }
 
-/// All memory the service may use, and the keys loaded into it. When memory
-/// runs short, keys nobody is using leave, the longest unused first.
+/// The memory that the service may use, and the keys loaded into it. When memory is short, keys that are not in use are
+/// evicted, the least recently used first.
 pub(crate) struct KeyCache {
     budget: Arc<Budget>,
     state: Mutex<State>,
@@ -107,8 +106,7 @@ struct State {
     slots: HashMap<KeyId, CacheSlot>,
 }
 
-/// One bundle's place. Its lock is held while it is loaded, so that it is
-/// loaded once.
+/// Place of one bundle. Its lock is held while the bundle is loaded, so that it is loaded only once.
 #[derive(Clone)]
 struct CacheSlot {
     keys: Arc<Mutex<Option<Arc<LoadedKeys>>>>,
@@ -121,8 +119,7 @@ impl KeyCache {
         Self { budget, state: Mutex::default() }
     }
 
-    /// Sets bytes aside, letting unused keys go if necessary. May take as long
-    /// as freeing them takes.
+    /// Reserves bytes, and evicts unused keys if necessary. Takes as long as freeing them takes.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<Reservation, MemoryFull> {
         loop {
             match self.budget.reserve(bytes) {
@@ -132,9 +129,8 @@ impl KeyCache {
         }
     }
 
-    /// The keys of `id`. If they are not here, `bytes` says how much memory
-    /// they take and `load` loads them. Blocks while another thread loads the
-    /// same keys.
+    /// The keys of `id`. If they are not in memory, `bytes` returns how much memory they need and `load` loads them.
+    /// Blocks while another thread loads the same keys.
     pub(crate) fn get_or_load<E: From<MemoryFull>>(
         &self,
         id: KeyId,
@@ -159,23 +155,23 @@ impl KeyCache {
         Ok(loaded)
     }
 
-    /// Forgets keys; whoever is using them goes on undisturbed.
+    /// Removes keys from the cache. Users that have them keep them.
     pub(crate) fn remove(&self, id: KeyId) {
         let slot = self.lock().slots.remove(&id);
         drop(slot);
     }
 
-    /// Bytes in use and bytes there are.
+    /// Bytes in use and bytes in total.
     pub(crate) fn usage(&self) -> (u64, u64) {
         (*self.budget.in_use(), self.budget.limit)
     }
 
-    /// Bundles in memory, or being loaded.
+    /// Number of bundles in memory or being loaded.
     pub(crate) fn count(&self) -> usize {
         self.lock().slots.len()
     }
 
-    /// Drops places whose load failed.
+    /// Removes places whose load failed.
     pub(crate) fn tidy(&self) {
         self.lock().slots.retain(|_, slot| {
             Arc::strong_count(&slot.keys) > 1 || !matches!(slot.keys.try_lock().as_deref(), Ok(None))
@@ -202,8 +198,7 @@ impl KeyCache {
     }
 }
 
-/// Loaded, and used by nobody. New users come through the cache's lock, which
-/// the caller holds.
+/// Whether the keys are loaded and have no user. New users need the cache's lock, which the caller holds.
 fn is_idle(slot: &CacheSlot) -> bool {
     let place = match slot.keys.try_lock() {
         Ok(place) => place,
@@ -236,7 +231,7 @@ mod tests {
         load(&cache, 1, 40).unwrap();
         load(&cache, 3, 40).unwrap();
         assert_eq!(cache.usage(), (80, 100));
-        // 1 and 3 are still here: loading them again would fail.
+        // 1 and 3 are still in memory: loading them again would fail.
         for number in [1, 3] {
             let hit = cache.get_or_load(id(number), || Ok(40), || Err(MemoryFull { needed: 0, in_use: 0, limit: 0 }));
             assert!(hit.is_ok(), "{number} was evicted");

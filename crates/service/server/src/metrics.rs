@@ -1,4 +1,4 @@
-//! Numbers for Prometheus.
+//! Metrics for Prometheus.
 
 use std::time::Duration;
 
@@ -75,8 +75,8 @@ impl Metrics {
             busy: gauge("unspoken_workers_busy", "Workers loading keys or computing answers")?,
             queue_depth: gauge("unspoken_queue_depth", "Requests waiting for a worker")?,
             disk_bytes: gauge("unspoken_key_disk_bytes", "Bytes of key bundles on disk")?,
-            memory_bytes: gauge("unspoken_memory_bytes", "Bytes set aside of the budget")?,
-            memory_limit: gauge("unspoken_memory_limit_bytes", "Bytes in the budget")?,
+            memory_bytes: gauge("unspoken_memory_bytes", "Bytes of the memory budget in use")?,
+            memory_limit: gauge("unspoken_memory_limit_bytes", "Bytes of the memory budget")?,
             loaded: gauge("unspoken_keys_loaded", "Key bundles in memory")?,
             answer_seconds: seconds("unspoken_answer_seconds", "Time to compute an answer")?,
             load_seconds: seconds("unspoken_key_load_seconds", "Time to load a key bundle")?,
@@ -95,7 +95,7 @@ impl Metrics {
         self.load_seconds.with_label_values(&[application]).observe(time.as_secs_f64());
     }
 
-    /// The text Prometheus reads.
+    /// The metrics in Prometheus's text format.
     pub(crate) fn render(&self, store: &Store, cache: &KeyCache, queue: &FairQueue) -> prometheus::Result<Vec<u8>> {
         let totals = store.totals();
         self.bundles.with_label_values(&["ready"]).set(totals.ready as i64);

@@ -1,5 +1,5 @@
-//! Around every request: an id, who asks, a line in the log, numbers, and the
-//! body of a refusal. Nothing here sees content.
+//! Middleware around every request: assigns an id, authenticates the client, writes a log line, counts metrics, and
+//! renders the body of a refusal. It does not see the content of requests.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ pub(crate) async fn observe(State(service): State<Arc<Service>>, request: Reques
     response
 }
 
-/// What is known of one request. Dropped unfinished, the client went away.
+/// Log record of one request. If it is dropped unfinished, the client disconnected.
 struct RequestLog<'a> {
     service: &'a Service,
     start: Instant,
@@ -110,13 +110,13 @@ impl Drop for RequestLog<'_> {
     fn drop(&mut self) {
         self.service.engine.metrics.in_flight.dec();
         if !self.finished {
-            // The status nginx logs for a client that closed its connection.
+            // The status that nginx logs for a client that closed its connection.
             self.write(499, None, None);
         }
     }
 }
 
-/// The client's own request id if it is harmless, or a new one.
+/// The client's own request id if it has the allowed characters, or a new one.
 fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let harmless = |id: &&str| {
@@ -126,12 +126,12 @@ fn request_id(headers: &HeaderMap) -> String {
         return id.to_owned();
     }
     let mut bytes = [0; 8];
-    // Only a name: if there is no randomness, all requests share one.
+    // Only an id for the log: if the system has no randomness, all requests share one.
     let _ = getrandom::fill(&mut bytes);
     hex::encode(bytes)
 }
 
-/// A label for the metrics; clients cannot make up new ones.
+/// A label for the metrics. Unknown methods share one label, so that clients cannot create new ones.
 fn known_method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -1,4 +1,4 @@
-//! What a service is to offer, as flags and configuration files say it.
+//! The offers of a service, as flags and configuration files express them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,13 +6,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// One application to offer: what kind it is, what it is called, where its files are, and options.
+/// One application to offer: its kind, its name, the path of its files, and options.
 ///
-/// The server does not know kinds and options. The program that starts it loads the application of each offer and hands
-/// them to [`Server::bind`](crate::Server::bind) as [`Applications`](crate::Applications).
+/// The server does not know kinds and options. The program that starts it loads the application of each offer and
+/// passes them to [`Server::bind`](crate::Server::bind) as [`Applications`](crate::Applications).
 ///
 /// As a text it is `KIND[:NAME]=PATH[,OPTION=VALUE]...`. In a configuration file it is a table; fields other than
-/// `kind`, `name` and `path` are options, and numbers and truth values are read as texts.
+/// `kind`, `name` and `path` are options, and numbers and booleans are read as texts.
 ///
 /// ```
 /// use unspoken_server::{OfferConfig, ServerConfig};
@@ -33,14 +33,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OfferConfig {
-    /// Which application it is, for instance `classify`.
+    /// Kind of application, for instance `classify`.
     pub kind: String,
     /// Name in the service's URL, for instance `classify/spam`. Without it, the default of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Directory or file with what is offered. A relative path starts at the working directory of the process.
+    /// Directory or file of the application. A relative path starts at the working directory of the process.
     pub path: PathBuf,
-    /// Options of the kind.
+    /// Options; each kind has its own.
     #[serde(flatten, deserialize_with = "options")]
     pub options: BTreeMap<String, String>,
 }
@@ -52,7 +52,7 @@ impl OfferConfig {
     }
 }
 
-/// A text is not an offer.
+/// A text is not a valid offer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("read offer {offer:?}: {reason}; needed KIND[:NAME]=PATH[,OPTION=VALUE]...")]
 pub struct OfferSyntaxError {

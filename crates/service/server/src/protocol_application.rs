@@ -1,4 +1,4 @@
-//! The server's half of a private application, as something the service can be asked.
+//! Adapter that offers the server half of an application as an [`Application`].
 
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
@@ -7,7 +7,7 @@ use unspoken_protocol::{self as protocol, ClientId, ErrorKind, ServerHalf};
 
 use crate::application::{Application, ApplicationError, ApplicationLimits};
 
-/// A [`ServerHalf`] under a name.
+/// A [`ServerHalf`] with a name.
 pub struct ProtocolApplication<H> {
     name: String,
     half: H,
@@ -65,12 +65,13 @@ impl<H: ServerHalf> Application for ProtocolApplication<H> {
         query: &[u8],
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, ApplicationError> {
-        // Inside the pool, so that parallel work does not cross threads at every step.
+        // Runs inside the thread pool, so that parallel work does not switch threads at every step.
         rayon::scope(|_| self.half.answer(client, keys, query, cancel)).map_err(|error| refusal(&error))
     }
 }
 
-/// What a client is told. Whatever was wrong with its bytes is its own business; the rest stays in the log.
+/// The error for the client. Errors about the client's own bytes are sent with their text; the text of internal errors
+/// is only logged.
 fn refusal(error: &impl protocol::ApplicationError) -> ApplicationError {
     match error.kind() {
         ErrorKind::Cancelled => ApplicationError::Cancelled,

@@ -1,4 +1,4 @@
-//! Who may use a worker next: clients take turns, whatever each one piles up.
+//! Fair queue for workers: clients take turns, however many requests each one has.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -7,8 +7,8 @@ use tokio::sync::oneshot;
 
 use crate::auth::ClientName;
 
-/// A fixed number of slots and a bounded queue for each client. Waiting
-/// clients are served round robin, each in its own order.
+/// A fixed number of slots and a bounded queue for each client. Waiting clients are served round robin; the requests of
+/// one client keep their order.
 #[derive(Clone)]
 pub(crate) struct FairQueue(Arc<Shared>);
 
@@ -22,7 +22,7 @@ struct State {
     free: usize,
     waiting: usize,
     next_ticket: u64,
-    /// Clients with someone waiting, next one first. Each stands here once.
+    /// Clients with waiting requests, next one first. Each client is in it once.
     turns: VecDeque<ClientName>,
     lines: HashMap<ClientName, VecDeque<Waiter>>,
 }
@@ -35,12 +35,12 @@ struct Waiter {
 /// The right to use one worker; given back when dropped.
 pub(crate) struct Slot(Arc<Shared>);
 
-/// There is no place in the queue.
+/// The queue has no free place.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum QueueFull {
-    /// All places are taken.
+    /// All places are in use.
     AllClients { limit: usize },
-    /// This client's places are taken.
+    /// All places of this client are in use.
     OneClient { limit: usize },
 }
 
@@ -50,7 +50,7 @@ impl FairQueue {
         Self(Arc::new(Shared { limit, limit_per_client, state: Mutex::new(state) }))
     }
 
-    /// Waits for a slot. Dropping the future gives the place up.
+    /// Waits for a slot. Dropping the future gives up the place in the queue.
     pub(crate) async fn acquire(&self, client: &ClientName) -> Result<Slot, QueueFull> {
         let (place, granted) = {
             let mut state = self.0.lock();
@@ -77,11 +77,11 @@ impl FairQueue {
         };
         let slot = granted.await;
         drop(place);
-        // The sender lives in the queue until it grants, so this cannot fail.
+        // The sender stays in the queue until it grants the slot, so this cannot fail.
         slot.map_err(|_| QueueFull::AllClients { limit: self.0.limit })
     }
 
-    /// Requests waiting.
+    /// Number of waiting requests.
     pub(crate) fn depth(&self) -> usize {
         self.0.lock().waiting
     }
@@ -94,7 +94,7 @@ impl Shared {
 }
 
 impl State {
-    /// Takes the waiter whose turn it is.
+    /// Removes and returns the waiter whose turn it is.
     fn next(&mut self) -> Option<Waiter> {
         let client = self.turns.pop_front()?;
         let line = self.lines.get_mut(&client)?;
@@ -120,8 +120,8 @@ impl Drop for Slot {
             waiter
         };
         if let Some(waiter) = waiter {
-            // If the waiter has just gone, the slot comes back here, is
-            // dropped, and goes to the next one.
+            // If the waiter was dropped in the meantime, `send` returns the slot; dropping it grants it to the next
+            // waiter.
             drop(waiter.wake.send(Slot(self.0.clone())));
         }
     }

@@ -1,5 +1,4 @@
-//! Saying no: every refusal becomes a `Problem` with a status and, where
-//! asking again helps, a `Retry-After`.
+//! Refusals: each becomes a `Problem` with a status and, where trying again helps, a `Retry-After`.
 
 use std::io;
 
@@ -15,16 +14,14 @@ use crate::memory::MemoryFull;
 use crate::queue::QueueFull;
 use crate::store::StoreError;
 
-/// Why a request is refused. The observing layer turns it into a body in the
-/// format the client accepts.
+/// Why a request is refused. The middleware in `observe` renders it as a body in the format that the client accepts.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: ProblemCode,
     message: String,
     remedy: &'static str,
     retry_after_seconds: u32,
-    /// Bytes the server has of an upload, where that is what the client needs
-    /// to know.
+    /// Bytes of an upload that the server has, where the client needs to know them.
     offset: Option<u64>,
 }
 
@@ -43,7 +40,7 @@ impl Refusal {
         self
     }
 
-    /// What the log may know.
+    /// The text for the log.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
@@ -95,7 +92,7 @@ impl Refusal {
         }
     }
 
-    /// A response whose body the observing layer fills in.
+    /// The response with the problem as its body.
     pub(crate) fn render(&self, json: bool, request_id: &str) -> Response {
         let problem = Problem {
             code: self.code.name().into(),
@@ -195,7 +192,7 @@ impl From<WireError> for Refusal {
     }
 }
 
-/// Whether control messages go out as JSON: unless the client names protobuf.
+/// Whether control messages are sent as JSON: unless the client's `Accept` names protobuf.
 pub(crate) fn wants_json(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
     !accept.split(',').any(|range| {
@@ -206,7 +203,7 @@ pub(crate) fn wants_json(headers: &HeaderMap) -> bool {
 
 /// A 200 response with one control message.
 pub(crate) fn message_response<M: Message + serde::Serialize>(message: &M, json: bool) -> Response {
-    // These messages hold texts, numbers and bytes, which JSON always can.
+    // These messages contain only texts, numbers and bytes, so JSON serialisation cannot fail.
     let (media, bytes) = match json.then(|| serde_json::to_vec(message)) {
         Some(Ok(bytes)) => ("application/json", bytes),
         _ => (PROTOBUF, message.encode_to_vec()),

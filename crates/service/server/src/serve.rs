@@ -1,4 +1,4 @@
-//! Starting, accepting connections, and stopping.
+//! Starting a service, accepting connections, and stopping.
 
 use std::future::Future;
 use std::io;
@@ -28,7 +28,7 @@ use crate::service::Service;
 use crate::store::{Store, StorePolicy};
 use crate::tls::{TlsError, acceptor};
 
-/// Connections that read metrics at once.
+/// Maximum number of connections to the metrics listener.
 const METRICS_CONNECTIONS: usize = 16;
 
 /// Time in which cancelled answers must stop, after the drain time.
@@ -38,16 +38,16 @@ const CANCEL_TIME: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The configuration makes no sense.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The token file makes no sense.
+    /// The token file is invalid.
     #[error(transparent)]
     Tokens(#[from] TokenError),
-    /// Certificate or key make no sense.
+    /// The certificate or the key is invalid.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// An application needs more memory than there is.
+    /// An application needs more memory than `limits.memory_bytes` allows.
     #[error(
         "start application {name}: one request takes {request} bytes of memory (query {query}, answer {answer}, \
          computation {working}) and the models of all applications take {prepared}; limits.memory_bytes is {limit}, \
@@ -61,13 +61,13 @@ pub enum ServeError {
         query: u64,
         /// Bytes of the largest answer.
         answer: u64,
-        /// Bytes in which one answer is computed.
+        /// Bytes needed to compute one answer.
         working: u64,
         /// Bytes of the prepared models of all applications.
         prepared: u64,
         /// Bytes of one request and of all models.
         needed: u64,
-        /// Bytes there are: `limits.memory_bytes`.
+        /// Bytes available: `limits.memory_bytes`.
         limit: u64,
     },
     /// The data directory cannot be used.
@@ -91,7 +91,7 @@ pub enum ServeError {
     Metrics(String),
 }
 
-/// A service that is bound to its address and not yet accepting.
+/// A service that is bound to its address but does not accept connections yet.
 pub struct Server {
     listener: TcpListener,
     metrics_listener: Option<TcpListener>,
@@ -105,15 +105,15 @@ impl Server {
     /// Checks the configuration, opens the data directory, and listens.
     ///
     /// # Errors
-    /// [`ServeError`], naming what to change.
+    /// [`ServeError`], which names what to change.
     pub async fn bind(config: ServerConfig, applications: Applications) -> Result<Self, ServeError> {
         Self::bind_with_disk(config, applications, Arc::new(LocalDisk)).await
     }
 
-    /// [`Server::bind`] on a disk of the caller's.
+    /// Like [`Server::bind`], with the given disk.
     ///
     /// # Errors
-    /// [`ServeError`], naming what to change.
+    /// [`ServeError`], which names what to change.
     pub async fn bind_with_disk(
         config: ServerConfig,
         applications: Applications,
@@ -153,10 +153,10 @@ impl Server {
         })
     }
 
-    /// The address, with the port that was taken for port 0.
+    /// The address, with the selected port if port 0 was configured.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -164,15 +164,14 @@ impl Server {
     /// The address of the metrics, if they are served.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     pub fn metrics_addr(&self) -> io::Result<Option<SocketAddr>> {
         self.metrics_listener.as_ref().map(TcpListener::local_addr).transpose()
     }
 
-    /// Serves until `shutdown` is done, then finishes what runs: for the drain
-    /// time undisturbed, after that cancelled. An application that does not
-    /// look at its cancel flag may still be running on a thread when this
-    /// returns; end the runtime with `shutdown_timeout`, or the process.
+    /// Serves until `shutdown` completes, then finishes running requests: until the end of the drain time they may
+    /// finish, after that they are cancelled. An application that does not check its cancel flag may still be running
+    /// on a thread when this returns; end the runtime with `shutdown_timeout`, or the process.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let timeouts = &self.service.timeouts;
         let graceful = GracefulShutdown::new();
@@ -231,7 +230,7 @@ pub async fn shutdown_signal() {
             }
         }
         _ => {
-            tracing::warn!("signals cannot be watched; the service stops when it is killed");
+            tracing::warn!("signals cannot be received; the service stops only when it is killed");
             std::future::pending().await
         }
     }
@@ -241,7 +240,7 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })
 }
 
-/// Serves the metrics until the service has stopped, so that a shutdown can be watched.
+/// Serves the metrics until the service has stopped, so that a shutdown can be monitored.
 async fn serve_metrics(listener: TcpListener, service: Arc<Service>, stopped: CancellationToken) {
     let (timeouts, metrics) = (&service.timeouts, &service.engine.metrics);
     let context = ConnectionContext {
@@ -274,7 +273,7 @@ fn engine(config: &ServerConfig, prepared: u64, disk: Arc<dyn Disk>) -> Result<E
     let workers = config.worker_count();
     Ok(Engine {
         store,
-        // What models take is never given back.
+        // Memory of models is never freed.
         cache: KeyCache::new(limits.memory_bytes - prepared),
         queue: FairQueue::new(workers, limits.queue, limits.queue_per_client),
         metrics: Metrics::new().map_err(|error| ServeError::Metrics(error.to_string()))?,
@@ -285,7 +284,7 @@ fn engine(config: &ServerConfig, prepared: u64, disk: Arc<dyn Disk>) -> Result<E
     })
 }
 
-/// Bytes of all prepared models, once there is room for an answer of each application beside them.
+/// Bytes of all prepared models. Fails if they leave no room for one request of each application.
 fn check_memory(config: &ServerConfig, applications: &Applications) -> Result<u64, ServeError> {
     let limit = config.limits.memory_bytes;
     let prepared = applications.iter().map(|(_, offer)| offer.application.prepared_bytes());
@@ -301,7 +300,7 @@ fn check_memory(config: &ServerConfig, applications: &Applications) -> Result<u6
     Ok(prepared.min(limit))
 }
 
-/// Removes what expired, reads changed tokens, and tries the disk.
+/// Removes expired bundles, reads changed tokens, and tests the disk.
 async fn sweep(service: Arc<Service>) {
     let every = service.timeouts.sweep;
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
@@ -331,7 +330,7 @@ fn sweep_once(service: &Service) {
     match service.authenticator.reload() {
         Ok(true) => tracing::info!("tokens read again"),
         Ok(false) => {}
-        Err(error) => tracing::error!(%error, "tokens stay as they were"),
+        Err(error) => tracing::error!(%error, "cannot read tokens again; the old ones stay valid"),
     }
 }
 
@@ -341,9 +340,9 @@ async fn finish(graceful: GracefulShutdown, service: &Service) {
     if tokio::time::timeout(service.timeouts.drain, &mut finished).await.is_ok() {
         return;
     }
-    tracing::warn!("out of patience; running answers are cancelled");
+    tracing::warn!("drain time is over; running answers are cancelled");
     service.engine.stop.cancel();
     if tokio::time::timeout(CANCEL_TIME, finished).await.is_err() {
-        tracing::warn!("some answers did not stop");
+        tracing::warn!("some answers did not stop after they were cancelled");
     }
 }

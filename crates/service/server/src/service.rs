@@ -1,4 +1,4 @@
-//! What all requests share.
+//! State that all requests share.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +19,7 @@ pub(crate) struct Service {
     pub(crate) engine: Arc<Engine>,
     pub(crate) applications: Applications,
     pub(crate) authenticator: Authenticator,
-    /// Queries of each client at once.
+    /// Concurrent queries of each client.
     pub(crate) queries: ConcurrencyLimit<ClientName>,
     pub(crate) timeouts: Timeouts,
     pub(crate) draining: AtomicBool,
@@ -49,7 +49,7 @@ impl<S: Sync> FromRequestParts<S> for KnownClient {
     }
 }
 
-/// Runs disk work off the threads that serve connections.
+/// Runs disk work on other threads than those that serve connections.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {
         tracing::error!(%error, "a disk thread failed");

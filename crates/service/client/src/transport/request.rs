@@ -1,5 +1,5 @@
-//! One request and its response, on a runtime of its own so that callers may
-//! be anywhere and can stop waiting.
+//! One request and its response. They run on a runtime of their own, so that callers may be in any context and can stop
+//! waiting.
 
 use std::net::IpAddr;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -15,10 +15,10 @@ use unspoken_wire::{MAX_CONTROL_BYTES, decode, v1};
 use super::cancel::POLL;
 use super::{Cancel, Error, Problem, TransportConfig};
 
-/// Longest time of a `Retry-After` header that is believed.
+/// Longest `Retry-After` that is honoured; a longer one is cut to this.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// What kind of response is expected.
+/// Kind of response that is expected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expect {
     Control,
@@ -26,7 +26,7 @@ pub(super) enum Expect {
     Answer(usize),
 }
 
-/// A request to send, perhaps more than once.
+/// A request, which may be sent more than once.
 #[derive(Clone)]
 pub(super) struct Outgoing {
     method: Method,
@@ -80,7 +80,7 @@ impl Drop for HttpConnection {
 
 impl HttpConnection {
     pub(super) fn new(config: &TransportConfig) -> Result<Self, Error> {
-        // Whoever installed one first keeps it; any will do.
+        // If another crate installed a provider first, that one stays; any provider works.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let base = parse_url(config)?;
         let mut headers = HeaderMap::new();
@@ -158,7 +158,7 @@ impl HttpConnection {
         })
     }
 
-    /// Runs a future to its end, or drops it when cancelled.
+    /// Runs a future to completion, or drops it when cancelled.
     fn wait<T: Send + 'static>(
         &self,
         cancel: &Cancel,
@@ -168,7 +168,7 @@ impl HttpConnection {
         let runtime = self.runtime.as_ref().ok_or_else(lost)?;
         let (done, result) = channel();
         let task = runtime.spawn(async move {
-            // Nobody listens any more only if the call was cancelled.
+            // The receiver is gone only if the call was cancelled.
             let _ = done.send(work.await);
         });
         loop {
@@ -185,7 +185,7 @@ impl HttpConnection {
     }
 }
 
-/// The outer error is one of this protocol, the inner one of the connection.
+/// The outer error is one of the protocol, the inner one is of the connection.
 async fn read_body(mut response: Response, limit: usize) -> Result<Result<Bytes, reqwest::Error>, Error> {
     let too_long = || Error::Protocol { reason: format!("a response of over {limit} bytes") };
     if response.content_length().is_some_and(|length| length > limit as u64) {
@@ -202,8 +202,7 @@ async fn read_body(mut response: Response, limit: usize) -> Result<Result<Bytes,
     }
 }
 
-/// What a status that is no success means. Something between here and the
-/// service may answer without a `Problem`.
+/// The error for a status other than success. A proxy on the way may answer without a `Problem`.
 fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Error {
     let is_problem = headers.get(CONTENT_TYPE).is_some_and(|media| media == PROTOBUF);
     let problem =
@@ -211,7 +210,7 @@ fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Error {
             v1::Problem {
                 code: "unknown".into(),
                 message: format!("HTTP status {status}, without a reason"),
-                remedy: "check the address and what lies between".into(),
+                remedy: "check the address, and any proxy on the way".into(),
                 ..v1::Problem::default()
             }
         });

@@ -1,4 +1,4 @@
-//! Uploading a key bundle, from where the service has it.
+//! Uploading a key bundle, starting at the offset that the service has.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -11,11 +11,11 @@ use unspoken_wire::{Message, ProblemCode};
 use super::retry::Pauses;
 use super::{Cancel, Error, KeyId, Outgoing, Transport, key_path, read};
 
-/// Chunks that may be sent in a row without progress, and how often a bundle may be sent in all: a service must not be
-/// fed for ever.
+/// Number of chunks sent in a row without progress, and number of times that a bundle may be sent in all, after which
+/// the upload fails: a service must not be able to make a client upload for ever.
 const MAX_REPETITIONS: u64 = 16;
 
-/// How far an upload is.
+/// Progress of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UploadProgress {
     /// Computing the checksum.
@@ -37,17 +37,15 @@ pub enum UploadProgress {
 }
 
 impl Transport {
-    /// Uploads a key bundle in `key_format` and returns its id once the
-    /// service has checked and stored it.
+    /// Uploads a key bundle in `key_format` and returns its id once the service has checked and stored it.
     ///
-    /// Nothing has to be remembered to resume: the service knows a bundle by
-    /// its checksum, so calling this again with the same bytes, from another
-    /// process too, goes on where the service has it, or returns at once if it
-    /// has all. Lost connections are resumed here.
+    /// Resuming needs no stored state: the service identifies a bundle by its checksum. So calling this again with the
+    /// same bytes, also from another process, continues at the offset that the service has, or returns at once if it
+    /// has all. Uploads resume after lost connections within one call too.
     ///
     /// # Errors
-    /// [`Error::Source`] if the bundle cannot be read, [`Error::Refused`] as
-    /// the application judges it, or as every call.
+    /// [`Error::Source`] if the bundle cannot be read, [`Error::Refused`] if the application rejects it, or an error of
+    /// any call.
     pub fn upload_keys(
         &self,
         application: &str,
@@ -126,14 +124,13 @@ impl Transport {
     }
 }
 
-/// Whether the service may have part of the chunk, so that going on from its
-/// offset helps.
+/// Whether the service may have part of the chunk, so that continuing at its offset helps.
 fn may_resume(error: &Error) -> bool {
     let stalled = [ProblemCode::OffsetMismatch, ProblemCode::BodyTimeout];
     matches!(error, Error::TimedOut { .. }) || error.code().is_some_and(|c| stalled.contains(&c))
 }
 
-/// The same failure as one that is worth another try.
+/// The same failure, marked as one after which to try again.
 fn lost(error: Error) -> Error {
     match error {
         Error::Refused(mut problem) => {

@@ -1,4 +1,4 @@
-//! Describing applications and asking them.
+//! Routes that describe applications and answer queries.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(super) async fn describe(
     Ok(message_response(&message, wants_json(&headers)))
 }
 
-/// Everything that can be refused is refused before the query is read.
+/// Makes all possible checks before it reads the query.
 pub(super) async fn ask(
     State(service): State<Arc<Service>>,
     KnownClient(client): KnownClient,
@@ -67,15 +67,15 @@ pub(super) async fn ask(
 }
 
 fn too_many(limit: usize) -> Refusal {
-    let message = format!("the client has {limit} queries under way, as many as it may");
+    let message = format!("the client has {limit} queries in progress, the most it may have");
     Refusal::new(ProblemCode::TooManyRequests, message, "ask again later").retry_after(1)
 }
 
-/// The `key` of `?key={id}`. An id that cannot exist is one that does not.
+/// The `key` of `?key={id}`. A malformed id is answered like an unknown one.
 fn key_parameter(query: Option<&str>) -> Result<KeyId, Refusal> {
     let value = query.unwrap_or("").split('&').find_map(|pair| pair.strip_prefix("key=")).ok_or_else(|| {
         let remedy = "add ?key= with the id of a finished key bundle";
-        Refusal::new(ProblemCode::MalformedRequest, "the URL names no key bundle", remedy)
+        Refusal::new(ProblemCode::MalformedRequest, "the URL has no key bundle", remedy)
     })?;
     KeyId::parse(value).ok_or_else(Refusal::key_not_found)
 }

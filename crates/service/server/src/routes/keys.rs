@@ -1,4 +1,4 @@
-//! Declaring, listing and removing key bundles.
+//! Routes that declare, list and remove key bundles.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// An id that cannot exist is one that does not.
+/// Parses an id. A malformed id is answered like an unknown one.
 pub(super) fn parse_id(text: &str) -> Result<KeyId, Refusal> {
     KeyId::parse(text).ok_or_else(Refusal::key_not_found)
 }

@@ -1,4 +1,4 @@
-//! The paths of the service.
+//! Routes of the service.
 
 mod apps;
 mod keys;
@@ -36,17 +36,17 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// What the listener for metrics serves.
+/// The routes of the metrics listener.
 pub(crate) fn metrics_router(service: Arc<Service>) -> Router {
     Router::new().route("/metrics", get(metrics)).with_state(service)
 }
 
-/// The process runs.
+/// Reports that the process runs.
 async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// The service wants requests.
+/// Reports whether the service accepts requests.
 async fn readyz(State(service): State<Arc<Service>>) -> (StatusCode, &'static str) {
     if service.draining.load(Ordering::Relaxed) {
         (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n")

@@ -1,4 +1,4 @@
-//! Receiving the bytes of a key bundle, and completing it.
+//! Routes that receive the bytes of a key bundle and complete it.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::refusal::Refusal;
 use crate::service::{KnownClient, Service, blocking};
 use crate::store::{Entry, WriteGuard, incomplete};
 
-/// Bytes gathered before they are written.
+/// Bytes collected before they are written.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Bytes of memory one upload takes: what is gathered, and what comes with the last piece.
+/// Bytes of memory that one upload needs: the collected bytes, and the last piece.
 const UPLOAD_BYTES: u64 = 2 * WRITE_BYTES as u64;
 
-/// Appends a body to an upload. Whatever arrived before the body broke off
-/// stays, up to the last megabyte.
+/// Appends a body to an upload. If the body breaks off, the bytes that arrived before are kept, except possibly the
+/// last megabyte.
 pub(super) async fn append(
     State(service): State<Arc<Service>>,
     KnownClient(client): KnownClient,
@@ -81,8 +81,8 @@ fn chunk_offset(headers: &HeaderMap) -> Result<u64, Refusal> {
     })
 }
 
-/// Writes to one upload. It travels to the disk thread and back, so that the
-/// guard is held while bytes are written even if the client goes away.
+/// Writes to one upload. It is moved to the disk thread and back, so that the guard is held while bytes are written
+/// even if the client disconnects.
 struct Writer {
     engine: Arc<Engine>,
     offer: RegisteredApplication,
@@ -104,8 +104,7 @@ impl Writer {
         .await?
     }
 
-    /// Looks at the header when its last byte has just come, so that a bundle
-    /// that can never be used is refused early.
+    /// Checks the header when its last byte has just arrived, so that a bundle that can never be used is refused early.
     fn check_header_once(&self, just_written: u64) -> Result<(), Refusal> {
         let header_end = (self.offer.limits.header_bytes as u64).min(self.entry.meta.length);
         let end = self.entry.offset();

@@ -1,4 +1,4 @@
-//! What is written beside a bundle's bytes.
+//! Metadata stored with a bundle's bytes.
 
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use unspoken_wire::CheckedDeclaration;
 
 use crate::auth::ClientName;
 
-/// Version of this file.
+/// Version of the format of this file.
 const VERSION: u32 = 1;
 
 /// The `meta.json` of one bundle.

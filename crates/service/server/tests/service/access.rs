@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Which client may do what.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn another_clients_keys_look_like_no_keys() {
         assert_eq!(result.unwrap_err().code(), Some(ProblemCode::KeyNotFound));
     }
     assert!(bob_client.keys(&cancel).unwrap().is_empty());
-    // To the byte what an id that does not exist gives.
+    // The response equals, byte for byte, the response for an id that does not exist.
     let requests = ["GET /v1/keys/{}", "DELETE /v1/keys/{}", "POST /v1/keys/{}/complete"];
     for request in requests {
         let send = |id: &str| {
@@ -42,7 +42,7 @@ fn another_clients_keys_look_like_no_keys() {
         assert_eq!((other.status, &other.body), (none.status, &none.body), "{request}");
         assert_eq!(other.status, 404);
     }
-    // Bob's own upload of the same bytes is his own bundle.
+    // Bob's upload of the same bytes is a separate bundle.
     assert_ne!(upload(&bob_client, &anns).unwrap(), id);
     assert_eq!(ask(&ann_client, &id, query(0, b"x")).unwrap(), expected(&anns, b"x"));
 }
@@ -74,7 +74,7 @@ fn without_a_known_token_nothing_is_told() {
     }
 }
 
-/// They count the requests of all clients.
+/// Metrics count the requests of all clients.
 #[test]
 fn clients_do_not_see_metrics() {
     let mut setup = Setup::new();

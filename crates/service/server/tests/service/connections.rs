@@ -1,4 +1,4 @@
-//! Connections that take places from others.
+//! Connections that use up the places of others.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -49,7 +49,7 @@ fn one_address_does_not_take_all_connections() {
     assert_eq!(service.metric("unspoken_connections{listener=\"clients\"}"), 5.0);
     assert!(silent[5..].iter_mut().all(|stream| is_closed(stream, Duration::from_secs(5))));
     assert!(!silent[..5].iter_mut().any(|stream| is_closed(stream, Duration::from_millis(20))));
-    // Another address gets in, and so does the first one once it has let go of a connection.
+    // Another address can connect, and so can the first one after it has closed a connection.
     assert_eq!(ask_health(connect_from("127.0.0.2", service.address)), 200);
     drop(silent);
     wait_until("the connections are closed", || service.metric("unspoken_connections{listener=\"clients\"}") == 0.0);
@@ -93,7 +93,7 @@ fn a_connection_without_an_authorized_request_is_closed_soon() {
     }
     assert!(refusals > 0);
     assert!(is_closed(&mut silent, Duration::from_secs(8)));
-    // A known token does.
+    // Requests with a known token do.
     std::thread::sleep(Duration::from_millis(600));
     assert_eq!(status(&mut known, &ann), Some(200));
 }

@@ -16,7 +16,7 @@ fn fifty_clients_are_all_answered() {
     const CLIENTS: usize = 50;
     const QUESTIONS: usize = 4;
     let mut setup = Setup::new();
-    // Fewer places than clients: some are told to come again.
+    // Fewer places than clients: some are told to try again later.
     setup.config.limits.queue = 20;
     setup.config.limits.memory_bytes = 64 << 20;
     let names: Vec<String> = (0..CLIENTS).map(|number| format!("client-{number}")).collect();
@@ -144,7 +144,7 @@ fn a_full_queue_says_whose_it_is_and_when_to_come_again() {
             let seconds: u64 = response.header("retry-after").unwrap().parse().unwrap();
             assert!((1..=60).contains(&seconds));
         }
-        // Everyone goes away; the queue empties without computing anything.
+        // All clients disconnect; the queue empties without computing anything.
         cancel.cancel();
     });
     wait_until("the queue is empty", || service.metric("unspoken_queue_depth") == 0.0);

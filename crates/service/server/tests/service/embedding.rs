@@ -42,7 +42,7 @@ fn tokens_are_looked_up_through_the_service() {
         }
     }
     assert_eq!(client.usage().questions, 3);
-    // The keys are there already.
+    // The service has the keys already.
     let mut steps = Vec::new();
     assert_eq!(connect(&mut steps).usage().key_bytes, 0);
     assert!(steps.is_empty(), "{steps:?}");

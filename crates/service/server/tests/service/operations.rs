@@ -1,4 +1,4 @@
-//! What operators see: health, metrics, logs, and shutdown.
+//! Health, metrics, logs and shutdown.
 
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ fn health_metrics_and_problems_are_there() {
     assert_eq!(service.metric("unspoken_key_bundles{state=\"ready\"}"), 1.0);
     let asked = "unspoken_requests_total{method=\"POST\",route=\"/v1/apps/{*name}\",status=\"200\"}";
     assert_eq!(service.metric(asked), 1.0);
-    // Those who read the metrics are not counted.
+    // Requests to the metrics listener are not counted.
     assert_eq!(service.metric("unspoken_requests_in_flight"), 0.0);
 
     for (path, status, code) in [
@@ -105,7 +105,7 @@ fn logs_name_requests_and_hold_no_content() {
         .with_max_level(tracing::Level::TRACE)
         .with_writer(move || writer.clone())
         .finish();
-    // For the whole process: other tests write here too, which harms nothing.
+    // Set for the whole process: other tests write to it too, which is harmless.
     tracing::subscriber::set_global_default(subscriber).unwrap();
     let mut setup = Setup::new();
     let [token] = setup.tokens(["a-client-name"]);
@@ -152,7 +152,7 @@ fn a_configuration_that_makes_no_sense_is_named() {
         runtime.block_on(Server::bind(setup.config, apps)).map(drop)
     };
     assert!(matches!(bind(1 << 20, 0), Err(ServeError::Memory { limit: 0x100000, .. })));
-    // Room for one query, one answer and the work, but not for the model too.
+    // Memory for one query, one answer and the computation, but not for the model too.
     let enough = (2 << 20) + 1000;
     bind(enough, 0).unwrap();
     assert!(matches!(bind(enough, 1), Err(ServeError::Memory { prepared: 1, .. })));
