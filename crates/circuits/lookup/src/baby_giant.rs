@@ -79,9 +79,10 @@ where
 }
 
 impl RowBlock {
-    /// Bytes its matrices take in memory.
+    /// Bytes its matrices and constants take in memory.
     pub(crate) fn bytes(&self) -> usize {
-        bytes_of(&self.matrices)
+        let constants: usize = self.constants.iter().map(|constants| size_of_val(constants.as_slice())).sum();
+        bytes_of(&self.matrices) + constants + size_of_val(self.sums.as_slice())
     }
 
     /// The rows: `sum_t (inner_(t,0) + sum_g inner_(t,g) giant_(t,g))`, relinearised once each.

@@ -3,7 +3,7 @@
 #[path = "../../../engine/ckks/tests/common/memory.rs"]
 mod memory;
 
-use memory::{Server, check, peak};
+use memory::{Checks, Server, peak};
 use unspoken_ckks::{CostModel, Preset};
 use unspoken_permute::{Packing, Permutation, PreparedBlocks, PreparedPermutation, Strategy, Task};
 
@@ -15,6 +15,7 @@ const LISTS: u64 = 256 << 10;
 
 #[test]
 fn estimates_bound_what_is_allocated() {
+    let mut checks = Checks::default();
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
     let (model, scale) = (CostModel::nominal(&parameters), parameters.scale());
     let random = Permutation::random(512, 1).unwrap();
@@ -32,7 +33,7 @@ fn estimates_bound_what_is_allocated() {
         };
         let ((prepared, _), measured) = peak(run);
         let estimate = prepared.prepared_bytes() + prepared.working_bytes() + LISTS;
-        check(&format!("{strategy} of {} levels", plan.depth()), measured, estimate, 2.5);
+        checks.check(&format!("{strategy} of {} levels", plan.depth()), measured, estimate, 2.5);
     }
 
     let long = Permutation::random(3 * parameters.slots(), 1).unwrap();
@@ -46,5 +47,6 @@ fn estimates_bound_what_is_allocated() {
     };
     let ((prepared, _), measured) = peak(run);
     let estimate = prepared.prepared_bytes() + prepared.working_bytes() + 6 * LISTS;
-    check("three blocks", measured, estimate, 2.5);
+    checks.check("three blocks", measured, estimate, 2.5);
+    checks.finish();
 }
