@@ -6,13 +6,14 @@ mod common;
 mod memory;
 
 use common::{PRESET, network};
-use memory::{Server, check, peak};
+use memory::{Checks, Server, peak};
 use unspoken_ckks::Preset;
 use unspoken_cnn::{EncryptedWeightsCircuit, PlainWeightsCircuit};
 use unspoken_digits_model::Shape;
 
 #[test]
 fn estimates_bound_what_is_allocated() {
+    let mut checks = Checks::default();
     let network = network(Shape::LITE);
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
     for batch in [16, 2] {
@@ -27,7 +28,7 @@ fn estimates_bound_what_is_allocated() {
         };
         let ((circuit, _), measured) = peak(run);
         let what = format!("batches of {batch}, plaintext weights");
-        check(&what, measured, circuit.prepared_bytes() + circuit.working_bytes(), 2.0);
+        checks.check(&what, measured, circuit.prepared_bytes() + circuit.working_bytes(), 2.0);
     }
     for batch in [16, 64] {
         let circuit = EncryptedWeightsCircuit::new(Shape::LITE, &parameters, batch).unwrap();
@@ -43,6 +44,7 @@ fn estimates_bound_what_is_allocated() {
         let weights = weights.unwrap();
         let (scores, measured) = peak(|| circuit.evaluate(&server.evaluator(), &weights, &server.inputs).unwrap());
         drop(scores);
-        check(&format!("batches of {batch}, encrypted weights"), measured, circuit.working_bytes(), 3.0);
+        checks.check(&format!("batches of {batch}, encrypted weights"), measured, circuit.working_bytes(), 3.0);
     }
+    checks.finish();
 }

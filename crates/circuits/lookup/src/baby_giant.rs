@@ -80,9 +80,10 @@ where
 }
 
 impl RowBlock {
-    /// Bytes of memory of its matrices.
+    /// Bytes of memory of its matrices and constants.
     pub(crate) fn bytes(&self) -> usize {
-        bytes_of(&self.matrices)
+        let constants: usize = self.constants.iter().map(|constants| size_of_val(constants.as_slice())).sum();
+        bytes_of(&self.matrices) + constants + size_of_val(self.sums.as_slice())
     }
 
     /// The rows `sum_t (inner_(t,0) + sum_g inner_(t,g) giant_(t,g))`, each relinearised once.

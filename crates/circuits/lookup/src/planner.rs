@@ -218,8 +218,8 @@ impl<'a> Counter<'a> {
         let combining = subtables * self.generated + self.combining;
         let product = |level: usize| self.polynomials(3, level) + key_switch_bytes(self.parameters, level);
         let live = generating.max(combining) + product(level);
-        // Everything that either stage holds, and a product of every level.
-        let touched = self.generating + combining + (0..=level).map(product).sum::<u64>();
+        // Everything that either stage holds, results of matrices twice, and a product of every level.
+        let touched = self.generating + combining + self.combining + (0..=level).map(product).sum::<u64>();
         with_idle_buffers(self.parameters, live, touched.saturating_sub(live))
     }
 

@@ -78,7 +78,8 @@ impl PreparedMatrix {
 
     /// Bytes it takes in memory.
     pub fn bytes(&self) -> usize {
-        self.packed.bytes() + self.entries.len() * size_of::<Complex64>()
+        let scales = size_of_val(self.input_scales.as_slice()) + size_of_val(self.output_scales.as_slice());
+        self.packed.bytes() + size_of_val(self.entries.as_slice()) + scales
     }
 
     /// The entry before rounding.

@@ -5,7 +5,7 @@ mod memory;
 
 use std::collections::BTreeMap;
 
-use memory::{Server, check, peak};
+use memory::{Checks, Server, peak};
 use unspoken_ckks::{
     Arithmetic, Bootstrap, Bootstrapper, CkksError, CkksParameters, Complex64, Encoder, LinearPlan, LinearTransform,
     Preset, Simulator, SlotValues, Steps,
@@ -29,6 +29,7 @@ fn many_vectors<A: Arithmetic>(a: &A, x: &A::Vector) -> Result<A::Vector, CkksEr
 
 #[test]
 fn estimates_bound_what_is_allocated() {
+    let mut checks = Checks::default();
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
     let scale = parameters.scale();
     let counter = Simulator::counting(&Encoder::new(&parameters));
@@ -37,7 +38,7 @@ fn estimates_bound_what_is_allocated() {
     let server = Server::new(PRESET, &counter.key_plan(), 1, (LEVEL, scale));
     let (result, measured) = peak(|| many_vectors(&server.evaluator(), &server.inputs[0]));
     result.unwrap();
-    check("products of rotations", measured, estimate, 2.0);
+    checks.check("products of rotations", measured, estimate, 2.0);
 
     for (count, babies) in [(64, 8), (64, 64), (40, 1)] {
         let plan = |parameters: &CkksParameters| {
@@ -52,11 +53,11 @@ fn estimates_bound_what_is_allocated() {
         // The plan belongs to the server's ring, as in a service.
         let plan = plan(server.encoder.parameters());
         let (transform, measured) = peak(|| LinearTransform::new(&server.encoder, plan).unwrap());
-        check("prepared diagonals", measured, transform.prepared_bytes() - values, 1.2);
+        checks.check("prepared diagonals", measured, transform.prepared_bytes() - values, 1.2);
         let (result, measured) = peak(|| transform.apply(&server.evaluator(), &server.inputs[0]));
         result.unwrap();
         let what = format!("{count} diagonals by {babies} baby steps");
-        check(&what, measured, transform.working_bytes(), 3.0);
+        checks.check(&what, measured, transform.working_bytes(), 3.0);
     }
 
     let plan = |parameters: &_| Bootstrap::new(parameters, parameters.slots(), SlotValues::Complex).unwrap();
@@ -65,10 +66,11 @@ fn estimates_bound_what_is_allocated() {
     let encoder = Encoder::new(&boot);
     // The plan holds the values, which are there already.
     let (bootstrapper, measured) = peak(|| Bootstrapper::new(&encoder, planned.clone()).unwrap());
-    check("matrices of a bootstrap", measured, bootstrapper.prepared_bytes(), 1.2);
+    checks.check("matrices of a bootstrap", measured, bootstrapper.prepared_bytes(), 1.2);
     let server = Server::new(BOOT, &planned.key_plan(), 1, (planned.input_level(), boot.scale()));
     let bootstrapper = Bootstrapper::new(&server.encoder, plan(server.encoder.parameters())).unwrap();
     let (result, measured) = peak(|| bootstrapper.refresh(&server.evaluator(), &server.inputs[0]));
     result.unwrap();
-    check("bootstrap", measured, bootstrapper.working_bytes(), 3.0);
+    checks.check("bootstrap", measured, bootstrapper.working_bytes(), 3.0);
+    checks.finish();
 }
