@@ -288,8 +288,8 @@ fn conversions_agree() {
     let step = RingKind::Standard.prime_step(DEGREE);
     let mut primes: Vec<_> = primes_descending(1 << 29, PRIME_LIMIT, step).take(6).collect();
     primes.push(extreme_primes(DEGREE)[1].q);
-    for count in [1, 2, LAZY_TERMS, LAZY_TERMS + 1, 2 * LAZY_TERMS + 1] {
-        for (maximal, targets) in [(false, 1), (true, 2), (false, 3), (true, 4), (true, 7), (false, 7)] {
+    for count in [1, 2, 3, 4, 5, 6, LAZY_TERMS, LAZY_TERMS + 1, 2 * LAZY_TERMS + 1] {
+        for (maximal, targets) in [(false, 1), (true, 1), (true, 2), (false, 3), (true, 4), (true, 7), (false, 7)] {
             let sources = sources(count, primes[0], maximal, &mut random);
             let target = |&q: &u32| {
                 let factors = if maximal { vec![q - 1; count] } else { random.limb(q, count) };

@@ -252,8 +252,7 @@ unsafe fn pass<V: Vector, const K: usize>(
     to: Strip,
 ) {
     let distance = from.rows / (blocks * K);
-    for block in 0..blocks {
-        let roots = SharedRoots::<K>::new(roots, root + block);
+    for (block, roots) in SharedRoots::<K>::of_blocks(roots, root, blocks).enumerate() {
         for row in block * K * distance..(block * K + 1) * distance {
             for column in (0..from.width).step_by(V::LANES) {
                 let mut x = [prime.q; K];
@@ -350,11 +349,13 @@ struct SharedRoots<'a, const K: usize> {
 }
 
 impl<'a, const K: usize> SharedRoots<'a, K> {
-    /// Checks that the roots of the last stage, whose numbers are the largest, exist.
+    /// The roots of each of `blocks` blocks, from number `root` on. Checks that the roots of the last stage, whose numbers
+    /// are the largest, exist.
     #[inline(always)]
-    fn new(roots: &'a [Shoup], root: usize) -> Self {
-        assert!(root < roots.len() && (root + 1) * K / 2 <= roots.len());
-        SharedRoots { roots, root }
+    fn of_blocks(roots: &'a [Shoup], root: usize, blocks: usize) -> impl Iterator<Item = Self> {
+        let end = root.saturating_add(blocks);
+        assert!(end.saturating_mul(K / 2) <= roots.len());
+        (root..end).map(move |root| SharedRoots { roots, root })
     }
 }
 
@@ -363,7 +364,7 @@ impl<V: Vector, const K: usize> Roots<V> for SharedRoots<'_, K> {
     fn root(self, stage: u32, part: usize) -> Factor<V> {
         assert!(stage < K.ilog2() && part < 1 << stage);
         // SAFETY: networks run on values of `V`. The number is below `(root + 1) * 2^stage`, and `2^stage` is at most
-        // `K / 2`: `new` has checked the length.
+        // `K / 2`: `of_blocks` has checked the length.
         unsafe { Factor::splat(*self.roots.get_unchecked((self.root << stage) + part)) }
     }
 }
