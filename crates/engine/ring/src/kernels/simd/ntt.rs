@@ -349,8 +349,8 @@ struct SharedRoots<'a, const K: usize> {
 }
 
 impl<'a, const K: usize> SharedRoots<'a, K> {
-    /// The roots of each of `blocks` blocks, from number `root` on. Checks that the roots of the last stage, whose numbers
-    /// are the largest, exist.
+    /// The roots of each of `blocks` blocks, from number `root` on. Checks that the roots of the last stage, whose
+    /// numbers are the largest, exist.
     #[inline(always)]
     fn of_blocks(roots: &'a [Shoup], root: usize, blocks: usize) -> impl Iterator<Item = Self> {
         let end = root.saturating_add(blocks);
