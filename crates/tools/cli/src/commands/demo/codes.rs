@@ -40,7 +40,10 @@ pub fn run(codes: &Path, cancel: &Cancel) -> anyhow::Result<()> {
     for (mode, codes) in WAYS {
         let asked = ask(&service, &folder.path().join(format!("client-{mode}")), mode, codes, cancel)?;
         for (code, record) in codes.iter().zip(&asked.records) {
-            anyhow::ensure!(*record == clear.get(code.as_bytes())?, "{mode}: the record of {code} differs from the database");
+            anyhow::ensure!(
+                *record == clear.get(code.as_bytes())?,
+                "{mode}: the record of {code} differs from the database"
+            );
         }
         asked.report(mode, codes);
     }

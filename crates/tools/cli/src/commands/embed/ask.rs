@@ -110,7 +110,10 @@ fn difference(
     ids: &[usize],
     embeddings: &[Vec<f64>],
 ) -> anyhow::Result<(f64, f64)> {
-    anyhow::ensure!(subtables.id() == codes.id(), "the two directories are halves of different compressed tables; needed the halves of one table");
+    anyhow::ensure!(
+        subtables.id() == codes.id(),
+        "the two directories are halves of different compressed tables; needed the halves of one table"
+    );
     let (mut largest, mut scale) = (0.0f64, 0.0f64);
     for (&id, embedding) in ids.iter().zip(embeddings) {
         for (found, clear) in embedding.iter().zip(subtables.reconstruct(codes.code(id)?)?) {
