@@ -1,4 +1,5 @@
-//! Expressions of encrypted matrices: programs and inputs a server reads, signatures and results a client reads, keys.
+//! Targets for encrypted matrices: programs and inputs that a server decodes, signatures and results that a client
+//! decodes, and keys.
 
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
@@ -13,10 +14,11 @@ use unspoken_matrix::{Graph, Operation};
 use crate::fixtures::PRESET;
 use crate::{Target, repair};
 
-/// Rows and columns of the largest matrices a program is planned for here, and most nodes: planning takes a while.
+/// Most rows, columns and nodes of a program that the target plans: planning is slow.
 const MOST_PLANNED: usize = 4;
 
-/// `Program::decode`: the same bytes again if its graph is small enough to plan, and can be.
+/// `Program::decode`: a decoded program encodes to the same bytes, if its graph is small enough to plan and planning
+/// succeeds.
 pub static PROGRAM: Target = Target {
     name: "arrays_program",
     run: |data| {
@@ -36,7 +38,7 @@ pub static PROGRAM: Target = Target {
     seeds: || vec![FIXTURE.program.to_bytes()],
 };
 
-/// `Signature::from_bytes`: the same bytes again.
+/// `Signature::from_bytes`: encoding gives the same bytes.
 pub static SIGNATURE: Target = Target {
     name: "arrays_signature",
     run: |data| {
@@ -49,7 +51,7 @@ pub static SIGNATURE: Target = Target {
     seeds: || vec![FIXTURE.program.signature().to_bytes().expect("few keys")],
 };
 
-/// `EncryptedInputs::from_bytes`: the same bytes again; a run on them succeeds or is refused.
+/// `EncryptedInputs::from_bytes`: encoding gives the same bytes; a run on the inputs succeeds or is refused.
 pub static INPUTS: Target = Target {
     name: "arrays_inputs",
     run: |data| {
@@ -64,7 +66,7 @@ pub static INPUTS: Target = Target {
     seeds: || vec![FIXTURE.inputs.to_bytes()],
 };
 
-/// `EncryptedResult::from_bytes`: the same bytes again; under this secret it decrypts to its shape.
+/// `EncryptedResult::from_bytes`: encoding gives the same bytes; under this secret it decrypts to its shape.
 pub static RESULT: Target = Target {
     name: "arrays_result",
     run: |data| {
@@ -82,7 +84,7 @@ pub static RESULT: Target = Target {
     },
 };
 
-/// `Keys::from_bytes`: the same bytes again.
+/// `Keys::from_bytes`: encoding gives the same bytes.
 pub static KEYS: Target = Target {
     name: "arrays_keys",
     run: |data| {
@@ -97,7 +99,7 @@ pub static KEYS: Target = Target {
         data.resize(head(5).len() + SECRET_ID, 0);
         data.extend(bundle);
     },
-    // None: one key is longer than the longest input that is tried. Repaired inputs have shorter ones.
+    // A bundle without keys: one key is longer than the longest fuzz input. Repaired inputs have shorter keys.
     seeds: || {
         let mut graph = Graph::new();
         graph.input("a", (2, 2)).expect("fits");
@@ -108,7 +110,7 @@ pub static KEYS: Target = Target {
     },
 };
 
-/// `Secret::from_bytes`: the same bytes again.
+/// `Secret::from_bytes`: encoding gives the same bytes.
 pub static SECRET: Target = Target {
     name: "arrays_secret",
     run: |data| {

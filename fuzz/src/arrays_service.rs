@@ -1,4 +1,5 @@
-//! The protocol of served matrix programs: descriptions a client reads, queries a server reads, answers a client reads.
+//! Targets for the protocol of served matrix programs: descriptions and answers that a client decodes, queries that a
+//! server decodes.
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
@@ -17,7 +18,7 @@ use crate::Target;
 use crate::fixtures::{CLIENT, PRESET, query, read};
 use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
 
-/// A description.
+/// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
 struct Described {
     #[prost(uint32, tag = "1")]
@@ -78,7 +79,8 @@ struct Shape {
     column_axis: bool,
 }
 
-/// `Description::insecure_from_bytes`, and a client that asks what such a server wants to be asked.
+/// `Description::insecure_from_bytes`, and a client that generates the keys and a query that the description asks
+/// for.
 pub static DESCRIPTION: Target = Target {
     name: "arrays_description",
     run: |data| {
@@ -115,7 +117,7 @@ pub static DESCRIPTION: Target = Target {
         let of = |(name, fingerprint): &(&str, Vec<u8>)| Described {
             preset: (*name).into(),
             fingerprint: fingerprint.clone(),
-            // Keys and levels that every preset has.
+            // Keys and levels that exist in every preset.
             keys: vec![KeyRequirement { galois_element: 5, chain: 1 }],
             query_level: 0,
             output_level: 0,
@@ -125,7 +127,7 @@ pub static DESCRIPTION: Target = Target {
     },
 };
 
-/// Makes the keys and a query that a description asks for, unless they are large.
+/// Generates the keys and a query that a description asks for, unless they are large.
 fn ask_as_described(mut client: MatrixClient) {
     let signature = client.description().signature().clone();
     let zeros = |input: &unspoken_arrays::Input| {
@@ -145,7 +147,7 @@ fn ask_as_described(mut client: MatrixClient) {
     messages::make_keys(client.keyring());
 }
 
-/// `MatrixServer::answer`: a query it accepts has an answer of the size announced, whose form the client accepts.
+/// `MatrixServer::answer`: an accepted query has an answer of the announced size, whose form the client accepts.
 pub static QUERY: Target = Target {
     name: "arrays_query",
     run: |data| {
@@ -154,7 +156,7 @@ pub static QUERY: Target = Target {
         assert!(answer.len() <= SERVER.answer_bytes());
         match read(&client(), &answer, &[inputs()]) {
             Ok(read) => assert_eq!(read[0].dim(), (2, 2, 2)),
-            // A ciphertext of random bytes is a sound one, of random numbers.
+            // A ciphertext of random bytes is valid: it encrypts random numbers.
             Err(error) => assert!(error.to_string().contains("this secret key does not open"), "{error}"),
         }
         true
@@ -163,7 +165,7 @@ pub static QUERY: Target = Target {
     seeds: || vec![QUERY_BYTES.clone()],
 };
 
-/// `MatrixClient::read`: an answer it accepts has finite numbers of the described shape.
+/// `MatrixClient::read`: an accepted answer has finite numbers of the described shape.
 pub static ANSWER: Target = Target {
     name: "arrays_answer",
     run: |data| {

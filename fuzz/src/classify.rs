@@ -1,4 +1,5 @@
-//! The classifier's protocol: descriptions a client reads, keys and queries a server reads, answers a client reads.
+//! Targets for the classifier's protocol: descriptions and answers that a client decodes, keys and queries that a
+//! server decodes.
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
@@ -13,7 +14,7 @@ use crate::fixtures::{BUNDLE, CLASSIFIER, CLIENT, DESCRIPTION, KEYS, MODEL, clie
 use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
 use crate::{Target, repair};
 
-/// The fields of a description that repairs touch, and the others that the decoder looks at.
+/// Fields of a description that the repairs change, and the others that the decoder checks.
 #[derive(Clone, PartialEq, Message)]
 struct Described {
     #[prost(uint32, tag = "1")]
@@ -46,7 +47,8 @@ struct Described {
     error: f64,
 }
 
-/// `Description::insecure_from_bytes`, and a client that asks what such a server wants to be asked.
+/// `Description::insecure_from_bytes`, and a client that generates the keys and a query that the description asks
+/// for.
 pub static DESCRIBED: Target = Target {
     name: "classify_description",
     run: |data| {
@@ -93,7 +95,7 @@ pub static DESCRIBED: Target = Target {
     },
 };
 
-/// Makes the keys and a query that a description asks for, of the sizes that follow from it.
+/// Generates the keys and a query that a description asks for, and checks the announced sizes.
 fn serve_a_hostile_server(mut client: ClassifyClient) {
     let most = client.description().query_bytes();
     if most > MOST_QUERY_BYTES_MADE {
@@ -105,7 +107,7 @@ fn serve_a_hostile_server(mut client: ClassifyClient) {
     messages::make_keys(client.keyring());
 }
 
-/// `ClassifyServer::loaded_key_bytes`: accepts the front of a bundle of its own plan, and nothing else.
+/// `ClassifyServer::loaded_key_bytes`: accepts the front of a bundle with its own key plan, and nothing else.
 pub static KEY_FRONT: Target = Target {
     name: "classify_key_front",
     run: |data| {
@@ -124,7 +126,7 @@ fn front() -> &'static [u8] {
     &BUNDLE[..KeyBundle::plan_bytes(CLASSIFIER.header().key_plan())]
 }
 
-/// `ClassifyServer::answer`: a query it accepts has an answer of the size announced, whose form the client accepts.
+/// `ClassifyServer::answer`: an accepted query has an answer of the announced size, whose form the client accepts.
 pub static QUERY: Target = Target {
     name: "classify_query",
     run: |data| {
@@ -135,7 +137,7 @@ pub static QUERY: Target = Target {
             Ok(read) => {
                 assert!(read.len() == 1 && read[0].scores.len() == CLASSIFIER.description().classes());
             }
-            // A ciphertext of random bytes is a sound one, of random numbers.
+            // A ciphertext of random bytes is valid: it encrypts random numbers.
             Err(error) => assert!(error.to_string().contains("this secret key does not open"), "{error}"),
         }
         true
@@ -144,7 +146,7 @@ pub static QUERY: Target = Target {
     seeds: || vec![QUERY_BYTES.clone()],
 };
 
-/// `ClassifyClient::read`: an answer it accepts has a finite score for each class of each message.
+/// `ClassifyClient::read`: an accepted answer has a finite score for each class of each message.
 pub static ANSWER: Target = Target {
     name: "classify_answer",
     run: |data| {

@@ -1,4 +1,5 @@
-//! The recogniser's protocol: descriptions a client reads, queries a server reads, answers a client reads.
+//! Targets for the digit recogniser's protocol: descriptions and answers that a client decodes, queries that a server
+//! decodes.
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
@@ -14,7 +15,7 @@ use crate::Target;
 use crate::fixtures::{CLIENT, DIGITS_DESCRIPTION, RECOGNISER, digits_client_of, query, read};
 use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
 
-/// A description.
+/// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
 struct Described {
     #[prost(uint32, tag = "1")]
@@ -45,7 +46,8 @@ struct Described {
     error: f64,
 }
 
-/// `Description::insecure_from_bytes`, and a client that asks what such a server wants to be asked.
+/// `Description::insecure_from_bytes`, and a client that generates the keys and a query that the description asks
+/// for.
 pub static DESCRIBED: Target = Target {
     name: "digits_description",
     run: |data| {
@@ -81,7 +83,7 @@ pub static DESCRIBED: Target = Target {
         let of = |(name, fingerprint): &(&str, Vec<u8>)| Described {
             preset: (*name).into(),
             fingerprint: fingerprint.clone(),
-            // Keys and levels that every preset has.
+            // Keys and levels that exist in every preset.
             keys: vec![KeyRequirement { galois_element: 5, chain: 1 }],
             query_level: 0,
             ..sound.clone()
@@ -90,7 +92,7 @@ pub static DESCRIBED: Target = Target {
     },
 };
 
-/// Makes the keys and a query that a description asks for, of the sizes that follow from it.
+/// Generates the keys and a query that a description asks for, and checks the announced sizes.
 fn serve_a_hostile_server(mut client: DigitsClient) {
     let most = client.description().query_bytes();
     if most > MOST_QUERY_BYTES_MADE {
@@ -102,7 +104,7 @@ fn serve_a_hostile_server(mut client: DigitsClient) {
     messages::make_keys(client.keyring());
 }
 
-/// `DigitsServer::answer`: a query it accepts has an answer of the size announced, whose form the client accepts.
+/// `DigitsServer::answer`: an accepted query has an answer of the announced size, whose form the client accepts.
 pub static QUERY: Target = Target {
     name: "digits_query",
     run: |data| {
@@ -111,7 +113,7 @@ pub static QUERY: Target = Target {
         assert!(answer.len() <= RECOGNISER.answer_bytes());
         match read(&client(), &answer, &[image()]) {
             Ok(read) => assert!(read.len() == 1 && read[0].digit < 10),
-            // A ciphertext of random bytes is a sound one, of random numbers.
+            // A ciphertext of random bytes is valid: it encrypts random numbers.
             Err(error) => assert!(error.to_string().contains("this secret key does not open"), "{error}"),
         }
         true
@@ -120,7 +122,7 @@ pub static QUERY: Target = Target {
     seeds: || vec![QUERY_BYTES.clone()],
 };
 
-/// `DigitsClient::read`: an answer it accepts has a digit and finite scores for each image.
+/// `DigitsClient::read`: an accepted answer has a digit and finite scores for each image.
 pub static ANSWER: Target = Target {
     name: "digits_answer",
     run: |data| {

@@ -1,4 +1,5 @@
-//! The embedding lookup's protocol: descriptions a client reads, queries a server reads, answers a client reads.
+//! Targets for the embedding lookup's protocol: descriptions and answers that a client decodes, queries that a server
+//! decodes.
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
@@ -13,7 +14,7 @@ use crate::Target;
 use crate::fixtures::{CLIENT, EMBEDDER, EMBEDDING_DESCRIPTION, TABLE, embed_client_of, query, read};
 use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
 
-/// A description.
+/// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
 struct Described {
     #[prost(uint32, tag = "1")]
@@ -46,7 +47,8 @@ struct Described {
     error: f64,
 }
 
-/// `Description::insecure_from_bytes`, and a client that asks what such a server wants to be asked.
+/// `Description::insecure_from_bytes`, and a client that generates the keys and a query that the description asks
+/// for.
 pub static DESCRIBED: Target = Target {
     name: "embed_description",
     run: |data| {
@@ -92,7 +94,7 @@ pub static DESCRIBED: Target = Target {
     },
 };
 
-/// Makes the keys and a query that a description asks for, of the sizes that follow from it.
+/// Generates the keys and a query that a description asks for, and checks the announced sizes.
 fn serve_a_hostile_server(mut client: EmbedClient) {
     let most = client.description().query_bytes();
     if most > MOST_QUERY_BYTES_MADE {
@@ -104,7 +106,7 @@ fn serve_a_hostile_server(mut client: EmbedClient) {
     messages::make_keys(client.keyring());
 }
 
-/// `EmbedServer::answer`: a query it accepts has an answer of the size announced, whose form the client accepts.
+/// `EmbedServer::answer`: an accepted query has an answer of the announced size, whose form the client accepts.
 pub static QUERY: Target = Target {
     name: "embed_query",
     run: |data| {
@@ -113,7 +115,7 @@ pub static QUERY: Target = Target {
         assert!(answer.len() <= EMBEDDER.answer_bytes());
         match read(&client(), &answer, &[0]) {
             Ok(read) => assert!(read.len() == 1 && read[0].len() == EMBEDDER.description().width()),
-            // A ciphertext of random bytes is a sound one, of random numbers.
+            // A ciphertext of random bytes is valid: it encrypts random numbers.
             Err(error) => assert!(error.to_string().contains("this secret key does not open"), "{error}"),
         }
         true
@@ -122,7 +124,7 @@ pub static QUERY: Target = Target {
     seeds: || vec![QUERY_BYTES.clone()],
 };
 
-/// `EmbedClient::read`: an answer it accepts has a finite embedding for each token.
+/// `EmbedClient::read`: an accepted answer has a finite embedding for each token.
 pub static ANSWER: Target = Target {
     name: "embed_answer",
     run: |data| {

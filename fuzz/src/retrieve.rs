@@ -1,5 +1,5 @@
-//! Private retrieval: keys and requests a service reads, descriptions and answers a client reads, buckets and encrypted
-//! entries.
+//! Targets for private retrieval: keys and requests that a service decodes, descriptions and answers that a client
+//! decodes, buckets and encrypted entries.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -21,7 +21,7 @@ use unspoken_ring::modular::primes_descending;
 use crate::Target;
 use crate::fixtures::{CLIENT, query, read, rng};
 
-/// A description.
+/// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
 struct DescriptionMessage {
     #[prost(uint32, tag = "1")]
@@ -106,7 +106,7 @@ static RETRIEVER: LazyLock<RetrieveServer<Shelf>> = LazyLock::new(|| {
     RetrieveServer::new(Shelf(Arc::new(Cells(planes.collect())))).expect("a service")
 });
 
-/// Clients for the kinds of queries that have no numbers, and their keys at the service.
+/// The query modes without counters, and their keys at the service.
 static CLIENTS: LazyLock<Vec<(Mode, PreparedKeys)>> = LazyLock::new(|| {
     let keys = |mode| {
         let mut bundle = Vec::new();
@@ -116,7 +116,7 @@ static CLIENTS: LazyLock<Vec<(Mode, PreparedKeys)>> = LazyLock::new(|| {
     [Mode::Compact, Mode::Bits, Mode::Packed].map(keys).into()
 });
 
-/// None: no kind of queries in here takes numbers.
+/// No counters: no query mode used here needs them.
 struct NoCounters;
 
 impl DurableCounters for NoCounters {
@@ -134,7 +134,7 @@ fn client(mode: Mode) -> RetrieveClient {
     RetrieveClient::open(description, RetrieveOptions::new(mode, NoCounters), Some(&[7; 32])).expect("a client")
 }
 
-/// `Description::read`: what it reads, it writes again; all sizes that follow from it are finite.
+/// `Description::read`: a decoded description encodes to the same bytes; all sizes derived from it are finite.
 pub static DESCRIBED: Target = Target {
     name: "retrieve_description",
     run: |data| {
@@ -173,8 +173,8 @@ pub static DESCRIBED: Target = Target {
     },
 };
 
-/// `RetrieveServer::answer`, as far as reading: a request it accepts is stopped before it is computed. The first byte
-/// says with which keys.
+/// `RetrieveServer::answer`, decoding only: an accepted request is cancelled before the computation. The first byte
+/// selects the keys.
 pub static REQUEST: Target = Target {
     name: "retrieve_request",
     run: |data| {
@@ -200,7 +200,7 @@ pub static REQUEST: Target = Target {
     },
 };
 
-/// `RetrieveClient::read`: an answer it accepts has a record, or none, of the version it names.
+/// `RetrieveClient::read`: an accepted answer has a record or none, of the version that it names.
 pub static ANSWER: Target = Target {
     name: "retrieve_answer",
     run: |data| {
@@ -223,7 +223,7 @@ static ANSWERED: LazyLock<Vec<u8>> = LazyLock::new(|| {
     RETRIEVER.answer(CLIENT, keys, &query, &AtomicBool::new(false)).expect("an answer")
 });
 
-/// Parameters of the smallest ring there is, with keys of a few rows.
+/// Parameters of the smallest supported ring, with keys of a few rows.
 static SMALL: LazyLock<PirParameters> = LazyLock::new(|| {
     let one = |log2_base| GadgetLiteral { log2_base, levels: 1 };
     let literal = PirLiteral {
@@ -247,7 +247,7 @@ static SMALL: LazyLock<PirParameters> = LazyLock::new(|| {
     PirParameters::new(literal).expect("a possible set")
 });
 
-/// `PreparedKeys::read`: keys of the kind that their front says.
+/// `PreparedKeys::read`: the keys are of the kind that their header names.
 pub static KEYS: Target = Target {
     name: "retrieve_keys",
     run: |data| {
@@ -275,7 +275,7 @@ static KEY_SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     Mode::ALL.map(bundle).into()
 });
 
-/// `Bucket::read`: what it reads, it writes again.
+/// `Bucket::read`: encoding gives the same bytes.
 pub static BUCKET: Target = Target {
     name: "retrieve_bucket",
     run: |data| {
@@ -296,7 +296,7 @@ pub static BUCKET: Target = Target {
     },
 };
 
-/// `Response::from_bytes` and `EncryptedEntry::from_bytes`: what they read, they write again.
+/// `Response::from_bytes` and `EncryptedEntry::from_bytes`: encoding gives the same bytes.
 pub static CIPHERTEXTS: Target = Target {
     name: "retrieve_ciphertexts",
     run: |data| {

@@ -1,15 +1,15 @@
-//! Nothing that serves or asks can reach the broken schemes, nor the benchmarks that run them.
+//! Tests that no shipped crate depends on the broken schemes or on the benchmarks that run them.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// What ships: the serving and asking command, the service, the client, the Python module.
+/// The shipped crates: the command, the service, the client, the Python module.
 const SHIPPED: [&str; 4] = ["unspoken-cli", "unspoken-server", "unspoken-client", "unspoken-python"];
 
-/// The broken schemes, and the benchmarks.
+/// The crates that must not be reachable: the broken schemes and the benchmarks.
 const FENCED: [&str; 2] = ["unspoken-audit", "unspoken-bench"];
 
-/// Names of all packages that a build of `root` takes, with all of its features, as Cargo resolves them.
+/// Names of all packages in a build of `root` with all of its features, as Cargo resolves them.
 fn closure(root: &str) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))

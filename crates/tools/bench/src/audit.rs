@@ -4,22 +4,22 @@ use unspoken_audit::Size;
 use unspoken_audit::cached_encryption::{self, Finding, Report};
 use unspoken_ring::SecretRng;
 
-/// Attack ways of encrypting
+/// Attack encryption methods
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Break encryption that reuses cached encryptions, and show that the same attacks fail against ours
     ///
-    /// Plays the game of indistinguishability against faithful reproductions of two published schemes, Zinc and Rache,
+    /// Plays the indistinguishability game against faithful reproductions of two published schemes, Zinc and Rache,
     /// and against the product's own encryption (public key, seeded, pool), for CKKS, BFV and BGV. Fails if an attack
-    /// on a reproduction does not succeed, or if one on the product's own encryption does.
+    /// on a reproduction fails, or if an attack on the product's own encryption succeeds.
     CachedEncryption {
-        /// Small rings: seconds instead of most of a minute
+        /// Use small rings: seconds instead of most of a minute
         #[arg(long)]
         quick: bool,
         /// Games per attack
         #[arg(long, default_value_t = 40)]
         trials: usize,
-        /// One JSON object per attack
+        /// Print one JSON object per attack
         #[arg(long)]
         json: bool,
     },

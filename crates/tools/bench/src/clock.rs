@@ -1,4 +1,4 @@
-//! Clocks, repetitions in turn, and medians.
+//! Clocks, alternating repetitions, and medians.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,13 @@ use rayon::ThreadPool;
 
 use crate::error::BenchError;
 
-/// Which clock is read.
+/// The clock to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// Wall-clock time.
     Wall,
-    /// CPU time of the one thread that computes: steadier on a machine that does other work too. Wall-clock time where
-    /// the system cannot tell.
+    /// CPU time of the one computing thread: steadier on a machine with other load. Wall-clock time if the system
+    /// does not report it.
     Cpu,
 }
 
@@ -41,7 +41,7 @@ impl Clock {
     }
 }
 
-/// A clock, and the threads on which the timed work runs.
+/// A clock and the threads on which the timed work runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Stopwatch<'a> {
     clock: Clock,
@@ -53,7 +53,7 @@ impl<'a> Stopwatch<'a> {
         Stopwatch { clock, threads }
     }
 
-    /// Wall-clock time, whatever the options say: the CPU time of one thread says nothing about several.
+    /// Wall-clock time regardless of the options: the CPU time of one thread does not describe several threads.
     pub(crate) fn wall(threads: &'a ThreadPool) -> Self {
         Stopwatch { clock: Clock::Wall, threads }
     }
@@ -69,7 +69,7 @@ impl<'a> Stopwatch<'a> {
         Ok((result?, seconds))
     }
 
-    /// Runs `work`; returns the seconds it took, without the time that dropping its result takes.
+    /// Runs `work`; returns the seconds it took, without the time to drop its result.
     pub(crate) fn seconds<T, E>(self, work: impl FnOnce() -> Result<T, E> + Send) -> Result<f64, BenchError>
     where
         T: Send,
@@ -92,7 +92,7 @@ fn thread_seconds() -> Option<f64> {
     None
 }
 
-/// How often to repeat: at least `min` times, then until `budget` is spent or `max` is reached.
+/// Number of repetitions: at least `min`, then until `budget` is spent or `max` is reached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Repetitions {
     pub(crate) min: usize,
@@ -101,17 +101,17 @@ pub(crate) struct Repetitions {
 }
 
 impl Repetitions {
-    /// Exactly so many.
+    /// Exactly this many repetitions.
     pub(crate) const fn exactly(count: usize) -> Self {
         Repetitions { min: count, max: count, budget: Duration::ZERO }
     }
 }
 
-/// An operation that is timed in turn with others: each call does it once and returns what was measured, mostly
+/// An operation that is timed in turn with others: each call runs it once and returns the measurement, usually
 /// seconds.
 pub(crate) type TimedOperation<'a, T = f64> = Box<dyn FnMut() -> Result<T, BenchError> + 'a>;
 
-/// Times the operations in turn, after one round that is not counted; returns the samples of each, repetition by
+/// Times the operations in turn, after one warm-up round; returns the samples of each operation, repetition by
 /// repetition.
 pub(crate) fn alternate<T>(
     repetitions: Repetitions,
@@ -133,7 +133,7 @@ pub(crate) fn alternate<T>(
     Ok(samples)
 }
 
-/// The median; the mean of the two in the middle of an even number. NaN of nothing.
+/// The median; for an even number of samples the mean of the middle two; NaN for no samples.
 pub(crate) fn median(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -144,7 +144,7 @@ pub(crate) fn median(samples: &[f64]) -> f64 {
     }
 }
 
-/// Every sample times `factor`.
+/// Every sample multiplied by `factor`.
 pub(crate) fn scaled(samples: &[f64], factor: f64) -> Vec<f64> {
     samples.iter().map(|sample| sample * factor).collect()
 }

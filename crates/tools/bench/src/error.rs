@@ -1,4 +1,4 @@
-//! What can go wrong in a benchmark.
+//! Errors of a benchmark.
 
 use std::path::PathBuf;
 
@@ -23,17 +23,17 @@ use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 use unspoken_store::DataError;
 
-/// Errors of this crate. Each says what was being measured, what was found and what was needed.
+/// Errors of this crate. Each message names the measurement, what was found and what was needed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
-    /// No suite of that name.
+    /// No suite has this name.
     #[error("no suite '{found}'; there are engine, lookup, matrix, encrypt and pir")]
     Suite {
         /// The name given.
         found: String,
     },
-    /// No part of that name.
+    /// No part of the suite has this name.
     #[error("no part '{found}' of the suite {suite}; there are {}", if needed.is_empty() { "none" } else { needed })]
     Part {
         /// The name given.
@@ -43,7 +43,7 @@ pub enum BenchError {
         /// The names of its parts.
         needed: String,
     },
-    /// An operation gave a wrong result: no timing of it is worth anything.
+    /// An operation gave a wrong result, so its timing is not reported.
     #[error("{case}: the result is off by {found:e}, needed at most {needed:e}; this is a bug, please report it")]
     Wrong {
         /// What was measured.
@@ -56,9 +56,9 @@ pub enum BenchError {
     /// A peer process failed.
     #[error("peer {peer}: {reason}; run 'make peers' again, or leave peers out")]
     Peer {
-        /// Its name.
+        /// The peer's name.
         peer: &'static str,
-        /// What happened.
+        /// The cause.
         reason: String,
     },
     /// A table of numbers cannot be read.
@@ -66,21 +66,21 @@ pub enum BenchError {
     Table {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
-    /// Threads cannot be had.
-    #[error("cannot start {threads} threads: {reason}; ask for fewer")]
+    /// The system refused to start threads.
+    #[error("cannot start {threads} threads: {reason}; request fewer")]
     Threads {
-        /// How many were asked for.
+        /// Number of requested threads.
         threads: usize,
-        /// What the operating system says.
+        /// The system's error message.
         reason: String,
     },
-    /// No temporary directory can be had.
-    #[error("cannot make a temporary directory: {reason}; set TMPDIR to a directory with room")]
+    /// The system refused to create a temporary directory.
+    #[error("cannot create a temporary directory: {reason}; set TMPDIR to a directory with room")]
     Folder {
-        /// What the operating system says.
+        /// The system's error message.
         reason: String,
     },
     /// The ring failed.
@@ -114,14 +114,12 @@ pub enum BenchError {
     #[error(transparent)]
     Retrieval(#[from] PirError),
     /// The service of a benchmark cannot be started.
-    #[error(
-        "cannot serve what is to be measured: {reason}; ports of this machine and a temporary directory are needed"
-    )]
+    #[error("cannot start the measured service: {reason}; needed a free local port and a temporary directory")]
     Service {
-        /// What the operating system says.
+        /// The system's error message.
         reason: String,
     },
-    /// Asking a service failed.
+    /// A query to a service failed.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The service's half of retrieval failed.
@@ -151,13 +149,13 @@ pub enum BenchError {
     /// An encrypted network failed.
     #[error(transparent)]
     Network(#[from] CnnError),
-    /// A query of indices could not be made or read.
+    /// A query of indices could not be created or read.
     #[error(transparent)]
     Query(#[from] QueryError),
     /// The network refuses its parameters.
     #[error(transparent)]
     Digits(unspoken_digits_model::ModelError),
-    /// What was made as an image is none.
+    /// A generated image is invalid.
     #[error(transparent)]
     Image(unspoken_digits_model::DataError),
 }

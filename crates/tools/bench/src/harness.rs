@@ -1,4 +1,4 @@
-//! What all measurements of a suite share: options, threads, and where rows go.
+//! Shared parts of all measurements of a suite: options, threads, and the sink of rows.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{Options, Suite};
 pub(crate) struct Harness<'a> {
     suite: Suite,
     pub(crate) options: &'a Options,
-    /// One thread, on which all rows are measured that do not say otherwise.
+    /// A pool of one thread; all rows are measured on it unless they say otherwise.
     pub(crate) single_thread: ThreadPool,
     sink: &'a mut dyn FnMut(Row),
     report_progress: &'a mut dyn FnMut(&str),
@@ -34,12 +34,12 @@ impl<'a> Harness<'a> {
         Ok(Harness { suite, options, single_thread: pool(1)?, sink, report_progress })
     }
 
-    /// Whether a part of the suite is to be measured.
+    /// Whether this part of the suite is to be measured.
     pub(crate) fn includes(&self, part: &str) -> bool {
         self.options.only.is_empty() || self.options.only.iter().any(|only| only == part)
     }
 
-    /// Tells the user what is being measured, or why something is not.
+    /// Reports what is being measured, or why something is skipped.
     pub(crate) fn progress(&mut self, message: impl AsRef<str>) {
         (self.report_progress)(message.as_ref());
     }
@@ -49,12 +49,12 @@ impl<'a> Harness<'a> {
         self.options.clock
     }
 
-    /// Measures work on one thread, by the clock of the options.
+    /// A stopwatch for work on one thread, with the clock of the options.
     pub(crate) fn stopwatch(&self) -> Stopwatch<'_> {
         Stopwatch::new(self.clock(), &self.single_thread)
     }
 
-    /// How often to repeat what takes milliseconds.
+    /// Number of repetitions for operations that take milliseconds.
     pub(crate) fn repetitions(&self) -> Repetitions {
         if self.options.quick {
             Repetitions { min: 3, max: 15, budget: Duration::from_millis(250) }
@@ -63,7 +63,7 @@ impl<'a> Harness<'a> {
         }
     }
 
-    /// How often to repeat what takes seconds.
+    /// Number of repetitions for operations that take seconds.
     pub(crate) fn slow_repetitions(&self) -> Repetitions {
         let usual = self.repetitions();
         Repetitions { min: 3, budget: usual.budget / 2, ..usual }
@@ -98,14 +98,14 @@ impl<'a> Harness<'a> {
         (self.sink)(metric.row(self.suite.name(), case, &[ours], baseline, params));
     }
 
-    /// Sends the most memory that this process has held, if the system tells; `of` says what was held.
+    /// Sends the peak memory of this process, if the system reports it; `of` describes the contents.
     pub(crate) fn peak_memory(&mut self, of: &str) {
         if let Some(bytes) = peak_memory_bytes() {
             self.value(Metric::less("peak_memory", "bytes"), "this process", bytes as f64, None, params! { "of": of });
         }
     }
 
-    /// Sends a row of samples; nothing is added to its parameters.
+    /// Sends a row of samples without additional parameters.
     pub(crate) fn row(
         &mut self,
         metric: Metric,
@@ -124,7 +124,7 @@ pub(crate) fn pool(threads: usize) -> Result<ThreadPool, BenchError> {
     ThreadPoolBuilder::new().num_threads(threads).build().map_err(|error| refuse(error.to_string()))
 }
 
-/// Rows that `measure` sends with the options of a quick run, for tests.
+/// The rows that `measure` sends with the options of a quick run, for tests.
 #[cfg(test)]
 pub(crate) fn test_rows(suite: Suite, measure: impl FnOnce(&mut Harness<'_>) -> Result<(), BenchError>) -> Vec<Row> {
     let options = Options { quick: true, peers: false, clock: Clock::Cpu, ..Options::default() };

@@ -9,10 +9,10 @@ use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use unspoken_bench::{BenchError, Clock, Machine, Options, Row, Suite};
 
-/// Measure against baselines
+/// Measure algorithms against baselines
 ///
-/// One line per row. `ours` and `baseline` are medians of repetitions that alternated in this run; `ratio` is the
-/// median of the ratios of paired repetitions, above 1 where ours is better.
+/// Prints one line per row. `ours` and `baseline` are medians of repetitions that alternate in one run; `ratio` is
+/// the median of the ratios of paired repetitions, above 1 if ours is better.
 #[derive(Parser)]
 #[command(version, propagate_version = true, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 struct Arguments {
@@ -24,7 +24,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Attack encryption schemes: published ones that are broken, and ours
+    /// Attack encryption methods: published ones that are broken, and ours
     #[command(subcommand)]
     Audit(audit::Command),
 }
@@ -32,28 +32,28 @@ enum Command {
 /// Arguments of a benchmark suite.
 #[derive(clap::Args)]
 struct Measurement {
-    /// What to measure
+    /// Suite to measure
     #[arg(value_parser = PossibleValuesParser::new(Suite::ALL.map(Suite::name)), required = true)]
     suite: String,
-    /// End within a minute: small rings, few repetitions
+    /// Finish within a minute: small rings, few repetitions
     #[arg(long)]
     quick: bool,
-    /// Measure this part of the suite and no other; may be given several times
+    /// Measure only this part of the suite; may be given several times
     #[arg(long, value_name = "PART", long_help = parts_help())]
     only: Vec<String>,
-    /// One JSON object per row
+    /// Print one JSON object per row
     #[arg(long)]
     json: bool,
-    /// Leave out the baselines of other libraries
+    /// Skip the baselines of other libraries
     #[arg(long)]
     no_peers: bool,
-    /// Read CPU time instead of wall-clock time, in rows of one thread
+    /// Measure CPU time instead of wall-clock time in rows of one thread
     #[arg(long)]
     cpu_time: bool,
-    /// Directory of a compressed embedding table, for a further case of the suite lookup
+    /// Directory of a compressed embedding table, as an additional case of the suite lookup
     #[arg(long)]
     table: Option<PathBuf>,
-    /// Directory of the repository, where peers and data are looked for
+    /// Directory of the repository, with peers and data
     #[arg(long, default_value = ".")]
     root: PathBuf,
 }
@@ -62,14 +62,15 @@ struct Measurement {
 fn parts_help() -> String {
     let suites = Suite::ALL.into_iter().filter(|suite| !suite.parts().is_empty());
     let lines: Vec<String> = suites.map(|suite| format!("{}: {}", suite.name(), suite.parts().join(", "))).collect();
-    format!("Measure this part of the suite and no other; may be given several times.\n\n{}", lines.join("\n"))
+    format!("Measure only this part of the suite; may be given several times.\n\n{}", lines.join("\n"))
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match (arguments.command, arguments.measurement) {
         (Some(Command::Audit(command)), _) => {
-            // `unspoken-bench audit ... | head` ends quietly. Not where there are sockets and child processes.
+            // `unspoken-bench audit ... | head` ends quietly. Commands that use sockets or child processes keep the
+            // error.
             sigpipe::reset();
             audit::run(&command)
         }

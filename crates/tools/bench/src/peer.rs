@@ -1,5 +1,6 @@
-//! Other libraries in child processes: one JSON object per line each way (`peers/protocol.py`). They time their own
-//! calls, so the pipe is not part of any time. Here OpenFHE's evaluator; SEAL and OpenFHE's bootstrapping below.
+//! Other libraries in child processes: one JSON object per line in each direction (`peers/protocol.py`). They time
+//! their own calls, so no time includes the pipe. This module has OpenFHE's evaluator; its submodules have SEAL,
+//! Respire and OpenFHE's bootstrapping.
 
 mod bootstrap;
 mod respire;
@@ -24,15 +25,15 @@ const SCRIPT: &str = "openfhe_peer.py";
 pub(crate) struct OpenFhe {
     process: PeerProcess,
     clock: Clock,
-    /// What it set up.
+    /// Its parameters.
     pub(crate) setup: OpenFheSetup,
 }
 
-/// The parameters OpenFHE runs with, as it tells them.
+/// The parameters OpenFHE runs with, as it reports them.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct OpenFheSetup {
     pub(crate) version: String,
-    /// Chain primes at the highest level.
+    /// Number of chain primes at the highest level.
     pub(crate) towers: usize,
     pub(crate) log2_qp: f64,
     pub(crate) first_bits: f64,
@@ -43,7 +44,7 @@ pub(crate) struct OpenFheSetup {
     pub(crate) relin_key_bytes: u64,
 }
 
-/// What to ask of OpenFHE.
+/// Requested parameters of OpenFHE.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenFheRequest {
     pub(crate) log_n: u32,
@@ -58,7 +59,7 @@ struct PeerTimes {
 }
 
 impl PeerTimes {
-    /// By the clock asked for.
+    /// Times by the requested clock.
     fn seconds(&self, clock: Clock) -> Vec<f64> {
         match clock {
             Clock::Wall => scaled(&self.ms, 1e-3),
@@ -66,7 +67,7 @@ impl PeerTimes {
         }
     }
 
-    /// Of the one call asked for.
+    /// Time of the one requested call.
     fn first(&self, peer: &'static str, clock: Clock) -> Result<f64, BenchError> {
         self.seconds(clock).first().copied().ok_or_else(|| failure(peer, "an answer without times"))
     }
@@ -80,7 +81,7 @@ impl OpenFhe {
         python(root).exists() && script(root, SCRIPT).exists()
     }
 
-    /// Starts the process and makes its context and keys.
+    /// Starts the process, which creates its context and keys.
     pub(crate) fn start(root: &Path, request: OpenFheRequest, clock: Clock) -> Result<Self, BenchError> {
         let mut process = PeerProcess::open(Self::NAME, root, SCRIPT)?;
         let OpenFheRequest { log_n, log_qp, digits } = request;
@@ -97,7 +98,7 @@ impl OpenFhe {
 }
 
 impl OpenFheSetup {
-    /// The number of primes, two or more, whose product is nearest to `log2_q` bits; and its bits.
+    /// The number of primes, at least two, whose product is nearest to `log2_q` bits, and the bits of that product.
     pub(crate) fn towers_near(&self, log2_q: f64) -> (usize, f64) {
         let bits = |towers: usize| self.first_bits + (towers - 1) as f64 * self.scale_bits;
         let distance = |towers: &usize| (bits(*towers) - log2_q).abs();
@@ -107,7 +108,7 @@ impl OpenFheSetup {
     }
 }
 
-/// The process and its pipes; ends the process when dropped.
+/// The process and its pipes; the process ends when this value is dropped.
 struct PeerProcess {
     peer: &'static str,
     process: Child,
@@ -146,7 +147,7 @@ impl PeerProcess {
 
 impl Drop for PeerProcess {
     fn drop(&mut self) {
-        // It holds nothing worth saving. If it has ended already there is nothing to kill, which is as well.
+        // The process has no state to save. Killing fails if it has already ended, which is fine.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

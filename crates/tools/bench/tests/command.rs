@@ -1,4 +1,4 @@
-//! The `unspoken-bench` command.
+//! Tests of the `unspoken-bench` command.
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,4 @@
-//! Progress bars on standard error; silent where that is no terminal.
+//! Progress bars on standard error; hidden if it is not a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use unspoken_client::Progress;
@@ -8,13 +8,13 @@ use unspoken_digits_model as digits;
 use unspoken_embedding as embedding;
 use unspoken_fasttext as fasttext;
 
-/// Shows one piece of work after the other.
+/// Progress bars, one at a time.
 pub struct Bars {
     current: Option<(&'static str, ProgressBar)>,
 }
 
 impl Bars {
-    /// Nothing shown yet.
+    /// No bar shown.
     pub fn new() -> Self {
         Bars { current: None }
     }
@@ -22,7 +22,7 @@ impl Bars {
     /// Shows a step of a client's work.
     pub fn step(&mut self, step: Progress) {
         match step {
-            Progress::MakingKeys { done, total } => self.show("making keys", done as u64, total as u64, false),
+            Progress::MakingKeys { done, total } => self.show("generating keys", done as u64, total as u64, false),
             Progress::Uploading(UploadProgress::Hashing { done, total }) => {
                 self.show("hashing keys", done, total, true)
             }
@@ -70,14 +70,14 @@ impl Bars {
         self.show(what, progress.done, progress.total, false);
     }
 
-    /// Removes what is shown.
+    /// Removes the bar.
     pub fn finish(&mut self) {
         if let Some((_, bar)) = self.current.take() {
             bar.finish_and_clear();
         }
     }
 
-    /// Without a total only what is done is shown.
+    /// Without a total, only the completed count is shown.
     fn show(&mut self, what: &'static str, done: u64, total: impl Into<Option<u64>>, bytes: bool) {
         let total = total.into();
         if self.current.as_ref().is_none_or(|(current, _)| *current != what) {

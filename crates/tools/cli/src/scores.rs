@@ -1,27 +1,25 @@
-//! How decrypted numbers are printed. Their last digits carry the error of the encryption, which depends on the secret
-//! key.
+//! Formatting of decrypted numbers. Their last digits contain the encryption error, which depends on the secret key.
 
 use unspoken_protocol::CkksHeader;
 
-/// How far the last printed digit lies above the bound of the error.
+/// Factor between the last printed digit and the bound of the error.
 const MARGIN: f64 = 128.0;
 
-/// The error, relative to the bound of the numbers, that is assumed of a service that does not know it.
+/// Assumed error, relative to the bound of the numbers, for a service that does not know its error.
 const UNKNOWN_ERROR: f64 = 1.0 / (1 << 16) as f64;
 
-/// How decrypted numbers are printed.
+/// Options for printing decrypted numbers.
 #[derive(clap::Args)]
 pub struct ScoreOptions {
-    /// Print numbers with all their digits: with the error of the encryption, from which the secret key can be computed
-    /// if many are shared
+    /// Print all digits. They include the encryption error; from many shared answers, the secret key can be computed
     #[arg(long)]
     raw: bool,
 }
 
 impl ScoreOptions {
-    /// The numbers of an answer of a service with this header, as they are printed: rounded to a power of ten that the
-    /// error of the encryption hardly reaches. That is for reading: it hides an error only as long as no number is near
-    /// the middle of two steps.
+    /// The numbers of an answer as printed, for a service with this header: rounded to a power of ten that the
+    /// encryption error rarely reaches. Rounding is for readability. It hides the error only if no number is close to
+    /// the middle between two steps.
     pub fn printed(&self, header: &CkksHeader, numbers: impl IntoIterator<Item = f64>) -> Vec<f64> {
         let error = header.error_bound().unwrap_or(header.bound() * UNKNOWN_ERROR);
         let exponent = (MARGIN * error).log10().ceil() as i32;
@@ -29,9 +27,9 @@ impl ScoreOptions {
     }
 }
 
-/// The multiple of `10^exponent` that is nearest.
+/// The nearest multiple of `10^exponent`.
 fn rounded(number: f64, exponent: i32) -> f64 {
-    // A quotient of whole numbers is the double that prints shortest.
+    // A quotient of integers is the double with the shortest decimal form.
     let result = if exponent < 0 {
         let places = 10f64.powi(-exponent);
         (number * places).round() / places
@@ -39,7 +37,7 @@ fn rounded(number: f64, exponent: i32) -> f64 {
         let step = 10f64.powi(exponent);
         (number / step).round() * step
     };
-    // No negative zero, nor what a service without a bound would make of it.
+    // Avoid negative zero, and non-finite results for a service without a bound.
     if result.is_finite() { result + 0.0 } else { number }
 }
 

@@ -1,4 +1,4 @@
-//! The command as a person runs it, at secure parameters.
+//! Tests of the command line program, at secure parameters.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -138,8 +138,8 @@ fn a_table_is_compressed_and_reported_on() {
     assert!(!refused.status.success() && message.contains("NaN in row 39 (token \"t39\"), column 1"), "{message}");
 }
 
-/// The whole pipeline at its real parameters: services in processes of their own, keys, 64 messages with equal labels,
-/// and records of codes, one of which there is not.
+/// The whole pipeline at its real parameters: services in their own processes, keys, 64 messages with equal labels,
+/// and records of codes, one of which does not exist.
 #[test]
 fn the_demo_classifies_and_looks_up_privately() {
     let data = root().join("data/sms/spam_collection.csv");

@@ -1,4 +1,4 @@
-//! `unspoken matrix` as a person runs it, at secure parameters.
+//! Tests of `unspoken matrix` at secure parameters.
 
 mod support;
 
@@ -27,7 +27,7 @@ fn read(path: &str) -> ArrayD<f64> {
     ArrayD::from_shape_vec(shape, file.into_vec().unwrap()).unwrap()
 }
 
-/// `weights @ a + x`, for a matrix `a` and a vector `x` that lies in a row.
+/// `weights @ a + x`, for a matrix `a` and a row vector `x`.
 fn program(weights: &Array2<f64>) -> Program {
     let mut graph = Graph::new();
     let (a, x) = (graph.input("a", (2, 3)).unwrap(), graph.input("x", (1, 3)).unwrap());
@@ -62,7 +62,7 @@ fn a_program_is_served_and_asked() {
     let error = |found: ArrayD<f64>| (found - &expected).iter().fold(0.0f64, |worst, x| worst.max(x.abs()));
     let exact = error(read(&out));
     assert!(exact < 1e-3, "{exact}");
-    // With noise the result is further away, and the keys are there.
+    // With noise the result is less exact; the service has the keys already.
     let said = text(&unspoken(&[&ask[..], &both, &["--share", "12"]].concat()));
     assert!(said.contains("at the service already"), "{said}");
     let noisy = error(read(&out));

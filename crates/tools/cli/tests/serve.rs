@@ -1,4 +1,4 @@
-//! `unspoken serve` with several offers, as a person runs it.
+//! Tests of `unspoken serve` with several offers.
 
 mod support;
 
@@ -81,7 +81,7 @@ fn offers_of_different_kinds_are_served_at_once() {
         files.offer("pir:pir/icd", "codes", ""),
     ];
     let keys = files.path("keys");
-    // A short flag beside them: its database is called like its directory.
+    // A short flag as well: its database is named after its directory.
     let images = files.path("images");
     let mut arguments = vec!["--data-dir", &keys, "--database", &images];
     arguments.extend(offers.iter().flat_map(|offer| ["--offer", offer.as_str()]));
@@ -115,7 +115,7 @@ fn offers_come_from_a_configuration_file_and_flags_add_to_them() {
     );
     let path = config(files.directory.path(), &content);
     let images = files.offer("pir", "images", "");
-    // The listening address of the flags goes before that of the file.
+    // The listening address of the flags overrides the address of the file.
     let service = Service::start(&["--config", &path, "--offer", &images], Stdio::null());
     assert_eq!(names(&service), ["classify/one", "pir/codes", "pir/images"]);
 
@@ -146,7 +146,7 @@ fn mistakes_in_offers_are_named_before_anything_is_loaded() {
         let said = offer(text);
         assert!(parts.iter().all(|part| said.contains(part)), "{text}: {said}");
     }
-    // Not an offer at all: the command line is wrong.
+    // Not an offer at all: a command line error.
     let output = unspoken(&["serve", "--offer", "classify"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("KIND[:NAME]=PATH"));
@@ -199,7 +199,7 @@ fn short_flags_may_be_combined_and_say_when_an_option_fits_none_or_several() {
     assert!(said.contains("--query belongs to one of --model, --embedding, and none is given"), "{said}");
     let said = refused(&["--model", "/nowhere", "--batch", "8"]);
     assert!(said.contains("--batch belongs to one of --digits"), "{said}");
-    // An option that fits one of several is that one's.
+    // An option that fits only one of several offers applies to it.
     let said = refused(&["--model", "/nowhere", "--digits", "/nowhere", "--query", "compact"]);
     assert!(said.contains("cannot offer /nowhere as classify/text"), "{said}");
     let said = refused(&["--digits", "/nowhere", "--name", "digits/ours"]);

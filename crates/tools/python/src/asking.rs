@@ -1,4 +1,5 @@
-//! Asking a service: where it is, and a classifier or an embedding table with its keys in place.
+//! Connections to a service: its address, and a classifier, an embedding table or a digit recogniser with uploaded
+//! keys.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::interruptible;
 use crate::model::{Words, matrix};
 use crate::progress::Reporter;
 
-/// Where a service is and who asks. Nothing is sent until it is asked.
+/// Address of a service and credentials of the client. Nothing is sent before the first call of a method.
 #[pyclass(frozen, module = "unspoken._unspoken")]
 pub(crate) struct Service(TransportConfig);
 
@@ -31,7 +32,8 @@ impl Service {
         Ok(Transport::new(self.0.clone())?)
     }
 
-    /// The way to the service, the application asked there (its only one if none is named), and where its keys lie.
+    /// The transport to the service, the name of the application (its only one if none is named), and the key
+    /// directory.
     pub(crate) fn target(
         &self,
         application: Option<String>,
@@ -65,18 +67,18 @@ impl Service {
             crate::failure::ConfigurationError::new_err(message)
         })?;
         let service = Service(config);
-        // Says now what is wrong with the address, the token or the certificates.
+        // Fails now if the address, the token or the certificates are wrong.
         service.transport()?;
         Ok(service)
     }
 
-    /// What can be asked there.
+    /// Names of the service's applications.
     fn applications(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         interruptible::run(py, Reporter::Silent, |_, cancel| Ok(self.transport()?.applications(cancel)?))
     }
 }
 
-/// A classifier of a service, the keys made and uploaded.
+/// A classifier of a service, with generated and uploaded keys.
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct Connection {
     client: ServiceClient<ClassifyClient>,
@@ -106,7 +108,7 @@ impl Connection {
         })
     }
 
-    /// One label for each message, and scores of shape (messages, classes), with noise if they are to be shared.
+    /// One label per message, and scores of shape (messages, classes), with noise if they are to be shared.
     fn classify<'py>(
         &mut self,
         py: Python<'py>,
@@ -118,7 +120,7 @@ impl Connection {
         let answers = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let mut report = |step: Progress| report(step.into());
             if let Some(bits) = share_bits {
-                // Before anything is asked: whether there is a bound of the error.
+                // Check before sending anything that a bound of the error is known.
                 client.half().sharing_noise(bits).map_err(ClientError::of_application)?;
             }
             let answers = client.ask(&messages, &mut report, cancel)?;
@@ -143,7 +145,7 @@ impl Connection {
         self.client.description().parameters().name()
     }
 
-    /// Messages one query holds.
+    /// Number of messages in one query.
     #[getter]
     fn batch(&self) -> usize {
         self.client.description().batch()
@@ -156,7 +158,7 @@ impl Connection {
     }
 }
 
-/// An embedding table of a service, the keys made and uploaded.
+/// An embedding table of a service, with generated and uploaded keys.
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct EmbeddingConnection {
     client: ServiceClient<EmbedClient>,
@@ -214,7 +216,7 @@ impl EmbeddingConnection {
     }
 }
 
-/// A recogniser of digits of a service, the keys made and uploaded.
+/// A digit recogniser of a service, with generated and uploaded keys.
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct DigitsConnection {
     client: ServiceClient<DigitsClient>,
@@ -278,7 +280,7 @@ impl DigitsConnection {
     }
 }
 
-/// Queries that must go out at once, and the memory to keep encryptions of zero for them.
+/// Number of queries that must go out at once, and the memory for precomputed encryptions of zero for them.
 pub(crate) fn needs((burst, memory_bytes): (usize, usize)) -> Needs {
     Needs { burst, memory_bytes }
 }

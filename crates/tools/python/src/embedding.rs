@@ -1,4 +1,4 @@
-//! Compressed embedding tables, in the clear: compression, files, and embeddings.
+//! Compressed embedding tables in the clear: compression, files and embeddings.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::interruptible;
 use crate::model::matrix;
 use crate::progress::{Event, Reporter};
 
-/// What the compressor can be told, from a dictionary with these keys.
+/// Options of the compressor, from a dictionary with these keys.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Options {
@@ -44,7 +44,7 @@ pub(crate) struct Table(CompressedTable);
 
 #[pymethods]
 impl Table {
-    /// The compressed form of a matrix of shape (tokens, width), and its relative error.
+    /// Compresses a matrix of shape (tokens, width); returns the table and its relative error.
     #[staticmethod]
     fn compress(
         py: Python<'_>,
@@ -80,7 +80,7 @@ impl Table {
         matrix(py, numbers, tokens.len(), self.0.codes().shape().width)
     }
 
-    /// The relative error against a matrix of shape (tokens, width), its rows in this table's order.
+    /// The relative error against a matrix of shape (tokens, width) whose rows are in this table's order.
     fn error(&self, py: Python<'_>, rows: PyReadonlyArray2<'_, f32>) -> PyResult<f64> {
         let (width, values) = entries(&rows);
         let quality = py.detach(|| {

@@ -1,4 +1,4 @@
-//! The errors of the crates below, as exceptions of the package.
+//! Conversion of the errors of the crates below to exceptions of the package.
 
 use std::io;
 
@@ -33,15 +33,15 @@ import_exception!(unspoken.errors, UnknownTokenError);
 import_exception!(unspoken.errors, MatrixError);
 import_exception!(unspoken.errors, MissingKeysError);
 
-/// Why work did not succeed. Made without the interpreter, turned into an exception with it.
+/// An error of a call. It is created without the interpreter lock, and converted to an exception with it.
 pub(crate) enum Failure {
-    /// A model file.
+    /// Reading, writing or using a model.
     Model(ModelFailure),
     /// Training.
     Train(TrainError),
-    /// A network for digits.
+    /// Reading, writing or using a network for digits.
     Network(digits::ModelError),
-    /// Training it.
+    /// Training of a network for digits.
     TrainNetwork(digits::TrainError),
     /// Images or labels.
     Images(digits::DataError),
@@ -55,13 +55,13 @@ pub(crate) enum Failure {
     Ckks(CkksError),
     /// Encrypted matrices.
     Arrays(ArraysError),
-    /// Asking, once it is known what.
+    /// Queries to a service, after the application is chosen.
     Client(ClientError),
-    /// The directory for the client's own files.
+    /// Creating the directory for the client's files.
     State { path: String, source: io::Error },
     /// No application was named and the service has none, or several.
     Application { offered: Vec<String> },
-    /// The system gave no threads.
+    /// The system refused to start threads.
     Threads(rayon::ThreadPoolBuildError),
 }
 
@@ -172,7 +172,7 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// The exception for an application's error. One line for each application that has exceptions of its own.
+/// The exception for an application's error. Each application with its own exceptions has one line here.
 fn of_application(error: &ClientError) -> PyErr {
     fn as_exception<E: ApplicationError>(error: &ClientError, convert: fn(&E) -> PyErr) -> Option<PyErr> {
         error.application().map(convert)
@@ -186,7 +186,7 @@ fn of_application(error: &ClientError) -> PyErr {
         .unwrap_or_else(|| UnspokenError::new_err(error.to_string()))
 }
 
-/// The exception for the innermost cause, with the message of the whole.
+/// The exception for the innermost cause, with the message of the whole error.
 fn of_transport(message: String, error: &transport::Error) -> PyErr {
     match error {
         transport::Error::GaveUp { last, .. } => of_transport(message, last),

@@ -15,7 +15,7 @@ mod retrieval;
 
 use pyo3::prelude::*;
 
-/// What the package `unspoken` is built on. Not for direct use.
+/// The compiled half of the package `unspoken`. Not for direct use.
 #[pymodule]
 fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::interruptible;
 use crate::progress::{Event, Reporter};
 
-/// A planned graph of matrix operations, which runs on encrypted inputs.
+/// A planned graph of matrix operations that runs on encrypted inputs.
 #[pyclass(frozen, module = "unspoken._unspoken")]
 pub(crate) struct MatrixProgram(Program);
 
@@ -78,7 +78,7 @@ impl MatrixProgram {
     }
 }
 
-/// What the client knows of a program.
+/// The client's description of a program: inputs, batch and parameters.
 #[pyclass(frozen, module = "unspoken._unspoken")]
 pub(crate) struct MatrixSignature(Signature);
 
@@ -115,7 +115,7 @@ impl MatrixSignature {
         self.0.batch()
     }
 
-    /// Vectors one after the other that hold the batch.
+    /// Number of consecutive vectors that hold the batch.
     #[getter]
     fn vectors(&self) -> usize {
         self.0.groups()
@@ -152,7 +152,7 @@ impl MatrixSignature {
     }
 }
 
-/// What encrypts, makes keys and decrypts.
+/// Secret of a client: encrypts, generates keys and decrypts.
 #[pyclass(frozen, module = "unspoken._unspoken")]
 pub(crate) struct MatrixSecret(Secret);
 
@@ -203,7 +203,7 @@ impl MatrixSecret {
         Ok(values.into_pyarray(py))
     }
 
-    /// As `decrypt`, with noise of deviation `2^bits * error`.
+    /// Like `decrypt`, with added noise of standard deviation `2^bits * error`.
     fn decrypt_to_share<'py>(
         &self,
         py: Python<'py>,
@@ -299,7 +299,7 @@ impl EncryptedMatrix {
     }
 }
 
-/// Reads bytes without the interpreter lock, and lets Control-C wait no longer than that takes.
+/// Parses bytes without the interpreter lock; Control-C waits until parsing has ended.
 fn read<T: Send>(
     py: Python<'_>,
     data: &[u8],

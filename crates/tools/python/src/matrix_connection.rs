@@ -1,4 +1,4 @@
-//! A matrix program of a service, the keys made and uploaded.
+//! A matrix program of a service, with generated and uploaded keys.
 
 use std::path::PathBuf;
 
@@ -42,8 +42,8 @@ impl MatrixConnection {
         })
     }
 
-    /// The result, of shape (batch, rows, columns), for arrays of such shapes by name. With `share_bits` it has noise,
-    /// so that it may be shown to others.
+    /// The result, of shape (batch, rows, columns), for arrays of such shapes by name. `share_bits` adds noise, so
+    /// that the result can be shared.
     fn compute<'py>(
         &mut self,
         py: Python<'py>,
@@ -66,12 +66,12 @@ impl MatrixConnection {
         Ok(result.into_pyarray(py))
     }
 
-    /// What the client knows of the program.
+    /// The client's description of the program.
     fn signature(&self) -> MatrixSignature {
         MatrixSignature::new(self.client.description().signature().clone())
     }
 
-    /// Error of an entry of the result, by the service's simulation, for inputs up to the second number.
+    /// The error of an entry of the result, from the service's simulation, and the largest input for which it holds.
     #[getter]
     fn error(&self) -> (f64, f64) {
         let description = self.client.description();

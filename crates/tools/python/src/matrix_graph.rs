@@ -21,7 +21,7 @@ impl From<AxesTuple> for Axes {
     }
 }
 
-/// What the planner can be told, from a dictionary with these keys.
+/// Options of the planner, from a dictionary with these keys.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct PlanOptions {
@@ -39,8 +39,8 @@ impl From<PlanOptions> for Options {
     }
 }
 
-/// A matrix operation of any kind but an input: the name of its kind, and its payload, if it has one: a matrix, a list
-/// of indices, a number, or an axis (0, 1, or None for both).
+/// A matrix operation other than an input: the name of its kind and its payload, if any. The payload is a matrix, a
+/// list of indices, a number, or an axis (0, 1, or None for both).
 #[pyclass(frozen, module = "unspoken._unspoken")]
 pub(crate) struct MatrixOperation(Operation);
 
@@ -56,7 +56,7 @@ impl MatrixOperation {
         Ok(MatrixOperation(Operation::new(kind, payload).map_err(failure)?))
     }
 
-    /// The shape of its result, for operands of these shapes.
+    /// Shape of the result for operands of these shapes.
     fn shape(&self, operands: Vec<(usize, usize)>) -> PyResult<(usize, usize)> {
         Ok(self.0.output_shape(&operands).map_err(failure)?)
     }
@@ -76,7 +76,7 @@ fn read_payload(kind: PayloadKind, payload: Option<&Bound<'_, PyAny>>) -> PyResu
             1 => Ok(Payload::Axis(Axis::Columns)),
             other => Err(PyValueError::new_err(format!("sum: axis {other}; needed 0, 1 or None"))),
         },
-        // Others have none; what is missing, `Operation::new` refuses.
+        // Other kinds have no payload; `Operation::new` refuses a missing one.
         _ => Ok(Payload::None),
     }
 }
@@ -89,7 +89,7 @@ fn failure(error: unspoken_matrix::MatrixError) -> Failure {
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct MatrixGraph {
     graph: Graph,
-    /// Axes of the inputs, in their order.
+    /// Axes of the inputs, in input order.
     inputs: Vec<Axes>,
 }
 
@@ -110,7 +110,7 @@ impl MatrixGraph {
         Ok(self.graph.push(operation.0.clone(), &operands).map_err(failure)?)
     }
 
-    /// Plans the last node, whose array has these axes.
+    /// Plans the graph for its last node, whose array has these axes.
     fn plan(&self, py: Python<'_>, output: AxesTuple, options: PlanOptions) -> PyResult<MatrixProgram> {
         let (graph, inputs) = (self.graph.clone(), self.inputs.clone());
         let source = ProgramSource { graph, inputs, output: output.into(), options: options.into() };

@@ -1,4 +1,4 @@
-//! The fastText classifier: training, files, and scores in the clear.
+//! The fastText classifier: training, files and scores in the clear.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::interruptible;
 use crate::progress::{Event, Reporter};
 
-/// What a trainer can be told, from a dictionary with these keys.
+/// Options of the trainer, from a dictionary with these keys.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Options {
@@ -111,7 +111,7 @@ impl Model {
         self.0.encoder().id().to_string()
     }
 
-    /// The options of training that the files of a model hold.
+    /// The training options stored in the files of a model.
     #[getter]
     fn training<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (record, shape, tokeniser) = (self.0.training(), self.0.encoder().shape(), self.0.encoder().tokeniser());
@@ -167,7 +167,7 @@ impl Words {
     }
 }
 
-/// A matrix of `rows` rows from its entries in row order.
+/// A matrix with `rows` rows, from its entries in row order.
 pub(crate) fn matrix(
     py: Python<'_>,
     entries: Vec<f64>,

@@ -1,4 +1,4 @@
-//! Asking a database of a service for records, its keys in place.
+//! Queries to a database of a service.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::failure::{ConfigurationError, Failure};
 use crate::interruptible;
 use crate::progress::Reporter;
 
-/// A database of a service, the keys made and uploaded.
+/// A database of a service, with generated and uploaded keys.
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct RetrievalConnection {
     client: ServiceClient<RetrieveClient>,
@@ -42,7 +42,7 @@ impl RetrievalConnection {
         })
     }
 
-    /// The records of keys, `None` where there is none.
+    /// The records of the keys; `None` for an absent key.
     fn get<'py>(
         &mut self,
         py: Python<'py>,
@@ -52,7 +52,7 @@ impl RetrievalConnection {
         self.ask(py, keys.into_iter().map(Question::Key).collect(), progress)
     }
 
-    /// The records of indices, `None` where there is none.
+    /// The records of the indices; `None` for an index without a record.
     fn get_index<'py>(
         &mut self,
         py: Python<'py>,
@@ -72,7 +72,7 @@ impl RetrievalConnection {
         self.client.description().parameters().name()
     }
 
-    /// The version of the database that the last answer is of.
+    /// The database version of the last answer.
     #[getter]
     fn version(&self) -> Option<u64> {
         self.version

@@ -1,4 +1,4 @@
-//! Encryption methods, each ready to be timed.
+//! Encryption methods, prepared for timing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::scheme::{Encoded, Message, SchemeFixture};
 use crate::clock::{Stopwatch, TimedOperation};
 use crate::error::BenchError;
 
-/// Zeros in a pool. The oldest is taken first, so that what is taken is not what was just made.
+/// Number of zeros in a pool. The oldest is taken first, so a zero is never taken right after its generation.
 pub(super) const POOL_SIZE: usize = 8;
 
 /// An encryption method; Rache is in [`super::rache`].
@@ -24,18 +24,18 @@ pub(super) enum EncryptionMethod {
     Zinc,
     Seeded,
     PublicKey,
-    /// Takes a zero, made with the secret or with the public key, and adds the message.
+    /// Takes an encryption of zero, generated with the secret or the public key, and adds the message.
     Pool {
         seeded: bool,
     },
-    /// Makes such a zero; in CKKS.
+    /// Generates such an encryption of zero, in CKKS.
     Fill {
         seeded: bool,
     },
 }
 
 impl EncryptionMethod {
-    /// Those that encrypt a message.
+    /// The methods that encrypt a message.
     pub(super) const ENCRYPTING: [EncryptionMethod; 6] = [
         EncryptionMethod::Vanilla,
         EncryptionMethod::Zinc,
@@ -45,7 +45,7 @@ impl EncryptionMethod {
         EncryptionMethod::Pool { seeded: false },
     ];
 
-    /// Whether it is one of the product's own.
+    /// Whether it is one of the product's own methods.
     pub(super) fn is_own(self) -> bool {
         !matches!(self, EncryptionMethod::Vanilla | EncryptionMethod::Zinc)
     }
@@ -66,7 +66,7 @@ impl fmt::Display for EncryptionMethod {
     }
 }
 
-/// An encryption method with the randomness and the pool that it needs.
+/// An encryption method with its randomness and, if needed, its pool.
 pub(super) struct PreparedMethod<'a> {
     fixture: &'a SchemeFixture,
     method: EncryptionMethod,
@@ -74,7 +74,7 @@ pub(super) struct PreparedMethod<'a> {
     pool: Option<Pool>,
 }
 
-/// The output of a method: kept until the clock has stopped.
+/// The output of a method, kept until the clock has stopped.
 pub(super) enum MethodOutput {
     Published(Ciphertext),
     Approximate(Encrypted),
@@ -110,7 +110,7 @@ impl<'a> PreparedMethod<'a> {
         pool.take()?.ok_or_else(|| unexpected("an empty pool"))
     }
 
-    /// Encrypts a message, or makes a zero.
+    /// Encrypts a message, or generates an encryption of zero.
     pub(super) fn run(&mut self, message: &Message) -> Result<MethodOutput, BenchError> {
         let (fixture, rng) = (self.fixture, &mut self.rng);
         match (self.method, &fixture.space, &message.own) {
@@ -128,7 +128,7 @@ impl<'a> PreparedMethod<'a> {
         }
     }
 
-    /// The method on one message, to be timed in turn with others.
+    /// The method applied to one message, to be timed in turn with others.
     pub(super) fn timed(mut self, stopwatch: Stopwatch<'a>, message: &'a Message) -> TimedOperation<'a> {
         Box::new(move || {
             self.prepare()?;
@@ -173,7 +173,7 @@ impl<'a> PreparedMethod<'a> {
         })
     }
 
-    /// Encrypts and decrypts once, not timed: a wrong result is an error, not a timing.
+    /// Encrypts and decrypts once, untimed: a wrong result is an error.
     pub(super) fn check(&mut self, case: &str, values: &[f64]) -> Result<(), BenchError> {
         self.prepare()?;
         let (fixture, message) = (self.fixture, self.fixture.message(values)?);
@@ -205,7 +205,7 @@ pub(super) fn timed_encoding<'a>(
     Box::new(move || stopwatch.seconds(|| fixture.encode(values)))
 }
 
-/// The key that zeros are made with.
+/// The key that encrypts zeros.
 fn client_key(fixture: &SchemeFixture, seeded: bool) -> ClientKey {
     match seeded {
         true => ClientKey::Secret(Arc::clone(&fixture.secret)),

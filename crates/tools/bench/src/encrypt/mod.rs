@@ -1,4 +1,4 @@
-//! The encryption suite: the published methods, the product's, and SEAL's, in CKKS, BFV and BGV, and on real tables.
+//! The encryption suite: the published methods, the product's and SEAL's, in CKKS, BFV and BGV, and on real tables.
 
 mod methods;
 mod modes;
@@ -26,23 +26,23 @@ const TABLES: &str = "tables";
 
 pub(crate) const PARTS: [&str; 3] = [MODES, SCHEMES, TABLES];
 
-/// Encryption of what is encoded already.
+/// Encryption of an encoded message.
 const ENCRYPT: Metric = Metric::less("encrypt", "ms");
 /// Encoding, then encryption.
 const TOGETHER: Metric = Metric::less("encode_and_encrypt", "ms");
-/// Numbers encoded and encrypted in a second.
+/// Numbers encoded and encrypted per second.
 const VALUES: Metric = Metric::more("values_per_second", "values/s");
 
-/// How large everything is.
+/// Sizes of a run.
 struct Case {
     size: Size,
-    /// SEAL's primes: as many bits of data as ours, and one prime less.
+    /// SEAL's primes: with as many bits of data as ours, and with one prime less.
     seal: [SealRequest; 2],
-    /// Of CKKS.
+    /// Caches in CKKS.
     rache: &'static [RacheParameters],
-    /// Of BFV and BGV, whose numbers have 17 bits.
+    /// Caches in BFV and BGV, whose numbers have 17 bits.
     exact_rache: &'static [RacheParameters],
-    /// Rows of a table that are encrypted one by one.
+    /// Number of rows of a table that are encrypted one by one.
     rows: usize,
 }
 
@@ -54,7 +54,7 @@ const FULL: Case = Case {
         SealRequest { log_n: 15, log_qp: 881, primes: 16, special_bits: 17 },
         SealRequest { log_n: 15, log_qp: 881, primes: 15, special_bits: 41 },
     ],
-    // 2^55 6^24 is the largest number that is encoded.
+    // 2^55 6^24 is the largest number that can be encoded.
     rache: &[
         RacheParameters { radix: 2, pivots: 4 },
         RacheParameters { radix: 2, pivots: 8 },

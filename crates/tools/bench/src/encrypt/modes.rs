@@ -1,4 +1,4 @@
-//! CKKS: every method of encrypting a full vector, beside SEAL's.
+//! CKKS: every method of encrypting a full vector, compared with SEAL's.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::row::{Metric, params};
 
 const ENCODE: Metric = Metric::less("encode", "ms");
 
-/// What is measured beside SEAL: encoding (`None`), then the methods.
+/// Measurements compared with SEAL: encoding (`None`), then the methods.
 const OURS: [Option<EncryptionMethod>; 9] = [
     None,
     Some(EncryptionMethod::Vanilla),
@@ -44,10 +44,10 @@ const SEAL: [SealOperation; 8] = [
     (SealPrimes::Fewest, SealCall::Symmetric),
 ];
 
-/// Seconds of everything, taken in turn.
+/// Seconds of all measurements, taken in turn.
 struct MethodTimes {
     ours: Vec<Vec<f64>>,
-    /// None where SEAL is absent.
+    /// Empty if SEAL is absent.
     seal: Vec<Vec<f64>>,
 }
 
@@ -62,7 +62,7 @@ impl MethodTimes {
         self.seal.get(found).map(Vec::as_slice)
     }
 
-    /// Encoding and then a method, repetition by repetition.
+    /// Sums of encoding and a method, repetition by repetition.
     fn together(&self, method: EncryptionMethod) -> Vec<f64> {
         sums(self.of(None), self.of(Some(method)))
     }
@@ -72,7 +72,7 @@ impl MethodTimes {
     }
 }
 
-/// The suite's part.
+/// Runs this part of the suite.
 pub(super) fn run(
     harness: &mut Harness<'_>,
     fixture: &SchemeFixture,
@@ -94,7 +94,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Checks everything, then times it in turn.
+/// Checks all methods, then times them in turn.
 fn sample(harness: &Harness<'_>, fixture: &SchemeFixture, seal: &mut SealBaseline) -> Result<MethodTimes, BenchError> {
     let stopwatch = harness.stopwatch();
     let values = unit_values(fixture.slots());
@@ -135,7 +135,7 @@ fn encodings(harness: &mut Harness<'_>, fixture: &SchemeFixture, seal: &SealBase
     harness.timing(ENCODE, "CKKS, encoding of all slots", &scaled(samples.of(None), 1e3), theirs, params);
 }
 
-/// The baselines of a method: SEAL's calls, and whether vanilla encryption and Zinc are among them.
+/// Baselines of a method: calls of SEAL, and our methods among vanilla encryption and Zinc.
 fn baselines(method: EncryptionMethod) -> (&'static [SealOperation], &'static [EncryptionMethod]) {
     const PUBLIC: [SealOperation; 3] = [
         (SealPrimes::Matched, SealCall::Public),
@@ -163,12 +163,12 @@ fn baselines(method: EncryptionMethod) -> (&'static [SealOperation], &'static [E
 struct BaselineTimes {
     name: String,
     alone: Vec<f64>,
-    /// None of a zero without a message, which is no encryption.
+    /// `None` for a zero without a message, which is not an encryption of a message.
     together: Option<Vec<f64>>,
     params: Map<String, Value>,
 }
 
-/// The baselines of a method that were measured.
+/// The measured baselines of a method.
 fn baseline_times(
     fixture: &SchemeFixture,
     seal: &SealBaseline,
@@ -194,7 +194,7 @@ fn baseline_times(
     operations.iter().filter_map(of_seal).chain(methods.iter().map(of_method)).collect()
 }
 
-/// The rows of one method: encryption alone, with encoding, and numbers per second with it.
+/// Rows of one method: encryption alone, with encoding, and numbers per second with encoding.
 fn report(
     harness: &mut Harness<'_>,
     fixture: &SchemeFixture,
@@ -233,7 +233,7 @@ fn report_rache(harness: &mut Harness<'_>, fixture: &SchemeFixture, parameters: 
     harness.timing(VALUES, &case, &rate, None, params());
 }
 
-/// Bytes of ciphertexts as sent, and of a pool's entries in memory.
+/// Bytes of ciphertexts on the wire, and of a pool's entries in memory.
 fn sizes(harness: &mut Harness<'_>, fixture: &SchemeFixture, seal: &SealBaseline) -> Result<(), BenchError> {
     let (parameters, chain) = (fixture.space.rlwe(), fixture.space.basis().chain);
     let theirs = seal.setup(SealPrimes::Matched).map(|setup| setup.ciphertext_bytes.clone());
@@ -252,7 +252,7 @@ fn sizes(harness: &mut Harness<'_>, fixture: &SchemeFixture, seal: &SealBaseline
     Ok(())
 }
 
-/// What a row was measured with.
+/// Parameters of the rows.
 fn params_of(fixture: &SchemeFixture) -> Map<String, Value> {
     let MessageSpace::Approximate(encoder) = &fixture.space else { return Map::new() };
     let parameters = encoder.parameters();

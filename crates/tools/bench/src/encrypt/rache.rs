@@ -1,4 +1,4 @@
-//! Rache, timed in turn with vanilla encryption only: the caches of several parameters would fill the memory.
+//! Rache, timed in turn with vanilla encryption only: several caches at once would fill the memory.
 
 use unspoken_audit::insecure_reproduction::Rache;
 use unspoken_ring::SecretRng;
@@ -24,7 +24,7 @@ pub(super) struct RacheTimes {
 }
 
 impl RacheParameters {
-    /// Its name in a row.
+    /// Name in a row.
     pub(super) fn name(self) -> String {
         format!("Rache (broken), radix {}, {} pivots", self.radix, self.pivots)
     }
@@ -36,8 +36,8 @@ impl RacheParameters {
         RacheParameters { radix, pivots: digits.count().max(1) }
     }
 
-    /// Times it in turn with vanilla encryption. Encrypts every [`STRIDE`]th of `values`; if there are none, random
-    /// numbers of all lengths that the pivots allow.
+    /// Times Rache in turn with vanilla encryption. Encrypts every [`STRIDE`]th of `values`; if there are none,
+    /// random numbers of every length that the pivots allow.
     pub(super) fn measure(
         self,
         harness: &Harness<'_>,
@@ -75,5 +75,5 @@ impl RacheParameters {
     }
 }
 
-/// Distance from one row of a table to the next that is measured: coprime to the number of rows of all tables.
+/// Distance between two measured rows of a table; coprime to the number of rows of every table.
 const STRIDE: usize = 7919;

@@ -1,4 +1,4 @@
-//! The keys of one scheme and all that is made with them, and what every method of encrypting takes.
+//! The keys and objects of one scheme, and the encoded inputs of every encryption method.
 
 use std::sync::Arc;
 
@@ -29,11 +29,11 @@ pub(super) struct SchemeFixture {
 /// An encoded message.
 pub(super) struct Message {
     pub(super) own: Encoded,
-    /// What the published methods add where that is something else: in BGV.
+    /// The polynomial that the published methods add, if it differs: in BGV.
     published: Option<Poly>,
 }
 
-/// What the product's methods take.
+/// Input of the product's methods.
 pub(super) enum Encoded {
     Approximate(ckks::Plaintext),
     Exact(Poly),
@@ -42,7 +42,7 @@ pub(super) enum Encoded {
 impl SchemeFixture {
     pub(super) fn new(scheme: Scheme, size: Size) -> Result<Self, BenchError> {
         let space = MessageSpace::new(scheme, size)?;
-        // Nobody's data is behind these keys: a fixed seed gives every run the same numbers.
+        // These keys protect no data: a fixed seed gives every run the same numbers.
         let mut rng = SecretRng::insecure_from_seed(1);
         let secret = SecretKey::generate(space.rlwe(), &mut rng)?;
         let public = PublicKey::generate(&secret, &mut rng)?;
@@ -51,7 +51,7 @@ impl SchemeFixture {
         Ok(SchemeFixture { space, secret: Arc::new(secret), public: Arc::new(public), vanilla, zinc })
     }
 
-    /// Numbers that one message holds.
+    /// Number of values in one message.
     pub(super) fn slots(&self) -> usize {
         match &self.space {
             MessageSpace::Approximate(encoder) => encoder.parameters().slots(),
@@ -59,7 +59,7 @@ impl SchemeFixture {
         }
     }
 
-    /// The plaintext modulus; none in CKKS.
+    /// The plaintext modulus; `None` in CKKS.
     pub(super) fn plain_modulus(&self) -> Option<u32> {
         match &self.space {
             MessageSpace::Approximate(_) => None,
@@ -67,7 +67,8 @@ impl SchemeFixture {
         }
     }
 
-    /// Encodes as the product does. CKKS repeats fewer values than slots; the exact schemes take the integers nearest.
+    /// Encodes as the product does. CKKS repeats the values to fill the slots; the exact schemes round to the nearest
+    /// integers.
     pub(super) fn encode(&self, values: &[f64]) -> Result<Encoded, BenchError> {
         match &self.space {
             MessageSpace::Approximate(encoder) => {
@@ -106,7 +107,7 @@ impl SchemeFixture {
                 // Sums wrap around.
                 Some(t) => (found - expected).rem_euclid(f64::from(t)),
             };
-            // What is no number must not pass for a small one.
+            // NaN must count as an error, not as a small distance.
             worst = if distance.is_nan() { f64::INFINITY } else { worst.max(distance) };
             largest = largest.max(expected.abs());
         }
@@ -119,12 +120,12 @@ impl SchemeFixture {
 }
 
 impl Message {
-    /// A message of CKKS or BFV, which the published methods take as it is.
+    /// A message of CKKS or BFV, which the published methods use unchanged.
     pub(super) fn shared(own: Encoded) -> Self {
         Message { own, published: None }
     }
 
-    /// What the published methods add to the first component.
+    /// The polynomial that the published methods add to the first component.
     pub(super) fn published(&self) -> &Poly {
         self.published.as_ref().unwrap_or(match &self.own {
             Encoded::Approximate(plaintext) => plaintext.poly(),

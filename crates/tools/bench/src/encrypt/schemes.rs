@@ -1,4 +1,4 @@
-//! BFV and BGV: the published methods and the product's, with vanilla encryption as the baseline of all.
+//! BFV and BGV: the published methods and the product's, with vanilla encryption as the baseline.
 
 use unspoken_audit::MessageSpace;
 
@@ -11,7 +11,7 @@ use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
-/// One scheme. Encoding includes the transform over the ciphertext's modulus.
+/// Measures one scheme. Encoding includes the transform over the ciphertext's modulus.
 pub(super) fn run(
     harness: &mut Harness<'_>,
     fixture: &SchemeFixture,
@@ -51,7 +51,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Seconds of encoding, then of each method, in turn.
+/// Seconds of encoding, then of each method, taken in turn.
 fn sample(harness: &Harness<'_>, fixture: &SchemeFixture) -> Result<Vec<Vec<f64>>, BenchError> {
     let stopwatch = harness.stopwatch();
     let limit = fixture.plain_modulus().map_or(1.0, |t| f64::from(t / 2));

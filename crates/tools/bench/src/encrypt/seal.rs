@@ -1,4 +1,4 @@
-//! SEAL beside us, at two sets of primes.
+//! SEAL as a baseline, at two sets of primes.
 
 use serde_json::{Map, Value};
 
@@ -7,19 +7,19 @@ use crate::harness::Harness;
 use crate::peer::{Seal, SealCall, SealRequest, SealSetup};
 use crate::row::params;
 
-/// Which primes SEAL has.
+/// The set of SEAL's primes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SealPrimes {
-    /// As many bits of data as ours, as nearly as its security check allows.
+    /// As many bits of data as ours, as close as SEAL's security check allows.
     Matched,
-    /// One prime less, and less data: the fewest primes at nearly the same bits in all.
+    /// One prime less and fewer bits of data: the fewest primes at nearly the same total bits.
     Fewest,
 }
 
-/// What of SEAL is timed.
+/// A timed operation of SEAL.
 pub(super) type SealOperation = (SealPrimes, SealCall);
 
-/// SEAL, where it is set up.
+/// SEAL, if it is set up.
 pub(super) struct SealBaseline(Option<[Seal; 2]>);
 
 impl SealBaseline {
@@ -34,12 +34,12 @@ impl SealBaseline {
         Ok(SealBaseline(Some([Seal::start(root, matched, clock)?, Seal::start(root, fewest, clock)?])))
     }
 
-    /// Whether it is there.
+    /// Whether SEAL is available.
     pub(super) fn is_there(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Seconds of one call; NaN where SEAL is absent.
+    /// Seconds of one call; NaN if SEAL is absent.
     pub(super) fn time(&mut self, (primes, call): SealOperation) -> Result<f64, BenchError> {
         let Some([matched, fewest]) = &mut self.0 else { return Ok(f64::NAN) };
         match primes {
@@ -48,7 +48,7 @@ impl SealBaseline {
         }
     }
 
-    /// What it set up at these primes.
+    /// The parameters that SEAL reports for these primes.
     pub(super) fn setup(&self, primes: SealPrimes) -> Option<&SealSetup> {
         let [matched, fewest] = self.0.as_ref()?;
         Some(match primes {
@@ -57,7 +57,7 @@ impl SealBaseline {
         })
     }
 
-    /// Its parameters, for a row.
+    /// SEAL's parameters for a row.
     pub(super) fn params(&self, primes: SealPrimes) -> Map<String, Value> {
         self.setup(primes).map_or_else(Map::new, |setup| {
             params! {
@@ -69,7 +69,7 @@ impl SealBaseline {
     }
 }
 
-/// As a baseline's name.
+/// Name of a baseline.
 pub(super) fn name((primes, call): SealOperation) -> String {
     let call = match call {
         SealCall::Encode => "encoding",
@@ -85,7 +85,7 @@ pub(super) fn name((primes, call): SealOperation) -> String {
     }
 }
 
-/// Bits for a row.
+/// Bits, rounded for a row.
 pub(super) fn rounded(bits: f64) -> f64 {
     (bits * 10.0).round() / 10.0
 }

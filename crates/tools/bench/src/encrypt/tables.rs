@@ -15,13 +15,13 @@ use crate::row::{Metric, params};
 
 /// Encoding and encryption of a whole table, one number in each ciphertext.
 const ONE_BY_ONE: Metric = Metric::less("table_one_by_one", "s");
-/// The same with as many numbers in a ciphertext as it holds.
+/// The same with as many numbers per ciphertext as fit.
 const PACKED: Metric = Metric::less("table_packed", "s");
 
-/// Pivots of the paper, for all tables.
+/// The paper's number of pivots, for all tables.
 const PIVOTS: usize = 32;
 
-/// One table, of which `rows` are encrypted one by one.
+/// Measures one table; `rows` of its rows are encrypted one by one.
 pub(super) fn run(
     harness: &mut Harness<'_>,
     fixture: &SchemeFixture,
@@ -31,7 +31,7 @@ pub(super) fn run(
 ) -> Result<(), BenchError> {
     harness.progress(format!("{}: {} rows", table.name, table.values.len()));
     let repetitions = Repetitions::exactly(rows);
-    // From one row to the next that is measured: all parts of the table have their say.
+    // Distance between measured rows, so that they come from all parts of the table.
     let stride = (table.values.len() / (rows + 1)).max(1);
     let singles: Vec<Vec<f64>> = table.values.iter().step_by(stride).map(|&x| vec![x]).collect();
     let samples = sample(harness, fixture, seal, &singles, Form::OneByOne, repetitions)?;
@@ -56,16 +56,16 @@ pub(super) fn run(
     Ok(())
 }
 
-/// What a repetition does.
+/// The work of one repetition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// One of the messages, the next one in the next repetition.
+    /// Encrypts one of the messages, the next one in the next repetition.
     OneByOne,
-    /// All of them.
+    /// Encrypts all of them.
     Packed,
 }
 
-/// Seconds of each encrypting method, then of SEAL if it is there: encoding and encryption.
+/// Seconds of encoding and encryption with each method, then with SEAL if it is available.
 fn sample(
     harness: &Harness<'_>,
     fixture: &SchemeFixture,
@@ -107,7 +107,7 @@ fn sample(
     alternate(repetitions, &mut operations)
 }
 
-/// A row for each method against vanilla encryption, and one against SEAL for the product's own.
+/// One row per method against vanilla encryption, and one against SEAL for the product's own methods.
 fn report(
     harness: &mut Harness<'_>,
     seal: &SealBaseline,

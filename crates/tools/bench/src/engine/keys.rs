@@ -1,4 +1,4 @@
-//! Switching keys: bytes in memory and on the wire, seconds to make and to load.
+//! Switching keys: bytes in memory and on the wire, seconds to generate and to load.
 
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, SeededSwitchingKey};

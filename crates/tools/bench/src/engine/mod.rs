@@ -1,5 +1,5 @@
-//! The engine suite: evaluator operations beside OpenFHE's, transforms, matrix products, keys, threads, memory,
-//! bootstraps.
+//! The engine suite: evaluator operations compared with OpenFHE's, transforms, matrix products, keys, threads,
+//! memory, bootstraps.
 
 mod bootstrap;
 mod fixture;
@@ -17,14 +17,14 @@ use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::peer::{OpenFhe, OpenFheRequest};
 
-/// A preset and the OpenFHE parameters nearest to it.
+/// A preset and the nearest OpenFHE parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Comparison {
     pub(crate) preset: &'static str,
     pub(crate) request: OpenFheRequest,
 }
 
-/// The set of the engine's targets: log QP about 1,530 against 1,560 bits, five digits each.
+/// The parameters of the engine's targets: log QP about 1,530 against 1,560 bits, five digits each.
 const FULL: Comparison =
     Comparison { preset: "n16_depth20_scale58", request: OpenFheRequest { log_n: 16, log_qp: 1550, digits: 5 } };
 
@@ -63,7 +63,7 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Everything that needs keys: the fixtures are gone when it ends.
+/// Runs the parts that need keys; the fixtures are dropped at the end.
 fn compare(harness: &mut Harness<'_>, comparison: Comparison) -> Result<(), BenchError> {
     let mut peer = start_peer(harness, comparison)?;
     let mut fixtures = Vec::new();
@@ -83,7 +83,7 @@ fn compare(harness: &mut Harness<'_>, comparison: Comparison) -> Result<(), Benc
     Ok(())
 }
 
-/// The fastest backend here; and AVX2, for which the targets are stated, if that is another.
+/// The fastest backend on this machine, and AVX2 if that is another one: the targets are stated for AVX2.
 fn backends() -> Vec<Backend> {
     let mut backends = vec![Backend::detect()];
     if Backend::Avx2.is_available() && !backends.contains(&Backend::Avx2) {
@@ -131,7 +131,7 @@ mod tests {
             assert_eq!((row.metric, row.unit), ("time", "ms"));
         }
         let key = rows.iter().find(|row| row.metric == "wire_bytes").unwrap();
-        // Three digits of 25 primes at most, 30 bits each, one half of each row.
+        // At most three digits of 25 primes, 30 bits each, one half of each row.
         assert!(key.ours > 0.0 && key.ours < 10.0 * 25.0 * 2048.0 * 4.0, "{key:?}");
         assert!(rows.iter().any(|row| row.case == "rotate, 2 threads" && row.ratio.is_some()));
     }

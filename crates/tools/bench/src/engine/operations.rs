@@ -1,4 +1,4 @@
-//! Evaluator operations at three levels, beside OpenFHE's at the nearest modulus.
+//! Evaluator operations at three levels, compared with OpenFHE's at the nearest modulus.
 
 use unspoken_ckks::{Arithmetic, Ciphertext};
 use unspoken_rlwe::{self as rlwe, Hoisted, galois};
@@ -12,12 +12,12 @@ use crate::row::{Metric, params};
 
 const TIME: Metric = Metric::less("time", "ms");
 
-/// One operation on ciphertexts, as both sides time it.
+/// One operation on ciphertexts that both sides time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Rotate,
     MultiplyRelinearise,
-    /// Ours divides once for both; OpenFHE's is the sum of its two calls.
+    /// Ours divides once; OpenFHE's time is the sum of its two calls.
     MultiplyRelineariseRescale,
     Rescale,
     Hoist,
@@ -26,7 +26,7 @@ pub(super) enum Operation {
     Add,
 }
 
-/// What an operation yields: kept until the clock has stopped.
+/// The output of an operation, kept until the clock has stopped.
 pub(super) enum Outcome<'a> {
     Vector(Ciphertext),
     /// A ciphertext at this scale.
@@ -59,7 +59,7 @@ impl Operation {
         }
     }
 
-    /// The calls of `peers/openfhe_peer.py` that do the same.
+    /// The calls of `peers/openfhe_peer.py` for the same operation.
     fn peer_calls(self) -> &'static [&'static str] {
         match self {
             Operation::Rotate => &["rotate"],
@@ -73,7 +73,7 @@ impl Operation {
         }
     }
 
-    /// Does it once. `hoisted` are the raised digits of `operands.a`.
+    /// Runs the operation once. `hoisted` are the raised digits of `operands.a`.
     pub(super) fn apply<'a>(
         self,
         fixture: &Fixture,
@@ -101,7 +101,7 @@ impl Operation {
         })
     }
 
-    /// Runs it once untimed and decrypts: a wrong result is an error, not a timing.
+    /// Runs the operation once untimed and decrypts: a wrong result is an error.
     fn check(self, fixture: &Fixture, operands: &Operands, hoisted: &Hoisted<'_>) -> Result<(), BenchError> {
         let expected = |a: f64, b: f64, next: f64| match self {
             Operation::Rotate | Operation::Hoist | Operation::HoistedRotation => next,
@@ -120,7 +120,7 @@ impl Operation {
     }
 }
 
-/// The highest level, half of it, and the last one from which a product can still be rescaled.
+/// The highest level, half of it, and the lowest level from which a product can still be rescaled.
 fn levels(max_level: usize) -> [(&'static str, usize); 3] {
     [("full", max_level), ("half", max_level / 2), ("lowest", 1)]
 }
@@ -140,7 +140,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// One operation at one level: every fixture and the peer in turn, one row per fixture.
+/// One operation at one level: times every fixture and the peer in turn; one row per fixture.
 fn measure(
     harness: &mut Harness<'_>,
     operation: Operation,

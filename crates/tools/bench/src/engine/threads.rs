@@ -1,4 +1,4 @@
-//! Ours against ours: several threads against one, a hoisted rotation against a whole one.
+//! Comparisons among our own operations: several threads against one, a hoisted rotation against a whole one.
 
 use unspoken_rlwe::Hoisted;
 
@@ -11,7 +11,7 @@ use crate::row::{Metric, params};
 
 const TIME: Metric = Metric::less("time", "ms");
 
-/// At the highest level.
+/// Measures at the highest level.
 pub(super) fn run(harness: &mut Harness<'_>, fixture: &Fixture) -> Result<(), BenchError> {
     let operands = fixture.operands(fixture.parameters.max_level())?;
     let hoisted = operands.a.inner().hoist(fixture.parameters.ring())?;

@@ -12,14 +12,14 @@ use crate::row::{Metric, params};
 
 const TIME: Metric = Metric::less("time_per_prime", "us");
 
-/// Words of the polynomial that is transformed: together with the tables of its primes it stays in a second-level cache
-/// at small degrees.
+/// Words of the transformed polynomial: at small degrees, it fits a second-level cache together with the tables of
+/// its primes.
 const WORDS: usize = 1 << 17;
 
-/// Words transformed per sample, so that a sample lasts well over the clock's grain.
+/// Words transformed per sample, so that a sample lasts much longer than the resolution of the clock.
 const SAMPLE_WORDS: usize = 1 << 22;
 
-/// What is inside the clock besides the network itself.
+/// Work inside the measured time besides the transform itself.
 const INCLUDES: &str = "forward: one more pass, into Montgomery form; inverse: the division by n";
 
 /// One row per degree, direction and vector backend, with the portable one as baseline.
@@ -66,7 +66,7 @@ fn degree(harness: &mut Harness<'_>, log_n: u32) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// To coefficients and back; the seconds of one direction.
+/// Transforms to coefficients and back; returns the seconds of one direction.
 fn round_trip(clock: crate::Clock, ring: &Ring, poly: &mut Poly, forward: bool) -> Result<f64, BenchError> {
     let (inverted, inverse_seconds) = clock.time(|| ring.to_coefficients(poly));
     inverted?;

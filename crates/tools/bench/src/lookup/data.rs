@@ -14,17 +14,17 @@ const SMS: &str = "data/sms/spam_collection.csv";
 pub(super) struct ClassifierData {
     pub(super) model: Model,
     pub(super) messages: Vec<String>,
-    /// Where they come from, for the parameters of a row.
+    /// Their source, for the parameters of a row.
     pub(super) source: &'static str,
 }
 
 impl ClassifierData {
-    /// The SMS spam collection where it has been downloaded, else synthetic messages of the same shape.
+    /// The SMS spam collection if it has been downloaded, else synthetic messages of the same shape.
     pub(super) fn load(root: &Path, messages: usize) -> Result<Self, BenchError> {
         Self::with_columns(root, messages, TrainOptions::default().columns)
     }
 
-    /// As [`ClassifierData::load`], with so many columns in each subtable.
+    /// Like [`ClassifierData::load`], with this many columns in each subtable.
     pub(super) fn with_columns(root: &Path, messages: usize, columns: usize) -> Result<Self, BenchError> {
         let path = root.join(SMS);
         if !path.exists() {

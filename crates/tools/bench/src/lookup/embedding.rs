@@ -1,4 +1,4 @@
-//! Embeddings by every plan, per token (paper, Table 3).
+//! Embedding lookups by every plan, per token (paper, Table 3).
 
 use std::cell::Cell;
 
@@ -15,10 +15,10 @@ use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
-/// Rows that are measured: the linear stage works row by row, so more take proportionally longer.
+/// Number of measured rows: the linear stage works row by row, so its time is proportional to the rows.
 pub(super) const ROWS: usize = 64;
 
-/// The presets of a case, each with levels enough.
+/// The presets of a case, each with enough levels.
 #[derive(Clone, Copy)]
 pub(super) struct Presets {
     pub(super) complex: &'static str,
@@ -26,11 +26,11 @@ pub(super) struct Presets {
     pub(super) baseline: &'static str,
 }
 
-/// The tables of one number of columns.
+/// The tables with one number of columns.
 pub(super) struct Case<'a> {
     pub(super) presets: Presets,
     pub(super) tables: &'a Subtables,
-    /// Numbers of rows `d` to report; those beyond [`ROWS`] are extrapolated from that many of the tables'.
+    /// Row counts `d` to report; rows beyond [`ROWS`] are extrapolated from that many rows of the tables.
     pub(super) widths: &'a [usize],
     pub(super) repetitions: usize,
 }
@@ -43,7 +43,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case<'_>) -> Result<(), Benc
     case.widths.iter().try_for_each(|&width| measure(harness, case, &kim, width))
 }
 
-/// All plans and the baseline for `width` rows, in turn.
+/// Times all plans and the baseline for `width` rows, in turn.
 fn measure(
     harness: &mut Harness<'_>,
     case: &Case<'_>,
@@ -65,7 +65,7 @@ fn measure(
         let tables = &tables;
         operations.push(Box::new(move || fixture.measure(shared, tables)));
     }
-    // Another column in each repetition, which stands for all of them.
+    // Each repetition measures another column, which represents all of them.
     operations.push(Box::new(|| kim.measure(shared, &tables, turn.replace(turn.get() + 1) % columns)));
     let samples = alternate(Repetitions::exactly(case.repetitions), &mut operations)?;
     drop(operations);
@@ -89,7 +89,7 @@ impl Case<'_> {
     }
 }
 
-/// Rows of the results of one width.
+/// Result rows of one width.
 struct Report<'a, 'b> {
     harness: &'a mut Harness<'b>,
     case: &'a Case<'a>,
@@ -114,7 +114,7 @@ impl Report<'_, '_> {
         for (metric, ours, baseline) in samples {
             let baseline = baseline.map(|(name, seconds)| (name, scaled(&seconds, 1e3)));
             let baseline = baseline.as_ref().map(|(name, ms)| (*name, ms.as_slice()));
-            // The paper's total is shown against Kim's alone.
+            // The paper's total is compared with Kim's only.
             if baseline.is_some() || metric.name != total.name {
                 let params = self.params(fixture);
                 self.harness.timing(metric, &name, &scaled(&ours, 1e3), baseline, params);

@@ -1,4 +1,4 @@
-//! A lookup with a client's keys and query, and the seconds of its stages.
+//! A lookup with a client's keys and query, and the times of its stages.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use super::subtables::Subtables;
 use crate::error::BenchError;
 use crate::harness::Harness;
 
-/// Largest error of an entry, relative to the largest.
+/// Largest allowed error of an entry, relative to the largest entry.
 const TOLERANCE: f64 = 1e-2;
 
-/// A lookup with the keys and the query of a client, all slots full.
+/// A lookup with the keys and the query of a client; all slots are full.
 pub(super) struct LookupFixture {
     pub(super) preset: &'static str,
     parameters: CkksParameters,
@@ -30,12 +30,12 @@ pub(super) struct LookupFixture {
     pub(super) query_bytes: usize,
 }
 
-/// A lookup that leaves its outputs as rows.
+/// A lookup that returns its outputs as rows.
 fn rows_lookup(parameters: &CkksParameters, plan: Plan, tables: &Subtables) -> Result<Lookup, BenchError> {
     Ok(Lookup::new(parameters, &tables.tables, plan, OutputForm::Rows, tables.bound(), None)?)
 }
 
-/// The index in subtable `t` that slot `slot` asks for.
+/// The index in subtable `t` that slot `slot` queries.
 fn index(slot: usize, t: usize, columns: usize) -> usize {
     (slot * 31 + t * 17 + slot / 7) % columns
 }
@@ -59,7 +59,7 @@ impl LookupFixture {
         Ok(LookupFixture { preset, parameters, lookup, encoder, secret, keys, query, query_bytes })
     }
 
-    /// Tokens looked up at once.
+    /// Number of tokens looked up at once.
     pub(super) fn tokens(&self) -> f64 {
         self.parameters.slots() as f64
     }
@@ -73,7 +73,7 @@ impl LookupFixture {
         Ok([vectors, linear].map(|seconds| seconds / self.tokens()))
     }
 
-    /// Compares the first and the last row, all slots of them.
+    /// Compares all slots of the first and the last row.
     fn check(&self, tables: &Subtables, outputs: &[Ciphertext]) -> Result<(), BenchError> {
         for row in [0, outputs.len() - 1] {
             let slots = self.encoder.decrypt(&outputs[row], &self.secret)?;

@@ -1,4 +1,4 @@
-//! The forms of query side by side: what the client sends, what the service works, what precision is left.
+//! Comparison of the query forms: bytes of the query, time of the service, and precision of the result.
 
 use unspoken_ckks::Preset;
 use unspoken_query::QueryForm;
@@ -9,7 +9,7 @@ use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
-/// Classifies one batch in each form, one after the other: keys and queries of the larger ones fill the memory.
+/// Classifies one batch in each form, one form after the other: keys and queries of the larger forms fill the memory.
 pub(super) fn run(
     harness: &mut Harness<'_>,
     forms: &[(QueryForm, &str)],
@@ -23,7 +23,7 @@ pub(super) fn run(
         let full = fixture.batch_size();
         let messages = &data.messages[..full.min(data.messages.len())];
         let mut measurement = PlanMeasurement::default();
-        // One batch that is not counted: it meets cold memory.
+        // One warm-up batch, which is not counted.
         fixture.classify(harness.stopwatch(), messages)?;
         let batch = fixture.classify(harness.stopwatch(), messages)?;
         measurement.add(&data, messages, full, batch)?;

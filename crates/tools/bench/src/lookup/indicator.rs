@@ -1,5 +1,5 @@
-//! Kim et al.'s one-hot by encrypted indicators (ICML 2024), as `unspoken_lookup::indicator` reads it: a few columns
-//! measured, all of them extrapolated.
+//! One-hot vectors from encrypted indicators by Kim et al. (ICML 2024), as implemented in
+//! `unspoken_lookup::indicator`: a few columns are measured and extrapolated to all columns.
 
 use unspoken_ckks::{
     Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, InnerSum, PreparedMatrix, Preset,
@@ -18,11 +18,11 @@ use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
-/// Largest distance of an indicator from 0 or 1: each squaring doubles an error near 1, and at 1024 columns and a scale
-/// of 50 bits some 2e-3 come together.
+/// Largest allowed distance of an indicator from 0 or 1: each squaring doubles an error near 1; at 1024 columns and a
+/// scale of 50 bits the error reaches about 2e-3.
 const TOLERANCE: f64 = 1e-2;
 
-/// A client of the baseline: an encrypted vector of indices and the keys for all that follows.
+/// A client of the baseline: an encrypted vector of indices, and the keys of the whole computation.
 pub(super) struct IndicatorBaseline {
     parameters: CkksParameters,
     encoder: Encoder,
@@ -32,7 +32,7 @@ pub(super) struct IndicatorBaseline {
     columns: usize,
 }
 
-/// `measured` columns of the baseline, each in turn with a batch of `ours`.
+/// Measures `measured` columns of the baseline, each in turn with a batch of `ours`.
 pub(super) fn run(
     harness: &mut Harness<'_>,
     data: &ClassifierData,
@@ -75,7 +75,7 @@ pub(super) fn run(
 }
 
 impl IndicatorBaseline {
-    /// Keys for the indicator, and for sums over `tokens` slots.
+    /// Generates keys for the indicator and for sums over `tokens` slots.
     pub(super) fn new(preset: &Preset, columns: usize, tokens: usize) -> Result<Self, BenchError> {
         let parameters = preset.build()?;
         let mut rng = SecretRng::insecure_from_seed(4);
@@ -93,8 +93,8 @@ impl IndicatorBaseline {
         Ok(IndicatorBaseline { parameters, encoder, secret, keys, indices, columns })
     }
 
-    /// Seconds per token of the indicators of all columns of all tables, extrapolated from this one, and of the
-    /// matrices of these tables.
+    /// Seconds per token of the indicators of all columns of all tables, extrapolated from this column, and of the
+    /// products with these tables.
     pub(super) fn measure(
         &self,
         harness: &Harness<'_>,
@@ -107,7 +107,7 @@ impl IndicatorBaseline {
         Ok([vectors * all, linear].map(|seconds| seconds / self.parameters.slots() as f64))
     }
 
-    /// The indicator of one column: its result, checked, and its seconds.
+    /// The indicator of one column, checked, and its time in seconds.
     fn column(&self, harness: &Harness<'_>, column: usize) -> Result<(Ciphertext, f64), BenchError> {
         let evaluator = Evaluator::new(&self.encoder, &self.keys);
         let (result, seconds) =
@@ -122,8 +122,8 @@ impl IndicatorBaseline {
         }
     }
 
-    /// Seconds of the linear stage for all subtables: matrices over every column, then the sum over the tokens.
-    /// `column` stands for all of them.
+    /// Seconds of the linear stage for all subtables: the products with all columns, then the sum over the tokens.
+    /// `column` is used for every column.
     fn linear(&self, harness: &Harness<'_>, data: &ClassifierData, column: &Ciphertext) -> Result<f64, BenchError> {
         let shape = data.model.encoder().shape();
         let matrices = table_matrices(data, &self.parameters, column.level(), column.scale())?;
@@ -132,7 +132,7 @@ impl IndicatorBaseline {
         let stride = self.parameters.slots() / shape.max_tokens;
         let work = || -> Result<Vec<Ciphertext>, BenchError> {
             let sums = apply_tables(&evaluator, &matrices, &inputs)?;
-            // Two classes share a ciphertext, one in each part, so half as many sums are needed.
+            // Two classes share a ciphertext, in its real and imaginary parts, so half as many sums are needed.
             let pairs = sums.iter().take(shape.classes.div_ceil(2));
             let total = |sum: &Ciphertext| evaluator.sum_slots(&evaluator.rescale(sum)?, stride, shape.max_tokens);
             Ok(pairs.map(total).collect::<Result<_, _>>()?)
@@ -140,7 +140,7 @@ impl IndicatorBaseline {
         harness.stopwatch().seconds(work)
     }
 
-    /// Seconds of the matrices of these tables and the rescale. `column` stands for all coordinates.
+    /// Seconds of the products with these tables and the rescale. `column` is used for every column.
     fn product(&self, harness: &Harness<'_>, tables: &Subtables, column: &Ciphertext) -> Result<f64, BenchError> {
         let (level, scale) = (column.level(), column.scale());
         let outputs = vec![self.parameters.scale() * self.parameters.level_modulus(level); tables.rows()];

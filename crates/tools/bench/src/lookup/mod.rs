@@ -25,17 +25,17 @@ use crate::harness::Harness;
 const PAPER: &str = "ive-paper";
 const KIM: &str = "Kim et al., extrapolated";
 
-/// Repetitions of lookups of embeddings, after one that is not counted.
+/// Repetitions of embedding lookups, after one warm-up.
 const EMBEDDING_REPETITIONS: usize = 3;
 
-/// Messages classified at once.
+/// Number of messages classified at once.
 const MESSAGES: usize = 256;
 
-/// The plans beside the paper's.
+/// The plans compared with the paper's.
 const OURS: [Plan; 4] =
     [Plan::ComplexFirst, Plan::LazyLast, Plan::BabyGiant { babies: 8 }, Plan::BabyGiant { babies: 16 }];
 
-/// Subtables of the embeddings, as in the paper.
+/// Number of subtables of the embeddings, as in the paper.
 const SUBTABLES: usize = 4;
 
 /// Embedding dimensions of the paper's Table 3: GloVe 50d and 300d, GPT-2.
@@ -53,14 +53,14 @@ const EMBEDDING_PRESETS: [(usize, Presets); 2] = [
     ),
 ];
 
-/// Every form of query, at the preset it takes.
+/// Every query form with its preset.
 const FORMS: [(QueryForm, &str); 3] = [
     (QueryForm::Direct, "n15_depth8_scale50"),
     (QueryForm::Compact, "n16_boot_depth8_scale50"),
     (QueryForm::OneHot, "n15_depth8_scale50"),
 ];
 
-/// Columns of the model for the forms of query: with the zero column that compact ones pad with, 256 at most.
+/// Columns of the model for the query forms: with the zero column that pads compact queries, at most 256.
 const FORM_COLUMNS: usize = 254;
 
 /// Positions of a token in the small batches of the paper's Table 6: 300 rows, padded.
@@ -92,7 +92,7 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The paper's Tables 3 and 6, and Table 3 once more for a compressed table where one is given.
+/// The paper's Tables 3 and 6, and Table 3 for a compressed table if one is given.
 fn tables(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     for columns in [64, 256, 1024] {
         let random = Subtables::random(SUBTABLES, WIDTHS[0].max(embedding::ROWS), columns)?;
@@ -111,7 +111,7 @@ fn tables(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The compressed table of the options, where there is one.
+/// Measures the compressed table of the options, if given.
 fn given_table(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     let Some(directory) = &harness.options.table else { return Ok(()) };
     let given = Subtables::read(directory)?;
@@ -119,7 +119,7 @@ fn given_table(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     embeddings(harness, &given, &widths, if harness.options.quick { 1 } else { EMBEDDING_REPETITIONS })
 }
 
-/// Embeddings of these tables, for each number of rows.
+/// Measures embeddings of these tables for each number of rows.
 fn embeddings(
     harness: &mut Harness<'_>,
     tables: &Subtables,
@@ -142,7 +142,7 @@ struct StageTimes {
 }
 
 impl StageTimes {
-    /// From samples of both stages, those of the linear stage times `factor`.
+    /// The times from samples of both stages; those of the linear stage are multiplied by `factor`.
     fn new(samples: &[[f64; 2]], factor: f64) -> Self {
         StageTimes {
             vectors: samples.iter().map(|[vectors, _]| *vectors).collect(),

@@ -1,4 +1,4 @@
-//! HE-LRM's form of a query: the client sends one encryption per column, and the server multiplies by the table alone.
+//! HE-LRM's query form: the client sends one encryption per column, and the server only multiplies by the table.
 
 use unspoken_ckks::{
     Arithmetic, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, PreparedMatrix, Preset,
@@ -13,14 +13,14 @@ use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
-/// Levels of a one-hot query: the matrix and its rescale.
+/// Levels of a one-hot query: the product with the table and its rescale.
 const LEVEL: usize = 1;
 
-/// Encrypted coordinates at hand, each of which stands for several columns: the product takes the same arithmetic, and
-/// reads memory that is a little closer.
+/// Number of distinct encrypted coordinates, each used for several columns: the product needs the same arithmetic,
+/// with slightly better memory locality.
 const DISTINCT: usize = 16;
 
-/// Bytes of a query in both forms, and the server's time for the matrix.
+/// Bytes of a query in both forms, and the server's time for the product.
 pub(super) fn run(harness: &mut Harness<'_>, data: &ClassifierData, preset: &Preset) -> Result<(), BenchError> {
     harness.progress("one-hot queries");
     let parameters = preset.build()?;
@@ -75,7 +75,7 @@ fn matrix_seconds(
     Ok(samples.swap_remove(0))
 }
 
-/// The score tables as real matrices over one-hot coordinates of scale `scale` at `level`, to be rescaled afterwards.
+/// The score tables as real matrices for one-hot coordinates of scale `scale` at `level`, to be rescaled afterwards.
 pub(super) fn table_matrices(
     data: &ClassifierData,
     parameters: &CkksParameters,
@@ -84,7 +84,7 @@ pub(super) fn table_matrices(
 ) -> Result<Vec<PreparedMatrix>, BenchError> {
     let (tables, shape) = (data.model.tables(), data.model.encoder().shape());
     let inputs = vec![scale; shape.columns];
-    // Entries take what the modulus leaves beside a sum over all tokens.
+    // The entries use the bits of the modulus that a sum over all tokens leaves.
     let room = parameters.log2_modulus(level - 1) - tables.score_bound().log2() - 2.0;
     let output = room.min(scale.log2()).exp2() * parameters.level_modulus(level);
     let matrix = |t: usize| {
@@ -94,7 +94,7 @@ pub(super) fn table_matrices(
     (0..shape.subtables).map(matrix).collect()
 }
 
-/// `sum_t matrix_t inputs`, the same inputs standing for those of every subtable; not rescaled.
+/// `sum_t matrix_t inputs`, with the same inputs for every subtable; not rescaled.
 pub(super) fn apply_tables(
     evaluator: &Evaluator<'_>,
     matrices: &[PreparedMatrix],

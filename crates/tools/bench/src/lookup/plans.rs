@@ -1,4 +1,4 @@
-//! Encrypted fastText: the same messages by every plan in turn, with their times, errors and bytes.
+//! Encrypted fastText: the same messages by every plan in turn, with times, errors and bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,11 +22,11 @@ use crate::row::{Metric, params};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlanComparison {
     pub(super) preset: &'static str,
-    /// Beside the paper's plan, which is the baseline of each.
+    /// Plans compared with the paper's plan, which is the baseline of each.
     pub(super) plans: &'static [Plan],
     /// Messages, rounded up to whole batches of the preset.
     pub(super) messages: usize,
-    /// How often all of them are classified.
+    /// How often all messages are classified.
     pub(super) rounds: usize,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct ClassifierFixture {
     key_bytes: u64,
 }
 
-/// What was measured of one plan.
+/// Measurements of one plan.
 #[derive(Default)]
 pub(super) struct PlanMeasurement {
     /// Seconds per message, batch by batch.
@@ -53,10 +53,10 @@ pub(super) struct PlanMeasurement {
     pub(super) labels_differ: usize,
 }
 
-/// One batch: seconds of the server, encrypted scores and labels read back.
+/// One batch: seconds of the server, decrypted scores and labels.
 pub(super) struct BatchMeasurement {
     pub(super) seconds: f64,
-    /// The same by the wall clock, which is what the stages are measured by.
+    /// The same in wall-clock time, which the times of the stages use.
     wall_seconds: f64,
     stages: StageSeconds,
     answers: Vec<unspoken_classify::Classified>,
@@ -64,7 +64,7 @@ pub(super) struct BatchMeasurement {
     answer_bytes: usize,
 }
 
-/// Runs a comparison and reports it; returns the fastest of its plans, other than the paper's.
+/// Runs a comparison and reports it; returns the fastest plan other than the paper's.
 pub(super) fn run(
     harness: &mut Harness<'_>,
     data: &ClassifierData,
@@ -77,7 +77,7 @@ pub(super) fn run(
         fixtures.push(ClassifierFixture::new(data, preset, plan)?);
     }
     let size = fixtures[0].batch_size().min(comparison.messages);
-    // One batch of each that is not counted.
+    // One warm-up batch of each, which is not counted.
     let first = &data.messages[..size.min(data.messages.len())];
     for fixture in &mut fixtures {
         harness.progress(format!("{}: plan {}, a batch that is not counted", comparison.preset, fixture.plan));
@@ -103,13 +103,13 @@ pub(super) fn run(
 }
 
 impl ClassifierFixture {
-    /// For direct queries.
+    /// A fixture for direct queries.
     pub(super) fn new(data: &ClassifierData, preset: &Preset, plan: Plan) -> Result<Self, BenchError> {
         let server = ClassifyServer::new(data.model.tables(), &preset.build()?, QueryForm::Direct, plan)?;
         Self::with_server(data, preset, plan, server)
     }
 
-    /// For queries of a form, with the plan that costs least.
+    /// A fixture for a query form, with the cheapest plan.
     pub(super) fn of_form(data: &ClassifierData, preset: &Preset, form: QueryForm) -> Result<Self, BenchError> {
         let server = ClassifyServer::with_best_plan(data.model.tables(), &preset.build()?, form)?;
         let plan = server.header().plan().parse()?;
@@ -135,7 +135,7 @@ impl ClassifierFixture {
         Ok(ClassifierFixture { plan, server, client, keys, key_bytes: bundle.len() as u64 })
     }
 
-    /// Messages of one query.
+    /// Number of messages in one query.
     pub(super) fn batch_size(&self) -> usize {
         self.server.description().batch()
     }
@@ -148,7 +148,7 @@ impl ClassifierFixture {
         self.server.description().parameters().name()
     }
 
-    /// Encrypts, answers, decrypts. The server's work alone is timed.
+    /// Encrypts, answers, decrypts. Only the server's work is timed.
     pub(super) fn classify(
         &mut self,
         stopwatch: Stopwatch<'_>,
@@ -176,7 +176,7 @@ impl ClassifierFixture {
 }
 
 impl PlanMeasurement {
-    /// A batch costs the same whether it is full or not: seconds per message are those of a full one.
+    /// A partial batch costs as much as a full one, so seconds per message are those of a full batch.
     pub(super) fn add(
         &mut self,
         data: &ClassifierData,
@@ -185,7 +185,7 @@ impl PlanMeasurement {
         batch: BatchMeasurement,
     ) -> Result<(), BenchError> {
         let StageSeconds { query, vectors, linear } = batch.stages;
-        // On the CPU clock the stages keep their shares of the whole.
+        // With the CPU clock, the stages keep their share of the total.
         let per_message = batch.seconds / batch.wall_seconds / full as f64;
         self.total.push(batch.seconds / full as f64);
         self.query.push(query * per_message);
@@ -245,7 +245,7 @@ fn report(
         harness.value(Metric::less(name, "bytes"), &case, value, None, params());
     }
     let error = Metric::less("log2_relative_error", "bits");
-    // A negative logarithm has no meaningful ratio: none is given.
+    // The ratio of negative logarithms has no meaning, so no baseline is given.
     harness.value(error, &case, measurement.relative_error.log2(), None, params());
     harness.value(Metric::less("labels_differ", "messages"), &case, measurement.labels_differ as f64, None, params());
 }

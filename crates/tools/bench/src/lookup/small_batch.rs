@@ -1,4 +1,4 @@
-//! Few tokens at a time, one ciphertext of embeddings (paper, Table 6).
+//! Lookups of few tokens, with one ciphertext of embeddings (paper, Table 6).
 
 use unspoken_ckks::{Ciphertext, Encoder, Evaluator, Preset};
 use unspoken_lookup::{StridedLookup, StridedPlan, StridedTables};
@@ -12,15 +12,15 @@ use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
-/// Largest error of an entry, relative to the largest.
+/// Largest allowed error of an entry, relative to the largest entry.
 const TOLERANCE: f64 = 1e-2;
 
 const KIM: &str = "Kim et al., same packing";
 
-/// Tables and the presets to look them up at.
+/// Tables and the presets of their lookups.
 pub(super) struct Case<'a> {
     pub(super) tables: &'a Subtables,
-    /// Positions of a token: rows padded to a power of two.
+    /// Positions of a token: the rows, padded to a power of two.
     pub(super) width: usize,
     pub(super) ours: &'static str,
     pub(super) baseline: &'static str,
@@ -35,7 +35,7 @@ struct StridedFixture {
     keys: EvaluationKeys,
     query: Vec<Ciphertext>,
     batch: usize,
-    /// How many times this lookup makes the whole one.
+    /// Number of such lookups that make up the whole lookup.
     groups: usize,
 }
 
@@ -74,14 +74,14 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case<'_>) -> Result<(), Benc
     Ok(())
 }
 
-/// The index in subtable `t` that token `token` asks for.
+/// The index in subtable `t` that token `token` queries.
 fn index(token: usize, t: usize, columns: usize) -> usize {
     (token * 37 + t * 11) % columns
 }
 
 impl StridedFixture {
-    /// Prepares our plan whole. Of the baseline, one of the equal parts its subtables fall into: the encoded diagonals
-    /// of all would take too much memory.
+    /// Prepares our plan completely. Prepares one of the equal parts of the baseline's subtables: the encoded
+    /// diagonals of all parts would need too much memory.
     fn new(case: &Case<'_>, plan: StridedPlan) -> Result<Self, BenchError> {
         let preset = if plan == StridedPlan::Powers { case.ours } else { case.baseline };
         let parameters = Preset::find(preset)?.build()?;
@@ -135,7 +135,7 @@ impl StridedFixture {
         Ok(())
     }
 
-    /// How many of the tables are looked up.
+    /// Number of tables that one query looks up.
     fn query_tables(&self, case: &Case<'_>) -> usize {
         case.tables.tables.len().div_ceil(self.groups)
     }

@@ -1,4 +1,4 @@
-//! The matrix suite: the tables of the permutation paper, ours beside the published algorithms.
+//! The matrix suite: the tables of the permutation paper; our algorithms compared with the published ones.
 
 mod permutations;
 mod plain;
@@ -28,7 +28,7 @@ const PLAIN: &str = "plain";
 
 pub(crate) const PARTS: [&str; 6] = [TABLE3, TABLE4, TABLE6, TABLE7, TABLE8, PLAIN];
 
-/// Largest error of an entry, relative to the largest entry.
+/// Largest allowed error of an entry, relative to the largest entry.
 const TOLERANCE: f64 = 1e-2;
 
 const TIME_PER_PRODUCT: Metric = Metric::less("time_per_product", "ms");
@@ -37,10 +37,10 @@ const KEY_BYTES: Metric = Metric::less("key_bytes", "bytes");
 const DEPTH: Metric = Metric::less("depth", "levels");
 const LOG2_RELATIVE_ERROR: Metric = Metric::less("log2_relative_error", "bits");
 
-/// A counted quantity of what is compared.
+/// A counted quantity of the compared methods.
 type CountedMetric<'a, T> = (Metric, &'a dyn Fn(&T) -> f64);
 
-/// Where products are measured: 2^15 real slots and 18 levels, as in the paper.
+/// The paper's parameters for products: 2^15 real slots and 18 levels.
 const FULL: Case = Case {
     preset: "n15_real_depth17_scale30",
     dimensions: &[8, 16, 32, 64],
@@ -62,7 +62,7 @@ const QUICK: Case = Case {
     random: &[9],
 };
 
-/// What to multiply.
+/// The measured sizes.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     preset: &'static str,
@@ -72,11 +72,11 @@ struct Case {
     replicated: &'static [usize],
     /// Dimensions of products with a plaintext matrix.
     plain: &'static [usize],
-    /// Every encoding space that fits, or the largest and the smallest.
+    /// Measure every encoding space that fits, or only the largest and the smallest.
     every_space: bool,
-    /// Where transposes are measured, and of which dimension (Table 3).
+    /// Preset and dimension of the transposes (Table 3).
     transposes: Option<(&'static str, usize)>,
-    /// Lengths of random permutations (Table 7), as powers of two.
+    /// Lengths of random permutations (Table 7), as exponents of two.
     random: &'static [u32],
 }
 
@@ -121,7 +121,7 @@ fn run_case(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The largest error of an entry, relative to the largest exact entry; infinite if an entry is no number.
+/// The largest error of an entry, relative to the largest exact entry; infinite if an entry is NaN.
 fn relative_error<'a>(pairs: impl Iterator<Item = (&'a Array2<f64>, Array2<f64>)>) -> f64 {
     let (mut worst, mut largest) = (0.0f64, 0.0f64);
     for (found, exact) in pairs {
@@ -162,7 +162,7 @@ mod tests {
             let row = find(&case, "time_per_product", "Rizomiliotis");
             assert!(row.ours > 0.0 && row.ratio.is_some());
             assert_eq!((&row.params["at_once"], &row.params["baseline_at_once"]), (&parallel.into(), &4.into()));
-            // 14 rotations of the expansions, 9 more.
+            // 14 rotations of the expansions, and 9 more.
             assert_eq!(find(&case, "rotation_keys", "Rizomiliotis").baseline, Some(23.0));
         }
         assert!(find("product, d = 8, 1 blocks", "time_per_product", "Jiang").ratio.is_some());

@@ -24,21 +24,21 @@ pub(super) struct PermutationFixture {
     secret: SecretKey,
 }
 
-/// A plan under a name, and the keys it is said to need.
+/// A named plan and the number of keys reported for it.
 pub(super) struct ComparedPlan<'a> {
     pub(super) name: String,
     pub(super) candidate: &'a Candidate,
-    /// As its authors count them.
+    /// Number of keys as the authors of the method count them.
     pub(super) keys: usize,
 }
 
 impl<'a> ComparedPlan<'a> {
-    /// With the keys it is run with.
+    /// With the number of keys that it runs with.
     pub(super) fn ours(name: &str, candidate: &'a Candidate) -> Self {
         ComparedPlan { name: name.into(), candidate, keys: candidate.estimate.keys.len() }
     }
 
-    /// With a key for each giant step, as published; it runs with one for each stage.
+    /// With one key per giant step, as published; it runs with one key per stage.
     pub(super) fn published(name: &str, candidate: &'a Candidate) -> Self {
         ComparedPlan { name: name.into(), candidate, keys: candidate.estimate.separate_keys }
     }
@@ -51,7 +51,7 @@ impl PermutationFixture {
         Ok(PermutationFixture { encoder, model, secret })
     }
 
-    /// Times the plans in turn; the rows show the first beside each of the others.
+    /// Times the plans in turn; the rows compare the first one with each of the others.
     pub(super) fn compare(
         &self,
         harness: &mut Harness<'_>,
@@ -109,7 +109,7 @@ impl PermutationFixture {
         Ok(())
     }
 
-    /// A vector to permute, and the result.
+    /// A vector to permute, and the expected result.
     pub(super) fn input(&self, permutation: &Permutation, rng: &mut SecretRng) -> Result<Input, BenchError> {
         let parameters = self.encoder.parameters();
         let values: Vec<Complex64> =
@@ -119,7 +119,7 @@ impl PermutationFixture {
         Ok(Input { vector: self.encoder.encrypt(&plaintext, &self.secret, rng)?.expand(parameters), expected })
     }
 
-    /// A plan made ready, run once and compared; with its error.
+    /// A prepared plan that has run once and been checked; with its error.
     pub(super) fn ready(
         &self,
         evaluator: &Evaluator<'_>,
@@ -139,19 +139,19 @@ impl PermutationFixture {
         Ok((prepared, error))
     }
 
-    /// Keys for one plan.
+    /// Generates the keys for one plan.
     pub(super) fn keys(&self, plan: &KeyPlan, rng: &mut SecretRng) -> Result<EvaluationKeys, BenchError> {
         Ok(EvaluationKeys::generate(&self.secret, plan, rng)?)
     }
 }
 
-/// An encrypted vector, and what its permutation is.
+/// An encrypted vector and its expected permutation.
 pub(super) struct Input {
     vector: Ciphertext,
     expected: Vec<Complex64>,
 }
 
-/// Seconds of plans made ready, in turn.
+/// Seconds of prepared plans, timed in turn.
 pub(super) fn times(
     harness: &Harness<'_>,
     repetitions: Repetitions,

@@ -1,5 +1,5 @@
-//! Products of a plaintext matrix with encrypted ones: in slots, one level each, with skewed or plain columns; in slots
-//! after the skew of Jiang et al. by rotations; and in coefficients, without keys.
+//! Products of a plaintext matrix with encrypted ones: in slots, one level each, with skewed or plain columns; in
+//! slots after the skew of Jiang et al. by rotations; and in coefficients, without keys.
 
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, Ciphertext, Complex64, Cost, Encoder, Evaluator, Simulator};
@@ -15,7 +15,7 @@ use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
-/// Levels that the deepest method takes: every result is so many below the highest level.
+/// Levels that the deepest method needs: every result is this many levels below the highest.
 const LEVELS: usize = 2;
 
 const KEY_SWITCHES: Metric = Metric::less("key_switches", "switches");
@@ -55,11 +55,11 @@ impl<V: Clone + Send + Sync> PlainProduct<V> {
     }
 }
 
-/// A method of multiplication under its name, with what it needs.
+/// A named multiplication method and its requirements.
 struct ComparedMethod {
     name: &'static str,
     product: PlainProduct<Ciphertext>,
-    /// Matrices that it multiplies at once.
+    /// Number of matrices that it multiplies at once.
     at_once: usize,
     keys: KeyPlan,
     cost: Cost,
@@ -74,7 +74,7 @@ struct Case<'a> {
     x: Vec<Array2<f64>>,
 }
 
-/// One dimension: a single block, as many matrices at once as there is room for.
+/// Measures one dimension: a single block, with as many matrices at once as fit.
 pub(super) fn run(harness: &mut Harness<'_>, encoder: &Encoder, dimension: usize) -> Result<(), BenchError> {
     let parameters = encoder.parameters();
     let layout = Layout::new(parameters, dimension, 1)?;
@@ -98,7 +98,7 @@ impl Case<'_> {
         self.encoder.parameters().max_level() - LEVELS
     }
 
-    /// Products from each exponent to the next: all but the last only skew.
+    /// Products from each exponent to the next; all but the last only skew.
     fn slots(
         &self,
         name: &'static str,
@@ -125,7 +125,7 @@ impl Case<'_> {
         Ok(ComparedMethod { name, product, at_once, keys, cost })
     }
 
-    /// Matrices side by side, as many as fit a row of coefficients.
+    /// Matrices side by side, as many as fit the coefficients of a row.
     fn coefficients(&self, rng: &mut SecretRng) -> Result<ComparedMethod, BenchError> {
         let (parameters, d, level) = (self.encoder.parameters(), self.layout.dim(), self.output_level() + 1);
         let at_once = parameters.ring().degree() / d;
@@ -154,7 +154,7 @@ impl Case<'_> {
         Ok(relative_error(found.iter().zip(self.x.iter().map(|x| self.weights.dot(x)))))
     }
 
-    /// Checks the results, then times the first method and its baselines in turn; rows beside each baseline.
+    /// Checks the results, then times the first method and its baselines in turn; one set of rows per baseline.
     fn compare(
         &self,
         harness: &mut Harness<'_>,

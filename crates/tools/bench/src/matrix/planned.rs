@@ -1,4 +1,4 @@
-//! The planner's choice beside the other plans that it considered and that its limits allow.
+//! The planner's choice compared with the other plans that it considered and its limits allow.
 
 use unspoken_ckks::Evaluator;
 use unspoken_permute::{Candidate, Explanation, Permutation, PreparedPermutation, Verdict};
@@ -11,22 +11,22 @@ use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
-/// The planner's choice over the fastest plan: 1 if it is the fastest.
+/// Time of the planner's choice over the time of the fastest plan: 1 if it is the fastest.
 const RATIO: Metric = Metric::less("planned_over_the_fastest_candidate", "times");
 
-/// How many of the plans that were fastest by themselves are timed in turn with the planner's choice.
+/// Number of plans, the fastest when timed alone, that are timed in turn with the planner's choice.
 const TIMED_IN_TURN: usize = 3;
 
-/// Plans that are predicted to take more than so many times as long as the planner's choice are not timed.
+/// Plans predicted to take more than this many times as long as the planner's choice are not timed.
 const SLOWEST_PREDICTED: f64 = 1.6;
 
 /// Most plans that are timed with `--quick`: those predicted to be fastest.
 const QUICK: usize = 5;
 
-/// Repetitions of each plan by itself.
+/// Repetitions of each plan when timed alone.
 const REPETITIONS_ALONE: Repetitions = Repetitions::exactly(2);
 
-/// Every plan that is allowed, once: the planner's choice first, then by predicted time.
+/// Every allowed plan, once: the planner's choice first, then by predicted time.
 fn allowed(explanation: &Explanation) -> Vec<&Candidate> {
     let mut plans: Vec<&Candidate> = Vec::new();
     for row in explanation.rows().iter().filter(|row| row.verdict == Verdict::Allowed) {
@@ -37,7 +37,7 @@ fn allowed(explanation: &Explanation) -> Vec<&Candidate> {
     plans
 }
 
-/// Times the plans by themselves (with `--quick` a few), then the fastest in turn with the planner's choice. Reports
+/// Times the plans alone (with `--quick` only some), then the fastest ones in turn with the planner's choice. Reports
 /// the largest of the medians of the paired ratios.
 pub(super) fn run(
     harness: &mut Harness<'_>,
@@ -81,7 +81,7 @@ pub(super) fn run(
     let samples = times(harness, harness.slow_repetitions(), &evaluator, &input, &ready)?;
     let Some((ours, others)) = samples.split_first() else { return Ok(()) };
     let ratio = |theirs: &Vec<f64>| median(&ours.iter().zip(theirs).map(|(a, b)| a / b).collect::<Vec<_>>());
-    // Beside itself it is 1.
+    // The ratio of the choice to itself is 1.
     let (mut worst, mut fastest, mut seconds) = (1.0, *planned, median(ours));
     for (theirs, candidate) in others.iter().zip(&fastest_plans[1..]) {
         if ratio(theirs) > worst {

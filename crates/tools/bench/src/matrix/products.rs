@@ -15,7 +15,7 @@ use crate::error::BenchError;
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
-/// Levels that the deepest method takes: every result is so many below the highest level.
+/// Levels that the deepest method needs: every result is this many levels below the highest.
 const LEVELS: usize = 3;
 
 const KEY_SWITCHES: Metric = Metric::less("key_switches_per_product", "switches");
@@ -27,7 +27,7 @@ pub(super) struct ProductFixture {
     model: CostModel,
 }
 
-/// A method of multiplication: ours, or a baseline under its name.
+/// A multiplication method: ours, or a baseline with its name.
 pub(super) struct ComparedProduct {
     pub(super) name: String,
     pub(super) layout: Layout,
@@ -53,7 +53,7 @@ impl ProductFixture {
         Layout::new(self.encoder.parameters(), dimension, blocks).ok()
     }
 
-    /// Every method of a layout, the one predicted to be fastest first. All end at the same level.
+    /// Every method for a layout, the one predicted to be fastest first. All end at the same level.
     pub(super) fn methods(&self, layout: Layout) -> Result<Vec<Estimate>, BenchError> {
         let output_level = self.encoder.parameters().max_level() - LEVELS;
         let shape = (layout.dim(), layout.dim(), layout.dim());
@@ -61,7 +61,7 @@ impl ProductFixture {
         Ok(estimates(&self.encoder, &self.model, &task)?)
     }
 
-    /// Encrypts inputs, multiplies once and compares with the clear product.
+    /// Encrypts inputs, multiplies once and compares with the product in the clear.
     fn prepare(
         &self,
         compared: &ComparedProduct,
@@ -94,7 +94,7 @@ impl ProductFixture {
         Ok(PreparedProduct { product, factors, relative_error })
     }
 
-    /// Times the first product and the baselines after it in turn; rows beside each baseline.
+    /// Times the first product and the baselines after it in turn; one set of rows per baseline.
     pub(super) fn compare(
         &self,
         harness: &mut Harness<'_>,

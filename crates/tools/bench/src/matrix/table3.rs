@@ -1,4 +1,4 @@
-//! Transposes (paper, Table 3): all diagonals at once, against ideal factors of every depth.
+//! Transposes (paper, Table 3): all diagonals at once, against ideal factors at every depth.
 
 use unspoken_permute::{Candidate, Packing, Permutation, Strategy, Task, factors};
 
@@ -7,13 +7,14 @@ use super::planned;
 use crate::error::BenchError;
 use crate::harness::Harness;
 
-/// The paper's depths, and the keys of its two settings of baby steps: the baseline's, and ours by depth.
+/// The paper's depths, and the key counts of its two baby-step settings: that of the baseline and that of its own
+/// method.
 const DEPTHS: std::ops::RangeInclusive<usize> = 2..=5;
 const BASELINE_KEYS: [usize; 2] = [38, 30];
 
 const BASELINE: &str = "Jiang et al.: all diagonals";
 
-/// One dimension: at each depth, everything starts at the highest level or below and ends so many levels below it.
+/// One dimension: at each depth, all results are at the same level, which is that many levels below the highest.
 pub(super) fn run(harness: &mut Harness<'_>, fixture: &PermutationFixture, dimension: usize) -> Result<(), BenchError> {
     let parameters = fixture.encoder.parameters();
     let permutation = Permutation::transpose(dimension, dimension)?;

@@ -1,4 +1,4 @@
-//! Products in every encoding space (paper, Table 4), and in a single block Jiang et al.'s.
+//! Products in every encoding space (paper, Table 4), and the product of Jiang et al. in a single block.
 
 use unspoken_matrix::{Estimate, Method};
 
@@ -6,13 +6,14 @@ use super::products::{ComparedProduct, ProductFixture};
 use crate::error::BenchError;
 use crate::harness::Harness;
 
-/// The published product rotates one by one; hoisted it is what one would write today.
+/// The published product rotates one by one; with hoisting it is the baseline of today.
 const ORIGINAL: &str = "Rizomiliotis and Triakosia";
 const HOISTED: &str = "the same, hoisted";
 const PAPER: &str = "the paper's, by doublings";
 const JKLS: &str = "Jiang et al.";
 
-/// One dimension: our fastest method in each space, beside the original in its own space and the paper's in ours.
+/// One dimension: our fastest method in each space, compared with the original in its own space and the paper's in
+/// ours.
 pub(super) fn run(
     harness: &mut Harness<'_>,
     fixture: &ProductFixture,
@@ -42,7 +43,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The original, where its `d^3` slots are there.
+/// The original, if its `d^3` slots are available.
 fn originals(fixture: &ProductFixture, dimension: usize) -> Result<Vec<ComparedProduct>, BenchError> {
     let Some(layout) = fixture.layout(dimension, dimension) else { return Ok(Vec::new()) };
     let all = fixture.methods(layout)?;

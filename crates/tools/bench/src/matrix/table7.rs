@@ -10,10 +10,10 @@ use crate::harness::Harness;
 /// The level of every result.
 const OUTPUT_LEVEL: usize = 1;
 
-/// Which permutation.
+/// Seed of the permutation.
 const SEED: u64 = 1;
 
-/// One length, with about as many keys as it has bits.
+/// One length, with about as many keys as its base-2 logarithm.
 pub(super) fn run(harness: &mut Harness<'_>, fixture: &PermutationFixture, log2_length: u32) -> Result<(), BenchError> {
     let parameters = fixture.encoder.parameters();
     let permutation = Permutation::random(1 << log2_length, SEED)?;

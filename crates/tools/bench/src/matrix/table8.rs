@@ -1,4 +1,5 @@
-//! Rotations before the mask, in a single block (paper, Table 8): each step beside none, and beside the original.
+//! Rotations before the mask, in a single block (paper, Table 8): each step compared with no steps and with the
+//! original.
 
 use unspoken_matrix::{Estimate, Method};
 
@@ -8,7 +9,7 @@ use crate::harness::Harness;
 
 const NONE: &str = "no steps before the mask";
 
-/// One dimension: for every step the radix that is predicted to be fastest.
+/// One dimension: each step uses the radix that is predicted to be fastest.
 pub(super) fn run(harness: &mut Harness<'_>, fixture: &ProductFixture, dimension: usize) -> Result<(), BenchError> {
     let Some(layout) = fixture.layout(dimension, 1) else { return Ok(()) };
     let all = fixture.methods(layout)?;

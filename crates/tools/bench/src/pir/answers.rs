@@ -1,4 +1,5 @@
-//! Answers of every mode in turn, on one thread and on all cores; bytes, noise and failures; and a projection.
+//! Answers of every mode in turn, on one thread and on all cores; bytes, noise and failure probability; and a
+//! projection.
 
 use std::cell::RefCell;
 
@@ -25,10 +26,10 @@ const PROJECTED: Metric = Metric::less("projected_time", "s");
 /// Modes that are timed. A session query is answered as a compact one is.
 const TIMED: [Mode; 3] = [Mode::Compact, Mode::Bits, Mode::Packed];
 
-/// What is projected: the paper's largest table.
+/// Name and size of the projected table: the paper's largest.
 const PROJECTED_SIZE: (&str, u64) = ("8 GB", 8 << 30);
 
-/// Answers of one mode on so many threads.
+/// Answers of one mode on a number of threads.
 struct ModeMeasurement {
     mode: Mode,
     threads: usize,
@@ -52,7 +53,7 @@ impl ModeMeasurement {
     }
 }
 
-/// The table is dropped before a peer runs: both would not fit into the memory.
+/// Measures answers. Drops the table before a peer runs: both would not fit into memory.
 pub(super) fn run(
     harness: &mut Harness<'_>,
     repetitions: Repetitions,
@@ -97,7 +98,7 @@ fn preparation(harness: &mut Harness<'_>, size: Size, table: &Table) {
     harness.value(Metric::less("memory_per_byte", "bytes"), size.name, table.memory_per_byte(), None, params! {});
 }
 
-/// Each mode on one thread, then on all cores where there are several; all of them in turn.
+/// Each mode on one thread, then on all cores if there are several; all of them in turn.
 fn sample(
     harness: &mut Harness<'_>,
     repetitions: Repetitions,
@@ -134,7 +135,8 @@ fn sample(
     Ok(measured.map(|((mode, threads), answers)| ModeMeasurement { mode, threads, answers }).collect())
 }
 
-/// All of it, and its phases; on all cores beside one thread, packed on one thread beside Respire.
+/// Total times and times of the phases: on all cores compared with one thread, packed on one thread compared with
+/// Respire.
 fn times(
     harness: &mut Harness<'_>,
     size: Size,
@@ -168,7 +170,7 @@ fn times(
     }
 }
 
-/// Bytes, noise and failures of a mode.
+/// Bytes, noise and failure probability of a mode.
 fn facts(
     harness: &mut Harness<'_>,
     size: Size,
@@ -188,7 +190,7 @@ fn facts(
     row(FAILURE, parameters.log2_failure(shape, found.mode));
 }
 
-/// What keys take on the wire and at the server; the same for every table.
+/// Bytes of the keys on the wire and at the server; the same for every table.
 fn keys(harness: &mut Harness<'_>, parameters: &PirParameters) {
     for mode in TIMED {
         let (wire, memory) = (SeededKeys::byte_len(parameters, mode), PreparedKeys::memory_bytes(parameters, mode));
@@ -198,8 +200,8 @@ fn keys(harness: &mut Harness<'_>, parameters: &PirParameters) {
     }
 }
 
-/// One thread at 8 GB from the phases of the largest table measured: expansion grows with the bits of the index,
-/// selectors and compression do not grow, sums over rows and selection grow with the bytes.
+/// Time of one thread at 8 GB, from the phases of the largest measured table: expansion grows with the bits of the
+/// index, selectors and compression do not grow, sums over rows and selection grow with the bytes.
 fn projection(
     harness: &mut Harness<'_>,
     size: Size,

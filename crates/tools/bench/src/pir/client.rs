@@ -1,4 +1,4 @@
-//! A client with queries of one mode, and its keys at a server; every record that it gets is checked.
+//! A client of one mode and its keys at a server; it checks every retrieved record.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use crate::error::BenchError;
 pub(super) struct MeasuredAnswer {
     pub(super) seconds: f64,
     pub(super) phases: PhaseTimes,
-    /// Deviation of the response's noise over the one predicted.
+    /// Measured standard deviation of the response's noise, divided by the predicted one.
     pub(super) noise_ratio: f64,
     pub(super) query_bytes: usize,
     pub(super) response_bytes: usize,
@@ -33,9 +33,9 @@ pub(super) struct PirClient {
     secret: PirSecret,
     keys: PreparedKeys,
     rng: SecretRng,
-    /// Seconds on all threads: keys made by the client, and made ready by the server.
+    /// Seconds on all threads: key generation by the client, and key preparation by the server.
     pub(super) key_seconds: [f64; 2],
-    /// Queries so far.
+    /// Number of queries so far.
     queries: u64,
 }
 
@@ -51,7 +51,7 @@ impl PirClient {
         Ok(PirClient { mode, secret, keys, rng, key_seconds: [made, ready], queries: 0 })
     }
 
-    /// Queries a piece, another one each time, and compares the record. Times the answer alone, on the threads of the
+    /// Queries a piece, another one each time, and compares the record. Times only the answer, on the threads of the
     /// pool.
     pub(super) fn measure(&mut self, table: &Table, pool: &ThreadPool) -> Result<MeasuredAnswer, BenchError> {
         let index = (self.queries * 0x9e37_79b1 + table.shape.pieces - 1) % table.shape.pieces;

@@ -1,4 +1,4 @@
-//! The retrieval suite: answers by mode and size, phase by phase, and what is projected from them.
+//! The retrieval suite: answers by mode and size, phase by phase, and projections from them.
 
 mod answers;
 mod client;
@@ -24,7 +24,7 @@ const SERVICE: &str = "service";
 
 pub(crate) const PARTS: [&str; 4] = [ANSWERS, ROWS, UPDATES, SERVICE];
 
-/// PhaseTimes of an answer, in their order.
+/// Times of an answer's phases, in order.
 const PHASES: [Metric; 5] = [
     Metric::less("expansion_time", "s"),
     Metric::less("selectors_time", "s"),
@@ -33,21 +33,21 @@ const PHASES: [Metric; 5] = [
     Metric::less("compression_time", "s"),
 ];
 
-/// A size of a table.
+/// Size of a table.
 #[derive(Clone, Copy)]
 struct Size {
     name: &'static str,
     bytes: u64,
-    /// Respire's program for it.
+    /// Respire's program for this size.
     respire: &'static str,
 }
 
-/// What is measured.
+/// The measured sizes and loads.
 struct Case {
     preset: Preset,
     sizes: &'static [Size],
     repetitions: Repetitions,
-    /// Queries to a service.
+    /// Loads of a service.
     loads: &'static [service::Load],
 }
 
@@ -131,7 +131,7 @@ mod tests {
             let total = find("answer_time", &case).ours;
             let phases: f64 = PHASES.iter().map(|phase| find(phase.name, &case).ours).sum();
             assert!((0.5..1.5).contains(&(phases / total)), "{case}: phases {phases}, all {total}");
-            // Medians of two repetitions of many small products: between nothing and three times the prediction.
+            // Medians of two repetitions of many small products: at most three times the prediction.
             let noise = find("noise_over_prediction", &case).ours;
             assert!(noise > 0.05 && noise < 3.0, "{case}: {noise}");
             assert_eq!(find("response_bytes", &case).ours, find("response_bytes", "1 MB, packed").ours);

@@ -1,4 +1,4 @@
-//! The sums over the rows of a table, beside the same code without vector instructions.
+//! The sums over the rows of a table, compared with the same code without vector instructions.
 
 use unspoken_ring::{Backend, Poly, Ring, RingError, RingKind, RingLiteral, SecretRng};
 
@@ -11,13 +11,14 @@ use crate::row::{Metric, params};
 
 const ROW_SUMS: Metric = Metric::less("row_sums", "s");
 
-/// Columns whose sums are compared: coefficients of all of a large table would take a GB.
+/// Number of columns whose sums are compared: the coefficients of all columns of a large table would need a GB.
 const COMPARED: usize = 64;
 
-/// Columns that are summed at one time, as in an answer.
+/// Number of columns summed at once, as in an answer.
 const AT_ONCE: usize = 512;
 
-/// One thread; all backends read the same words and must find the same sums (those of the first columns are compared).
+/// Measures on one thread. All backends read the same words and must find the same sums, which are compared for the
+/// first columns.
 pub(super) fn run(harness: &mut Harness<'_>, size: Size, table: &Table) -> Result<(), BenchError> {
     harness.progress(format!("{}: sums over rows", size.name));
     let ring: &Ring = table.parameters.ring();
@@ -40,7 +41,7 @@ pub(super) fn run(harness: &mut Harness<'_>, size: Size, table: &Table) -> Resul
     let samples = alternate(harness.slow_repetitions(), &mut operations)?;
     drop(operations);
     let (places, bytes) = (table.places(), size_of_val(table.words()));
-    // The portable backend is the first of all, and always there.
+    // The portable backend is the first one and always available.
     let portable = samples.first().map(|seconds| ("portable backend", seconds.as_slice()));
     for (inputs, seconds) in all.iter().zip(&samples).skip(1) {
         let backend = inputs.ring.backend().name();
@@ -52,7 +53,7 @@ pub(super) fn run(harness: &mut Harness<'_>, size: Size, table: &Table) -> Resul
     Ok(())
 }
 
-/// All backends find the same sums.
+/// Checks that all backends find the same sums.
 fn check(size: Size, all: &[BackendInputs<'_>]) -> Result<(), BenchError> {
     let coefficients: Vec<Vec<f64>> = all.iter().map(BackendInputs::coefficients).collect::<Result<_, _>>()?;
     for pair in coefficients.windows(2) {
@@ -65,7 +66,7 @@ fn check(size: Size, all: &[BackendInputs<'_>]) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The ring of one backend, with the factors of the rows: the same residues for every backend.
+/// The ring of one backend and the factors of the rows: every backend has the same residues.
 struct BackendInputs<'a> {
     ring: &'a Ring,
     table: &'a Table,
@@ -91,7 +92,7 @@ impl<'a> BackendInputs<'a> {
         Ok(sums)
     }
 
-    /// All coefficients of some of the sums.
+    /// All coefficients of the first sums.
     fn coefficients(&self) -> Result<Vec<f64>, RingError> {
         let mut numbers = Vec::new();
         for mut sum in self.sums()?.into_iter().take(COMPARED).flatten() {

@@ -1,4 +1,4 @@
-//! Queries over HTTP, from one client and from many at the same time.
+//! Queries over HTTP, from one client and from many concurrent clients.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -26,16 +26,16 @@ const APPLICATION: &str = "pir/bench";
 const RATE: Metric = Metric::more("queries_per_second", "queries/s");
 const LATENCY: Metric = Metric::less("latency", "s");
 
-/// Clients at the same time.
+/// Numbers of concurrent clients.
 const CLIENT_COUNTS: [usize; 3] = [1, 8, 64];
 
 /// Bytes of a record.
 const RECORD_BYTES: usize = 256;
 
-/// A mode, and how many queries are sent in all if there are no more clients than that.
+/// A mode, and the total number of queries, or one per client if there are more clients.
 pub(super) type Load = (Mode, usize);
 
-/// Serves a database of one record for each 256 bytes, by index, from this process, and asks it.
+/// Serves a database with one record per 256 bytes, by index, from this process, and queries it.
 pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size) -> Result<(), BenchError> {
     harness.progress(format!("a service of {}", size.name));
     let folder = tempfile::tempdir().map_err(unavailable)?;
@@ -57,7 +57,7 @@ pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size) -> Result<
     Ok(())
 }
 
-/// A service on a port of its own; it ends with this value.
+/// A service on its own port; it ends when this value is dropped.
 struct Service {
     runtime: Option<Runtime>,
     stop: Option<oneshot::Sender<()>>,
@@ -84,7 +84,7 @@ impl Service {
         let url = format!("http://{}", server.local_addr().map_err(unavailable)?);
         let (stop, stopped) = oneshot::channel::<()>();
         runtime.spawn(server.run(async {
-            // An error says that the sender is gone, which means the same.
+            // An error means that the sender was dropped, which also means to stop.
             let _ = stopped.await;
         }));
         Ok(Service { runtime: Some(runtime), stop: Some(stop), url, records, insecure })
@@ -100,22 +100,22 @@ impl Drop for Service {
     }
 }
 
-/// Clients that send queries at the same time.
+/// Clients that send queries concurrently.
 struct ConcurrentClients {
     mode: Mode,
     clients: usize,
-    /// Queries of each.
+    /// Number of queries of each client.
     each: usize,
 }
 
 impl ConcurrentClients {
-    /// Seconds from the first query to the last answer, and of each answer. Connections and keys are made before.
+    /// Seconds from the first query to the last answer, and of each answer. Connections and keys are set up before.
     fn measure(&self, service: &Service, state: &Path) -> Result<(f64, Vec<f64>), BenchError> {
-        // The first one makes the keys that all use.
+        // The first client generates the keys that all clients use.
         let mut clients: Vec<ServiceClient<RetrieveClient>> =
             (0..self.clients).map(|_| self.connect(service, state)).collect::<Result<_, _>>()?;
         if let Some(client) = clients.first_mut() {
-            // From here on the service has the keys in memory.
+            // After this query the service has the keys in memory.
             self.check(client, service, 0)?;
         }
         let barrier = Barrier::new(self.clients + 1);
@@ -152,7 +152,7 @@ impl ConcurrentClients {
         Ok(connect(transport, APPLICATION, options, &state, &mut |_| (), &Cancel::new())?)
     }
 
-    /// Seconds of an answer, which must be right.
+    /// Seconds of an answer, which is checked.
     fn check(
         &self,
         client: &mut ServiceClient<RetrieveClient>,

@@ -20,10 +20,10 @@ const UPDATES: Metric = Metric::more("update_rate", "updates/s");
 /// Bytes of a value.
 const VALUE_BYTES: usize = 192;
 
-/// Puts that are committed at one time.
+/// Number of puts in one commit.
 const BATCHES: [u64; 2] = [1, 100];
 
-/// Records by key, one for each 256 bytes of the size; in a temporary directory.
+/// Records by key, one per 256 bytes of the size, in a temporary directory.
 pub(super) fn run(harness: &mut Harness<'_>, size: Size, preset: Preset) -> Result<(), BenchError> {
     let folder = tempfile::tempdir().map_err(|error| BenchError::Folder { reason: error.to_string() })?;
     let (dir, count) = (folder.path().join("database"), size.bytes / 256);
@@ -64,7 +64,7 @@ fn sizes(harness: &mut Harness<'_>, size: Size, built: &Built) {
     harness.value(per_byte, size.name, built.table_bytes as f64 / of, None, params);
 }
 
-/// Puts and commits, one by one and many together, in turn. Returns how often the first record was written.
+/// Times puts and commits, one by one and many at once, in turn. Returns how often the first record was written.
 fn updates(harness: &mut Harness<'_>, size: Size, count: u64, writer: &mut Writer) -> Result<u64, BenchError> {
     harness.progress(format!("{}: updates", size.name));
     let state = RefCell::new((writer, 0u64));
@@ -76,7 +76,7 @@ fn updates(harness: &mut Harness<'_>, size: Size, count: u64, writer: &mut Write
             *turn += 1;
             let started = Instant::now();
             for i in 0..batch {
-                // The first record, and others all over the table.
+                // The first record, and others spread over the table.
                 let number = i * (count / batch) + if i == 0 { 0 } else { *turn % (count / batch) };
                 writer.put(&key(number), &value(number, *turn))?;
             }
@@ -94,7 +94,7 @@ fn updates(harness: &mut Harness<'_>, size: Size, count: u64, writer: &mut Write
     Ok(state.into_inner().1)
 }
 
-/// A reader sees the last value of the first record.
+/// Checks that a reader sees the last value of the first record.
 fn check(database: &Database, changed: u64) -> Result<(), BenchError> {
     let found = database.snapshot().get(&key(0))?;
     if found == Some(value(0, changed)) {

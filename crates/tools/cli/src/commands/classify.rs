@@ -15,30 +15,31 @@ use crate::interrupt;
 use crate::progress::Bars;
 use crate::scores::ScoreOptions;
 
-/// Classify messages at a service, without showing them
+/// Classify messages with an encrypted query to a service
 ///
-/// Messages are arguments, or lines of standard input. The first call makes keys and uploads them; later ones use them
-/// again.
+/// Messages are the arguments, or the lines of standard input. The first call generates and uploads keys; later calls
+/// reuse them.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// Directory with the model's client half
+    /// Directory of the model's client half
     #[arg(long)]
     model: PathBuf,
-    /// Ask only if the service takes this form of query: direct, compact or one-hot [default: what it takes]
+    /// Fail unless the service accepts this form of query: direct, compact or one-hot [default: the form the service
+    /// accepts]
     #[arg(long, value_parser = clap::value_parser!(QueryForm))]
     query: Option<QueryForm>,
-    /// One JSON object per message instead of label and text; scores are rounded to digits that the error of the
-    /// encryption hardly reaches
+    /// Print one JSON object per message instead of label and text; scores are rounded so that the encryption error
+    /// rarely changes a digit
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     scores: ScoreOptions,
-    /// Add noise to the scores that exceeds the error of the encryption by so many bits, so that they may be shared
+    /// Add noise to the scores that exceeds the encryption error by this many bits, so that they can be shared
     #[arg(long, value_name = "BITS")]
     share: Option<u32>,
-    /// Messages; standard input if there are none
+    /// Messages; standard input if none are given
     messages: Vec<String>,
 }
 
@@ -54,7 +55,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let offered = client.description().query_form();
     if let Some(wanted) = arguments.query.filter(|&wanted| wanted != offered) {
         anyhow::bail!(
-            "the service takes {offered} queries, not {wanted} ones; ask with --query {offered}, or at a service that \
+            "the service accepts {offered} queries, not {wanted}; use --query {offered}, or a service that \
              was started with `unspoken serve --query {wanted}`"
         );
     }

@@ -1,4 +1,4 @@
-//! How to reach a service: the options all asking commands share.
+//! Options for reaching a service, shared by all query commands.
 
 use std::path::PathBuf;
 
@@ -6,25 +6,25 @@ use anyhow::Context;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
 use unspoken_client::{StateDir, UsageStats};
 
-/// Where the service is and who asks.
+/// Address of the service and credentials of the client.
 #[derive(clap::Args)]
 pub struct Connection {
-    /// Address of the service, https://host:port
+    /// Address of the service: https://host:port
     #[arg(long, alias = "server", env = "UNSPOKEN_URL")]
     url: String,
-    /// File that holds the access token
+    /// File with the access token
     #[arg(long, env = "UNSPOKEN_TOKEN_FILE")]
     token_file: Option<PathBuf>,
-    /// Certificate authority to trust, PEM
+    /// Certificate authority to trust, a PEM file
     #[arg(long)]
     ca: Option<PathBuf>,
-    /// Talk plain HTTP to another machine: whoever is on the way sees the token and what is asked for, encrypted
+    /// Allow plain HTTP to another machine: anyone on the network path sees the token and the encrypted queries
     #[arg(long, alias = "allow-plaintext")]
     insecure_http: bool,
 }
 
 impl Connection {
-    /// The address.
+    /// Address of the service.
     fn url(&self) -> &str {
         &self.url
     }
@@ -45,21 +45,21 @@ impl Connection {
     }
 }
 
-/// What is asked there, and where its keys lie.
+/// The queried application and the directory of its keys.
 #[derive(clap::Args)]
 pub struct Target {
     #[command(flatten)]
     connection: Connection,
-    /// Application of the service; not needed if it offers one
+    /// Application of the service; not needed if the service offers only one
     #[arg(long, alias = "app")]
     application: Option<String>,
-    /// Directory for the secret key
+    /// Directory of the secret key
     #[arg(long, env = "UNSPOKEN_STATE", default_value_os_t = default_state_dir())]
     state_dir: PathBuf,
 }
 
 impl Target {
-    /// Opens the connection and the directory of the application's keys.
+    /// Opens the connection and the application's key directory.
     pub fn open(&self, cancel: &Cancel) -> anyhow::Result<(Transport, String, StateDir)> {
         let transport = self.connection.open()?;
         let application = choose_application(&transport, self.application.as_deref(), cancel)?;
@@ -69,12 +69,12 @@ impl Target {
     }
 }
 
-/// Prints what travelled and how long it took.
+/// Prints the bytes sent and received, and the times.
 pub fn print_usage(usage: UsageStats) {
     print!("{}", usage_lines(usage));
 }
 
-/// What travelled and how long it took.
+/// The bytes sent and received, and the times, as text.
 pub fn usage_lines(usage: UsageStats) -> String {
     let keys = match usage.key_bytes {
         0 => "at the service already".into(),
@@ -88,7 +88,7 @@ pub fn usage_lines(usage: UsageStats) -> String {
     )
 }
 
-/// The application asked for, or the only one there is.
+/// The requested application, or the only one of the service.
 fn choose_application(transport: &Transport, asked: Option<&str>, cancel: &Cancel) -> anyhow::Result<String> {
     if let Some(name) = asked {
         return Ok(name.into());
@@ -96,12 +96,12 @@ fn choose_application(transport: &Transport, asked: Option<&str>, cancel: &Cance
     let mut names = transport.applications(cancel)?;
     match names.len() {
         1 => Ok(names.swap_remove(0)),
-        0 => anyhow::bail!("the service offers nothing"),
+        0 => anyhow::bail!("the service offers no application"),
         _ => anyhow::bail!("the service offers {}; choose one with --application", names.join(", ")),
     }
 }
 
-/// Where keys are kept unless told otherwise.
+/// Default directory of the keys.
 fn default_state_dir() -> PathBuf {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
     let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).or_else(home);

@@ -2,14 +2,14 @@
 
 use clap::error::{Error, ErrorKind};
 
-/// What followed the command.
+/// Arguments after the command.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
 
-/// Names the command to run instead, and ends with status 2, as after every mistake in a command line.
+/// Names the new command and exits with status 2, as for every command line error.
 pub fn exit(old: &str, new: &str, arguments: &Arguments) -> ! {
     let rest: String = arguments.rest.iter().map(|argument| format!(" {argument}")).collect();
     let message = format!(

@@ -1,4 +1,4 @@
-//! One client of a bootstrapping preset on one backend: keys, encoded matrices, inputs, and what the results should be.
+//! One client of a bootstrapping preset on one backend: keys, encoded matrices, inputs and expected results.
 
 use std::f64::consts::PI;
 
@@ -10,10 +10,10 @@ use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
 use crate::error::BenchError;
 
-/// An error may exceed the simulator's by this factor before it is a bug.
+/// Largest allowed error, relative to the simulator's estimate.
 const TOLERANCE: f64 = 4.0;
 
-/// How far slots are from what they should be.
+/// Distances of slots from their expected values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Precision {
     pub(super) rms: f64,
@@ -21,7 +21,7 @@ pub(super) struct Precision {
     pub(super) worst: f64,
 }
 
-/// All slots complex and in use.
+/// A client with a vector of complex values in all slots.
 pub(super) struct BootstrapFixture {
     encoder: Encoder,
     bootstrapper: Bootstrapper,
@@ -41,12 +41,12 @@ impl Precision {
         Precision {
             rms: (errors.iter().map(|e| e * e).sum::<f64>() / count).sqrt(),
             mean: errors.iter().sum::<f64>() / count,
-            // A NaN is the worst there is.
+            // A NaN counts as the worst error.
             worst: errors.iter().copied().fold(0.0, |worst, e| if e <= worst { worst } else { e }),
         }
     }
 
-    /// An error if this is worse than `estimate` explains.
+    /// Fails if this precision is worse than `estimate` explains.
     pub(super) fn check(self, case: &str, estimate: Precision) -> Result<(), BenchError> {
         let (found, needed) = (self.worst, TOLERANCE * estimate.worst);
         if found <= needed { Ok(()) } else { Err(BenchError::Wrong { case: case.into(), found, needed }) }
@@ -58,7 +58,7 @@ impl BootstrapFixture {
         let parameters = CkksParameters::with_backend(preset.literal()?, backend)?;
         let slots = parameters.slots();
         let plan = Bootstrap::new(&parameters, slots, SlotValues::Complex)?;
-        // Nobody's data is behind these keys: a fixed seed gives every run the same numbers.
+        // These keys protect no data: a fixed seed gives every run the same numbers.
         let mut rng = SecretRng::insecure_from_seed(3);
         let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
         let keys = EvaluationKeys::generate(&secret, &plan.key_plan(), &mut rng)?;
@@ -83,17 +83,17 @@ impl BootstrapFixture {
         self.encoder.parameters()
     }
 
-    /// Bytes of the keys as they are held.
+    /// Bytes of the keys in memory.
     pub(super) fn key_bytes(&self) -> u64 {
         self.keys.bytes()
     }
 
-    /// From slots to slots.
+    /// Bootstraps from slots to slots.
     pub(super) fn refresh(&self) -> Result<Ciphertext, BenchError> {
         Ok(self.bootstrapper.refresh(&Evaluator::new(&self.encoder, &self.keys), &self.input)?)
     }
 
-    /// From torus elements to exponentials.
+    /// Bootstraps from torus elements to exponentials.
     pub(super) fn exponential(&self) -> Result<Ciphertext, BenchError> {
         Ok(self.bootstrapper.exponential(&Evaluator::new(&self.encoder, &self.keys), &self.torus_input)?)
     }
@@ -106,7 +106,7 @@ impl BootstrapFixture {
         Ok(Precision::between(&self.encoder.decrypt(output, &self.secret)?, &self.exponentials()))
     }
 
-    /// What [`BootstrapFixture::exponential`] should give.
+    /// The expected result of [`BootstrapFixture::exponential`].
     fn exponentials(&self) -> Vec<Complex64> {
         let slots = self.parameters().slots();
         let mut expected = vec![Complex64::default(); slots];
@@ -116,7 +116,7 @@ impl BootstrapFixture {
         expected
     }
 
-    /// The simulator's estimates, of [`BootstrapFixture::refresh`] and [`BootstrapFixture::exponential`].
+    /// The simulator's estimates for [`BootstrapFixture::refresh`] and [`BootstrapFixture::exponential`].
     pub(super) fn estimates(&self) -> Result<[Precision; 2], BenchError> {
         let (simulator, plan) = (Simulator::new(&self.encoder, 4), self.plan());
         let input = simulator.encrypt(&self.values, plan.input_level(), self.parameters().scale())?;
@@ -130,7 +130,7 @@ impl BootstrapFixture {
     }
 }
 
-/// The modulus of level 0: what torus elements are multiplied by.
+/// The modulus of level 0, which scales torus elements.
 fn torus_scale(plan: &Bootstrap) -> f64 {
     let ring = plan.parameters().ring();
     ring.chain()[..plan.parameters().chain(0)].iter().map(|&q| f64::from(q)).product()

@@ -1,7 +1,8 @@
-//! Bootstraps of every slot: seconds, precision beside the simulator's estimate, levels left, bytes; beside OpenFHE's.
+//! Bootstraps of every slot: seconds, precision and the simulator's estimate of it, levels left, and bytes; compared
+//! with OpenFHE's.
 //!
-//! One backend's keys are dropped before the next one's are made, and all of ours before OpenFHE starts: its keys and
-//! matrices take 12 to 17 GB. So ours and OpenFHE's are measured one after the other and not in turn.
+//! Each backend's keys are dropped before the next backend's are generated, and all of ours before OpenFHE starts:
+//! its keys and matrices take 12 to 17 GB. So ours and OpenFHE's are measured one after the other, not in turn.
 
 mod fixture;
 mod report;
@@ -20,15 +21,15 @@ use crate::harness::{Harness, pool};
 use crate::machine::available_memory_bytes;
 use crate::peer::{BootstrapRequest, OpenFhe, PeerBootstrap};
 
-/// A preset, and what of OpenFHE is comparable.
+/// A preset and the comparable OpenFHE parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) preset: &'static str,
     pub(super) peers: &'static [BootstrapRequest],
 }
 
-/// 59 bits are the largest scale of OpenFHE's 64-bit build, and what it needs for 20 bits. The levels are the most that
-/// fit 128 bits of security in so many digits; more digits make its keys larger.
+/// 59 bits are the largest scale of OpenFHE's 64-bit build, and needed for a precision of 20 bits. The levels are the
+/// most that 128 bits of security allow with this number of digits; more digits make its keys larger.
 pub(super) const FULL: [Case; 2] = [
     Case {
         preset: "n16_boot_depth8_scale50",
@@ -59,7 +60,7 @@ pub(super) const FULL: [Case; 2] = [
             },
         ],
     },
-    // OpenFHE has no bootstrap of 128 bits at this degree.
+    // OpenFHE has no bootstrap with 128 bits of security at this degree.
     Case { preset: "n15_boot_depth4_scale30", peers: &[] },
 ];
 
@@ -68,26 +69,26 @@ const REPETITIONS: Repetitions = Repetitions { min: 3, max: 5, budget: Duration:
 
 const PEER_REPETITIONS: usize = 2;
 
-/// What OpenFHE takes at most; without it the system would end some process, and not always OpenFHE's.
+/// Most memory that OpenFHE needs; if less is free, the system would kill some process, not necessarily OpenFHE's.
 const PEER_MEMORY: u64 = 17 << 30;
 
 /// Times of one backend.
 struct BackendTimes {
     backend: Backend,
-    /// Seconds of a bootstrap, and of the exponential one, on one thread.
+    /// Seconds of a bootstrap and of an exponential bootstrap, on one thread.
     refresh: Vec<f64>,
     exponential: Vec<f64>,
-    /// Wall-clock seconds: number of threads, seconds of these, seconds of one thread in turn with them.
+    /// Wall-clock seconds: number of threads, seconds on these threads, seconds on one thread in turn with them.
     threads: Vec<(usize, [Vec<f64>; 2])>,
 }
 
-/// Precision of the bootstrap and of the exponential one: measured and estimated.
+/// Precision of the bootstrap and of the exponential bootstrap: measured and estimated.
 struct Precisions {
     found: [Precision; 2],
     estimates: [Precision; 2],
 }
 
-/// Every case, one after the other.
+/// Runs all cases, one after the other.
 pub(super) fn run(harness: &mut Harness<'_>, cases: &[Case]) -> Result<(), BenchError> {
     cases.iter().try_for_each(|&case| measure(harness, case))
 }
@@ -111,7 +112,7 @@ fn measure(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Both bootstraps, untimed, with their errors: one beyond what the simulator explains is a bug, not a timing.
+/// Runs both bootstraps untimed and checks their errors: an error larger than the simulator explains is a bug.
 fn check(fixture: &BootstrapFixture) -> Result<Precisions, BenchError> {
     let estimates = fixture.estimates()?;
     let refreshed = fixture.refresh_precision(&fixture.refresh()?)?;
@@ -145,7 +146,7 @@ fn time(
     Ok(BackendTimes { backend, refresh, exponential, threads })
 }
 
-/// One that fails, for want of memory as like as not, does not cost us the rows of our own.
+/// A failing measurement, most likely from lack of memory, does not discard our own rows.
 fn measure_peers(harness: &mut Harness<'_>, requests: &[BootstrapRequest]) -> Vec<PeerBootstrap> {
     if requests.is_empty() || !harness.options.peers {
         return Vec::new();

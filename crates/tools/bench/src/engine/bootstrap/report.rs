@@ -10,25 +10,25 @@ use crate::peer::PeerBootstrap;
 use crate::row::{Metric, params};
 
 const TIME: Metric = Metric::less("time", "s");
-/// Of one bit of modulus in one slot: what a bootstrap is for, whatever the sizes of the levels.
+/// Time per slot and per bit of modulus left: it makes presets with different level sizes comparable.
 const TIME_PER_BIT: Metric = Metric::less("time_per_slot_and_bit_left", "ns");
 const ESTIMATE: &str = "the simulator's estimate";
 const ORDER: &str = "one after the other, as both do not fit the memory";
 const NOT_COUNTED: &str = "two or more before, one of them decrypted and checked";
 const KEY_BYTES: &str = "their number times the bytes of a serialised rotation key";
 
-/// Of a measurement of OpenFHE, in the metric's unit.
+/// Reads a value of a measurement of OpenFHE, in the metric's unit.
 type PeerValue = fn(&PeerBootstrap) -> f64;
 
-/// One of the three.
+/// Selects one of the three errors.
 type ErrorValue = fn(&Precision) -> f64;
 
-/// What does not depend on the backend, and outlives the keys.
+/// The values that do not depend on the backend and are needed after the keys are dropped.
 pub(super) struct Report {
     preset: &'static str,
     slots: usize,
     levels: usize,
-    /// Bits of the modulus between an output and the next input.
+    /// Bits of the modulus between an output and the input of the next bootstrap.
     modulus_left: f64,
     keys: usize,
     key_memory: u64,
@@ -63,7 +63,7 @@ impl Report {
         }
     }
 
-    /// Precision, levels and bytes: the same on every backend.
+    /// Precision, levels and bytes, which are the same on every backend.
     pub(super) fn facts(&self, harness: &mut Harness<'_>, peers: &[PeerBootstrap]) {
         let case = format!("bootstrap, {}", self.preset);
         let errors: [(&'static str, ErrorValue, PeerValue); 3] = [
@@ -128,7 +128,7 @@ impl Report {
         }
     }
 
-    /// One row for each measurement of OpenFHE.
+    /// One row per measurement of OpenFHE.
     fn beside(
         &self,
         harness: &mut Harness<'_>,

@@ -11,7 +11,7 @@ use crate::clock::Stopwatch;
 use crate::error::BenchError;
 use crate::row::Metric;
 
-/// Largest error of a score; scores are about 1.
+/// Largest allowed error of a score; scores are about 1.
 const TOLERANCE: f64 = 1e-2;
 
 pub(super) struct CircuitFixture<C: Circuit> {
@@ -31,7 +31,7 @@ fn pseudorandom(i: usize) -> f64 {
     ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
 }
 
-/// A network that nobody trained, whose values stay near 1: weights do not change the time.
+/// An untrained network whose values stay near 1: the weights do not change the time.
 pub(super) fn network(shape: Shape) -> Result<Network, BenchError> {
     let sizes = [(shape.channels * 49, 0.3), (shape.channels, 0.5), (shape.hidden * shape.features(), 0.1)];
     let sizes = sizes.into_iter().chain([(shape.hidden, 0.5), (CLASSES * shape.hidden, 0.3), (CLASSES, 0.5)]);
@@ -50,7 +50,7 @@ fn random_images(count: usize) -> Result<Vec<Image>, BenchError> {
 }
 
 impl<C: Circuit> CircuitFixture<C> {
-    /// Keys from a fixed seed, and one evaluation that is checked against the network in the clear.
+    /// Generates keys from a fixed seed, and checks one evaluation against the network in the clear.
     pub(super) fn new(circuit: C, parameters: &CkksParameters) -> Result<Self, BenchError> {
         let images = random_images(circuit.batch())?;
         let arranged = circuit.arrange(&images)?;

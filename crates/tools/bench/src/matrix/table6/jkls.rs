@@ -1,9 +1,8 @@
-//! The network over products of matrices as E2DM has them (Jiang, Kim, Lauter and Song, CCS 2018): nine levels, one
-//! batch.
+//! The network as matrix products of E2DM (Jiang, Kim, Lauter and Song, CCS 2018): nine levels, one batch size.
 //!
-//! Tiles have the dimension of the hidden layer. The tiles of the features, and groups of as many images, lie in
-//! parallel: matrix `i + tiles * c` has features of tile `i` and images of group `c`. One product of matrices
-//! multiplies them all, and two rotations or so add the tiles.
+//! Tiles have the dimension of the hidden layer. The tiles of the features and groups of images are packed as
+//! parallel matrices: matrix `i + tiles * c` has the features of tile `i` and the images of group `c`. One matrix
+//! product multiplies all of them, and about two rotations add the tiles.
 
 use unspoken_ckks::{Arithmetic, CkksParameters, Complex64};
 use unspoken_digits_model::{CLASSES, FEATURES_PER_CHANNEL, Image, KERNEL, Network, Shape};
@@ -13,7 +12,7 @@ use super::circuit::{Circuit, Encrypt};
 use super::pixel_vectors::{pixel, stored_parameters, sum_of_products};
 use crate::error::BenchError;
 
-/// Levels of inputs, of both products' factors, and those between.
+/// Levels of the inputs, and of the factors of the first and the second product.
 const INPUT: usize = 9;
 const FIRST: usize = 7;
 const SECOND: usize = 3;
@@ -50,12 +49,12 @@ impl JklsCircuit {
         Ok(JklsCircuit { shape, layout, first, second, scale, convolution })
     }
 
-    /// Tiles of the features.
+    /// Number of tiles of the features.
     fn tiles(&self) -> usize {
         self.shape.features() / self.shape.hidden
     }
 
-    /// Slots by what they hold: `value(matrix, row, column)`.
+    /// Slots with the values `value(matrix, row, column)`.
     fn fill(&self, value: impl Fn(usize, usize, usize) -> f64) -> Vec<Complex64> {
         let (d, parallel) = (self.layout.dim(), self.layout.parallel());
         let at = |slot: usize| value(slot % parallel, slot / parallel / d, slot / parallel % d).into();

@@ -1,5 +1,5 @@
-//! Table 6 of the permutation paper: E2DM-lite on encrypted images, our layouts beside the paper's and beside E2DM's
-//! own product of matrices.
+//! Table 6 of the permutation paper: E2DM-lite on encrypted images; our layouts compared with the paper's layout and
+//! with E2DM's own matrix product.
 
 mod circuit;
 mod fixture;
@@ -28,7 +28,7 @@ const KEYS: Metric = Metric::less("keys", "count");
 const KEY_WIRE: Metric = Metric::less("key_wire", "bytes");
 const QUERY_WIRE: Metric = Metric::less("query_wire", "bytes");
 
-/// A preset, a shape, and which batches are measured in it.
+/// A preset, a shape, and the measured batch sizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     preset: &'static str,
@@ -36,7 +36,7 @@ pub(crate) struct Case {
     batches: &'static [usize],
 }
 
-/// The paper's slots and levels, in the real ring; its batches.
+/// The paper's slots, levels and batch sizes, in the real ring.
 const FULL: Case = Case { preset: "n15_real_depth17_scale30", shape: Shape::LITE, batches: &[8, 16, 32] };
 const QUICK: Case = Case { preset: "n14_real_depth8_scale30", shape: Shape::LITE, batches: &[8] };
 
@@ -50,7 +50,7 @@ pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
     known_weights(harness, FULL)
 }
 
-/// Our layout of images and weights against the paper's, batch by batch.
+/// Our layout of images and weights against the paper's, for each batch size.
 fn small_batches(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
     let parameters = Preset::find(case.preset)?.build()?;
     for &batch in case.batches {
@@ -63,7 +63,7 @@ fn small_batches(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError
     Ok(())
 }
 
-/// Our layouts against the network over products of matrices (Jiang, Kim, Lauter and Song), which has one batch only.
+/// Our layouts against the network as matrix products (Jiang, Kim, Lauter and Song), which has only one batch size.
 fn matrices(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
     let parameters = Preset::find(case.preset)?.build()?;
     harness.progress("the network over E2DM's products of matrices");
@@ -163,7 +163,7 @@ mod tests {
             let row = rows.iter().find(|row| row.metric == metric && row.baseline_name.starts_with(baseline));
             row.unwrap_or_else(|| panic!("no {metric} beside {baseline}"))
         };
-        // Four vectors of pixels where the paper has 49, and tiles alike.
+        // Four vectors of pixels instead of the paper's 49; the tiles are the same.
         assert_eq!(find("query_wire", PixelVectorsCircuit::NAME).ratio, Some(49.0 / 4.0));
         assert_eq!(
             (find("levels", JklsCircuit::NAME).ours, find("levels", JklsCircuit::NAME).baseline),

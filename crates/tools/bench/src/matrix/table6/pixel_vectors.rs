@@ -1,6 +1,6 @@
 //! The paper's convolution (Appendix E): one vector of images and one of kernels for each of the 49 pixels under the
-//! kernel. The dense layers are as short as they can be in its expanded form: slot `(k, r, j)` has feature `k`, hidden
-//! neuron `r`, image `j`, and every sum is by doubling.
+//! kernel. The dense layers are the cheapest possible in its expanded form: slot `(k, r, j)` has feature `k`, hidden
+//! neuron `r`, image `j`, and every sum uses doubling.
 
 use unspoken_ckks::{Arithmetic, CkksParameters, Complex64};
 use unspoken_digits_model::{
@@ -19,16 +19,16 @@ pub(super) struct PixelVectorsCircuit {
     moduli: [f64; 5],
 }
 
-/// Weights and biases; a tile is as many features as fit.
+/// Weights and biases; a tile has as many features as fit.
 pub(super) struct Weights<V> {
-    /// Per tile: kernels, their bias, the first dense layer.
+    /// For each tile: kernels, their bias, the first dense layer.
     tiles: Vec<(Vec<V>, V, V)>,
     dense_bias: V,
-    /// Per output vector: weights and bias.
+    /// For each output vector: weights and bias.
     out: Vec<(V, V)>,
 }
 
-/// The network's parameters as they are stored.
+/// The network's parameters in their stored form.
 pub(super) struct StoredParameters<'a> {
     pub(super) kernel: &'a [f64],
     pub(super) kernel_bias: &'a [f64],
@@ -83,7 +83,7 @@ impl PixelVectorsCircuit {
         Ok(PixelVectorsCircuit { shape, batch, slots: parameters.slots(), scale: parameters.scale(), moduli })
     }
 
-    /// Features of a tile.
+    /// Number of features in a tile.
     fn width(&self) -> usize {
         self.slots / self.shape.hidden / self.batch
     }

@@ -1,4 +1,4 @@
-//! A classifier of messages: trained, served, asked privately, and compared with itself in the clear.
+//! A message classifier: it is trained, served, queried privately, and compared with the model in the clear.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::progress::Bars;
 
 const APPLICATION: &str = "classify/spam";
 
-/// Where in a query the glimpse begins: past names and headers, in the encrypted part.
+/// Offset of the shown bytes in a query: past names and headers, in the encrypted part.
 const GLIMPSE_FROM: usize = 4096;
 
-/// The scene.
+/// Runs this part of the demonstration.
 pub fn run(arguments: &Arguments, cancel: &Cancel) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let (model, held_out) = train(arguments, folder.path(), cancel)?;
@@ -30,7 +30,7 @@ pub fn run(arguments: &Arguments, cancel: &Cancel) -> anyhow::Result<()> {
     println!("service     {} offers {APPLICATION}, preset {}", service.url, arguments.preset);
     let mut bars = Bars::new();
     let transport = service.transport()?;
-    // The client has its own half of the model only.
+    // The client has only its half of the model.
     let words = Arc::new(Encoder::load(&directory)?);
     let state = StateDir::open(&folder.path().join("client"), &service.url, APPLICATION)?;
     let mut step = |step| bars.step(step);
@@ -54,7 +54,7 @@ pub fn run(arguments: &Arguments, cancel: &Cancel) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Trains on nine tenths; returns the model and the first of the held-out messages.
+/// Trains on nine tenths of the messages; returns the model and the first held-out messages.
 fn train(arguments: &Arguments, folder: &Path, cancel: &Cancel) -> anyhow::Result<(Model, Dataset)> {
     let data = Dataset::read_tab_separated(&arguments.data)
         .with_context(|| format!("cannot read {}; `make demo` downloads it", arguments.data.display()))?;
@@ -73,7 +73,7 @@ fn train(arguments: &Arguments, folder: &Path, cancel: &Cancel) -> anyhow::Resul
     Ok((model, held_out))
 }
 
-/// Encrypted answers beside the model's own.
+/// Encrypted answers compared with the model's own.
 struct Comparison {
     clear_accuracy: f64,
     encrypted_accuracy: f64,

@@ -11,24 +11,24 @@ use unspoken_rlwe::KeyBundle;
 use super::read;
 use crate::commands::serve::{DIGITS_PRESET, secure};
 
-/// Tell what a network gets right and what a private question to it takes
+/// Report a network's accuracy and the cost of a private query to it
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Directory of the network
     model: PathBuf,
-    /// File of images to judge it by, in the IDX format of MNIST
+    /// File of test images, in MNIST's IDX format
     #[arg(long, requires = "labels")]
     images: Option<PathBuf>,
-    /// File of their labels
+    /// File of labels of the test images
     #[arg(long, requires = "images")]
     labels: Option<PathBuf>,
-    /// Parameter set of the questions
+    /// Parameter set of the queries
     #[arg(long, default_value = DIGITS_PRESET)]
     preset: String,
-    /// Images of a question: a power of two [default: as many as fit]
+    /// Images per query: a power of two [default: as many as fit]
     #[arg(long)]
     batch: Option<usize>,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -77,14 +77,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     println!("answer      {} bytes at most", recogniser.answer_bytes());
     println!("keys        {}, {key_bytes} bytes", header.key_plan().len());
     println!(
-        "memory      {} MiB for the network, {} MiB for each question",
+        "memory      {} MiB for the network, {} MiB for each query",
         recogniser.prepared_bytes() >> 20,
         recogniser.working_bytes() >> 20
     );
     Ok(())
 }
 
-/// The share of images the network gets right, and their number.
+/// The network's accuracy on the images, and the number of images.
 fn judge(network: &Network, images: &PathBuf, labels: Option<&PathBuf>) -> anyhow::Result<(f64, usize)> {
     let (images, labels) = read(images, labels, None)?;
     let labels = labels.unwrap_or_default();

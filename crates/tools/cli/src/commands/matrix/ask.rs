@@ -12,22 +12,22 @@ use crate::commands::connection::{Target, print_usage};
 use crate::interrupt;
 use crate::progress::Bars;
 
-/// Encrypt arrays, have a service compute with them, and decrypt the result
+/// Encrypt arrays, let a service compute with them, and decrypt the result
 ///
-/// The service has a program of matrix operations and its constants, and sees no entry of the arrays or of the result.
-/// The first call makes keys and uploads them; later ones use them again.
+/// The service has a program of matrix operations and its constants. It learns no entry of the arrays or of the
+/// result. The first call generates and uploads keys; later calls reuse them.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// An input of the program: NAME=FILE, a NumPy file of real numbers. Once for each input
+    /// Input of the program: NAME=FILE, where FILE is a NumPy file of real numbers; once per input
     #[arg(long = "input", value_name = "NAME=FILE", required = true)]
     inputs: Vec<Input>,
     /// NumPy file to write the result to
     #[arg(long)]
     out: PathBuf,
-    /// Make the result fit to be shown to others: add noise that exceeds the error of the encryption by so many bits,
-    /// and round. Without it the result is for the holder of the secret key alone
+    /// Make the result safe to share: add noise that exceeds the encryption error by this many bits, and round.
+    /// Without it, only the holder of the secret key may see the result
     #[arg(long, value_name = "BITS")]
     share: Option<u32>,
 }
@@ -50,7 +50,7 @@ impl FromStr for Input {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
-    // Before anything is sent: files that are not there cost no keys.
+    // Read first: a missing file must not cost a key upload.
     let arrays = arguments.inputs.iter().map(|input| npy::read(&input.path)).collect::<anyhow::Result<Vec<_>>>()?;
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();

@@ -3,10 +3,10 @@
 mod ask;
 mod npy;
 
-/// Have a service compute with encrypted matrices
+/// Let a service compute with encrypted matrices
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Encrypt arrays, have a service compute with them, and decrypt the result
+    /// Encrypt arrays, let a service compute with them, and decrypt the result
     Ask(ask::Arguments),
 }
 

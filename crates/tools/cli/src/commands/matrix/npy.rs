@@ -61,7 +61,7 @@ mod tests {
             write(&path, &array).unwrap();
             assert_eq!(read(&path).unwrap(), array);
         }
-        // In column-major order, and of float32.
+        // In column-major order, and as float32.
         let file = File::create(&path).unwrap();
         let options = npyz::WriteOptions::new().default_dtype().shape(&[2, 2]).order(Order::Fortran);
         let mut writer = options.writer(file).begin_nd().unwrap();

@@ -14,7 +14,7 @@ pub const KIND: Kind = Kind {
     default_name: "digits/mnist",
     options: &[
         KindOption { name: "preset", about: "parameter set [default: n14_real_depth8_scale30]" },
-        KindOption { name: "batch", about: "images one query holds, a power of two [default: as many as fit]" },
+        KindOption { name: "batch", about: "images per query, a power of two [default: as many as fit]" },
     ],
     load,
 };

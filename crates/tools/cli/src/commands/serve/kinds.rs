@@ -7,7 +7,7 @@ use unspoken_server::Applications;
 use super::offer::Offer;
 use super::{classify, digits, embed, matrix, pir};
 
-/// All of them; a new application is one more line here.
+/// All kinds of applications. A new kind is one more line here.
 pub const KINDS: &[Kind] = &[
     classify::KIND, //
     embed::KIND,
@@ -18,13 +18,13 @@ pub const KINDS: &[Kind] = &[
 
 /// One kind of application.
 pub struct Kind {
-    /// What offers call it.
+    /// Name of the kind in offers.
     pub name: &'static str,
-    /// What is offered, for the help.
+    /// Description, for the help text.
     pub about: &'static str,
-    /// Name in the service's URL unless an offer has one; `{directory}` stands for the last part of its path.
+    /// Default name in the service's URL; `{directory}` is replaced by the last part of the offer's path.
     pub default_name: &'static str,
-    /// Options that offers of this kind may have.
+    /// Options of offers of this kind.
     pub options: &'static [KindOption],
     /// Loads the files of an offer and adds the application.
     pub load: fn(&Offer, Applications) -> anyhow::Result<Applications>,
@@ -32,21 +32,21 @@ pub struct Kind {
 
 /// An option of a kind.
 pub struct KindOption {
-    /// What offers call it.
+    /// Name of the option in offers.
     pub name: &'static str,
-    /// What it means, for the help.
+    /// Description, for the help text.
     pub about: &'static str,
 }
 
 impl Kind {
-    /// The kind of that name.
+    /// Finds a kind by name.
     pub fn find(name: &str) -> anyhow::Result<&'static Kind> {
         let names = || KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
         let found = KINDS.iter().find(|kind| kind.name == name);
-        found.ok_or_else(|| anyhow::anyhow!("there is no kind {name:?} of offers; choose one of {}", names()))
+        found.ok_or_else(|| anyhow::anyhow!("no kind {name:?} of offers; choose one of {}", names()))
     }
 
-    /// Checks that the kind has an option of that name.
+    /// Checks that the kind has the option.
     pub fn check_option(&self, option: &str) -> anyhow::Result<()> {
         if self.options.iter().any(|known| known.name == option) {
             return Ok(());
@@ -57,7 +57,7 @@ impl Kind {
     }
 }
 
-/// The kinds, their options and examples, for the help.
+/// Help text: the kinds, their options, and examples.
 pub fn help() -> String {
     let mut text = String::from("Kinds of offers, and their options:\n");
     for kind in KINDS {

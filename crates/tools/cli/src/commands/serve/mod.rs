@@ -22,19 +22,19 @@ use shorthands::Shorthands;
 use unspoken_lookup::Plan;
 use unspoken_server::{LogFormat, OfferConfig, Server, ServerConfig, TlsFiles, init_logging, shutdown_signal};
 
-/// Time for answers that ignore the end.
+/// Time to wait for requests that do not stop when asked to.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// Offer applications as a service: classifiers, embedding tables, databases and more
+/// Serve applications: classifiers, embedding tables, databases and more
 ///
-/// What is offered is named by --offer, by [[offer]] in the configuration file, or by one of the short flags; all of
-/// them may be combined. Prints one line of JSON with the address on standard output when it listens, and its log on
-/// standard error. Other flags go before the configuration file.
+/// Name the applications with --offer, with [[offer]] in the configuration file, or with one of the short flags; all
+/// of them may be combined. Once it listens, the service prints one line of JSON with its address on standard output;
+/// its log goes to standard error. All other flags override the configuration file.
 #[derive(clap::Args)]
 #[command(after_long_help = kinds::help())]
 pub struct Arguments {
-    /// Offer an application; may be given several times. KIND says which one it is, NAME is its name in the service's
-    /// URL, DIR has its files; kinds and their options are listed below
+    /// Serve an application; may be given several times. KIND is its kind, NAME its name in the service's URL, DIR
+    /// the directory of its files; kinds and their options are listed below
     #[arg(long, value_name = "KIND[:NAME]=DIR[,OPTION=VALUE]...")]
     offer: Vec<OfferConfig>,
     #[command(flatten)]
@@ -42,37 +42,37 @@ pub struct Arguments {
     /// Configuration file, TOML or JSON
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Address to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
+    /// Address to listen on; port 0 selects a free port [default: 127.0.0.1:8080]
     #[arg(long)]
     listen: Option<SocketAddr>,
-    /// Address for metrics (Prometheus, at /metrics); whoever reaches it needs no token [default: no metrics]
+    /// Address for metrics (Prometheus, at /metrics), served without a token [default: no metrics]
     #[arg(long)]
     metrics_listen: Option<SocketAddr>,
-    /// Directory for clients' keys [default: unspoken-data]
+    /// Directory for the clients' keys [default: unspoken-data]
     #[arg(long)]
     data_dir: Option<PathBuf>,
-    /// File of access tokens, as `unspoken keys token` makes them
+    /// File of access tokens, as `unspoken keys token` prints them
     #[arg(long)]
     tokens: Option<PathBuf>,
-    /// Serve everyone who can reach the address
+    /// Serve every client that reaches the address, without a token
     #[arg(long)]
     allow_anonymous: bool,
-    /// TLS certificate chain, PEM
+    /// TLS certificate chain, a PEM file
     #[arg(long, requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
-    /// TLS private key, PEM
+    /// TLS private key, a PEM file
     #[arg(long, requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Answers computed at once [default: the number of cores]
+    /// Number of answers computed in parallel [default: the number of cores]
     #[arg(long)]
     workers: Option<usize>,
-    /// Memory for keys and work, in MiB [default: 4096]
+    /// Memory for keys and computations, in MiB [default: 4096]
     #[arg(long)]
     memory_mib: Option<u64>,
     /// Format of the log
     #[arg(long, value_enum, default_value = "text")]
     log: Log,
-    /// What the log shows, for instance info or unspoken_server=debug
+    /// Log filter, for instance info or unspoken_server=debug
     #[arg(long, default_value = "info")]
     log_filter: String,
 }
@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     init_logging(format, &arguments.log_filter)?;
     let config = configuration(arguments)?;
-    // Before the models, which may take long to load.
+    // Check before loading the models, which can take long.
     config.check()?;
     let applications = offer::load(config.offers.clone())?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
@@ -110,10 +110,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     served
 }
 
-/// Options that several kinds have.
+/// Options shared by several kinds.
 const QUERY: KindOption = KindOption {
     name: "query",
-    about: "what clients send: direct (125 bytes a token and subtable), compact (4 bytes, and a bootstrap of some \
+    about: "form of the queries: direct (125 bytes a token and subtable), compact (4 bytes, and a bootstrap of some \
             seconds on the service), or one-hot (the baseline) [default: direct]",
 };
 const PLAN: KindOption = KindOption {
@@ -121,7 +121,7 @@ const PLAN: KindOption = KindOption {
     about: "auto, paper, complex-first, lazy-last, or baby-giant-M for a power of two M [default: auto]",
 };
 
-/// The plan of a lookup, unless the planner is to choose.
+/// The plan given in the offer; `None` if the planner is to choose.
 fn chosen_plan(offer: &Offer) -> anyhow::Result<Option<Plan>> {
     match offer.option::<String>("plan")?.as_deref() {
         None | Some("auto") => Ok(None),

@@ -1,4 +1,4 @@
-//! What a service offers, checked before anything is loaded.
+//! The offers of a service, all checked before anything is loaded.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -11,7 +11,7 @@ use unspoken_wire::is_application_name;
 
 use super::kinds::Kind;
 
-/// An offer whose kind, name and options are known.
+/// An offer whose kind, name and options are valid.
 pub struct Offer {
     kind: &'static Kind,
     name: String,
@@ -42,12 +42,12 @@ impl Offer {
         &self.name
     }
 
-    /// Where its files are.
+    /// Path of the files.
     pub fn path(&self) -> &Path {
         &self.config.path
     }
 
-    /// The value of an option, if it is given.
+    /// Value of an option, if given.
     pub fn option<T: FromStr<Err: Display>>(&self, name: &str) -> anyhow::Result<Option<T>> {
         let Some(text) = self.config.options.get(name) else { return Ok(None) };
         let value = text.parse().map_err(|error| anyhow::anyhow!("option {name} is {text:?}: {error}"))?;
@@ -65,7 +65,7 @@ impl Offer {
     }
 }
 
-/// Loads everything that is to be offered. All offers are checked before the first one is loaded.
+/// Loads all offers, after checking every one of them.
 pub fn load(configs: Vec<OfferConfig>) -> anyhow::Result<Applications> {
     anyhow::ensure!(
         !configs.is_empty(),
@@ -95,7 +95,7 @@ fn default_name(kind: &Kind, path: &Path) -> anyhow::Result<String> {
     }
     let full = path.canonicalize().ok();
     let path = full.as_deref().unwrap_or(path);
-    // A file is offered without the ending of its name.
+    // The name of a file is used without its extension.
     let name = if path.is_file() { path.file_stem() } else { path.file_name() };
     let name = name.context("its path has no name; add one: KIND:NAME=DIR")?;
     Ok(kind.default_name.replace(DIRECTORY, &name.to_string_lossy()))

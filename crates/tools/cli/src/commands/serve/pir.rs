@@ -11,18 +11,18 @@ use unspoken_server::Applications;
 use super::kinds::Kind;
 use super::offer::Offer;
 
-/// How often a service looks for changes.
+/// Interval between checks for changes.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub const KIND: Kind = Kind {
     name: "pir",
-    about: "a database for private retrieval; DIR is made by `unspoken pir build`, and its changes are taken up",
+    about: "a database for private retrieval; DIR is made by `unspoken pir build`, and its changes are served",
     default_name: "pir/{directory}",
     options: &[],
     load,
 };
 
-/// Adds the database. A thread follows its changes for as long as it is served.
+/// Adds the database. A thread follows its changes as long as it is served.
 fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
     let name = offer.name().to_owned();
     let opened = Arc::new(Database::open(offer.path())?);
@@ -36,7 +36,7 @@ fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Application
     Ok(applications)
 }
 
-/// Takes up what other processes commit, until nobody serves the database.
+/// Loads the versions that other processes commit, as long as the database is served.
 fn follow((name, database, layout): &(String, Weak<Database>, Layout)) {
     let mut complaint = String::new();
     while let Some(database) = database.upgrade() {
@@ -47,10 +47,10 @@ fn follow((name, database, layout): &(String, Weak<Database>, Layout)) {
                 let snapshot = database.snapshot();
                 tell(name, &snapshot, "database changed");
                 if snapshot.layout() != *layout {
-                    tracing::error!(application = name, "rebuilt in another layout: start the service anew");
+                    tracing::error!(application = name, "rebuilt in another layout: restart the service");
                 }
             }
-            // The version before is served on.
+            // Keep serving the previous version.
             Err(error) => {
                 let again = std::mem::replace(&mut complaint, error.to_string());
                 if again != complaint {

@@ -1,4 +1,4 @@
-//! The flags that were there before `--offer`, translated into offers.
+//! The flags older than `--offer`, translated into offers.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use unspoken_server::OfferConfig;
 
 use super::{classify, digits, embed, pir};
 
-/// Flags that stand for one offer each.
+/// Flags that are each short for one offer.
 #[derive(clap::Args)]
 pub struct Shorthands {
     /// Short for --offer classify=DIR
@@ -24,24 +24,24 @@ pub struct Shorthands {
     /// Short for --offer pir:NAME=DIR; may be given several times
     #[arg(long, value_name = "[NAME=]DIR")]
     database: Vec<NamedDirectory>,
-    /// Name of what --model, --embedding or --digits offers
+    /// Name of the application of --model, --embedding or --digits
     #[arg(long)]
     name: Option<String>,
-    /// Option `query` of what --model or --embedding offers
+    /// Option `query` of --model or --embedding
     #[arg(long, value_parser = clap::value_parser!(QueryForm))]
     query: Option<QueryForm>,
-    /// Option `preset` of what --model, --embedding or --digits offers
+    /// Option `preset` of --model, --embedding or --digits
     #[arg(long)]
     preset: Option<String>,
-    /// Option `plan` of what --model or --embedding offers
+    /// Option `plan` of --model or --embedding
     #[arg(long)]
     plan: Option<String>,
-    /// Option `batch` of what --digits offers
+    /// Option `batch` of --digits
     #[arg(long)]
     batch: Option<usize>,
 }
 
-/// A directory and perhaps a name for it.
+/// A directory with an optional name.
 #[derive(Clone, Debug)]
 struct NamedDirectory {
     name: Option<String>,
@@ -61,13 +61,13 @@ impl FromStr for NamedDirectory {
     }
 }
 
-/// A flag, and the kind it offers.
+/// A flag and the kind that it offers.
 const MODEL: (&str, &str) = ("--model", classify::KIND.name);
 const EMBEDDING: (&str, &str) = ("--embedding", embed::KIND.name);
 const DIGITS: (&str, &str) = ("--digits", digits::KIND.name);
 
 impl Shorthands {
-    /// The offers they stand for.
+    /// The offers that the flags are short for.
     pub fn offers(&self) -> anyhow::Result<Vec<OfferConfig>> {
         let directories = [(MODEL, &self.model), (EMBEDDING, &self.embedding), (DIGITS, &self.digits)];
         let mut offers: Vec<OfferConfig> = directories
@@ -95,7 +95,7 @@ impl Shorthands {
     }
 }
 
-/// The one offer that a flag belongs to, made by one of `flags`.
+/// The one offer that a flag belongs to, created by one of `flags`.
 fn the_one<'a>(
     offers: &'a mut [OfferConfig],
     flag: &str,
