@@ -159,3 +159,20 @@ pub enum BenchError {
     #[error(transparent)]
     Image(unspoken_digits_model::DataError),
 }
+
+/// The larger of two errors; NaN if one of them is NaN, so that no comparison with a tolerance accepts it.
+pub(crate) fn larger_error(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::larger_error;
+
+    #[test]
+    fn a_nan_is_never_within_a_tolerance() {
+        let largest = |errors: &[f64]| errors.iter().copied().fold(0.0, larger_error);
+        assert_eq!(largest(&[1.0, 3.0, 2.0]), 3.0);
+        assert!(largest(&[1.0, f64::NAN, 2.0]).is_nan() && largest(&[f64::NAN]).is_nan());
+    }
+}

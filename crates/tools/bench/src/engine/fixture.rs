@@ -4,7 +4,7 @@ use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, 
 use unspoken_ring::{Backend, SecretRng};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, KeyKind, KeyPlan, SecretKey, galois};
 
-use crate::error::BenchError;
+use crate::error::{BenchError, larger_error};
 
 /// Largest allowed distance of a decrypted slot from its expected value.
 const TOLERANCE: f64 = 1.0 / 4096.0;
@@ -77,8 +77,7 @@ impl Fixture {
         let slots = self.encoder.decode(&self.secret.decrypt(found)?, scale)?;
         let [a, b] = &self.values;
         let error = |(j, z): (usize, &Complex64)| (z - expected(a[j], b[j], a[(j + 1) % a.len()])).norm();
-        let found = slots.iter().enumerate().map(error).fold(0.0, f64::max);
-        // `f64::max` ignores NaN, so this check does not detect a slot that is NaN.
+        let found = slots.iter().enumerate().map(error).fold(0.0, larger_error);
         if found <= TOLERANCE { Ok(()) } else { Err(BenchError::Wrong { case: case.into(), found, needed: TOLERANCE }) }
     }
 }

@@ -11,7 +11,7 @@ use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
 use super::subtables::Subtables;
-use crate::error::BenchError;
+use crate::error::{BenchError, larger_error};
 use crate::harness::Harness;
 
 /// Largest allowed error of an entry, relative to the largest entry.
@@ -79,7 +79,7 @@ impl LookupFixture {
             let slots = self.encoder.decrypt(&outputs[row], &self.secret)?;
             let expected = |slot: usize| tables.sum(row, |t| index(slot, t, tables.columns()));
             let distance = slots.iter().enumerate().map(|(slot, z)| (z - expected(slot)).norm());
-            let found = distance.fold(0.0, f64::max) / tables.bound();
+            let found = distance.fold(0.0, larger_error) / tables.bound();
             if found.is_nan() || found > TOLERANCE {
                 let case = format!("row {row}, plan {}, preset {}", self.lookup.plan(), self.preset);
                 return Err(BenchError::Wrong { case, found, needed: TOLERANCE });

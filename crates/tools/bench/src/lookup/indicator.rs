@@ -14,7 +14,7 @@ use super::one_hot::{apply_tables, table_matrices};
 use super::plans::ClassifierFixture;
 use super::subtables::Subtables;
 use crate::clock::{Repetitions, TimedOperation, alternate, median};
-use crate::error::BenchError;
+use crate::error::{BenchError, larger_error};
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -114,7 +114,7 @@ impl IndicatorBaseline {
             harness.stopwatch().time(|| indicator(&evaluator, &self.indices, column, self.columns))?;
         let expected = |j: usize| if j % self.columns == column { 1.0 } else { 0.0 };
         let slots = self.encoder.decrypt(&result, &self.secret)?;
-        let found = slots.iter().enumerate().map(|(j, z)| (z - expected(j)).norm()).fold(0.0, f64::max);
+        let found = slots.iter().enumerate().map(|(j, z)| (z - expected(j)).norm()).fold(0.0, larger_error);
         if found <= TOLERANCE {
             Ok((result, seconds))
         } else {

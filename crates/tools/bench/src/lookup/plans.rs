@@ -14,7 +14,7 @@ use unspoken_rlwe::EvaluationKeys;
 use super::PAPER;
 use super::data::ClassifierData;
 use crate::clock::{Clock, Stopwatch, median};
-use crate::error::BenchError;
+use crate::error::{BenchError, larger_error};
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -197,7 +197,7 @@ impl PlanMeasurement {
             let clear = data.model.tables().scores(&codes)?;
             let size = clear.iter().fold(0.0f64, |max, z| max.max(z.abs()));
             let pairs = answer.scores.iter().zip(&clear);
-            let error = pairs.map(|(found, clear)| (found - clear).abs() / size).fold(0.0, f64::max);
+            let error = pairs.map(|(found, clear)| (found - clear).abs() / size).fold(0.0, larger_error);
             self.relative_error = self.relative_error.max(error);
             self.labels_differ += usize::from(answer.label != data.model.encoder().label(&clear)?);
         }

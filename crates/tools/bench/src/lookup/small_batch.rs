@@ -8,7 +8,7 @@ use unspoken_rlwe::{EvaluationKeys, SecretKey};
 use super::StageTimes;
 use super::subtables::Subtables;
 use crate::clock::{Repetitions, TimedOperation, alternate, scaled};
-use crate::error::BenchError;
+use crate::error::{BenchError, larger_error};
 use crate::harness::Harness;
 use crate::row::{Metric, params};
 
@@ -127,7 +127,7 @@ impl StridedFixture {
         };
         let slots = self.encoder.decrypt(output, &self.secret)?;
         let distance = slots.iter().enumerate().map(|(slot, z)| (z - expected(slot)).norm());
-        let found = distance.fold(0.0, f64::max) / case.tables.bound();
+        let found = distance.fold(0.0, larger_error) / case.tables.bound();
         if found.is_nan() || found > TOLERANCE {
             let case = format!("few tokens, {} columns", case.tables.columns());
             return Err(BenchError::Wrong { case, found, needed: TOLERANCE });

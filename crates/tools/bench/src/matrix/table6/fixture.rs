@@ -8,7 +8,7 @@ use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan, SecretKey};
 use super::circuit::Circuit;
 use super::{KEY_SWITCHES, KEY_WIRE, KEYS, LEVELS, PRODUCTS, QUERY_WIRE};
 use crate::clock::Stopwatch;
-use crate::error::BenchError;
+use crate::error::{BenchError, larger_error};
 use crate::row::Metric;
 
 /// Largest allowed error of a score; scores are about 1.
@@ -80,7 +80,7 @@ impl<C: Circuit> CircuitFixture<C> {
         let found = fixture.circuit.scores(&slots)?;
         let exact: Vec<[f64; CLASSES]> = images.iter().map(|image| network.scores(image)).collect();
         let pairs = found.iter().flatten().zip(exact.iter().flatten());
-        let found = pairs.map(|(found, exact)| (found - exact).abs()).fold(0.0, f64::max);
+        let found = pairs.map(|(found, exact)| (found - exact).abs()).fold(0.0, larger_error);
         if found.is_nan() || found > TOLERANCE {
             return Err(BenchError::Wrong { case: C::NAME.into(), found, needed: TOLERANCE });
         }

@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments, cancel: &Cancel) -> anyhow::Result<()> {
     let results = client.ask_and_show(held_out.texts(), &mut step, &mut look, cancel)?;
     bars.finish();
     let comparison = Comparison::new(&model, &held_out, &results);
-    report(&comparison, client.usage(), held_out.len(), &glimpse);
+    report(&comparison, client.usage(), (held_out.len(), client.description().batch()), &glimpse);
     println!("\nexamples    label    message");
     for (result, text) in results.iter().zip(held_out.texts()).take(6) {
         println!("            {:8} {}", result.label, text.chars().take(80).collect::<String>());
@@ -100,8 +100,11 @@ impl Comparison {
     }
 }
 
-fn report(comparison: &Comparison, usage: UsageStats, messages: usize, glimpse: &[u8]) {
+/// `batch`: messages that one query holds.
+fn report(comparison: &Comparison, usage: UsageStats, (messages, batch): (usize, usize), glimpse: &[u8]) {
     let each = |total: f64| total / messages.max(1) as f64;
+    let queries = messages.div_ceil(batch.max(1)).max(1);
+    let query_name = format!("bytes of a query of 1 to {batch} messages");
     let rows = [
         ("messages classified", messages.to_string()),
         ("accuracy in the clear", format!("{:.2} %", 100.0 * comparison.clear_accuracy)),
@@ -110,7 +113,8 @@ fn report(comparison: &Comparison, usage: UsageStats, messages: usize, glimpse: 
         ("largest relative difference of scores", format!("2^{:.1}", comparison.worst_relative.log2())),
         ("bytes of keys, once", usage.key_bytes.to_string()),
         ("seconds making and sending keys, once", format!("{:.2}", usage.key_seconds)),
-        ("bytes of query per message", format!("{:.0}", each(usage.query_bytes as f64))),
+        (query_name.as_str(), (usage.query_bytes / queries as u64).to_string()),
+        ("bytes of query per message, mean", format!("{:.0}", each(usage.query_bytes as f64))),
         ("bytes of answer per message", format!("{:.0}", each(usage.answer_bytes as f64))),
         ("seconds per message, client", format!("{:.4}", each(usage.client_seconds))),
         ("seconds per message, service", format!("{:.4}", each(usage.server_seconds))),
