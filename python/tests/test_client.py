@@ -250,7 +250,7 @@ def test_shared_scores_have_noise(service, state, model):
         assert (shared != exact).all()
         assert list(labels) == [client.labels[i] for i in shared.argmax(axis=1)]
         sent = client.usage.query_bytes
-        with pytest.raises(unspoken.MismatchError, match="1 to 64"):
+        with pytest.raises(unspoken.MismatchError, match="1 to 45"):
             client.classify_to_share(messages, bits=0)
         assert client.usage.query_bytes == sent
 

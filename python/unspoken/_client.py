@@ -106,7 +106,7 @@ class Client(PreparingClient[_unspoken.Connection]):
         ------
         MismatchError
             If the service does not know a bound of the error, as with compact queries, or `bits` is
-            not from 1 to 64. Nothing was sent.
+            not from 1 to 45. Nothing was sent.
         UnspokenError
             As for `classify`.
 

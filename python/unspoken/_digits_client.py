@@ -97,7 +97,7 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         Raises
         ------
         MismatchError
-            If the service does not know a bound of the error, or `bits` is not from 1 to 64.
+            If the service does not know a bound of the error, or `bits` is not from 1 to 45.
             Nothing was sent.
         UnspokenError
             As for `recognise`.

@@ -180,7 +180,7 @@ class MatrixSecret:
         error : float
             Largest error of an entry: `MatrixProgram.error`, for inputs no larger than its `largest`.
         bits : int
-            From 1 to 64. More bits hide errors better and leave less precision.
+            From 1 to 45. More bits hide errors better and leave less precision.
 
         Raises
         ------

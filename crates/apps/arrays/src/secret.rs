@@ -213,7 +213,7 @@ impl Secret {
     /// draws new noise: share a result once.
     ///
     /// # Errors
-    /// Those of [`Secret::decrypt`], or if the bound is not positive or `bits` is not from 1 to 64.
+    /// Those of [`Secret::decrypt`], or if the bound is not positive or `bits` is not from 1 to 45.
     pub fn decrypt_to_share(
         &self,
         result: &EncryptedResult,

@@ -103,6 +103,10 @@ impl ApplicationDescription for Description {
     fn fingerprint(&self) -> [u8; 16] {
         self.index.header().fingerprint()
     }
+
+    fn keep_error_bound(&mut self, earlier: &Self) {
+        self.index.keep_error_bound(&earlier.index);
+    }
 }
 
 impl CkksDescription for Description {

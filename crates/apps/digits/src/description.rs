@@ -124,6 +124,10 @@ impl ApplicationDescription for Description {
     fn fingerprint(&self) -> [u8; 16] {
         self.header.fingerprint()
     }
+
+    fn keep_error_bound(&mut self, earlier: &Self) {
+        self.header.keep_error_bound(&earlier.header);
+    }
 }
 
 impl CkksDescription for Description {

@@ -86,6 +86,10 @@ pub trait ApplicationDescription: Sized {
 
     /// Identifies the numbers of the parameter set.
     fn fingerprint(&self) -> [u8; 16];
+
+    /// Keeps the bound of the error from falling below that of an `earlier` description of the same service, if the
+    /// answers have errors.
+    fn keep_error_bound(&mut self, _earlier: &Self) {}
 }
 
 /// Operations of a client with its secret key besides asking questions.

@@ -1,16 +1,20 @@
 //! The header of every description of a CKKS application: parameters, model, and keys.
 
 use prost::Message;
-use unspoken_ckks::CkksParameters;
+use unspoken_ckks::{CkksParameters, NoiseModel};
 use unspoken_rlwe::{KeyKind, KeyPlan, MAX_BUNDLE_KEYS};
 
 use crate::error::ProtocolError;
 use crate::handshake::{CkksPresets, Handshake};
 use crate::limits::{self, LimitExceeded};
+use crate::transfer::largest_output_scale;
 use crate::v1;
 
 /// Longest name of a model or a plan, in bytes.
 const MAX_NAME_BYTES: usize = 256;
+
+/// A description whose bound of the error is smaller than the [`error_floor`] by more than this factor is refused.
+const MAX_UNDERSTATEMENT: f64 = 1024.0;
 
 /// The part of a description that all CKKS applications share: version of the protocol, preset, model, keys, bound of
 /// the answers.
@@ -19,6 +23,8 @@ pub struct CkksHeader {
     parameters: CkksParameters,
     key_plan: KeyPlan,
     message: v1::CkksHeader,
+    /// No bound of the error below this is believed.
+    least_error: f64,
 }
 
 impl CkksHeader {
@@ -44,7 +50,7 @@ impl CkksHeader {
             bound,
             error: 0.0,
         };
-        CkksHeader { parameters: parameters.clone(), key_plan, message }
+        CkksHeader { parameters: parameters.clone(), key_plan, message, least_error: error_floor(parameters) }
     }
 
     /// The same header with a bound of the error of the answer's numbers, from
@@ -58,7 +64,8 @@ impl CkksHeader {
     /// the header's parameters.
     ///
     /// # Errors
-    /// Those of [`Handshake::accept`], or if the bytes are malformed or request keys that do not exist or are too many.
+    /// Those of [`Handshake::accept`], or if the bytes are malformed, request keys that do not exist or are too many, or
+    /// claim errors that are much smaller than those of a fresh encryption.
     pub fn read<M: Message + Default>(
         bytes: &[u8],
         version: u32,
@@ -73,8 +80,14 @@ impl CkksHeader {
             let needed = format!("finite bounds, and names of at most {MAX_NAME_BYTES} bytes");
             return Err(ProtocolError::mismatch("description", format!("bound {}", message.bound), needed));
         }
+        let least_error = error_floor(&parameters);
+        if message.error > 0.0 && message.error < least_error / MAX_UNDERSTATEMENT {
+            let found = format!("bound {:e} of the error", message.error);
+            let needed = format!("about {least_error:.1e} or more for this preset; do not trust this service");
+            return Err(ProtocolError::mismatch("description", found, needed));
+        }
         let key_plan = requested_keys(&parameters, &message.keys)?;
-        Ok((CkksHeader { parameters, key_plan, message }, decode("description", bytes)?))
+        Ok((CkksHeader { parameters, key_plan, message, least_error }, decode("description", bytes)?))
     }
 
     /// Serialises the header, followed by the fields of the application's own message.
@@ -114,9 +127,25 @@ impl CkksHeader {
         self.message.bound
     }
 
-    /// Bound of the error of an answer's numbers, if the service knows one.
+    /// Bound of the error of an answer's numbers, if the service knows one. It is never below
+    /// [`least_error`](Self::least_error), whatever the service describes.
     pub fn error_bound(&self) -> Option<f64> {
-        (self.message.error > 0.0).then_some(self.message.error)
+        (self.message.error > 0.0).then_some(self.message.error.max(self.least_error))
+    }
+
+    /// The smallest error of an answer's numbers that a client assumes. The client computes it from the parameters: the
+    /// noise of a fresh encryption at the default scale, plus the rounding of an answer at the largest scale of an
+    /// answer, as root mean squares of slots:
+    /// `encryption / scale + rounding / largest_output_scale` with the terms of [`NoiseModel`]. After
+    /// [`CkksHeader::keep_error_bound`] it is the bound of an earlier description, if that is larger.
+    pub fn least_error(&self) -> f64 {
+        self.least_error
+    }
+
+    /// Keeps this header's bound of the error from falling below that of an `earlier` description of the same service:
+    /// answers that were computed for that one may still be shared.
+    pub fn keep_error_bound(&mut self, earlier: &CkksHeader) {
+        self.least_error = self.least_error.max(earlier.least_error).max(earlier.message.error);
     }
 
     /// Refuses bootstrapping keys unless queries are bootstrapped: with them a service could do more than its
@@ -170,6 +199,12 @@ impl CkksHeader {
     }
 }
 
+/// See [`CkksHeader::least_error`].
+fn error_floor(parameters: &CkksParameters) -> f64 {
+    let noise = NoiseModel::new(parameters);
+    noise.encryption() / parameters.scale() + noise.rounding(2) / largest_output_scale(parameters)
+}
+
 /// Decodes one protobuf message.
 fn decode<M: Message + Default>(what: &'static str, bytes: &[u8]) -> Result<M, ProtocolError> {
     M::decode(bytes).map_err(|error| ProtocolError::mismatch(what, error, "a protobuf message"))
@@ -210,6 +245,7 @@ fn requested_keys(parameters: &CkksParameters, keys: &[v1::KeyRequirement]) -> R
 mod tests {
     use super::*;
     use crate::handshake::ParameterFamily;
+    use crate::share::SharingNoise;
 
     const VERSION: u32 = 7;
 
@@ -273,6 +309,29 @@ mod tests {
         }
         let error = CkksHeader::read::<Own>(&bytes, VERSION, false).unwrap_err().to_string();
         assert!(error.contains("a secure one"), "{error}");
+    }
+
+    #[test]
+    fn a_client_believes_no_error_below_its_floor() {
+        let mut header = header("insecure_n11_depth9_scale50", KeyPlan::new());
+        let floor = header.least_error();
+        // 3.19 sqrt(2^11) / 2^50, or sqrt(2) times that for real slots, and little more.
+        assert!((1.28e-13..2e-13).contains(&floor), "{floor:e}");
+        let claim = |error| opened(&v1::CkksHeader { error, ..header.message.clone() });
+        let error = claim(1e-300).unwrap_err().to_string();
+        assert!(error.contains("1e-300") && error.contains("do not trust this service"), "{error}");
+        assert_eq!(claim(floor / 1000.0).unwrap().error_bound(), Some(floor));
+        assert_eq!(claim(0.01).unwrap().error_bound(), Some(0.01));
+        assert_eq!(claim(0.0).unwrap().error_bound(), None);
+        // A service that describes another bound later cannot lower it, not even by a description without one.
+        let (mut unknown, mut later) = (claim(0.0).unwrap(), claim(1e-6).unwrap());
+        unknown.keep_error_bound(&claim(0.01).unwrap());
+        later.keep_error_bound(&unknown);
+        assert_eq!((unknown.error_bound(), later.error_bound()), (None, Some(0.01)));
+        // A header that was not read from bytes has the same floor.
+        header = header.with_error_bound(1e-300);
+        let noise = SharingNoise::new(header.error_bound().unwrap(), 30).unwrap();
+        assert_eq!(noise.deviation(), floor * 2f64.powi(30));
     }
 
     #[derive(Clone, PartialEq, Message)]

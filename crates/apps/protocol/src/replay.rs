@@ -1,5 +1,6 @@
 //! Replay guards: they remember values that must not be used twice, such as the seeds of encrypted vectors.
 
+use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
@@ -17,22 +18,29 @@ const SEED_BYTES: u64 = 32 << 20;
 /// times of use, unused capacity.
 const ENTRY_OVERHEAD: u64 = 96;
 
+/// Bytes that a client needs in addition to its entries: its maps with unused capacity, and its places in the maps of
+/// all clients. A map of one entry has room for several.
+const CLIENT_OVERHEAD: u64 = 560;
+
 /// A memory of bounded size with entries of many clients. When it is full, the client with the most entries loses its
-/// least recently used one. So a client keeps its fair share, whatever the others send, and no client sees the entries
-/// of another.
+/// least recently used one; of several such clients, the one whose oldest entry is the oldest. So a client keeps its
+/// fair share, whatever the others send, and no client sees the entries of another.
 pub struct ReplayGuard<K, V> {
-    entries: usize,
+    entry_bytes: u64,
     capacity_bytes: u64,
     memory: Mutex<Memory<K, V>>,
 }
 
 struct Memory<K, V> {
     clients: HashMap<ClientId, ClientEntries<K, V>>,
-    /// Clients by their number of entries.
-    by_size: BTreeSet<(usize, ClientId)>,
+    /// Clients by their number of entries, then by the age of the oldest.
+    by_size: BTreeSet<Rank>,
     total: usize,
     clock: u64,
 }
+
+/// A client's number of entries, and the time of last use of the oldest: the largest rank loses an entry first.
+type Rank = (usize, Reverse<u64>, ClientId);
 
 struct ClientEntries<K, V> {
     values: HashMap<K, (u64, V)>,
@@ -46,13 +54,32 @@ impl<K, V> Default for ClientEntries<K, V> {
     }
 }
 
+impl<K, V> ClientEntries<K, V> {
+    /// Makes an entry the last used one.
+    fn touch(&mut self, key: &K, now: u64)
+    where
+        K: Eq + Hash,
+    {
+        if let Some((used, _)) = self.values.get_mut(key)
+            && let Entry::Occupied(old) = self.by_use.entry(std::mem::replace(used, now))
+        {
+            let key = old.remove();
+            self.by_use.insert(now, key);
+        }
+    }
+
+    fn rank(&self, client: ClientId) -> Rank {
+        let oldest = self.by_use.first_key_value().map_or(0, |(used, _)| *used);
+        (self.values.len(), Reverse(oldest), client)
+    }
+}
+
 impl<K: Clone + Eq + Hash, V> ReplayGuard<K, V> {
     /// A guard with that many bytes of memory; `value_bytes` is the size of a value with everything it points to.
     pub fn new(capacity_bytes: u64, value_bytes: u64) -> Self {
-        let entry = 2 * size_of::<K>() as u64 + value_bytes + ENTRY_OVERHEAD;
-        let entries = usize::try_from(capacity_bytes / entry).unwrap_or(usize::MAX).max(1);
+        let entry_bytes = 2 * size_of::<K>() as u64 + value_bytes + ENTRY_OVERHEAD;
         let memory = Memory { clients: HashMap::new(), by_size: BTreeSet::new(), total: 0, clock: 0 };
-        ReplayGuard { entries, capacity_bytes, memory: Mutex::new(memory) }
+        ReplayGuard { entry_bytes, capacity_bytes, memory: Mutex::new(memory) }
     }
 
     /// Maximum number of bytes of memory that it uses.
@@ -65,16 +92,18 @@ impl<K: Clone + Eq + Hash, V> ReplayGuard<K, V> {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.clock += 1;
         let now = memory.clock;
-        if let Some(entries) = memory.clients.get_mut(&client)
-            && let Some((used, value)) = entries.values.get_mut(key)
+        let Memory { clients, by_size, .. } = &mut *memory;
+        if let Some(entries) = clients.get_mut(&client)
+            && entries.values.contains_key(key)
         {
-            if let Entry::Occupied(old) = entries.by_use.entry(std::mem::replace(used, now)) {
-                let key = old.remove();
-                entries.by_use.insert(now, key);
+            by_size.remove(&entries.rank(client));
+            entries.touch(key, now);
+            by_size.insert(entries.rank(client));
+            if let Some((_, value)) = entries.values.get_mut(key) {
+                return check(value);
             }
-            return check(value);
         }
-        if memory.total >= self.entries {
+        while memory.total > 0 && memory.bytes_with_another(client, self.entry_bytes) > self.capacity_bytes {
             memory.evict();
         }
         let mut value = new();
@@ -85,25 +114,31 @@ impl<K: Clone + Eq + Hash, V> ReplayGuard<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V> Memory<K, V> {
+    /// Bytes of memory with another entry of this client.
+    fn bytes_with_another(&self, client: ClientId, entry_bytes: u64) -> u64 {
+        let clients = self.clients.len() + usize::from(!self.clients.contains_key(&client));
+        (self.total as u64 + 1) * entry_bytes + clients as u64 * CLIENT_OVERHEAD
+    }
+
     fn insert(&mut self, client: ClientId, key: K, now: u64, value: V) {
         let entries = self.clients.entry(client).or_default();
-        self.by_size.remove(&(entries.values.len(), client));
+        self.by_size.remove(&entries.rank(client));
         entries.values.insert(key.clone(), (now, value));
         entries.by_use.insert(now, key);
-        self.by_size.insert((entries.values.len(), client));
+        self.by_size.insert(entries.rank(client));
         self.total += 1;
     }
 
-    /// Removes the least recently used entry of the client with the most entries.
+    /// Removes the least recently used entry of the client with the largest rank.
     fn evict(&mut self) {
-        let Some((size, client)) = self.by_size.pop_last() else { return };
+        let Some((size, _, client)) = self.by_size.pop_last() else { return };
         let Some(entries) = self.clients.get_mut(&client) else { return };
         if let Some((_, key)) = entries.by_use.pop_first() {
             entries.values.remove(&key);
             self.total -= 1;
         }
         if size > 1 {
-            self.by_size.insert((size - 1, client));
+            self.by_size.insert(entries.rank(client));
         } else {
             self.clients.remove(&client);
         }
@@ -201,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_client_cannot_push_out_the_entries_of_another() {
-        let guard = ReplayGuard::<u32, u32>::new(100 * (8 + 4 + ENTRY_OVERHEAD), 4);
+        let guard = ReplayGuard::<u32, u32>::new(100 * (8 + 4 + ENTRY_OVERHEAD) + 2 * CLIENT_OVERHEAD, 4);
         let remembered = |client, key| guard.with(client, &key, || 0, |value| std::mem::replace(value, 1) == 1);
         assert!((0..10).all(|key| !remembered(VICTIM, key)));
         (0..1000).for_each(|key| {
@@ -210,13 +245,13 @@ mod tests {
         assert!((0..10).all(|key| remembered(VICTIM, key)), "the victim's entries are there");
         assert!(remembered(ATTACKER, 999) && !remembered(ATTACKER, 0), "the attacker lost its own oldest ones");
         let memory = guard.memory.lock().unwrap();
-        assert_eq!(memory.total, guard.entries);
-        assert_eq!(memory.clients.values().map(|entries| entries.values.len()).sum::<usize>(), guard.entries);
+        assert_eq!(memory.total, 100);
+        assert_eq!(memory.clients.values().map(|entries| entries.values.len()).sum::<usize>(), 100);
     }
 
     #[test]
     fn what_is_used_stays() {
-        let guard = ReplayGuard::<u32, u32>::new(3 * (8 + 4 + ENTRY_OVERHEAD), 4);
+        let guard = ReplayGuard::<u32, u32>::new(3 * (8 + 4 + ENTRY_OVERHEAD) + CLIENT_OVERHEAD, 4);
         let remembered = |key| guard.with(VICTIM, &key, || 0, |value| std::mem::replace(value, 1) == 1);
         assert!(!remembered(1) && !remembered(2) && !remembered(3));
         assert!(remembered(1));
@@ -225,8 +260,22 @@ mod tests {
     }
 
     #[test]
+    fn of_clients_with_equally_many_entries_the_oldest_entry_goes() {
+        let guard = ReplayGuard::<u32, u32>::new(3 * (8 + 4 + ENTRY_OVERHEAD + CLIENT_OVERHEAD), 4);
+        let client = |number| ClientId::new([number; 16]);
+        let remembered = |number| guard.with(client(number), &0, || 0, |value| std::mem::replace(value, 1) == 1);
+        // The oldest entry is of neither the smallest nor the largest id, and the largest id was used last.
+        assert!([5, 1, 9].into_iter().all(|number| !remembered(number)));
+        assert!(!remembered(7), "a fourth client takes the place of 5");
+        assert!([1, 9, 7].into_iter().all(remembered));
+        assert!(remembered(1));
+        assert!(!remembered(5), "takes the place of 9, whose last use is the oldest");
+        assert!([7, 1, 5].into_iter().all(remembered) && !remembered(9));
+    }
+
+    #[test]
     fn the_memory_of_one_client_after_many_has_a_bound() {
-        let guard = ReplayGuard::<u32, u32>::new(8 * (8 + 4 + ENTRY_OVERHEAD), 4);
+        let guard = ReplayGuard::<u32, u32>::new(8 * (8 + 4 + ENTRY_OVERHEAD + CLIENT_OVERHEAD), 4);
         for number in 0..1000u32 {
             let mut client = [0; 16];
             client[..4].copy_from_slice(&number.to_le_bytes());

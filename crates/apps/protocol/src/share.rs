@@ -7,8 +7,9 @@ use unspoken_rlwe::RlweError;
 use crate::error::ProtocolError;
 use crate::transfer::OUTPUT_ROUNDING;
 
-/// Maximum number of bits by which noise may exceed the error.
-const MAX_BITS: u32 = 64;
+/// Maximum number of bits by which noise may exceed the error. More would promise more than samples from 53 random bits
+/// keep.
+const MAX_BITS: u32 = 45;
 
 /// Values are rounded to multiples of the noise's standard deviation divided by this.
 const STEPS_PER_DEVIATION: f64 = 8.0;
@@ -28,14 +29,15 @@ pub fn simulated_error_bound(simulated: &[ErrorStatistics]) -> f64 {
 /// larger than the error (Li, Micciancio, Schultz and Sorrell, 2022). The noise here has the standard deviation
 /// `error_bound * 2^bits`. The result is rounded to multiples of an eighth of that, so that the last digits of a
 /// floating-point number reveal nothing about the error.
-/// floating-point number.
 ///
 /// **Guarantee.** If no error exceeds `error_bound`, then `n` shared numbers are distributed as if they had been
 /// computed from the exact values, up to a statistical distance of `sqrt(n) / 2 * 2^-bits`. (The Kullback-Leibler
 /// divergence of two such Gaussians is at most `2^-(2 bits) / 2`; it adds up over `n` numbers; then Pinsker's
-/// inequality applies.) So `n` counts all numbers that are ever shared under one key, and each share of a value needs
-/// noise of its own. An `error_bound` from a simulator holds for honest computations. It is no defence against a
-/// service that returns other ciphertexts than it should and then sees their decryptions.
+/// inequality applies.) The samples have 53 random bits, so their tail is cut at 8.57 standard deviations, beyond which
+/// a Gaussian lies with a probability of less than `2^-56`; that adds at most `n * 2^-52` to the distance. So `n` counts
+/// all numbers that are ever shared under one key, and each share of a value needs noise of its own. An `error_bound`
+/// from a simulator holds for honest computations. It is no defence against a service that returns other ciphertexts
+/// than it should and then sees their decryptions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharingNoise {
     deviation: f64,
@@ -45,7 +47,7 @@ impl SharingNoise {
     /// Noise that exceeds errors of at most `error_bound` by `bits` bits.
     ///
     /// # Errors
-    /// If the bound is not positive and finite, or `bits` is not from 1 to 64.
+    /// If the bound is not positive and finite, `bits` is not from 1 to 45, or the noise is not finite.
     pub fn new(error_bound: f64, bits: u32) -> Result<Self, ProtocolError> {
         if !(error_bound > 0.0 && error_bound.is_finite()) {
             let needed = "a positive one; a service of an earlier version does not send it";
@@ -54,7 +56,12 @@ impl SharingNoise {
         if !(1..=MAX_BITS).contains(&bits) {
             return Err(ProtocolError::mismatch("bits of noise", bits, format!("1 to {MAX_BITS}")));
         }
-        Ok(SharingNoise { deviation: error_bound * f64::from(bits).exp2() })
+        let deviation = error_bound * f64::from(bits).exp2();
+        if !deviation.is_finite() {
+            let needed = "one whose noise is a finite number; do not trust this service";
+            return Err(ProtocolError::mismatch("bound of the error", error_bound, needed));
+        }
+        Ok(SharingNoise { deviation })
     }
 
     /// Standard deviation of the noise.
@@ -116,8 +123,9 @@ mod tests {
 
     #[test]
     fn a_bound_that_is_none_is_refused() {
-        for (bound, bits) in [(0.0, 10), (f64::NAN, 10), (f64::INFINITY, 10), (1e-6, 0), (1e-6, 65)] {
+        for (bound, bits) in [(0.0, 10), (f64::NAN, 10), (f64::INFINITY, 10), (1e-6, 0), (1e-6, 46), (1e300, 45)] {
             assert!(SharingNoise::new(bound, bits).is_err(), "{bound} {bits}");
         }
+        assert!(SharingNoise::new(1e-6, 45).is_ok());
     }
 }

@@ -17,15 +17,11 @@ pub(crate) const OUTPUT_ROUNDING: f64 = 1.0 / (1 << 24) as f64;
 /// # Errors
 /// Only for parameters that the ring refuses, which the check of the parameters rules out.
 pub fn write_output(parameters: &CkksParameters, output: &Ciphertext) -> Result<Vec<u8>, ProtocolError> {
-    let ring = parameters.ring();
-    let degree = ring.degree() as f64;
-    // Rounding leaves coefficients of standard deviation sqrt(n/18) for a ternary secret, and sqrt(n) times that in the
-    // slots.
-    let noise = (degree * degree / 18.0).sqrt().log2();
+    let (ring, least) = (parameters.ring(), least_output_scale_bits(parameters));
     let (mut chain, mut scale) = (output.inner().chain(), output.scale());
     while chain > 1 {
         let prime = f64::from(ring.chain()[chain - 1]);
-        if (scale / prime).log2() < noise + PRECISION_BITS {
+        if (scale / prime).log2() < least {
             break;
         }
         scale /= prime;
@@ -35,6 +31,22 @@ pub fn write_output(parameters: &CkksParameters, output: &Ciphertext) -> Result<
     let mut bytes = scale.to_le_bytes().to_vec();
     bytes.extend(small.to_bytes(parameters.rlwe()));
     Ok(bytes)
+}
+
+/// `log2` of the scale below which [`write_output`] does not rescale.
+fn least_output_scale_bits(parameters: &CkksParameters) -> f64 {
+    let degree = parameters.ring().degree() as f64;
+    // Rounding leaves coefficients of standard deviation sqrt(n/18) for a ternary secret, and sqrt(n) times that in the
+    // slots.
+    (degree * degree / 18.0).sqrt().log2() + PRECISION_BITS
+}
+
+/// A bound of the scale of outputs: [`write_output`] stops above one prime only if one more division by a prime would
+/// leave too little, and the scale of the last prime is below that prime, because the values have to fit. An output
+/// that is sent as it is has the default scale.
+pub(crate) fn largest_output_scale(parameters: &CkksParameters) -> f64 {
+    let largest_prime = parameters.ring().chain().iter().copied().max().map_or(1.0, f64::from);
+    (least_output_scale_bits(parameters).exp2() * largest_prime).max(parameters.scale())
 }
 
 /// Maximum length of the result of [`write_output`] for an output of level `level`.

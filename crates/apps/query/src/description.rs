@@ -77,6 +77,11 @@ impl IndexDescription {
         &self.header
     }
 
+    /// [`CkksHeader::keep_error_bound`] of the header.
+    pub fn keep_error_bound(&mut self, earlier: &Self) {
+        self.header.keep_error_bound(&earlier.header);
+    }
+
     /// The parameters.
     pub fn parameters(&self) -> &CkksParameters {
         self.header.parameters()

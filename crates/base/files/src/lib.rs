@@ -83,10 +83,11 @@ pub fn create_private_file(path: &Path) -> io::Result<File> {
 }
 
 /// Creates a directory and its parents, and lets only its owner enter it (mode 0700). An existing directory gets this
-/// mode, too.
+/// mode, too. The last name of the path must not be a symbolic link.
 ///
 /// # Errors
-/// The error of the operating system, in particular if the directory belongs to another user.
+/// The error of the operating system; [`io::ErrorKind::PermissionDenied`] if the directory belongs to another user than
+/// the one as whom the process runs, root included, or if the path ends with a symbolic link.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -94,11 +95,36 @@ pub fn create_private_directory(path: &Path) -> io::Result<()> {
     {
         use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
         builder.mode(0o700).create(path)?;
-        // Only the owner may change the mode, so this fails for a directory of another user.
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+        open_own_directory(path)?.set_permissions(fs::Permissions::from_mode(0o700))
     }
     #[cfg(not(unix))]
     builder.create(path)
+}
+
+/// Opens a directory of the effective user, and follows no symbolic link at the end of the path.
+#[cfg(unix)]
+fn open_own_directory(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::MetadataExt;
+
+    use rustix::fs::{Mode, OFlags};
+
+    let refuse = |found: String| {
+        let needed = "a directory of the user as whom this process runs; name another one, or remove it";
+        io::Error::new(io::ErrorKind::PermissionDenied, format!("{}: found {found}, needed {needed}", path.display()))
+    };
+    // Without a slash at the end, which would follow a link.
+    let plain: std::path::PathBuf = path.components().collect();
+    if fs::symlink_metadata(&plain)?.is_symlink() {
+        return Err(refuse("a symbolic link".into()));
+    }
+    // The flags refuse a link that has taken the directory's place since.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = File::from(rustix::fs::open(&plain, flags, Mode::empty())?);
+    let (owner, user) = (directory.metadata()?.uid(), rustix::process::geteuid().as_raw());
+    if owner != user {
+        return Err(refuse(format!("a directory of user {owner}, not {user}")));
+    }
+    Ok(directory)
 }
 
 /// Makes changes of names in a directory durable: created, renamed and removed files. Does nothing on operating systems

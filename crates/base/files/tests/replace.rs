@@ -106,3 +106,23 @@ fn a_private_directory_is_made_private_if_it_was_not() {
     sync_parent(&path).unwrap();
     sync_parent(Path::new("a-file-in-the-current-directory")).unwrap();
 }
+
+#[test]
+fn a_private_directory_is_no_link_and_of_this_user() {
+    let directory = tempfile::tempdir().unwrap();
+    let (target, link) = (directory.path().join("target"), directory.path().join("link"));
+    fs::create_dir(&target).unwrap();
+    fs::set_permissions(&target, fs::Permissions::from_mode(0o755)).unwrap();
+    symlink(&target, &link).unwrap();
+    for path in [link.clone(), link.join("")] {
+        let error = create_private_directory(&path).unwrap_err();
+        assert!(error.to_string().contains("a symbolic link"), "{error}");
+    }
+    assert_eq!(mode(&target), 0o755);
+    // Root can give a directory away and could still change its mode; others meet one of root.
+    let theirs = if std::os::unix::fs::chown(&target, Some(12_345), None).is_ok() { &target } else { Path::new("/") };
+    let before = mode(theirs);
+    let error = create_private_directory(theirs).unwrap_err();
+    assert!(error.to_string().contains("a directory of user"), "{error}");
+    assert_eq!(mode(theirs), before);
+}

@@ -42,8 +42,9 @@ fn holds_a_value(words: &[u64]) -> bool {
 unsafe impl GlobalAlloc for Probe {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note_size(layout);
+        // Zeroed, so that all bytes of a block have values when `dealloc` reads them.
         // SAFETY: the caller upholds the contract of this function.
-        unsafe { System.alloc(layout) }
+        unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -54,8 +55,8 @@ unsafe impl GlobalAlloc for Probe {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if ARMED.load(Ordering::Relaxed) && layout.align() >= 4 && layout.size() >= 16 {
-            // SAFETY: the block has `layout.size()` bytes, and the system aligns blocks to 16. Bytes that were never
-            // written may have any value, which volatile reads accept.
+            // SAFETY: the block has `layout.size()` bytes, and the system aligns blocks to 16. `alloc` zeroed it, so
+            // every byte that its owner never wrote is zero.
             let words: Vec<u64> = unsafe {
                 ARMED.store(false, Ordering::Relaxed);
                 let first = block.cast::<u64>();

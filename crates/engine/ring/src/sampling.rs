@@ -134,7 +134,21 @@ impl SecretRng {
         let process = std::process::id().to_le_bytes();
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos()).to_le_bytes();
         let parts = [inherited.as_slice(), &fresh[..], &place, &process, &time];
-        *self = SecretRng { generation: Some(generation), ..Self::derived(FORK_LABEL, &parts) };
+        let mut key = Zeroizing::new([0u8; 32]);
+        derive_bytes(FORK_LABEL, &parts, key.as_mut_slice());
+        self.replace_key(&key);
+        self.generation = Some(generation);
+    }
+
+    /// Sets the key in place. It allocates nothing: in a child of a raw `clone`, another thread of the parent may have
+    /// held the lock of the allocator.
+    fn replace_key(&mut self, key: &[u8; 32]) {
+        #[inline(never)]
+        fn replace(stream: &mut ChaCha20Rng, key: &[u8; 32]) {
+            *stream = ChaCha20Rng::from_seed(*key);
+        }
+        replace(&mut self.stream, key);
+        zeroize_stack::<SAMPLER_STACK_BYTES>();
     }
 
     /// A generator keyed with the next bytes of this one.
@@ -338,7 +352,9 @@ mod tests {
         draw(&mut parent);
         for fork in [&mut child, &mut sibling] {
             draw(fork);
+            let place = &raw const *fork.stream;
             fork.rekey(7, system_fails);
+            assert_eq!(place, &raw const *fork.stream, "no new memory: the allocator may be locked in a child");
         }
         // The next draw of the parent may be a public seed, so the child's key must not follow from it and a process
         // number.

@@ -60,7 +60,7 @@ impl<H: ClientHalf> ServiceClient<H> {
     }
 
     fn connect_to(target: Target<H>, control: &mut CallControl) -> Result<Self, ClientError> {
-        let Connected { half, key, described, usage } = target.connect(control)?;
+        let Connected { half, key, described, usage } = target.connect(None, control)?;
         Ok(ServiceClient { target, half, key, described, usage })
     }
 
@@ -122,7 +122,8 @@ impl<H: ClientHalf> ServiceClient<H> {
                 if !may_be_outdated(&error) || !self.target.has_changed(&self.described, cancel)? {
                     return Err(error);
                 }
-                let Connected { half, key, described, usage } = self.target.connect(control)?;
+                let Connected { half, key, described, usage } =
+                    self.target.connect(Some(self.half.description()), control)?;
                 (self.half, self.key, self.described) = (half, key, described);
                 self.usage.key_bytes += usage.key_bytes;
                 self.usage.key_seconds += usage.key_seconds;

@@ -46,10 +46,17 @@ impl<H: ClientHalf> Target<H> {
     }
 
     /// Opens the half, with the stored secret key if there is one, and uploads its keys if the service does not have
-    /// them.
-    pub(crate) fn connect(&self, control: &mut CallControl) -> Result<Connected<H>, ClientError> {
+    /// them. The bound of the error does not fall below that of an `earlier` description.
+    pub(crate) fn connect(
+        &self,
+        earlier: Option<&H::Description>,
+        control: &mut CallControl,
+    ) -> Result<Connected<H>, ClientError> {
         let offer = self.transport.describe(&self.application, control.cancel)?;
-        let description = self.read(&offer.description)?;
+        let mut description = self.read(&offer.description)?;
+        if let Some(earlier) = earlier {
+            description.keep_error_bound(earlier);
+        }
         let name = H::secret_name(&description, &self.model);
         let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
         let start = Instant::now();

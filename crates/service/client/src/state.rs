@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use unspoken_files::{Access, create_private_directory, replace_file};
+use unspoken_files::{Access, create_private_directory, is_temporary_of, replace_file};
 use unspoken_protocol::DurableCounters;
 use zeroize::Zeroizing;
 
@@ -48,7 +48,27 @@ impl StateDir {
         let name = hasher.finalize().to_hex();
         let path = root.join(&name.as_str()[..2 * TAG]);
         create_private_directory(&path)?;
-        Ok(Self { path })
+        let state = Self { path };
+        state.remove_temporaries()?;
+        Ok(state)
+    }
+
+    /// Removes temporary files that a crash left, one of which may hold a secret key. All but those of numbers are
+    /// written under the lock: while another process has it, none is removed.
+    fn remove_temporaries(&self) -> io::Result<()> {
+        let left = || -> io::Result<Vec<PathBuf>> {
+            let entries = fs::read_dir(&self.path)?.collect::<io::Result<Vec<_>>>()?;
+            Ok(entries.into_iter().map(|entry| entry.path()).filter(|path| is_own_temporary(path)).collect())
+        };
+        if left()?.is_empty() {
+            return Ok(());
+        }
+        let lock = OpenOptions::new().create(true).append(true).open(self.path.join("lock"))?;
+        match lock.try_lock() {
+            Ok(()) => left()?.into_iter().try_for_each(fs::remove_file),
+            Err(TryLockError::WouldBlock) => Ok(()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
     }
 
     /// Path of the directory.
@@ -211,6 +231,17 @@ fn origin(secret: &[u8], description: &[u8]) -> [u8; 2 * TAG] {
     *hasher.finalize().as_bytes()
 }
 
+/// Whether a path is that of a temporary file of a secret, an upload or a description.
+fn is_own_temporary(path: &Path) -> bool {
+    let Some(name) = path.file_name() else { return false };
+    let text = name.to_string_lossy();
+    // ".target.random.tmp".
+    let Some(target) = text.strip_prefix('.').and_then(|rest| rest.rsplitn(3, '.').nth(2)) else { return false };
+    let own = [("secret-", ".key"), ("upload-", ".id"), (DESCRIPTION, "")];
+    own.iter().any(|(start, end)| target.starts_with(start) && target.ends_with(end))
+        && is_temporary_of(Path::new(target), name)
+}
+
 fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -238,6 +269,24 @@ mod tests {
         assert!(state.take(&[8; 16], 1).is_err());
         fs::write(state.numbers_path(&secret), b"abc").unwrap();
         assert!(state.take(&secret, 1).unwrap_err().to_string().contains("damaged"));
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn temporary_files_of_a_crash_are_removed_unless_they_are_in_use() {
+        let root = std::env::temp_dir().join(format!("unspoken-temporaries-{}", std::process::id()));
+        let open = || StateDir::open(&root, "http://127.0.0.1:1", "classify/spam").unwrap();
+        let state = open();
+        let left = [".secret-07.key.a1B2c3.tmp", ".upload-07.id.a1B2c3.tmp", ".description.a1B2c3.tmp"];
+        let kept = [".numbers-07.next.a1B2c3.tmp", ".secret-07.key.tmp", "secret-07.key", ".other.a1B2c3.tmp"];
+        let path = |name: &str| state.path().join(name);
+        left.iter().chain(&kept).for_each(|name| fs::write(path(name), b"key").unwrap());
+        let lock = state.lock(&Cancel::new()).unwrap();
+        open();
+        assert!(left.iter().chain(&kept).all(|name| path(name).exists()), "another process writes");
+        drop(lock);
+        open();
+        assert!(left.iter().all(|name| !path(name).exists()) && kept.iter().all(|name| path(name).exists()));
         fs::remove_dir_all(root).unwrap();
     }
 

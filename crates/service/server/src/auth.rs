@@ -49,11 +49,14 @@ pub struct NewToken {
 /// Makes a token for the client `name`.
 ///
 /// # Errors
-/// [`TokenError::Name`] if the name is not allowed in the file, [`TokenError::Random`] if the operating system has no
-/// randomness.
+/// [`TokenError::Name`] or [`TokenError::Reserved`] if the name is not allowed in the file, [`TokenError::Random`] if
+/// the operating system has no randomness.
 pub fn make_token(name: &str) -> Result<NewToken, TokenError> {
     if !is_client_name(name) {
         return Err(TokenError::Name { found: name.chars().take(40).collect() });
+    }
+    if name == ANONYMOUS {
+        return Err(TokenError::Reserved);
     }
     let mut bytes = [0u8; 32];
     getrandom::fill(&mut bytes).map_err(|error| TokenError::Random(error.to_string()))?;
@@ -72,6 +75,11 @@ pub enum TokenError {
         /// The name, shortened.
         found: String,
     },
+    /// A token is for the name that stands for all clients of a service without tokens.
+    #[error(
+        "name client: found \"anonymous\", which names the clients of a service without tokens; choose another name"
+    )]
+    Reserved,
     /// The operating system has no randomness.
     #[error("make token: the operating system gave no randomness: {0}")]
     Random(String),
@@ -177,7 +185,11 @@ fn parse(text: &str) -> Result<Vec<(ClientName, [u8; 32])>, TokenError> {
             .split_once(':')
             .filter(|(name, _)| is_client_name(name))
             .and_then(|(name, hash)| Some((ClientName::new(name), hex::decode_to_array(hash).ok()?)));
-        tokens.push(entry.ok_or(TokenError::Line { line: index + 1 })?);
+        let (name, hash) = entry.ok_or(TokenError::Line { line: index + 1 })?;
+        if name.is_anonymous() {
+            return Err(TokenError::Reserved);
+        }
+        tokens.push((name, hash));
     }
     if tokens.is_empty() {
         return Err(TokenError::Empty);
@@ -228,6 +240,9 @@ mod tests {
     fn names_and_files_out_of_shape_are_refused() {
         assert!(matches!(make_token("a:b"), Err(TokenError::Name { .. })));
         assert!(matches!(make_token(""), Err(TokenError::Name { .. })));
+        assert!(matches!(make_token(ANONYMOUS), Err(TokenError::Reserved)));
+        let line = make_token("ann").unwrap().line.replace("ann:", "anonymous:");
+        assert!(parse(&line).unwrap_err().to_string().contains("choose another name"));
         assert!(matches!(parse("# nobody\n"), Err(TokenError::Empty)));
         assert!(matches!(parse("ann:abcd\n"), Err(TokenError::Line { line: 1 })));
     }

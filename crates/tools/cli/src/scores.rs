@@ -21,7 +21,7 @@ impl ScoreOptions {
     /// encryption error rarely reaches. Rounding is for readability. It hides the error only if no number is close to
     /// the middle between two steps.
     pub fn printed(&self, header: &CkksHeader, numbers: impl IntoIterator<Item = f64>) -> Vec<f64> {
-        let error = header.error_bound().unwrap_or(header.bound() * UNKNOWN_ERROR);
+        let error = header.error_bound().unwrap_or((header.bound() * UNKNOWN_ERROR).max(header.least_error()));
         let exponent = (MARGIN * error).log10().ceil() as i32;
         numbers.into_iter().map(|number| if self.raw { number } else { rounded(number, exponent) }).collect()
     }
@@ -43,7 +43,22 @@ fn rounded(number: f64, exponent: i32) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use unspoken_ckks::Preset;
+    use unspoken_rlwe::KeyPlan;
+
     use super::*;
+
+    #[test]
+    fn no_digit_below_the_clients_own_bound_is_printed() {
+        let parameters = Preset::find("insecure_n11_linear_depth4_scale30").unwrap().build().unwrap();
+        let header = |bound| CkksHeader::new(1, &parameters, &[0; 16], KeyPlan::new(), "plan".into(), bound);
+        // A service that claims no error, and one that claims no error bound and tiny numbers.
+        for header in [header(2.0).with_error_bound(1e-300), header(1e-300)] {
+            assert!((1e-7..1e-6).contains(&header.least_error()), "{:e}", header.least_error());
+            let printed = ScoreOptions { raw: false }.printed(&header, [0.123_456_789]);
+            assert_eq!(printed, [0.1235]);
+        }
+    }
 
     #[test]
     fn numbers_are_rounded_to_powers_of_ten() {
