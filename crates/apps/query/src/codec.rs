@@ -4,11 +4,12 @@
 //! lengths do not depend on the indices. A slot without an index is padded, and the server cannot distinguish it.
 
 use std::fmt;
+use std::hint::black_box;
 use std::str::FromStr;
 
 use unspoken_ckks::{CkksParameters, Complex64, SeededCiphertext, Slots};
 use unspoken_encrypt::Encryptor;
-use unspoken_lookup::{IndexEncoding, Lookup, padded_columns, query_scale};
+use unspoken_lookup::{IndexEncoder, IndexEncoding, Lookup, index_or, padded_columns, query_scale};
 
 use crate::compact::Compact;
 use crate::direct::Direct;
@@ -143,12 +144,13 @@ impl QueryCodec {
             let (secret, mut rng) = (compact.secret(encryptor.key())?, encryptor.randomness()?);
             return indices.iter().map(|indices| compact.encrypt_vector(&secret, indices, &mut rng)).collect();
         }
+        let encoder = IndexEncoder::new(self.values(), self.shape().columns);
         let mut vectors = Vec::with_capacity(self.vectors());
         let mut slots = Slots::from(vec![Complex64::default(); parameters.slots()]);
         for indices in indices {
-            for vector in 0..self.values().vectors(self.shape().columns) {
+            for vector in 0..encoder.vectors() {
                 let padded = indices.iter().copied().chain(std::iter::repeat(None));
-                slots.iter_mut().zip(padded).for_each(|(slot, index)| *slot = self.value(index, vector));
+                slots.iter_mut().zip(padded).for_each(|(slot, index)| *slot = encoder.value(index, vector));
                 vectors.push(encryptor.encrypt_at(&slots, *level, scale)?.to_bytes(parameters));
             }
         }
@@ -199,13 +201,6 @@ impl QueryCodec {
         }
     }
 
-    /// Content of a slot of vector `vector`. Padded slots take the same time as others, because their number is secret.
-    fn value(&self, index: Option<usize>, vector: usize) -> Complex64 {
-        let value = |index| self.values().value(index, self.shape().columns, vector);
-        let present = f64::from(u8::from(index.is_some()));
-        value(Some(index.unwrap_or(0))) * present + value(None) * (1.0 - present)
-    }
-
     fn check_indices(&self, indices: &[Vec<Option<usize>>]) -> Result<(), QueryError> {
         let refuse = |what, found, needed| Err(refuse(what, found, needed));
         let QueryShape { parameters, subtables, columns, .. } = self.shape();
@@ -220,8 +215,13 @@ impl QueryCodec {
         if longest > parameters.slots() {
             return refuse("the number of indices", longest.to_string(), format!("at most {}", parameters.slots()));
         }
-        let outside = |index: &Option<usize>| index.is_some_and(|index| index >= *columns);
+        let outside = |index: &Option<usize>| index_or(*index, 0) >= *columns;
         for (subtable, indices) in indices.iter().enumerate() {
+            // All entries are compared, and a correct list takes no branch on one of them.
+            let any = indices.iter().fold(0, |any, index| any | black_box(usize::from(outside(index))));
+            if any == 0 {
+                continue;
+            }
             if let Some(slot) = indices.iter().position(outside) {
                 // Reports the position and not the value, which is secret.
                 let found = format!("a larger one in slot {slot} of subtable {subtable}");

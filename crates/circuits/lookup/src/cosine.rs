@@ -18,7 +18,7 @@ use crate::error::LookupError;
 use crate::powers::{LevelScale, power_shapes};
 use crate::program::Compiler;
 
-/// `c_j` for `columns` columns.
+/// `c_j` for `columns` columns. The running time depends on the index: for public indices.
 pub fn cosine(index: usize, columns: usize) -> f64 {
     angle(index, columns).cos()
 }

@@ -104,7 +104,8 @@ impl IndexEncoding {
         if self == IndexEncoding::OneHot { columns } else { 1 }
     }
 
-    /// The slot of vector `vector` for an index; padding for `None`.
+    /// The slot of vector `vector` for an index; padding for `None`. The running time depends on the index: for public
+    /// indices. Clients use an [`IndexEncoder`](crate::IndexEncoder).
     pub fn value(self, index: Option<usize>, columns: usize, vector: usize) -> Complex64 {
         match (self, index) {
             (IndexEncoding::Alpha, Some(j)) => alpha(j, columns),

@@ -105,7 +105,7 @@ pub fn padded_columns(columns: usize) -> usize {
     columns.next_power_of_two().max(4)
 }
 
-/// `alpha_j` for `columns` columns.
+/// `alpha_j` for `columns` columns. The running time depends on the index: for public indices.
 pub fn alpha(index: usize, columns: usize) -> Complex64 {
     let sign = if index.is_multiple_of(2) { 1.0 } else { -1.0 };
     Complex64::cis(2.0 * PI * sign * (2 * index + 1) as f64 / (4 * columns) as f64)

@@ -19,6 +19,7 @@ use unspoken_ckks::{
 use unspoken_ring::RingKind;
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
+use crate::encoder::{IndexEncoder, index_or};
 use crate::error::LookupError;
 use crate::indicator::near_zero;
 use crate::plan::{IndexEncoding, Plan, indicator_squarings};
@@ -145,15 +146,19 @@ impl StridedLookup {
     /// If the number of lists is wrong, a list has too many indices, or an index is not below the number of columns.
     pub fn query_values(&self, indices: &[Vec<Option<usize>>]) -> Result<Vec<Vec<Complex64>>, LookupError> {
         let Layout { batch, subtables, columns, shared, .. } = self.layout;
-        let largest = indices.iter().flatten().flatten().max().copied().unwrap_or(0);
+        // Compares all entries in constant time. The error does not report the index, which is secret.
+        let largest = indices.iter().flatten().fold(0, |largest, &index| largest.max(index_or(index, 0)));
         if indices.len() != subtables || indices.iter().any(|list| list.len() > batch) || largest >= columns {
-            let found = format!("{} lists of up to index {largest}", indices.len());
+            let longest = indices.iter().map(Vec::len).max().unwrap_or(0);
+            let which = if largest < columns { "all" } else { "not all" };
+            let found = format!("{} lists of up to {longest} indices, {which} below {columns}", indices.len());
             let needed = format!("{subtables} lists of at most {batch} indices below {columns}");
             return Err(LookupError::Query { what: "the indices", found, needed });
         }
+        let encoder = IndexEncoder::new(self.plan.index_encoding(), columns);
         let value = |group: usize, slot: usize| {
             let index = indices.get(group * shared + slot / batch).and_then(|list| list.get(slot % batch));
-            self.plan.index_encoding().value(index.copied().flatten(), columns, 0)
+            encoder.value(index.copied().unwrap_or(None), 0)
         };
         Ok((0..self.queries()).map(|g| (0..shared * batch).map(|slot| value(g, slot)).collect()).collect())
     }
