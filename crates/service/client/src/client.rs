@@ -88,7 +88,8 @@ impl<H: ClientHalf> ServiceClient<H> {
     /// or database since this client connected, it connects again and asks once more.
     ///
     /// All answers are in memory before the first is decrypted, because the number and the times of the queries must
-    /// not depend on the answers. For the same reason, do not let an error or an answer of one call decide whether you
+    /// not depend on the answers. If an answer cannot be read, the others are read before the error is returned. For the
+    /// same reason, do not let an error or an answer of one call decide whether you
     /// make the next.
     ///
     /// # Errors
@@ -131,12 +132,12 @@ impl<H: ClientHalf> ServiceClient<H> {
             }
         };
         let start = Instant::now();
-        let mut results = Vec::with_capacity(encoded.len());
-        for (answer, batch) in answers.iter().zip(encoded.chunks(self.half.batch().max(1))) {
-            results.extend(self.half.read(answer, batch).map_err(ClientError::of_application)?);
-        }
+        // All answers are read before an error is returned: the service sees when the connection closes.
+        let batches = encoded.chunks(self.half.batch().max(1));
+        let read: Vec<_> = answers.iter().zip(batches).map(|(answer, batch)| self.half.read(answer, batch)).collect();
         self.usage.client_seconds += start.elapsed().as_secs_f64();
-        Ok(results)
+        let read = read.into_iter().collect::<Result<Vec<_>, _>>().map_err(ClientError::of_application)?;
+        Ok(read.into_iter().flatten().collect())
     }
 
     fn encode<Q: Borrow<H::Question>>(&mut self, questions: &[Q]) -> Result<Vec<H::Encoded>, ClientError> {
