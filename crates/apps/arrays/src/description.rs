@@ -138,7 +138,9 @@ impl ApplicationDescription for Description {
             let needed = format!("at most {}, the level of queries", own.query_level);
             return Err(ProtocolError::mismatch("output level", own.output_level, needed).into());
         }
-        Ok(Description { header, own, signature })
+        let description = Description { header, own, signature };
+        CkksHeader::check_answer_bytes(description.answer_bytes())?;
+        Ok(description)
     }
 
     fn fingerprint(&self) -> [u8; 16] {

@@ -70,7 +70,7 @@ impl MatrixServer {
     /// The matrices of a query: for each input the groups of its batch.
     fn inputs(&self, client: ClientId, query: &[u8]) -> Result<Vec<Vec<EncryptedMatrix<Ciphertext>>>, ArraysError> {
         let (signature, parameters) = (self.program.signature(), self.description.parameters());
-        let vectors = self.header().unpack("query", query, self.query_bytes())?;
+        let vectors = self.header().unpack("query", query, self.query_bytes(), signature.input_vectors())?;
         if vectors.len() != signature.input_vectors() {
             let needed = format!("{}: all inputs", signature.input_vectors());
             return Err(ProtocolError::mismatch("query", format!("{} vectors", vectors.len()), needed).into());

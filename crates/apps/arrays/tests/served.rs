@@ -153,7 +153,7 @@ fn what_does_not_fit_is_refused() {
     let kind = |query: &[u8]| server.answer(CLIENT, &keys, query, &GO).unwrap_err().kind();
     assert_eq!(kind(&query[..query.len() - 1]), ErrorKind::Mismatch);
     let header = server.header();
-    let mut vectors = header.unpack("query", &query, query.len()).unwrap();
+    let mut vectors = header.unpack("query", &query, query.len(), usize::MAX).unwrap();
     // One vector too few; two vectors under one seed; the same query again.
     let last = vectors.pop().unwrap();
     assert_eq!(kind(&header.pack(vectors.clone())), ErrorKind::Mismatch);

@@ -97,7 +97,9 @@ impl ApplicationDescription for Description {
         if !plausible {
             return Err(ClassifyError::mismatch("model shape", format!("{own:?}"), "one that fits the preset"));
         }
-        Ok(Description { index: IndexDescription::checked(header, fields(&own))?, own })
+        let description = Description { index: IndexDescription::checked(header, fields(&own))?, own };
+        CkksHeader::check_answer_bytes(description.index.answer_bytes(description.vectors()))?;
+        Ok(description)
     }
 
     fn fingerprint(&self) -> [u8; 16] {

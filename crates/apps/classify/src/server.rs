@@ -137,7 +137,8 @@ impl ClassifyServer {
         let parameters = self.description.parameters();
         let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
         let start = Instant::now();
-        let vectors = self.header().unpack("query", query, self.query_bytes())?;
+        let most = self.description.index.codec().vectors();
+        let vectors = self.header().unpack("query", query, self.query_bytes(), most)?;
         let query = self.reader.read(&evaluator, client, &vectors)?;
         let read = start.elapsed().as_secs_f64();
         let generated = self.lookup.generate(&evaluator, &query)?;

@@ -69,7 +69,7 @@ impl ClientHalf for DigitsClient {
     }
 
     fn read(&self, answer: &[u8], images: &[Image]) -> Result<Vec<Recognised>, DigitsError> {
-        let vectors = self.description.header().unpack("answer", answer, self.description.answer_bytes())?;
+        let vectors = self.description.header().unpack("answer", answer, self.description.answer_bytes(), 1)?;
         let [vector] = vectors.as_slice() else {
             return Err(ProtocolError::mismatch("answer", format!("{} vectors", vectors.len()), "1").into());
         };

@@ -118,6 +118,7 @@ impl ApplicationDescription for Description {
         header.check_use(false)?;
         let description = Description { header, own, layout };
         CkksHeader::check_query_bytes(description.vector_bytes())?;
+        CkksHeader::check_answer_bytes(description.answer_bytes())?;
         Ok(description)
     }
 

@@ -96,7 +96,7 @@ impl ServerHalf for DigitsServer {
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, DigitsError> {
         let parameters = self.description.parameters();
-        let vectors = self.header().unpack("query", query, self.query_bytes())?;
+        let vectors = self.header().unpack("query", query, self.query_bytes(), self.description.layout().vectors())?;
         let inputs = self.seeds.read(client, parameters, &vectors)?;
         let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
         let scores = self.circuit.evaluate(&evaluator, &inputs)?;

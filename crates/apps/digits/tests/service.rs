@@ -115,7 +115,7 @@ fn hostile_bytes_are_refused() {
     }
     assert!(server.answer(CLIENT, &keys, &vec![0; query.len() + 100], &GO).is_err());
     // Undamaged and of this network, but with vectors that are not those of a query.
-    let vectors = server.header().unpack("query", &query, usize::MAX).unwrap();
+    let vectors = server.header().unpack("query", &query, usize::MAX, usize::MAX).unwrap();
     let few = server.answer(CLIENT, &keys, &server.header().pack(vectors[1..].to_vec()), &GO).unwrap_err();
     assert_eq!(few.kind(), ErrorKind::Mismatch, "{few}");
     let twice = vec![vectors[0].clone(); vectors.len()];

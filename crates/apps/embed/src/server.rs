@@ -158,7 +158,8 @@ impl EmbedServer {
         cancel: &AtomicBool,
     ) -> Result<Vec<Ciphertext>, EmbedError> {
         let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
-        let vectors = self.header().unpack("query", query, self.query_bytes())?;
+        let most = self.description.index.codec().vectors();
+        let vectors = self.header().unpack("query", query, self.query_bytes(), most)?;
         Ok(self.lookup.run(&evaluator, &self.reader.read(&evaluator, client, &vectors)?)?)
     }
 

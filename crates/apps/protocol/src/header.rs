@@ -1,6 +1,7 @@
 //! The header of every description of a CKKS application: parameters, model, and keys.
 
-use prost::Message;
+use prost::encoding::{DecodeContext, decode_key, skip_field};
+use prost::{DecodeError, Message};
 use unspoken_ckks::{CkksParameters, NoiseModel};
 use unspoken_rlwe::{KeyKind, KeyPlan, MAX_BUNDLE_KEYS};
 
@@ -15,6 +16,8 @@ const MAX_NAME_BYTES: usize = 256;
 
 /// A description whose bound of the error is smaller than the [`error_floor`] by more than this factor is refused.
 const MAX_UNDERSTATEMENT: f64 = 1024.0;
+/// Number of the field of a message's vectors.
+const VECTORS_TAG: u32 = 2;
 
 /// The part of a description that all CKKS applications share: version of the protocol, preset, model, keys, bound of
 /// the answers.
@@ -165,6 +168,14 @@ impl CkksHeader {
         Ok(limits::check_query_bytes(bytes as u64)?)
     }
 
+    /// Refuses a service whose answers may be larger than any application needs.
+    ///
+    /// # Errors
+    /// If an answer of that many bytes exceeds the limit.
+    pub fn check_answer_bytes(bytes: usize) -> Result<(), ProtocolError> {
+        Ok(limits::check_answer_bytes(bytes as u64)?)
+    }
+
     /// Serialises a query or an answer of these vectors.
     pub fn pack(&self, vectors: Vec<Vec<u8>>) -> Vec<u8> {
         let model_id = self.message.model_id.clone();
@@ -178,14 +189,25 @@ impl CkksHeader {
         bytes + 10 * vectors + self.message.model_id.len() + 64
     }
 
-    /// The vectors of a `what` ("query" or "answer") of at most `most` untrusted bytes.
+    /// The vectors of a `what` ("query" or "answer") of at most `most` untrusted bytes, at most `vectors`. They are
+    /// counted before memory is allocated for them.
     ///
     /// # Errors
-    /// If it is longer, malformed, damaged, or of another model.
-    pub fn unpack(&self, what: &'static str, bytes: &[u8], most: usize) -> Result<Vec<Vec<u8>>, ProtocolError> {
+    /// If it is longer, has more vectors, is malformed, damaged, or of another model.
+    pub fn unpack(
+        &self,
+        what: &'static str,
+        bytes: &[u8],
+        most: usize,
+        vectors: usize,
+    ) -> Result<Vec<Vec<u8>>, ProtocolError> {
         if bytes.len() > most {
             let found = format!("{} bytes", bytes.len());
             return Err(ProtocolError::mismatch(what, found, format!("at most {most} bytes")));
+        }
+        let count = count_fields(bytes, VECTORS_TAG).map_err(|error| malformed(what, error))?;
+        if count > vectors {
+            return Err(ProtocolError::mismatch(what, format!("{count} vectors"), format!("at most {vectors}")));
         }
         let message: v1::Vectors = decode(what, bytes)?;
         if checksum(&message.model_id, &message.vectors) != message.checksum {
@@ -207,7 +229,23 @@ fn error_floor(parameters: &CkksParameters) -> f64 {
 
 /// Decodes one protobuf message.
 fn decode<M: Message + Default>(what: &'static str, bytes: &[u8]) -> Result<M, ProtocolError> {
-    M::decode(bytes).map_err(|error| ProtocolError::mismatch(what, error, "a protobuf message"))
+    M::decode(bytes).map_err(|error| malformed(what, error))
+}
+
+fn malformed(what: &'static str, error: DecodeError) -> ProtocolError {
+    ProtocolError::mismatch(what, error, "a protobuf message")
+}
+
+/// Number of fields with this tag in a protobuf message: an empty one has two bytes there, and many times that in
+/// memory.
+fn count_fields(mut bytes: &[u8], tag: u32) -> Result<usize, DecodeError> {
+    let mut count = 0;
+    while !bytes.is_empty() {
+        let (found, wire_type) = decode_key(&mut bytes)?;
+        skip_field(wire_type, found, &mut bytes, DecodeContext::default())?;
+        count += usize::from(found == tag);
+    }
+    Ok(count)
 }
 
 /// BLAKE3 of the model's id and of the vectors, concatenated.
@@ -348,13 +386,19 @@ mod tests {
         let vectors = vec![vec![1, 2, 3], vec![], vec![4]];
         let packed = ours.pack(vectors.clone());
         assert!(packed.len() <= ours.packed_bytes(3, 4));
-        assert_eq!(ours.unpack("query", &packed, packed.len()).unwrap(), vectors);
-        assert!(ours.unpack("query", &packed, packed.len() - 1).is_err());
-        assert!(theirs.unpack("query", &packed, 1000).unwrap_err().to_string().contains("another model"));
+        assert_eq!(ours.unpack("query", &packed, packed.len(), 3).unwrap(), vectors);
+        assert!(ours.unpack("query", &packed, packed.len() - 1, 3).is_err());
+        assert!(theirs.unpack("query", &packed, 1000, 3).unwrap_err().to_string().contains("another model"));
         for position in 0..packed.len() {
             let mut damaged = packed.clone();
             damaged[position] ^= 0x11;
-            assert!(ours.unpack("query", &damaged, 1000).is_err(), "{position}");
+            assert!(ours.unpack("query", &damaged, 1000, 3).is_err(), "{position}");
         }
+        let error = ours.unpack("answer", &packed, 1000, 2).unwrap_err().to_string();
+        assert_eq!(error, "answer: found 3 vectors, needed at most 2");
+        // Refused before it is decoded: the checksum is missing as well.
+        let empty = [VECTORS_TAG as u8 * 8 + 2, 0].repeat(1 << 20);
+        let error = ours.unpack("answer", &empty, empty.len(), 2).unwrap_err().to_string();
+        assert!(error.contains("1048576 vectors"), "{error}");
     }
 }

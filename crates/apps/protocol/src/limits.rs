@@ -12,11 +12,14 @@ const MOST_KEY_BYTES: u64 = 4 << 30;
 /// Largest query, in bytes: the one-hot baseline of a table of 1024 columns fits.
 const MOST_QUERY_BYTES: u64 = 512 << 20;
 
+/// Largest answer, in bytes: a client keeps all answers of a call in memory.
+const MOST_ANSWER_BYTES: u64 = 512 << 20;
+
 /// A service requests too much, or keys for which it has no use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: found {found}, needed {needed}; do not trust this service")]
 pub struct LimitExceeded {
-    /// What the service requests: a query, or keys.
+    /// What the service requests: a query, an answer, or keys.
     pub what: &'static str,
     /// How much it requests, or which keys.
     pub found: String,
@@ -60,6 +63,14 @@ pub fn check_key_bytes(parameters: &Parameters, plan: &KeyPlan) -> Result<(), Li
 /// If `bytes` is more.
 pub fn check_query_bytes(bytes: u64) -> Result<(), LimitExceeded> {
     check_bytes("query", bytes, MOST_QUERY_BYTES)
+}
+
+/// Refuses answers of up to more than 512 MiB.
+///
+/// # Errors
+/// If `bytes` is more.
+pub fn check_answer_bytes(bytes: u64) -> Result<(), LimitExceeded> {
+    check_bytes("answer", bytes, MOST_ANSWER_BYTES)
 }
 
 fn check_bytes(what: &'static str, bytes: u64, most: u64) -> Result<(), LimitExceeded> {
@@ -111,5 +122,6 @@ mod tests {
         (count..count + 2).for_each(|i| plan.require(KeyKind::Galois { element: 2 * i + 1 }, chain));
         assert!(check_key_bytes(rlwe, &plan).unwrap_err().found.ends_with("bytes"));
         assert!(check_query_bytes(MOST_QUERY_BYTES).is_ok() && check_query_bytes(MOST_QUERY_BYTES + 1).is_err());
+        assert!(check_answer_bytes(MOST_ANSWER_BYTES).is_ok() && check_answer_bytes(MOST_ANSWER_BYTES + 1).is_err());
     }
 }

@@ -147,7 +147,7 @@ impl IndexDescription {
         vectors: usize,
         slots: usize,
     ) -> Result<Vec<Slots>, ProtocolError> {
-        let packed = self.header.unpack("answer", answer, self.answer_bytes(vectors))?;
+        let packed = self.header.unpack("answer", answer, self.answer_bytes(vectors), vectors)?;
         if packed.len() != vectors || slots > self.parameters().slots() {
             let found = format!("{} vectors", packed.len());
             let needed = format!("{vectors} of at least {slots} slots");

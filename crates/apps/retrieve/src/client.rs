@@ -6,7 +6,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use unspoken_pir::{Layout, LayoutError, Mode, PirSecret, Query, SeededKeys};
+use unspoken_pir::{Layout, LayoutError, Mode, PirError, PirSecret, Query, Response, SeededKeys};
 use unspoken_protocol::{ApplicationDescription, ClientHalf, DurableCounters, KeyGenerator};
 use unspoken_ring::SecretRng;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
@@ -102,6 +102,48 @@ impl RetrieveClient {
         };
         Ok(EncodedQuestion { question: question.clone(), cells, outside })
     }
+
+    /// [`ClientHalf::read`] with `extract`, which decrypts the response of a plane to a query for a cell. The number of
+    /// its calls depends only on the number of questions, not on what it returns: the service sees when a client that
+    /// returns an error closes the connection.
+    fn read_with(
+        &self,
+        answer: &[u8],
+        questions: &[EncodedQuestion],
+        mut extract: impl FnMut(&Response, usize, u64) -> Result<Zeroizing<Vec<u8>>, PirError>,
+    ) -> Result<Vec<Answer>, RetrieveError> {
+        let layout = self.description.layout();
+        let each = candidates(layout) as usize;
+        let (version, responses) = message::read_answer(&self.description, each * questions.len(), answer)?;
+        let piece_bytes = self.description.parameters().piece_bytes();
+        let mut decrypt = |planes: &[Response], cell: u64| {
+            let mut bytes = Zeroizing::new(Vec::with_capacity(planes.len() * piece_bytes));
+            let mut first = Ok(());
+            for (plane, response) in planes.iter().enumerate() {
+                match extract(response, plane, cell) {
+                    Ok(piece) => bytes.extend_from_slice(&piece),
+                    Err(error) => first = first.and(Err(error)),
+                }
+            }
+            first.map(|()| bytes)
+        };
+        let answer_one = |(question, responses): (&EncodedQuestion, &[Vec<Response>])| {
+            let cells = responses.iter().zip(question.cells.iter());
+            let found: Vec<_> = cells.map(|(planes, &cell)| decrypt(planes, cell)).collect();
+            if let Some(position) = question.outside {
+                return Err(RetrieveError::NoSuchIndex { position, records: layout.cells() });
+            }
+            let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
+            let record = match (&question.question, found.as_slice()) {
+                (Question::Key(key), found) => layout.find(key, found)?,
+                (Question::Index(_), [cell, ..]) => layout.record(cell)?,
+                (Question::Index(_), []) => None,
+            };
+            Ok(Answer { record: record.map(|record| Zeroizing::new(record.to_vec())), version })
+        };
+        let answers: Vec<_> = questions.iter().zip(responses.chunks(each)).map(answer_one).collect();
+        answers.into_iter().collect()
+    }
 }
 
 impl KeyGenerator for RetrieveClient {
@@ -124,7 +166,7 @@ impl KeyGenerator for RetrieveClient {
         progress(0, 1);
         let keys = self.secret.keys(self.options.mode, &mut SecretRng::from_os()?)?;
         if cancel.load(Ordering::Relaxed) {
-            return Err(unspoken_pir::PirError::Interrupted.into());
+            return Err(PirError::Interrupted.into());
         }
         keys.write(out)?;
         progress(1, 1);
@@ -242,35 +284,69 @@ impl ClientHalf for RetrieveClient {
         message::read_answer(&self.description, each * questions, answer).map(drop)
     }
 
+    /// Decrypts all responses before it returns an error, also those for an index that does not exist.
     fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, RetrieveError> {
-        let layout = self.description.layout();
-        let each = candidates(layout) as usize;
-        let (version, responses) = message::read_answer(&self.description, each * questions.len(), answer)?;
-        let mut records = Vec::with_capacity(questions.len());
-        for (question, responses) in questions.iter().zip(responses.chunks(each)) {
-            if let Some(position) = question.outside {
-                return Err(RetrieveError::NoSuchIndex { position, records: layout.cells() });
-            }
-            let mut found = Vec::with_capacity(each);
-            for (planes, &cell) in responses.iter().zip(question.cells.iter()) {
-                let piece_bytes = self.description.parameters().piece_bytes();
-                let mut bytes = Zeroizing::new(Vec::with_capacity(planes.len() * piece_bytes));
-                for (plane, response) in planes.iter().enumerate() {
-                    bytes.extend_from_slice(&self.secret.extract(response, plane, cell)?);
-                }
-                found.push(bytes);
-            }
-            let record = match (&question.question, found.as_slice()) {
-                (Question::Key(key), found) => layout.find(key, found)?,
-                (Question::Index(_), [cell, ..]) => layout.record(cell)?,
-                (Question::Index(_), []) => None,
-            };
-            records.push(Answer { record: record.map(|record| Zeroizing::new(record.to_vec())), version });
-        }
-        Ok(records)
+        self.read_with(answer, questions, |response, plane, cell| self.secret.extract(response, plane, cell))
     }
 }
 
 fn numbers_not_stored(source: std::io::Error) -> RetrieveError {
     RetrieveError::Io { what: "store the numbers of session queries", source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use unspoken_pir::{Length, Preset};
+
+    use super::*;
+
+    /// Packed queries need no numbers.
+    struct NoCounters;
+
+    impl DurableCounters for NoCounters {
+        fn start(&self, _: &[u8; 16]) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn take(&self, _: &[u8; 16], _: u32) -> io::Result<u32> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    #[test]
+    fn all_responses_are_decrypted_whatever_they_contain() {
+        let parameters = Preset::InsecureN11.build().unwrap();
+        let layout = Layout::Index { records: 50, length: Length::Fixed(3 * parameters.piece_bytes() as u32) };
+        let description = Description::new(&parameters, layout).unwrap();
+        let options = RetrieveOptions::new(Mode::Packed, NoCounters);
+        let client = RetrieveClient::open(description.clone(), options, None).unwrap();
+        let mut answer = message::write_answer(&description, 1, std::iter::empty());
+        answer.resize(description.answer_bytes(4), 0);
+        // Reads with a failure at every response in `failing`, and counts the responses.
+        let read = |indices: [u64; 4], failing: &[usize]| {
+            let encoded = client.encode(&indices.map(Question::Index)).unwrap();
+            let mut calls = 0;
+            let result = client.read_with(&answer, &encoded, |_, _, _| {
+                calls += 1;
+                let piece = || Zeroizing::new(vec![0; parameters.piece_bytes()]);
+                if failing.contains(&calls) { Err(PirError::Unreadable) } else { Ok(piece()) }
+            });
+            (calls, result)
+        };
+        let all = 4 * layout.planes(&parameters);
+        assert!(all >= 12);
+        let (calls, sound) = read([0, 1, 2, 3], &[]);
+        assert_eq!((calls, sound.unwrap().len()), (all, 4));
+        for failing in [&[1][..], &[2, 5], &[all]] {
+            let (calls, damaged) = read([0, 1, 2, 3], failing);
+            assert_eq!(calls, all);
+            assert!(matches!(damaged, Err(RetrieveError::Pir(PirError::Unreadable))));
+        }
+        // The first error in the order of the questions is returned.
+        let (calls, outside) = read([50, 1, 2, 3], &[1, 7]);
+        assert_eq!(calls, all);
+        assert!(matches!(outside, Err(RetrieveError::NoSuchIndex { position: 0, records: 50 })));
+    }
 }

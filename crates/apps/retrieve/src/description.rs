@@ -2,7 +2,7 @@
 
 use prost::Message;
 use unspoken_pir::{DatabaseShape, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, Preset, Query, Response};
-use unspoken_protocol::{ApplicationDescription, Handshake, ParameterFamily};
+use unspoken_protocol::{ApplicationDescription, Handshake, ParameterFamily, ProtocolError, limits};
 
 use crate::error::RetrieveError;
 use crate::proto::{self, description};
@@ -49,7 +49,10 @@ impl Description {
             let needed = format!("{} to {MOST_QUERIES}", candidates(layout));
             return Err(RetrieveError::mismatch("description: queries of a request", most_queries, needed));
         }
-        Ok(Description { parameters, layout, shape, most_queries })
+        let description = Description { parameters, layout, shape, most_queries };
+        let bytes = description.answer_bytes(most_queries as usize);
+        limits::check_answer_bytes(bytes as u64).map_err(ProtocolError::from)?;
+        Ok(description)
     }
 
     /// Serialises the description.

@@ -14,6 +14,9 @@ use crate::progress::{CallControl, Progress, UsageStats};
 use crate::state::StateDir;
 use crate::transport::{self, Cancel, KeyId, Transport};
 
+/// Bytes of answers that one call keeps in memory, at most.
+const MOST_KEPT_BYTES: u64 = 2 << 30;
+
 /// A client of one application of one service, whose keys are made and uploaded.
 pub struct ServiceClient<H: ClientHalf> {
     target: Target<H>,
@@ -88,12 +91,14 @@ impl<H: ClientHalf> ServiceClient<H> {
     /// or database since this client connected, it connects again and asks once more.
     ///
     /// All answers are in memory before the first is decrypted, because the number and the times of the queries must
-    /// not depend on the answers. For the same reason, do not let an error or an answer of one call decide whether you
+    /// not depend on the answers. If an answer cannot be read, the others are read before the error is returned. For
+    /// the same reason, do not let an error or an answer of one call decide whether you
     /// make the next.
     ///
     /// # Errors
     /// [`ClientError`]. After `key_not_found` the keys have expired: connect again. If a question cannot be encoded,
-    /// the error is returned before anything is sent.
+    /// the error is returned before anything is sent, and likewise [`ClientError::TooMuch`] if the answers may have more
+    /// than 2 GiB.
     pub fn ask<Q: Borrow<H::Question>>(
         &mut self,
         questions: &[Q],
@@ -132,12 +137,12 @@ impl<H: ClientHalf> ServiceClient<H> {
             }
         };
         let start = Instant::now();
-        let mut results = Vec::with_capacity(encoded.len());
-        for (answer, batch) in answers.iter().zip(encoded.chunks(self.half.batch().max(1))) {
-            results.extend(self.half.read(answer, batch).map_err(ClientError::of_application)?);
-        }
+        // All answers are read before an error is returned: the service sees when the connection closes.
+        let batches = encoded.chunks(self.half.batch().max(1));
+        let read: Vec<_> = answers.iter().zip(batches).map(|(answer, batch)| self.half.read(answer, batch)).collect();
         self.usage.client_seconds += start.elapsed().as_secs_f64();
-        Ok(results)
+        let read = read.into_iter().collect::<Result<Vec<_>, _>>().map_err(ClientError::of_application)?;
+        Ok(read.into_iter().flatten().collect())
     }
 
     fn encode<Q: Borrow<H::Question>>(&mut self, questions: &[Q]) -> Result<Vec<H::Encoded>, ClientError> {
@@ -145,6 +150,18 @@ impl<H: ClientHalf> ServiceClient<H> {
         let encoded = self.half.encode(questions).map_err(ClientError::of_application);
         self.usage.client_seconds += start.elapsed().as_secs_f64();
         encoded
+    }
+
+    /// Refuses a call whose answers, as the service describes them, are too large to keep until all have arrived.
+    fn check_kept_bytes(&self, questions: usize) -> Result<(), ClientError> {
+        let batch = self.half.batch().max(1);
+        let each = (self.half.answer_bytes(batch) as u64).max(1);
+        let found = each.saturating_mul(questions.div_ceil(batch) as u64);
+        let needed = MOST_KEPT_BYTES;
+        if found <= needed {
+            return Ok(());
+        }
+        Err(ClientError::TooMuch { found, needed, questions: (needed / each).saturating_mul(batch as u64) })
     }
 
     /// Sends all queries, one after the other, and collects the answers. Nothing in here depends on the content of
@@ -155,6 +172,7 @@ impl<H: ClientHalf> ServiceClient<H> {
         control: &mut CallControl,
         show: &mut dyn FnMut(&[u8]),
     ) -> Result<Vec<Bytes>, ClientError> {
+        self.check_kept_bytes(encoded.len())?;
         let (verb, total, mut done) = (H::VERB, encoded.len(), 0);
         let mut answers = Vec::new();
         (control.progress)(Progress::Asking { verb, done, total });

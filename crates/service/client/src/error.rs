@@ -17,6 +17,18 @@ pub enum ClientError {
     /// An error of the application: keys, queries or answers. [`ClientError::application`] returns it as its own type.
     #[error("{0}")]
     Application(Box<dyn ApplicationError>),
+    /// The answers of one call may be too large to keep. Nothing was sent.
+    #[error(
+        "ask: found answers of up to {found} bytes, needed at most {needed}; ask in calls of at most {questions} questions"
+    )]
+    TooMuch {
+        /// Bytes of all answers of the call, at most.
+        found: u64,
+        /// Bytes of answers that one call keeps, at most.
+        needed: u64,
+        /// Number of questions of one call, at most.
+        questions: u64,
+    },
     /// An error of the client's own files.
     #[error("client state in {path}: {source}")]
     State {

@@ -1,7 +1,8 @@
 //! What a hostile service sees: the number of requests depends only on the number of questions.
 
-use std::io::Read;
-use std::sync::atomic::AtomicBool;
+use std::borrow::Borrow;
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tempfile::TempDir;
@@ -11,9 +12,12 @@ use unspoken_client::{ClientError, ServiceClient, StateDir};
 use unspoken_pir::{
     Database, DatabaseVersion, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView, VersionedDatabase,
 };
-use unspoken_protocol::{ClientId, KeyLoader, ServerHalf};
-use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveError, RetrieveOptions, RetrieveServer};
+use unspoken_protocol::{ClientHalf, ClientId, KeyGenerator, KeyLoader, ServerHalf};
+use unspoken_retrieve::{
+    Answer, Description, EncodedQuestion, Question, RetrieveClient, RetrieveError, RetrieveOptions, RetrieveServer,
+};
 use unspoken_server::{Applications, ProtocolApplication, Server, ServerConfig};
+use zeroize::Zeroizing;
 
 const APPLICATION: &str = "pir/test";
 
@@ -202,6 +206,71 @@ impl Service {
     }
 }
 
+/// A client half that counts the answers it reads.
+struct Counting(RetrieveClient, Arc<AtomicUsize>);
+
+impl KeyGenerator for Counting {
+    type KeyError = RetrieveError;
+
+    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, RetrieveError> {
+        self.0.secret_bytes()
+    }
+
+    fn key_bytes(&self) -> u64 {
+        self.0.key_bytes()
+    }
+
+    fn write_keys(
+        &self,
+        out: &mut impl Write,
+        progress: impl FnMut(usize, usize),
+        cancel: &AtomicBool,
+    ) -> Result<(), RetrieveError> {
+        self.0.write_keys(out, progress, cancel)
+    }
+}
+
+impl ClientHalf for Counting {
+    type Error = RetrieveError;
+    type Description = Description;
+    type Model = (RetrieveOptions, Arc<AtomicUsize>);
+    type Question = Question;
+    type Encoded = EncodedQuestion;
+    type Answer = Answer;
+
+    const VERB: &'static str = "counting";
+
+    fn open(description: Description, model: Self::Model, stored: Option<&[u8]>) -> Result<Self, RetrieveError> {
+        Ok(Counting(RetrieveClient::open(description, model.0, stored)?, model.1))
+    }
+
+    fn description(&self) -> &Description {
+        self.0.description()
+    }
+
+    fn batch(&self) -> usize {
+        self.0.batch()
+    }
+
+    /// A description of large answers.
+    fn answer_bytes(&self, _questions: usize) -> usize {
+        512 << 20
+    }
+
+    fn encode<Q: Borrow<Question>>(&self, questions: &[Q]) -> Result<Vec<EncodedQuestion>, RetrieveError> {
+        self.0.encode(questions)
+    }
+
+    fn query(&mut self, questions: &[EncodedQuestion]) -> Result<Vec<u8>, RetrieveError> {
+        self.0.query(questions)
+    }
+
+    fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, RetrieveError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.read(answer, questions)
+    }
+}
+
 fn ask(client: &mut ServiceClient<RetrieveClient>, indices: &[u64]) -> Result<Vec<Answer>, ClientError> {
     let questions: Vec<Question> = indices.iter().map(|&index| Question::Index(index)).collect();
     client.ask(&questions, &mut |_| {}, &Cancel::new())
@@ -224,6 +293,28 @@ fn a_damaged_record_changes_no_request_whether_it_was_asked_for_or_not() {
     let error = damaged.unwrap_err();
     assert!(matches!(error.application(), Some(RetrieveError::Layout(_))), "{error}");
     assert_eq!(requests_for_damaged, requests);
+}
+
+#[test]
+fn all_answers_are_read_although_the_first_is_damaged() {
+    let watched = Watched::new(Cells::new(100, &[7]));
+    let service = Service::start(&watched);
+    let (state, reads) = (service.state("one"), Arc::new(AtomicUsize::new(0)));
+    let model = (RetrieveOptions::new(Mode::Packed, state.clone()), Arc::clone(&reads));
+    let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();
+    let client = ServiceClient::insecure_connect(transport, APPLICATION, model, &state, &mut |_| {}, &Cancel::new());
+    let mut client: ServiceClient<Counting> = client.unwrap();
+    for (indices, sound) in [(30..70, true), (0..40, false)] {
+        let questions: Vec<Question> = indices.map(Question::Index).collect();
+        assert_eq!(client.ask(&questions, &mut |_| {}, &Cancel::new()).is_ok(), sound);
+        assert_eq!(reads.swap(0, Ordering::Relaxed), 3);
+    }
+    // Five answers of 512 MiB are more than a call keeps.
+    watched.seen();
+    let questions: Vec<Question> = (0..65).map(Question::Index).collect();
+    let error = client.ask(&questions, &mut |_| {}, &Cancel::new()).unwrap_err();
+    assert!(matches!(error, ClientError::TooMuch { questions: 64, .. }), "{error}");
+    assert!(watched.seen().is_empty());
 }
 
 #[test]
