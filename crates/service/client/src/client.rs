@@ -97,8 +97,8 @@ impl<H: ClientHalf> ServiceClient<H> {
     ///
     /// # Errors
     /// [`ClientError`]. After `key_not_found` the keys have expired: connect again. If a question cannot be encoded,
-    /// the error is returned before anything is sent, and likewise [`ClientError::TooMuch`] if the answers may have more
-    /// than 2 GiB.
+    /// the error is returned before anything is sent, and likewise [`ClientError::TooMuch`] if the answers may have
+    /// more than 2 GiB.
     pub fn ask<Q: Borrow<H::Question>>(
         &mut self,
         questions: &[Q],
