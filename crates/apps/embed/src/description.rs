@@ -113,3 +113,26 @@ impl CkksDescription for Description {
         self.index.header()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use unspoken_ckks::Preset;
+    use unspoken_rlwe::KeyPlan;
+
+    use super::*;
+
+    #[test]
+    fn answers_that_are_too_large_are_refused() {
+        let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
+        let query_level = parameters.max_level() as u32;
+        let header = CkksHeader::new(PROTOCOL_VERSION, &parameters, &[0; 16], KeyPlan::new(), "plan".into(), 1.0);
+        let read = |width| {
+            let query_form = QueryForm::OneHot.to_string();
+            let own = proto::Description { subtables: 2, columns: 16, query_level, query_form, width, pairs: false };
+            Description::read(&header.to_bytes(&own), true)
+        };
+        assert_eq!(read(300).unwrap().vectors(), 300);
+        let error = read(4096).unwrap_err().to_string();
+        assert!(error.starts_with("answer: found") && error.ends_with("do not trust this service"), "{error}");
+    }
+}
