@@ -9,6 +9,9 @@ const MARGIN: f64 = 128.0;
 /// The error, relative to the bound of the numbers, that is assumed of a service that does not know it.
 const UNKNOWN_ERROR: f64 = 1.0 / (1 << 16) as f64;
 
+/// The bound that is assumed of a service that states 0: numbers up to this pass its check.
+const LEAST_BOUND: f64 = 1e-6;
+
 /// How decrypted numbers are printed.
 #[derive(clap::Args)]
 pub struct ScoreOptions {
@@ -23,10 +26,15 @@ impl ScoreOptions {
     /// error of the encryption hardly reaches. That is for reading: it hides an error only as long as no number is near
     /// the middle of two steps.
     pub fn printed(&self, header: &CkksHeader, numbers: impl IntoIterator<Item = f64>) -> Vec<f64> {
-        let error = header.error_bound().unwrap_or(header.bound() * UNKNOWN_ERROR);
-        let exponent = (MARGIN * error).log10().ceil() as i32;
+        let exponent = last_digit(header.error_bound(), header.bound());
         numbers.into_iter().map(|number| if self.raw { number } else { rounded(number, exponent) }).collect()
     }
+}
+
+/// The power of ten of the last printed digit.
+fn last_digit(error: Option<f64>, bound: f64) -> i32 {
+    let error = error.unwrap_or(bound.max(LEAST_BOUND) * UNKNOWN_ERROR);
+    (MARGIN * error).log10().ceil() as i32
 }
 
 /// The multiple of `10^exponent` that is nearest.
@@ -46,6 +54,14 @@ fn rounded(number: f64, exponent: i32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_digit_follows_from_the_error_or_the_bound() {
+        assert_eq!(last_digit(Some(1e-6), 10.0), -3);
+        assert_eq!(last_digit(None, 1.0), -2);
+        assert_eq!(last_digit(None, 0.0), -8);
+        assert_eq!(rounded(1.23e-7, last_digit(None, 0.0)), 1.2e-7);
+    }
 
     #[test]
     fn numbers_are_rounded_to_powers_of_ten() {
