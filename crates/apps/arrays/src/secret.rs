@@ -41,7 +41,8 @@ impl SecretId {
 
 /// A secret from which the secret key of every parameter set is derived. Never printed; wiped when dropped.
 pub struct Secret {
-    bytes: Zeroizing<[u8; SECRET_BYTES]>,
+    /// Boxed, so that a move of the secret leaves no copy.
+    bytes: Box<Zeroizing<[u8; SECRET_BYTES]>>,
     /// The keys used so far, by name of the parameter set.
     keys: Mutex<BTreeMap<String, Arc<Keyed>>>,
 }
@@ -69,12 +70,12 @@ impl Secret {
     /// # Errors
     /// If the operating system has no randomness.
     pub fn generate() -> Result<Self, ArraysError> {
-        let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
+        let mut bytes = Box::new(Zeroizing::new([0; SECRET_BYTES]));
         SecretRng::from_os().map_err(RlweError::from)?.fill(bytes.as_mut_slice());
         Ok(Self::from_parts(bytes))
     }
 
-    fn from_parts(bytes: Zeroizing<[u8; SECRET_BYTES]>) -> Self {
+    fn from_parts(bytes: Box<Zeroizing<[u8; SECRET_BYTES]>>) -> Self {
         Secret { bytes, keys: Mutex::default() }
     }
 
@@ -94,7 +95,7 @@ impl Secret {
             needed: format!("{SECRET_BYTES} bytes after 'uspm'"),
         };
         let rest = bytes.strip_prefix(&MAGIC).ok_or_else(|| refuse("another kind of file".into()))?;
-        let mut secret = Zeroizing::new([0; SECRET_BYTES]);
+        let mut secret = Box::new(Zeroizing::new([0; SECRET_BYTES]));
         if rest.len() != SECRET_BYTES {
             return Err(refuse(format!("{} bytes", rest.len())));
         }

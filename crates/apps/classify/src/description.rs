@@ -98,7 +98,7 @@ impl ApplicationDescription for Description {
             return Err(ClassifyError::mismatch("model shape", format!("{own:?}"), "one that fits the preset"));
         }
         let description = Description { index: IndexDescription::checked(header, fields(&own))?, own };
-        CkksHeader::check_answer_bytes(description.index.answer_bytes(description.vectors()))?;
+        description.index.check_answer_bytes(description.vectors())?;
         Ok(description)
     }
 

@@ -99,7 +99,7 @@ impl ApplicationDescription for Description {
             return Err(EmbedError::mismatch("table shape", format!("{own:?}"), "one that fits the preset"));
         }
         let description = Description { index: IndexDescription::checked(header, fields(&own))?, own };
-        CkksHeader::check_answer_bytes(description.index.answer_bytes(description.vectors()))?;
+        description.index.check_answer_bytes(description.vectors())?;
         Ok(description)
     }
 
@@ -115,5 +115,30 @@ impl ApplicationDescription for Description {
 impl CkksDescription for Description {
     fn header(&self) -> &CkksHeader {
         self.index.header()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unspoken_ckks::Preset;
+    use unspoken_rlwe::KeyPlan;
+
+    use super::*;
+
+    #[test]
+    fn answers_that_are_too_large_are_refused() {
+        let parameters = Preset::find("n15_depth10_scale50").unwrap().build().unwrap();
+        let query_level = parameters.max_level() as u32;
+        let header = CkksHeader::new(PROTOCOL_VERSION, &parameters, &[0; 16], KeyPlan::new(), "plan".into(), 1.0);
+        let read = |width| {
+            let query_form = QueryForm::Direct.to_string();
+            let own = proto::Description { subtables: 2, columns: 16, query_level, query_form, width, pairs: true };
+            Description::read(&header.to_bytes(&own), true)
+        };
+        // At the level of queries this answer would be too large; services send it at a lower one.
+        let sound = read(384).unwrap();
+        assert!(sound.index.answer_bytes(192) <= (512 << 20) + (1 << 20));
+        let error = read(4096).unwrap_err().to_string();
+        assert!(error.starts_with("answer: found") && error.ends_with("do not trust this service"), "{error}");
     }
 }

@@ -13,7 +13,7 @@ const MOST_KEY_BYTES: u64 = 4 << 30;
 const MOST_QUERY_BYTES: u64 = 512 << 20;
 
 /// Largest answer, in bytes: a client keeps all answers of a call in memory.
-const MOST_ANSWER_BYTES: u64 = 512 << 20;
+pub const MOST_ANSWER_BYTES: u64 = 512 << 20;
 
 /// A service requests too much, or keys for which it has no use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,7 +65,7 @@ pub fn check_query_bytes(bytes: u64) -> Result<(), LimitExceeded> {
     check_bytes("query", bytes, MOST_QUERY_BYTES)
 }
 
-/// Refuses answers of up to more than 512 MiB.
+/// Refuses answers of more than 512 MiB.
 ///
 /// # Errors
 /// If `bytes` is more.

@@ -2,7 +2,7 @@
 
 use unspoken_ckks::{CkksParameters, Slots};
 use unspoken_encrypt::{Needs, Plan};
-use unspoken_protocol::{CkksHeader, Keyring, ProtocolError, output_bytes};
+use unspoken_protocol::{CkksHeader, Keyring, ProtocolError, limits, output_bytes};
 
 use crate::codec::{QueryCodec, QueryForm, QueryShape};
 use crate::error::QueryError;
@@ -102,10 +102,21 @@ impl IndexDescription {
         self.header.packed_bytes(self.codec.vectors(), self.codec.byte_len())
     }
 
-    /// Maximum length in bytes of an answer with that many vectors, none of which has a higher level than the query.
+    /// Refuses answers of that many vectors if they exceed the [`limits`] even at the lowest level, at which services
+    /// send them.
+    ///
+    /// # Errors
+    /// If they do.
+    pub fn check_answer_bytes(&self, vectors: usize) -> Result<(), ProtocolError> {
+        CkksHeader::check_answer_bytes(vectors.saturating_mul(output_bytes(self.parameters(), 0)))
+    }
+
+    /// Maximum length in bytes of an answer with that many vectors, none of which has a higher level than the query; at
+    /// most that of the [`limits`].
     pub fn answer_bytes(&self, vectors: usize) -> usize {
         let vector = output_bytes(self.parameters(), self.codec.shape().level);
-        self.header.packed_bytes(vectors, vectors.saturating_mul(vector))
+        let bytes = vectors.saturating_mul(vector).min(limits::MOST_ANSWER_BYTES as usize);
+        self.header.packed_bytes(vectors, bytes)
     }
 
     /// Refuses a query with no questions, or with more than its slots hold.

@@ -78,7 +78,8 @@ impl RetrieveOptions {
 pub struct RetrieveClient {
     description: Description,
     options: RetrieveOptions,
-    key: Zeroizing<[u8; SECRET_BYTES]>,
+    /// Boxed, so that a move of the client leaves no copy.
+    key: Box<Zeroizing<[u8; SECRET_BYTES]>>,
     secret: PirSecret,
 }
 
@@ -193,7 +194,7 @@ impl ClientHalf for RetrieveClient {
     }
 
     fn open(description: Description, options: RetrieveOptions, stored: Option<&[u8]>) -> Result<Self, RetrieveError> {
-        let mut key = Zeroizing::new([0; SECRET_BYTES]);
+        let mut key = Box::new(Zeroizing::new([0; SECRET_BYTES]));
         match stored {
             Some(bytes) if bytes.len() == SECRET_BYTES => key.copy_from_slice(bytes),
             Some(bytes) => {
@@ -221,7 +222,7 @@ impl ClientHalf for RetrieveClient {
 
     /// Refuses a database by index with room for fewer records than before. A client that asks for one of the missing
     /// records would stop or report an error, so a service that describes any size it likes could find the index by
-    /// bisection.
+    /// bisection. A change between index and key is refused too: after it, the number of records of before is unknown.
     fn check_change(earlier: &Description, now: &Description) -> Result<(), RetrieveError> {
         match (earlier.layout(), now.layout()) {
             (Layout::Index { records: before, .. }, Layout::Index { records: after, .. }) if after < before => {
@@ -232,6 +233,8 @@ impl ClientHalf for RetrieveClient {
                 );
                 Err(RetrieveError::mismatch("layout", found, needed))
             }
+            (Layout::Index { .. }, Layout::Keys { .. }) => Err(kind_changed("index", "key")),
+            (Layout::Keys { .. }, Layout::Index { .. }) => Err(kind_changed("key", "index")),
             _ => Ok(()),
         }
     }
@@ -288,6 +291,14 @@ impl ClientHalf for RetrieveClient {
     fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, RetrieveError> {
         self.read_with(answer, questions, |response, plane, cell| self.secret.extract(response, plane, cell))
     }
+}
+
+fn kind_changed(before: &str, now: &str) -> RetrieveError {
+    let needed = format!(
+        "one by {before}, as before; if its owner confirms the change, delete this client's state directory, otherwise \
+         do not trust this service"
+    );
+    RetrieveError::mismatch("layout", format!("a database by {now}"), needed)
 }
 
 fn numbers_not_stored(source: std::io::Error) -> RetrieveError {

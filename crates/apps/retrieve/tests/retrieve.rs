@@ -360,6 +360,13 @@ fn a_database_that_shrank_is_refused() {
     RetrieveClient::check_change(&description(2000), &description(2000)).unwrap();
     let error = RetrieveClient::check_change(&description(3000), &description(2000)).unwrap_err();
     assert!(error.to_string().contains("do not trust this service"), "{error}");
+    // Nor may it become one by key, after which a smaller one by index would be accepted.
+    let by_key = Description::new(&parameters(), by_key(&[]).0).unwrap();
+    RetrieveClient::check_change(&by_key, &by_key).unwrap();
+    for (earlier, now) in [(&description(3000), &by_key), (&by_key, &description(2000))] {
+        let error = RetrieveClient::check_change(earlier, now).unwrap_err().to_string();
+        assert!(error.contains("delete this client's state directory"), "{error}");
+    }
 }
 
 #[test]

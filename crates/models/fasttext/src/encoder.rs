@@ -128,12 +128,13 @@ impl Encoder {
     /// # Errors
     /// [`ModelError::Field`] unless there is one finite score for each class.
     pub fn label(&self, scores: &[f64]) -> Result<&str, ModelError> {
-        if scores.len() != self.labels.len() || scores.iter().any(|score| !score.is_finite()) {
-            return Err(ModelError::field(
-                "scores",
-                format!("{scores:?}"),
-                format!("{} finite numbers", self.labels.len()),
-            ));
+        // Reports a position and no score: decrypted scores contain errors that depend on the secret key.
+        let wrong = match scores.iter().position(|score| !score.is_finite()) {
+            _ if scores.len() != self.labels.len() => Some(format!("{} numbers", scores.len())),
+            position => position.map(|position| format!("one that is not finite at position {position}")),
+        };
+        if let Some(found) = wrong {
+            return Err(ModelError::field("scores", found, format!("{} finite numbers", self.labels.len())));
         }
         Ok(&self.labels[argmax(scores)])
     }

@@ -134,6 +134,8 @@ fn labels_need_one_finite_score_for_each_class() {
     for bad in [&[1.0][..], &[1.0, f64::NAN], &[1.0, 2.0, 3.0], &[]] {
         assert!(encoder.label(bad).is_err());
     }
+    let error = encoder.label(&[1.25, f64::NAN]).unwrap_err().to_string();
+    assert!(error.contains("position 1") && !error.contains("1.25"), "{error}");
 }
 
 #[test]

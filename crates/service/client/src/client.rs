@@ -92,8 +92,7 @@ impl<H: ClientHalf> ServiceClient<H> {
     ///
     /// All answers are in memory before the first is decrypted, because the number and the times of the queries must
     /// not depend on the answers. If an answer cannot be read, the others are read before the error is returned. For
-    /// the same reason, do not let an error or an answer of one call decide whether you
-    /// make the next.
+    /// the same reason, do not let an error or an answer of one call decide whether you make the next.
     ///
     /// # Errors
     /// [`ClientError`]. After `key_not_found` the keys have expired: connect again. If a question cannot be encoded,

@@ -19,8 +19,7 @@ pub enum ClientError {
     Application(Box<dyn ApplicationError>),
     /// The answers of one call may be too large to keep. Nothing was sent.
     #[error(
-        "ask: found answers of up to {found} bytes, needed at most {needed}; ask in calls of at most {questions} \
-         questions"
+        "ask: found answers of up to {found} bytes, needed at most {needed}; ask at most {questions} questions a call"
     )]
     TooMuch {
         /// Bytes of all answers of the call, at most.
