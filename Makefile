@@ -1,18 +1,23 @@
-# The two commands of the README, and what a contributor needs besides.
+# `make demo` and `make test` of the README, and the other targets for contributors.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := target/release/unspoken
 
-.PHONY: demo test build data python-env lint audit peers fuzz benchmarks tables-lookup tables-matrix \
+.PHONY: demo test build build-bench data python-env lint audit peers fuzz benchmarks tables-lookup tables-matrix \
 	tables-encrypt tables-pir figures clean
 
-# Builds, downloads the SMS spam collection and the ICD-10 codes, trains, serves, asks privately, and prints what travelled.
+# Builds, downloads the SMS spam collection and the ICD-10 codes, trains, serves, queries privately, and prints what was
+# sent.
 demo: build data
 	$(BIN) demo
 
 build:
 	cargo build --release -p unspoken-cli
+
+# The commands that the benchmarks need: `unspoken-bench` measures, `unspoken` compresses embedding tables.
+build-bench:
+	cargo build --release -p unspoken-cli -p unspoken-bench
 
 data: data/sms/spam_collection.csv data/icd10/icd10cm.csv
 
@@ -22,13 +27,14 @@ data/sms/spam_collection.csv:
 data/icd10/icd10cm.csv:
 	$(PYTHON) scripts/fetch_data.py icd10
 
-# The whole suite: formatting, lints, Rust and Python tests.
+# All tests: formatting, lints, Rust and Python tests.
 test: data build lint
 	cargo test --release --workspace --exclude unspoken-python
 	$(MAKE) test-python
 
 lint:
 	cargo fmt --all --check
+	$(PYTHON) scripts/check_style.py
 	cargo clippy --release --workspace --all-targets -- -D warnings
 
 .PHONY: test-python
@@ -43,12 +49,12 @@ python-env:
 	$(VENV)/bin/pip install --quiet --upgrade pip
 	$(VENV)/bin/pip install --quiet ".[dev]"
 
-# Licences and advisories of every dependency.
+# Checks licences and advisories of every dependency.
 audit:
 	cargo install --locked cargo-deny
 	cargo deny check
 
-# Other libraries as baselines of `unspoken bench`, where this machine can have them.
+# Installs other libraries as baselines of `unspoken-bench`, as far as this machine supports them.
 peers:
 	bash peers/setup.sh
 
@@ -57,32 +63,33 @@ fuzz:
 	sh fuzz/run.sh
 
 # The tables of docs/benchmarks.md.
-benchmarks: build data
-	$(PYTHON) scripts/benchmarks.py $(BIN)
+benchmarks: build-bench data
+	$(PYTHON) scripts/benchmarks.py $(dir $(BIN))
 
-# The lookup paper's tables alone, beside its figures; the other sections stay.
-tables-lookup: build data
-	$(PYTHON) scripts/benchmarks.py $(BIN) lookup
+# Only the tables of the lookup paper, compared with its numbers; the other sections of the document stay.
+tables-lookup: build-bench data
+	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) lookup
 
-# Tables 3, 4, 6, 7 and 8 of the permutation paper, beside its figures.
-tables-matrix: build data/mnist
-	$(PYTHON) scripts/benchmarks.py $(BIN) "matrix: permutations" "matrix: products" "matrix: digits"
+# Tables 3, 4, 6, 7 and 8 of the permutation paper, compared with its numbers.
+tables-matrix: build-bench data/mnist
+	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "matrix: permutations" "matrix: products" "matrix: digits"
 
 data/mnist:
 	$(PYTHON) scripts/fetch_data.py mnist
 
-# Client encryption beside SEAL (`make peers`) and the paper's Tables 1 and 2; the other sections stay.
-tables-encrypt: build data/tables
-	$(PYTHON) scripts/benchmarks.py $(BIN) "encrypt: modes" "encrypt: schemes" "encrypt: tables"
+# Client encryption compared with SEAL (`make peers`) and with the paper's Tables 1 and 2; the other sections stay.
+tables-encrypt: build-bench data/tables
+	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "encrypt: modes" "encrypt: schemes" "encrypt: tables"
 
-# Private retrieval beside the paper's Table 7, and beside Respire where `peers/README.md` says how; needs 18 GB of memory.
-tables-pir: build
-	$(PYTHON) scripts/benchmarks.py $(BIN) "pir: answers" "pir: database" "pir: service"
+# Private retrieval compared with the paper's Table 7, and with Respire if set up as in `peers/README.md`.
+# Needs 18 GB of memory.
+tables-pir: build-bench
+	$(PYTHON) scripts/benchmarks.py $(dir $(BIN)) "pir: answers" "pir: database" "pir: service"
 
 data/tables:
 	$(PYTHON) scripts/fetch_data.py genes bitcoin covid
 
-# The pictures of docs/permutations.md.
+# The figures of docs/permutations.md.
 FIGURES := transpose-8 sigma-8 tau-8 columns-4 rows-4
 figures: build
 	mkdir -p docs/figures

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the fuzz targets, runs one after the other and prints what each did.
-#   fuzz/run.sh [SECONDS [TARGET...]]       120 seconds and every target if not said otherwise
+# Builds the fuzz targets, runs them one after the other and prints a row of results for each.
+#   fuzz/run.sh [SECONDS [TARGET...]]       default: 120 seconds, every target
 # Needs a nightly toolchain and `cargo install cargo-fuzz`. Reproducers of failures go to fuzz/artifacts.
 set -eu
 cd "$(dirname "$0")/.."
@@ -16,7 +16,7 @@ built=$directory/$(rustc +nightly -vV | sed -n 's/^host: //p')/release
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# The last number in the log after the text given.
+# The last number in the log that follows the given text.
 last() {
     number=$(grep -o "$1 *[0-9][0-9]*" "$log" | tail -n 1 | grep -o '[0-9]*$') || true
     echo "${number:--}"

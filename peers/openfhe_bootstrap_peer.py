@@ -6,16 +6,15 @@ first_bits, digits, budget (levels of the two linear maps) and secret
 operation "bootstrap".
 
 All N/2 slots hold complex numbers, each part in [-1, 1]. The first bootstrap
-runs untimed and is decrypted: a wrong one is an error, not a timing. At N =
-2^16 a process takes 12 to 17 GB, so a driver starts it with nothing else in
-memory.
+runs untimed and is decrypted: a wrong result is an error, not a timing. At N =
+2^16 a process needs 12 to 17 GB, so a driver runs it alone.
 """
 
 import math
 import time
 from importlib.metadata import version
 
-# First of the libraries: it sets the number of threads before they are loaded.
+# Import this before other libraries: it sets the number of threads.
 from openfhe_peer import serialised_keys  # isort: skip
 
 import numpy as np
@@ -33,14 +32,15 @@ SECRETS = {
     "uniform_ternary": openfhe.SecretKeyDist.UNIFORM_TERNARY,
     "sparse_encapsulated": openfhe.SecretKeyDist.SPARSE_ENCAPSULATED,
 }
-# From here on 128 bits of security or nothing; smaller rings have too few for any bootstrap, and are for tests.
+# From this number of slots on, 128 bits of security are required. Smaller rings cannot reach them with any bootstrap;
+# they are for tests.
 SECURE_SLOTS = 1 << 14
-# A slot further than this from what it should be is wrong.
+# Maximum error of a slot.
 MAX_ERROR = 2.0**-6
 
 
 def secret_name(command):
-    """The secret distribution asked for."""
+    """The requested distribution of the secret."""
     name = command.get("secret", "sparse_encapsulated")
     if name not in SECRETS:
         raise PeerError(f"secret: found {name!r}, needed one of {', '.join(SECRETS)}")
@@ -104,7 +104,7 @@ class BootstrapPeer:
             "security_level": security,
             "scaling": "FLEXIBLEAUTO",
             "switching_keys": len(indices) + 1,
-            # Not serialised, which would take as much memory again: all of the size of one.
+            # The keys are not serialised, which would need the same memory again: all have the size of one.
             "key_bytes": len(indices) * rotation_bytes + relin_bytes,
             "rotation_key_bytes": rotation_bytes,
             "setup_s": time.perf_counter() - start,

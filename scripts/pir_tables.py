@@ -1,8 +1,8 @@
-"""The tables of private retrieval, beside the paper's figures (Pirouette)."""
+"""Tables of private retrieval, with the figures of the paper (Pirouette)."""
 
 from __future__ import annotations
 
-from page import line, number
+from page import line, number, paragraph
 
 ANSWERS, DATABASE, SERVICE = "pir: answers", "pir: database", "pir: service"
 
@@ -13,16 +13,18 @@ to responses that are not yet written; every response is opened and compared. Th
 on all cores. A session query is answered as a compact one is. `noise_over_prediction` is the deviation of a response's
 noise over the predicted one; `log2_failure` is that of the probability that a query fails, from the predictions.
 Respire's program (github.com/AMACB/respire, its own benchmark, native processor features, one thread) ran after ours on
-the same machine: both tables together do not fit. Its expansion makes the selectors, too.
+the same machine: both tables together do not fit. Its expansion makes the selectors, too. Records are encoded, and
+keys made and loaded, once: those times are of one run.
 `projected_time` at 8 GB, one thread: expansion in proportion to the bits of the index, sums over rows and selection in
-proportion to the bytes, selectors and compression as measured, all from the largest table measured. Queries of a kind
-that would fail more than once in 2^40 there are refused; for them it says what the same steps would take.
+proportion to the bytes, selectors and compression as measured, all from the largest table measured. Compact and
+session queries to more than 2^22 cells (1 GB) are refused, because they would fail more than once in 2^40; for them
+`projected_time` says what the same steps would take.
 """,
     DATABASE: """\
 On disk, by key, two candidates: values of 192 bytes, one for each 256 bytes of the size. `build_time` and `open_time`
 (which checks every byte) are on all cores. An update is a `put`; each commit is durable. `refresh_time` is what a
-reader takes to see all commits of the rows above, `compaction_time` to write the tables anew. `table_per_byte` is over
-the bytes of values: buckets have room to spare.
+reader takes to see all commits of the rows above, `compaction_time` to write the tables anew. All but the updates are
+done once. `table_per_byte` is over the bytes of values: buckets have room to spare.
 """,
     SERVICE: """\
 Over HTTP on this machine, service and clients on the same cores: records of 256 bytes by index, a query a request. So
@@ -43,7 +45,7 @@ PHASES = ("expansion_time", "selectors_time", "rows_time", "selection_time", "co
 # Metrics that have tables of their own.
 SPECIAL = (*PHASES, "projected_time")
 
-# What was asked for: metric, case, and the most there may be.
+# Targets: metric, case, and maximum.
 TARGETS = (
     ("answer_time", "256 MB, compact", 5),
     ("answer_time", "256 MB, bits", 4),
@@ -60,16 +62,16 @@ def find(found: list[dict], metric: str, case: str) -> dict | None:
 
 
 def value(found: list[dict], metric: str, case: str) -> float | None:
-    """Ours, where it was measured."""
+    """Our value, if it was measured."""
     row = find(found, metric, case)
     return row["ours"] if row else None
 
 
 def targets(found: list[dict]) -> str:
-    """What was asked for, and what was found."""
+    """Targets and measured values."""
     lines = [
         "### Targets\n",
-        "At most so much, on one thread. The targets are stated for AVX2: `backend` below says what ran here.\n",
+        "At most so much, on one thread. The targets are stated for AVX2; the line below says what ran here.\n",
         "| what | case | target | found | met |",
         "| --- | --- | ---: | ---: | --- |",
     ]
@@ -82,16 +84,19 @@ def targets(found: list[dict]) -> str:
         if row and row["baseline"]:
             met = "yes" if row["ours"] <= row["baseline"] else "no"
             lines.append(line("answer_time", f"{size}, packed, beside Respire", row["baseline"], row["ours"], met))
-    backends = sorted({row["params"]["backend"] for row in found if "backend" in row["params"]})
-    return "\n".join([*lines, f"\nBackend: {', '.join(backends)}."])
+    backends = sorted({row["params"]["backend"] for row in found if row["metric"] == "answer_time"})
+    return "\n".join([*lines, f"\nBackend of the answers: {', '.join(backends)}."])
 
 
 def table_seven(found: list[dict]) -> str:
-    """Bytes and seconds by size and mode, beside the paper's."""
+    """Bytes and seconds by size and mode, with those of the paper."""
     lines = [
         "### By size and mode (Table 7)\n",
-        "One thread; the paper's are of one core of another machine: for comparison of shape, not of speed. `packed` "
-        "beside the paper's Respire. Keys are sent once.\n",
+        paragraph(
+            "One thread; the paper's are of one core of another machine: for comparison of shape, not of speed. "
+            "`packed` beside the paper's Respire. Keys are sent once. Compact queries are answered up to 2^22 cells, "
+            "which is 1 GB."
+        ),
         "| size | mode | keys, MB | query, bytes | response, bytes | seconds | MB/s | all cores, s | Respire here, s "
         "| keys (paper) | query (paper) | seconds (paper) | MB/s (paper) |",
         "| --- | --- |" + " ---: |" * 11,
@@ -130,7 +135,7 @@ def phases(found: list[dict]) -> str:
 
 
 def projected(found: list[dict]) -> str:
-    """8 GB, beside the paper's."""
+    """Projected times for 8 GB, with those of the paper."""
     lines = [
         "### 8 GB, projected, one thread\n",
         "| mode | from | seconds | seconds (paper) | growth of phases | answered |",

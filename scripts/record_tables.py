@@ -1,4 +1,4 @@
-"""Makes CSV of the tables of records that packages hold in other forms."""
+"""Converts tables of records in packages to CSV."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import IO
 
 
 def icd10(source: IO[bytes]) -> bytes:
-    """The codes of a SQLite file, with their dots, and what CMS says of them; nothing else that the file holds."""
+    """The codes in a SQLite file, with dots, and their descriptions by CMS, without the other content of the file."""
     out = io.StringIO()
     lines = csv.writer(out, lineterminator="\n")
     lines.writerow(("code", "billable", "short_name", "long_name"))

@@ -1,3 +1,3 @@
 #![no_main]
 
-unspoken_fuzz::fuzz!(unspoken_fuzz::arrays::ANSWER);
+unspoken_fuzz::fuzz!(unspoken_fuzz::arrays_service::ANSWER);

@@ -1,37 +1,36 @@
-//! Expressions of encrypted matrices: programs and inputs a server reads, terms and results a client reads, keys.
+//! Targets for encrypted matrices: programs and inputs that a server decodes, signatures and results that a client
+//! decodes, and keys.
 
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, Array3};
-use unspoken_arrays::{Answer, Form, Graph, Inputs, Keys, Node, Options, Program, Secret, Terms};
+use unspoken_arrays::{
+    Axes, EncryptedInputs, EncryptedResult, Keys, Options, Program, ProgramSource, Secret, Signature,
+};
 use unspoken_ckks::{CkksParameters, Preset};
+use unspoken_matrix::{Graph, Operation};
 
 use crate::fixtures::PRESET;
 use crate::{Target, repair};
 
-/// Rows and columns of the largest matrices a program is planned for here, and most nodes: planning takes a while.
+/// Most rows, columns and nodes of a program that the target plans: planning is slow.
 const MOST_PLANNED: usize = 4;
 
-/// `Program::decode`: the same bytes again if its graph is small enough to plan, and can be.
+/// `Program::decode`: a decoded program encodes to the same bytes, if its graph is small enough to plan and planning
+/// succeeds.
 pub static PROGRAM: Target = Target {
     name: "arrays_program",
     run: |data| {
-        let Ok((graph, output, options)) = Program::decode(data, true) else { return false };
-        let small = |node: &Node| match node {
-            Node::Input { form, .. } => form.matrix.0.max(form.matrix.1) <= MOST_PLANNED,
-            Node::Constant(values) | Node::TimesLeft(values, _) | Node::TimesRight(_, values) => {
-                values.nrows().max(values.ncols()) <= MOST_PLANNED
-            }
-            Node::Rows(_, indices) | Node::Columns(_, indices) => indices.len() <= MOST_PLANNED,
-            _ => true,
-        };
-        if graph.nodes().len() <= MOST_PLANNED
-            && graph.nodes().iter().all(small)
-            && let Ok(program) = Program::plan(graph, output, &options)
+        let Ok(source) = Program::decode(data, true) else { return false };
+        let nodes = source.graph.nodes();
+        let small = nodes.iter().all(|node| node.shape().0.max(node.shape().1) <= MOST_PLANNED);
+        if nodes.len() <= MOST_PLANNED
+            && small
+            && let Ok(program) = Program::plan(source)
         {
             assert!(program.to_bytes() == data, "the bytes changed");
-            assert!(program.output_level() <= program.terms().level());
+            assert!(program.output_level() <= program.signature().level());
         }
         true
     },
@@ -39,27 +38,27 @@ pub static PROGRAM: Target = Target {
     seeds: || vec![FIXTURE.program.to_bytes()],
 };
 
-/// `Terms::from_bytes`: the same bytes again.
-pub static TERMS: Target = Target {
-    name: "arrays_terms",
+/// `Signature::from_bytes`: encoding gives the same bytes.
+pub static SIGNATURE: Target = Target {
+    name: "arrays_signature",
     run: |data| {
-        let Ok(terms) = Terms::from_bytes(data, true) else { return false };
-        assert!(terms.to_bytes().expect("keys were counted") == data, "the bytes changed");
-        assert!(terms.groups() >= 1 && terms.groups() <= terms.batch());
+        let Ok(signature) = Signature::from_bytes(data, true) else { return false };
+        assert!(signature.to_bytes().expect("keys were counted") == data, "the bytes changed");
+        assert!(signature.groups() >= 1 && signature.groups() <= signature.batch());
         true
     },
     repair: |data| repair_head(data, 2),
-    seeds: || vec![FIXTURE.program.terms().to_bytes().expect("few keys")],
+    seeds: || vec![FIXTURE.program.signature().to_bytes().expect("few keys")],
 };
 
-/// `Inputs::from_bytes`: the same bytes again; a run on them succeeds or is refused.
+/// `EncryptedInputs::from_bytes`: encoding gives the same bytes; a run on the inputs succeeds or is refused.
 pub static INPUTS: Target = Target {
     name: "arrays_inputs",
     run: |data| {
-        let Ok(inputs) = Inputs::from_bytes(data, true) else { return false };
+        let Ok(inputs) = EncryptedInputs::from_bytes(data, true) else { return false };
         assert!(inputs.to_bytes() == data, "the bytes changed");
-        if let Ok(answer) = FIXTURE.program.run(&FIXTURE.keys, &[&inputs], |_, _| {}, &GO) {
-            assert_eq!(answer.shape(), [2, 2, 2]);
+        if let Ok(result) = FIXTURE.program.run(&FIXTURE.keys, &[&inputs], |_, _| {}, &GO) {
+            assert_eq!(result.shape(), [2, 2, 2]);
         }
         true
     },
@@ -67,25 +66,25 @@ pub static INPUTS: Target = Target {
     seeds: || vec![FIXTURE.inputs.to_bytes()],
 };
 
-/// `Answer::from_bytes`: the same bytes again; under this secret it decrypts to its shape.
-pub static ANSWER: Target = Target {
-    name: "arrays_answer",
+/// `EncryptedResult::from_bytes`: encoding gives the same bytes; under this secret it decrypts to its shape.
+pub static RESULT: Target = Target {
+    name: "arrays_result",
     run: |data| {
-        let Ok(answer) = Answer::from_bytes(data, true) else { return false };
-        assert!(answer.to_bytes() == data, "the bytes changed");
-        if let Ok(values) = FIXTURE.secret.decrypt(&answer) {
-            assert_eq!(values.len(), answer.shape().iter().product::<usize>());
+        let Ok(result) = EncryptedResult::from_bytes(data, true) else { return false };
+        assert!(result.to_bytes() == data, "the bytes changed");
+        if let Ok(values) = FIXTURE.secret.decrypt(&result) {
+            assert_eq!(values.len(), result.shape().iter().product::<usize>());
         }
         true
     },
     repair: |data| repair_head(data, 4),
     seeds: || {
-        let answer = FIXTURE.program.run(&FIXTURE.keys, &[&FIXTURE.inputs], |_, _| {}, &GO);
-        vec![answer.expect("computes").to_bytes()]
+        let result = FIXTURE.program.run(&FIXTURE.keys, &[&FIXTURE.inputs], |_, _| {}, &GO);
+        vec![result.expect("computes").to_bytes()]
     },
 };
 
-/// `Keys::from_bytes`: the same bytes again.
+/// `Keys::from_bytes`: encoding gives the same bytes.
 pub static KEYS: Target = Target {
     name: "arrays_keys",
     run: |data| {
@@ -95,23 +94,23 @@ pub static KEYS: Target = Target {
     },
     repair: |data| {
         repair_head(data, 5);
-        let mut bundle = data.split_off(data.len().min(head(5).len() + OWNER));
+        let mut bundle = data.split_off(data.len().min(head(5).len() + SECRET_ID));
         repair::key_bundle(FIXTURE.parameters.rlwe(), &mut bundle);
-        data.resize(head(5).len() + OWNER, 0);
+        data.resize(head(5).len() + SECRET_ID, 0);
         data.extend(bundle);
     },
-    // None: one key is longer than the longest input that is tried. Repaired inputs have shorter ones.
+    // A bundle without keys: one key is longer than the longest fuzz input. Repaired inputs have shorter keys.
     seeds: || {
-        let form = Form { matrix: (2, 2), batch: false, rows: true, columns: true };
         let mut graph = Graph::new();
-        graph.push(Node::Input { name: "a".into(), form }).expect("fits");
+        graph.input("a", (2, 2)).expect("fits");
         let options = Options { preset: Some(PRESET.into()), batch: 1, ..Options::default() };
-        let program = Program::plan(graph, form, &options).expect("plans");
-        vec![FIXTURE.secret.keys(&[program.terms()], |_, _| {}, &GO).expect("makes keys").to_bytes()]
+        let program = ProgramSource { graph, inputs: vec![Axes::MATRIX], output: Axes::MATRIX, options };
+        let program = Program::plan(program).expect("plans");
+        vec![FIXTURE.secret.keys(&[program.signature()], |_, _| {}, &GO).expect("makes keys").to_bytes()]
     },
 };
 
-/// `Secret::from_bytes`: the same bytes again.
+/// `Secret::from_bytes`: encoding gives the same bytes.
 pub static SECRET: Target = Target {
     name: "arrays_secret",
     run: |data| {
@@ -126,8 +125,8 @@ pub static SECRET: Target = Target {
     seeds: || vec![FIXTURE.secret.to_bytes().to_vec()],
 };
 
-/// Bytes of the name of a secret.
-const OWNER: usize = 16;
+/// Bytes of the identifier of a secret.
+const SECRET_ID: usize = 16;
 
 static GO: AtomicBool = AtomicBool::new(false);
 
@@ -153,24 +152,24 @@ struct Fixture {
     parameters: CkksParameters,
     program: Program,
     secret: Secret,
-    inputs: Inputs,
+    inputs: EncryptedInputs,
     keys: Keys,
 }
 
 /// `a.T * 2 + W`, for two matrices of 2 x 2, and one key.
 static FIXTURE: LazyLock<Fixture> = LazyLock::new(|| {
     let parameters = Preset::find(PRESET).and_then(Preset::build).expect("builds");
-    let form = Form { matrix: (2, 2), batch: true, rows: true, columns: true };
     let mut graph = Graph::new();
-    let a = graph.push(Node::Input { name: "a".into(), form }).expect("fits");
-    let scaled = graph.push(Node::Scale(a, 2.0)).expect("fits");
-    let picked = graph.push(Node::Rows(scaled, vec![1, 1])).expect("fits");
-    let constant = graph.push(Node::Constant(Array2::ones((2, 2)))).expect("fits");
-    graph.push(Node::Add(picked, constant)).expect("fits");
+    let a = graph.input("a", (2, 2)).expect("fits");
+    let scaled = graph.push(Operation::Scale(2.0), &[a]).expect("fits");
+    let picked = graph.push(Operation::Rows(vec![1, 1]), &[scaled]).expect("fits");
+    let constant = graph.push(Operation::Constant(Array2::ones((2, 2))), &[]).expect("fits");
+    graph.push(Operation::Add, &[picked, constant]).expect("fits");
     let options = Options { preset: Some(PRESET.into()), batch: 2, ..Options::default() };
-    let program = Program::plan(graph, form, &options).expect("plans");
+    let program = ProgramSource { graph, inputs: vec![Axes::BATCH], output: Axes::BATCH, options };
+    let program = Program::plan(program).expect("plans");
     let secret = Secret::from_bytes(&[b"uspm".as_slice(), &[7; 32]].concat()).expect("a secret");
-    let inputs = secret.encrypt(program.terms(), &[("a".into(), Array3::ones((2, 2, 2)))]).expect("fits");
-    let keys = secret.keys(&[program.terms()], |_, _| {}, &GO).expect("makes keys");
+    let inputs = secret.encrypt(program.signature(), &[("a".into(), Array3::ones((2, 2, 2)))]).expect("fits");
+    let keys = secret.keys(&[program.signature()], |_, _| {}, &GO).expect("makes keys");
     Fixture { parameters, program, secret, inputs, keys }
 });

@@ -1,11 +1,11 @@
-//! Encrypted vectors: a scale before a ciphertext.
+//! Targets for encrypted vectors: a scale, followed by a ciphertext.
 
 use unspoken_ckks::{Ciphertext, Complex64, Encoder, SeededCiphertext};
 
 use crate::fixtures::{SMALL, SMALL_SECRET, rng};
 use crate::{Target, repair};
 
-/// `Ciphertext::from_bytes`: what it reads, it writes again and decrypts.
+/// `Ciphertext::from_bytes`: a decoded ciphertext encodes to the same bytes and decrypts.
 pub static CIPHERTEXT: Target = Target {
     name: "ckks_ciphertext",
     run: |data| {
@@ -20,7 +20,7 @@ pub static CIPHERTEXT: Target = Target {
     seeds: || (0..=1).map(|level| vector(level).expand(&SMALL).to_bytes(&SMALL)).collect(),
 };
 
-/// `SeededCiphertext::from_bytes`: what it reads, it writes again.
+/// `SeededCiphertext::from_bytes`: encoding gives the same bytes.
 pub static SEEDED_CIPHERTEXT: Target = Target {
     name: "ckks_seeded_ciphertext",
     run: |data| {
@@ -36,7 +36,7 @@ pub static SEEDED_CIPHERTEXT: Target = Target {
 
 fn vector(level: usize) -> SeededCiphertext {
     let encoder = Encoder::new(&SMALL);
-    // Level 0 is one prime, too few for the default scale.
+    // Level 0 has one prime, which is too small for the default scale.
     let scale = [2f64.powi(20), SMALL.scale()][level];
     let plaintext = encoder.encode(&[Complex64::new(0.5, -0.25)], level, scale).expect("fits");
     encoder.encrypt(&plaintext, &SMALL_SECRET, &mut rng()).expect("encrypts")

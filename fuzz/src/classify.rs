@@ -1,19 +1,20 @@
-//! The classifier's protocol: descriptions a client reads, keys and queries a server reads, answers a client reads.
+//! Targets for the classifier's protocol: descriptions and answers that a client decodes, keys and queries that a
+//! server decodes.
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 use prost::Message;
-use unspoken_classify::{Asker, Description, PROTOCOL_VERSION};
+use unspoken_classify::{ClassifyClient, Description, PROTOCOL_VERSION};
 use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 use unspoken_rlwe::KeyBundle;
 
-use crate::fixtures::{BUNDLE, CLASSIFIER, DESCRIPTION, KEYS, MODEL, asker, asker_of};
+use crate::fixtures::{BUNDLE, CLASSIFIER, CLIENT, DESCRIPTION, KEYS, MODEL, client, client_of, query, read};
 use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
 use crate::{Target, repair};
 
-/// The fields of a description that repairs touch, and the others that the decoder looks at.
+/// Fields of a description that the repairs change, and the others that the decoder checks.
 #[derive(Clone, PartialEq, Message)]
 struct Described {
     #[prost(uint32, tag = "1")]
@@ -42,9 +43,12 @@ struct Described {
     score_bound: f64,
     #[prost(string, tag = "13")]
     query_form: String,
+    #[prost(double, tag = "14")]
+    error: f64,
 }
 
-/// `Description::insecure_from_bytes`, and a client that asks what such a server wants to be asked.
+/// `Description::insecure_from_bytes`, and a client that generates the keys and a query that the description asks
+/// for.
 pub static DESCRIBED: Target = Target {
     name: "classify_description",
     run: |data| {
@@ -59,8 +63,8 @@ pub static DESCRIBED: Target = Target {
         let again = Described::decode(description.to_bytes().as_slice()).expect("its own bytes");
         assert_eq!(again, message);
         assert!(description.batch() * description.max_tokens() <= description.parameters().slots());
-        if let Ok(asker) = asker_of(description) {
-            serve_a_hostile_server(asker);
+        if let Ok(client) = client_of(description) {
+            serve_a_hostile_server(client);
         }
         true
     },
@@ -70,6 +74,7 @@ pub static DESCRIBED: Target = Target {
         messages::repair_preset(&mut message.preset, &mut message.fingerprint);
         message.model_id = MODEL_ID.to_vec();
         messages::repair_form(&mut message.query_form);
+        messages::repair_bound(&mut message.error, |error| error >= 0.0);
         messages::repair_bound(&mut message.score_bound, |bound| bound > 0.0);
         *data = message.encode_to_vec();
     },
@@ -90,19 +95,19 @@ pub static DESCRIBED: Target = Target {
     },
 };
 
-/// Makes the keys and a query that a description asks for, of the sizes that follow from it.
-fn serve_a_hostile_server(asker: Asker) {
-    let most = asker.description().query_bytes();
+/// Generates the keys and a query that a description asks for, and checks the announced sizes.
+fn serve_a_hostile_server(mut client: ClassifyClient) {
+    let most = client.description().query_bytes();
     if most > MOST_QUERY_BYTES_MADE {
         return;
     }
-    if let Ok(query) = asker.query(&["claim your prize"]) {
+    if let Ok(query) = query(&mut client, &["claim your prize"]) {
         assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
     }
-    messages::make_keys(asker.keyring());
+    messages::make_keys(client.keyring());
 }
 
-/// `Classifier::loaded_key_bytes`: accepts the front of a bundle of its own plan, and nothing else.
+/// `ClassifyServer::loaded_key_bytes`: accepts the front of a bundle with its own key plan, and nothing else.
 pub static KEY_FRONT: Target = Target {
     name: "classify_key_front",
     run: |data| {
@@ -118,54 +123,56 @@ pub static KEY_FRONT: Target = Target {
 };
 
 fn front() -> &'static [u8] {
-    &BUNDLE[..KeyBundle::plan_bytes(CLASSIFIER.terms().key_plan())]
+    &BUNDLE[..KeyBundle::plan_bytes(CLASSIFIER.header().key_plan())]
 }
 
-/// `Classifier::answer`: a query it accepts has an answer of the size announced, whose form the client accepts.
+/// `ClassifyServer::answer`: an accepted query has an answer of the announced size, whose form the client accepts.
 pub static QUERY: Target = Target {
     name: "classify_query",
     run: |data| {
-        let Ok(answer) = CLASSIFIER.answer(&KEYS, data, &GO) else { return false };
+        let Ok(answer) = CLASSIFIER.answer(CLIENT, &KEYS, data, &GO) else { return false };
         assert!(data.len() <= CLASSIFIER.description().query_bytes());
         assert!(answer.len() <= CLASSIFIER.answer_bytes());
-        match asker().read(&answer, 1) {
+        match read(&client(), &answer, &[""]) {
             Ok(read) => {
                 assert!(read.len() == 1 && read[0].scores.len() == CLASSIFIER.description().classes());
             }
-            // A ciphertext of random bytes is a sound one, of random numbers.
+            // A ciphertext of random bytes is valid: it encrypts random numbers.
             Err(error) => assert!(error.to_string().contains("this secret key does not open"), "{error}"),
         }
         true
     },
-    repair: |data| messages::repair_query(data, CLASSIFIER.terms()),
+    repair: |data| messages::repair_query(data, CLASSIFIER.header()),
     seeds: || vec![QUERY_BYTES.clone()],
 };
 
-/// `Asker::read`: an answer it accepts has a finite score for each class of each message.
+/// `ClassifyClient::read`: an accepted answer has a finite score for each class of each message.
 pub static ANSWER: Target = Target {
     name: "classify_answer",
     run: |data| {
         thread_local! {
-            static ASKER: RefCell<Asker> = RefCell::new(asker());
+            static CLIENT_HALF: RefCell<ClassifyClient> = RefCell::new(client());
         }
-        ASKER.with_borrow(|asker| {
-            let batch = asker.description().batch();
-            assert!(asker.read(data, batch + 1).is_err(), "more messages than a query holds");
-            let Ok(read) = asker.read(data, batch) else { return false };
+        CLIENT_HALF.with_borrow(|client| {
+            let batch = client.description().batch();
+            assert!(read(client, data, &vec![""; batch + 1]).is_err(), "more messages than a query holds");
+            let Ok(read) = read(client, data, &vec![""; batch]) else { return false };
             let whole = |scores: &Vec<f64>| scores.len() == 2 && scores.iter().all(|score| score.is_finite());
             assert!(read.len() == batch && read.iter().all(|one| whole(&one.scores)));
-            assert!(read.iter().all(|one| asker.labels().contains(&one.label)));
+            assert!(read.iter().all(|one| client.labels().contains(&one.label)));
             true
         })
     },
-    repair: |data| messages::repair_answer(data, CLASSIFIER.terms()),
+    repair: |data| messages::repair_answer(data, CLASSIFIER.header()),
     seeds: || vec![ANSWERED.clone()],
 };
 
 static MODEL_ID: LazyLock<[u8; 16]> = LazyLock::new(|| MODEL.tables().id().to_bytes());
 
-static ANSWERED: LazyLock<Vec<u8>> = LazyLock::new(|| CLASSIFIER.answer(&KEYS, &QUERY_BYTES, &GO).expect("an answer"));
+static ANSWERED: LazyLock<Vec<u8>> =
+    LazyLock::new(|| CLASSIFIER.answer(CLIENT, &KEYS, &QUERY_BYTES, &GO).expect("an answer"));
 
-static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| asker().query(&["claim your prize", ""]).expect("fits"));
+static QUERY_BYTES: LazyLock<Vec<u8>> =
+    LazyLock::new(|| query(&mut client(), &["claim your prize", ""]).expect("fits"));
 
 static GO: AtomicBool = AtomicBool::new(false);

@@ -1,20 +1,21 @@
-//! The recogniser's protocol: descriptions a client reads, queries a server reads, answers a client reads.
+//! Targets for the digit recogniser's protocol: descriptions and answers that a client decodes, queries that a server
+//! decodes.
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 use prost::Message;
-use unspoken_digits::{Description, ImageAsker, PROTOCOL_VERSION};
+use unspoken_digits::{Description, DigitsClient, PROTOCOL_VERSION};
 use unspoken_digits_model::{Image, PIXELS};
 use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
-use crate::fixtures::{DIGITS_DESCRIPTION, RECOGNISER, image_asker_of};
+use crate::fixtures::{CLIENT, DIGITS_DESCRIPTION, RECOGNISER, digits_client_of, query, read};
 use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
 
-/// A description.
+/// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
 struct Described {
     #[prost(uint32, tag = "1")]
@@ -41,9 +42,12 @@ struct Described {
     plan: String,
     #[prost(double, tag = "12")]
     bound: f64,
+    #[prost(double, tag = "14")]
+    error: f64,
 }
 
-/// `Description::insecure_from_bytes`, and a client that asks what such a server wants to be asked.
+/// `Description::insecure_from_bytes`, and a client that generates the keys and a query that the description asks
+/// for.
 pub static DESCRIBED: Target = Target {
     name: "digits_description",
     run: |data| {
@@ -57,8 +61,8 @@ pub static DESCRIBED: Target = Target {
         let Ok(description) = Description::insecure_from_bytes(data) else { return false };
         let again = Described::decode(description.to_bytes().as_slice()).expect("its own bytes");
         assert_eq!(again, message);
-        if let Ok(asker) = image_asker_of(description) {
-            serve_a_hostile_server(asker);
+        if let Ok(client) = digits_client_of(description) {
+            serve_a_hostile_server(client);
         }
         true
     },
@@ -70,6 +74,7 @@ pub static DESCRIBED: Target = Target {
         message.channels = 1 << (message.channels % 4);
         message.hidden = 16 << (message.hidden % 3);
         message.batch = 1 << (message.batch % 3);
+        messages::repair_bound(&mut message.error, |error| error >= 0.0);
         messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
         *data = message.encode_to_vec();
     },
@@ -78,7 +83,7 @@ pub static DESCRIBED: Target = Target {
         let of = |(name, fingerprint): &(&str, Vec<u8>)| Described {
             preset: (*name).into(),
             fingerprint: fingerprint.clone(),
-            // Keys and levels that every preset has.
+            // Keys and levels that exist in every preset.
             keys: vec![KeyRequirement { galois_element: 5, chain: 1 }],
             query_level: 0,
             ..sound.clone()
@@ -87,58 +92,58 @@ pub static DESCRIBED: Target = Target {
     },
 };
 
-/// Makes the keys and a query that a description asks for, of the sizes that follow from it.
-fn serve_a_hostile_server(asker: ImageAsker) {
-    let most = asker.description().query_bytes();
+/// Generates the keys and a query that a description asks for, and checks the announced sizes.
+fn serve_a_hostile_server(mut client: DigitsClient) {
+    let most = client.description().query_bytes();
     if most > MOST_QUERY_BYTES_MADE {
         return;
     }
-    if let Ok(query) = asker.query(&[image()]) {
+    if let Ok(query) = query(&mut client, &[image()]) {
         assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
     }
-    messages::make_keys(asker.keyring());
+    messages::make_keys(client.keyring());
 }
 
-/// `Recogniser::answer`: a query it accepts has an answer of the size announced, whose form the client accepts.
+/// `DigitsServer::answer`: an accepted query has an answer of the announced size, whose form the client accepts.
 pub static QUERY: Target = Target {
     name: "digits_query",
     run: |data| {
-        let Ok(answer) = RECOGNISER.answer(&KEYS, data, &GO) else { return false };
+        let Ok(answer) = RECOGNISER.answer(CLIENT, &KEYS, data, &GO) else { return false };
         assert!(data.len() <= RECOGNISER.query_bytes());
         assert!(answer.len() <= RECOGNISER.answer_bytes());
-        match asker().read(&answer, 1) {
+        match read(&client(), &answer, &[image()]) {
             Ok(read) => assert!(read.len() == 1 && read[0].digit < 10),
-            // A ciphertext of random bytes is a sound one, of random numbers.
+            // A ciphertext of random bytes is valid: it encrypts random numbers.
             Err(error) => assert!(error.to_string().contains("this secret key does not open"), "{error}"),
         }
         true
     },
-    repair: |data| messages::repair_query(data, RECOGNISER.terms()),
+    repair: |data| messages::repair_query(data, RECOGNISER.header()),
     seeds: || vec![QUERY_BYTES.clone()],
 };
 
-/// `ImageAsker::read`: an answer it accepts has a digit and finite scores for each image.
+/// `DigitsClient::read`: an accepted answer has a digit and finite scores for each image.
 pub static ANSWER: Target = Target {
     name: "digits_answer",
     run: |data| {
         thread_local! {
-            static ASKER: RefCell<ImageAsker> = RefCell::new(asker());
+            static CLIENT_HALF: RefCell<DigitsClient> = RefCell::new(client());
         }
-        ASKER.with_borrow(|asker| {
-            let batch = asker.description().batch();
-            assert!(asker.read(data, batch + 1).is_err(), "more images than a query holds");
-            let Ok(read) = asker.read(data, batch) else { return false };
+        CLIENT_HALF.with_borrow(|client| {
+            let batch = client.description().batch();
+            assert!(read(client, data, &vec![image(); batch + 1]).is_err(), "more images than a query holds");
+            let Ok(read) = read(client, data, &vec![image(); batch]) else { return false };
             let whole = read.iter().all(|one| one.digit < 10 && one.scores.iter().all(|score| score.is_finite()));
             assert!(read.len() == batch && whole);
             true
         })
     },
-    repair: |data| messages::repair_answer(data, RECOGNISER.terms()),
+    repair: |data| messages::repair_answer(data, RECOGNISER.header()),
     seeds: || vec![ANSWERED.clone()],
 };
 
-fn asker() -> ImageAsker {
-    image_asker_of(RECOGNISER.description().clone()).expect("a description of its own")
+fn client() -> DigitsClient {
+    digits_client_of(RECOGNISER.description().clone()).expect("a description of its own")
 }
 
 fn image() -> Image {
@@ -147,12 +152,13 @@ fn image() -> Image {
 
 static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| {
     let mut bundle = Vec::new();
-    asker().keyring().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
+    client().keyring().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
     RECOGNISER.load_keys(&mut bundle.as_slice()).expect("the client's keys")
 });
 
-static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| asker().query(&[image()]).expect("fits"));
+static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| query(&mut client(), &[image()]).expect("fits"));
 
-static ANSWERED: LazyLock<Vec<u8>> = LazyLock::new(|| RECOGNISER.answer(&KEYS, &QUERY_BYTES, &GO).expect("an answer"));
+static ANSWERED: LazyLock<Vec<u8>> =
+    LazyLock::new(|| RECOGNISER.answer(CLIENT, &KEYS, &QUERY_BYTES, &GO).expect("an answer"));
 
 static GO: AtomicBool = AtomicBool::new(false);

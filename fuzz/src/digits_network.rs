@@ -1,4 +1,5 @@
-//! The files of a digit network, and of images with their labels, one after the other.
+//! Targets for the files of a digit network, and of images with their labels; an input holds the files one after the
+//! other.
 
 use std::fs;
 
@@ -10,7 +11,8 @@ use crate::fixtures::NETWORK;
 
 const FILES: [&str; 2] = ["digits.json", "digits.safetensors"];
 
-/// `Network::load`: what it reads, it writes again; scores are finite and within the bounds announced.
+/// `Network::load`: a loaded network can be saved and loaded again without a change; scores are within the announced
+/// bounds.
 pub static FILES_OF_NETWORK: Target = Target {
     name: "digits_network",
     run: |data| {
@@ -37,7 +39,7 @@ pub static FILES_OF_NETWORK: Target = Target {
 
 const DATA: [&str; 2] = ["images", "labels"];
 
-/// `LabelledImages::read_files`: a digit for each image, and no more images than the file has room for.
+/// `LabelledImages::read_files`: each image has a digit, and there are no more images than fit the file.
 pub static IDX: Target = Target {
     name: "digits_idx",
     run: |data| {
@@ -49,7 +51,7 @@ pub static IDX: Target = Target {
         true
     },
     repair: |data| {
-        // Both headers, for as many items as there are bytes of images.
+        // Writes both headers, for as many items as the file has bytes for images.
         let mut read = files::copied(data, 2);
         read.resize(2, Vec::new());
         let count = read[0].len().saturating_sub(16) / PIXELS;

@@ -1,19 +1,20 @@
-//! The embedding lookup's protocol: descriptions a client reads, queries a server reads, answers a client reads.
+//! Targets for the embedding lookup's protocol: descriptions and answers that a client decodes, queries that a server
+//! decodes.
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 use prost::Message;
-use unspoken_embed::{Description, PROTOCOL_VERSION, TokenAsker};
+use unspoken_embed::{Description, EmbedClient, PROTOCOL_VERSION};
 use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
-use crate::fixtures::{EMBEDDER, EMBEDDING_DESCRIPTION, TABLE, token_asker_of};
+use crate::fixtures::{CLIENT, EMBEDDER, EMBEDDING_DESCRIPTION, TABLE, embed_client_of, query, read};
 use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
 
-/// A description.
+/// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
 struct Described {
     #[prost(uint32, tag = "1")]
@@ -42,9 +43,12 @@ struct Described {
     bound: f64,
     #[prost(string, tag = "13")]
     query_form: String,
+    #[prost(double, tag = "14")]
+    error: f64,
 }
 
-/// `Description::insecure_from_bytes`, and a client that asks what such a server wants to be asked.
+/// `Description::insecure_from_bytes`, and a client that generates the keys and a query that the description asks
+/// for.
 pub static DESCRIBED: Target = Target {
     name: "embed_description",
     run: |data| {
@@ -59,8 +63,8 @@ pub static DESCRIBED: Target = Target {
         let again = Described::decode(description.to_bytes().as_slice()).expect("its own bytes");
         assert_eq!(again, message);
         assert!((1..=description.width()).contains(&description.vectors()));
-        if let Ok(asker) = token_asker_of(description) {
-            serve_a_hostile_server(asker);
+        if let Ok(client) = embed_client_of(description) {
+            serve_a_hostile_server(client);
         }
         true
     },
@@ -70,6 +74,7 @@ pub static DESCRIBED: Target = Target {
         messages::repair_preset(&mut message.preset, &mut message.fingerprint);
         message.model_id = MODEL_ID.to_vec();
         messages::repair_form(&mut message.query_form);
+        messages::repair_bound(&mut message.error, |error| error >= 0.0);
         messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
         *data = message.encode_to_vec();
     },
@@ -89,70 +94,71 @@ pub static DESCRIBED: Target = Target {
     },
 };
 
-/// Makes the keys and a query that a description asks for, of the sizes that follow from it.
-fn serve_a_hostile_server(asker: TokenAsker) {
-    let most = asker.description().query_bytes();
+/// Generates the keys and a query that a description asks for, and checks the announced sizes.
+fn serve_a_hostile_server(mut client: EmbedClient) {
+    let most = client.description().query_bytes();
     if most > MOST_QUERY_BYTES_MADE {
         return;
     }
-    if let Ok(query) = asker.query(&[1, 0]) {
+    if let Ok(query) = query(&mut client, &[1, 0]) {
         assert!(query.len() <= most, "a query of {} bytes, announced {most}", query.len());
     }
-    messages::make_keys(asker.keyring());
+    messages::make_keys(client.keyring());
 }
 
-/// `Embedder::answer`: a query it accepts has an answer of the size announced, whose form the client accepts.
+/// `EmbedServer::answer`: an accepted query has an answer of the announced size, whose form the client accepts.
 pub static QUERY: Target = Target {
     name: "embed_query",
     run: |data| {
-        let Ok(answer) = EMBEDDER.answer(&KEYS, data, &GO) else { return false };
+        let Ok(answer) = EMBEDDER.answer(CLIENT, &KEYS, data, &GO) else { return false };
         assert!(data.len() <= EMBEDDER.description().query_bytes());
         assert!(answer.len() <= EMBEDDER.answer_bytes());
-        match asker().read(&answer, 1) {
+        match read(&client(), &answer, &[0]) {
             Ok(read) => assert!(read.len() == 1 && read[0].len() == EMBEDDER.description().width()),
-            // A ciphertext of random bytes is a sound one, of random numbers.
+            // A ciphertext of random bytes is valid: it encrypts random numbers.
             Err(error) => assert!(error.to_string().contains("this secret key does not open"), "{error}"),
         }
         true
     },
-    repair: |data| messages::repair_query(data, EMBEDDER.terms()),
+    repair: |data| messages::repair_query(data, EMBEDDER.header()),
     seeds: || vec![QUERY_BYTES.clone()],
 };
 
-/// `TokenAsker::read`: an answer it accepts has a finite embedding for each token.
+/// `EmbedClient::read`: an accepted answer has a finite embedding for each token.
 pub static ANSWER: Target = Target {
     name: "embed_answer",
     run: |data| {
         thread_local! {
-            static ASKER: RefCell<TokenAsker> = RefCell::new(asker());
+            static CLIENT_HALF: RefCell<EmbedClient> = RefCell::new(client());
         }
-        ASKER.with_borrow(|asker| {
-            let (batch, width) = (asker.description().batch(), asker.description().width());
-            assert!(asker.read(data, batch + 1).is_err(), "more tokens than a query holds");
-            let Ok(read) = asker.read(data, batch) else { return false };
+        CLIENT_HALF.with_borrow(|client| {
+            let (batch, width) = (client.description().batch(), client.description().width());
+            assert!(read(client, data, &vec![0; batch + 1]).is_err(), "more tokens than a query holds");
+            let Ok(read) = read(client, data, &vec![0; batch]) else { return false };
             let whole = |one: &Vec<f64>| one.len() == width && one.iter().all(|number| number.is_finite());
             assert!(read.len() == batch && read.iter().all(whole));
             true
         })
     },
-    repair: |data| messages::repair_answer(data, EMBEDDER.terms()),
+    repair: |data| messages::repair_answer(data, EMBEDDER.header()),
     seeds: || vec![ANSWERED.clone()],
 };
 
-fn asker() -> TokenAsker {
-    token_asker_of(EMBEDDER.description().clone()).expect("the same table")
+fn client() -> EmbedClient {
+    embed_client_of(EMBEDDER.description().clone()).expect("the same table")
 }
 
 static MODEL_ID: LazyLock<[u8; 16]> = LazyLock::new(|| TABLE.codes().id().to_bytes());
 
 static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| {
     let mut bundle = Vec::new();
-    asker().keyring().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
+    client().keyring().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
     EMBEDDER.load_keys(&mut bundle.as_slice()).expect("the client's keys")
 });
 
-static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| asker().query(&[1, 0]).expect("fits"));
+static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| query(&mut client(), &[1, 0]).expect("fits"));
 
-static ANSWERED: LazyLock<Vec<u8>> = LazyLock::new(|| EMBEDDER.answer(&KEYS, &QUERY_BYTES, &GO).expect("an answer"));
+static ANSWERED: LazyLock<Vec<u8>> =
+    LazyLock::new(|| EMBEDDER.answer(CLIENT, &KEYS, &QUERY_BYTES, &GO).expect("an answer"));
 
 static GO: AtomicBool = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! Compressed embedding tables, and the files that tables are published in.
+//! Targets for compressed embedding tables, and for the file formats of published tables.
 
 use std::fs;
 use std::sync::LazyLock;
@@ -15,7 +15,7 @@ const NUMPY: [&str; 2] = ["table.npy", "tokens.txt"];
 const TENSORS: [&str; 2] = ["table.safetensors", "tokenizer.json"];
 const TENSOR: &str = "subtables";
 
-/// `TokenCodes::load`: each token is found in its row, and its code stays below the columns.
+/// `TokenCodes::load`: each token is found in its row, and its code is below the number of columns.
 pub static CODES: Target = Target {
     name: "embedding_codes",
     run: |data| {
@@ -34,7 +34,7 @@ pub static CODES: Target = Target {
     seeds: || vec![saved(&CLIENT)],
 };
 
-/// `Subtables::load`: the numbers are those of the file, and no embedding exceeds the bound they announce.
+/// `Subtables::load`: the numbers are those of the file, and no embedding exceeds the announced bound.
 pub static SUBTABLES: Target = Target {
     name: "embedding_subtables",
     run: |data| {
@@ -55,7 +55,7 @@ pub static SUBTABLES: Target = Target {
     seeds: || vec![saved(&SERVER)],
 };
 
-/// `Source::Npy`: as many finite numbers as its tokens have rows.
+/// `Source::Npy`: the table has as many rows as tokens, and all numbers are finite.
 pub static NPY: Target = Target {
     name: "embedding_npy",
     run: |data| {
@@ -79,7 +79,7 @@ pub static NPY: Target = Target {
     },
 };
 
-/// `Source::Safetensors`: as [`NPY`].
+/// `Source::Safetensors`: as for [`NPY`].
 pub static SAFETENSORS: Target = Target {
     name: "embedding_safetensors",
     run: |data| {
@@ -109,7 +109,7 @@ fn is_sound(read: Result<EmbeddingTable, TableError>) -> bool {
     true
 }
 
-/// Magic number, and in version 1.0 the length of the header, which ends with its line.
+/// Repairs the magic number and, in version 1.0, the length of the header, which ends with a newline.
 fn repair_npy(file: &mut Vec<u8>) {
     if file.len() < 10 {
         file.resize(10, 0);
@@ -121,7 +121,7 @@ fn repair_npy(file: &mut Vec<u8>) {
     }
 }
 
-/// The length of the header, which ends with its last brace.
+/// Repairs the length of the header, which ends with its last brace.
 fn repair_safetensors(file: &mut [u8]) {
     let Some(end) = file.iter().rposition(|&byte| byte == b'}') else { return };
     if let (Some(length), Some(header)) = (file.first_chunk_mut::<8>(), end.checked_sub(7)) {

@@ -1,4 +1,4 @@
-//! Exact vectors: scheme, plaintext modulus and a bound on the noise before a ciphertext.
+//! Targets for exact vectors: scheme, plaintext modulus and a bound of the noise, followed by a ciphertext.
 
 use std::sync::LazyLock;
 
@@ -17,11 +17,11 @@ static SMALL: LazyLock<ExactParameters> = LazyLock::new(|| {
 
 static SECRET: LazyLock<SecretKey> = LazyLock::new(|| SecretKey::generate(SMALL.rlwe(), &mut rng()).expect("a secret"));
 
-/// Scheme (u8), plaintext modulus (u32), bound on the noise (f64).
+/// Bytes of the head: scheme (u8), plaintext modulus (u32), bound of the noise (f64).
 const HEAD_BYTES: usize = 13;
 
-/// `Ciphertext::from_bytes`: what it reads, it writes again, and it has a noise budget; decryption gives values in range or
-/// says that there is too much noise.
+/// `Ciphertext::from_bytes`: a decoded ciphertext encodes to the same bytes and has a noise budget; decryption gives
+/// values in range or reports too much noise.
 pub static CIPHERTEXT: Target = Target {
     name: "exact_ciphertext",
     run: |data| {
@@ -40,7 +40,7 @@ pub static CIPHERTEXT: Target = Target {
     seeds: || vec![vector().expand().expect("expands").to_bytes()],
 };
 
-/// `SeededCiphertext::from_bytes`: what it reads, it writes again.
+/// `SeededCiphertext::from_bytes`: encoding gives the same bytes.
 pub static SEEDED_CIPHERTEXT: Target = Target {
     name: "exact_seeded_ciphertext",
     run: |data| {
@@ -54,7 +54,7 @@ pub static SEEDED_CIPHERTEXT: Target = Target {
     seeds: || vec![vector().to_bytes()],
 };
 
-/// Puts a possible head before what `repair` makes of the rest: a bound from 0 to 64 bits, or none.
+/// Puts a valid head before the rest, which `repair` repairs; the noise bound is 0 to 64 bits, or 0 without `bound`.
 fn head(data: &mut Vec<u8>, bound: bool, repair: impl FnOnce(&mut Vec<u8>)) {
     if data.len() < HEAD_BYTES {
         data.resize(HEAD_BYTES, 0);

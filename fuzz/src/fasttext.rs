@@ -1,4 +1,4 @@
-//! Model files. An input holds the two or four files of a directory one after the other.
+//! Targets for model files. An input holds the two or four files of a directory one after the other.
 
 use std::fs;
 use std::sync::LazyLock;
@@ -13,7 +13,8 @@ const CLIENT: [&str; 2] = ["client.json", "client.safetensors"];
 const SERVER: [&str; 2] = ["server.json", "server.safetensors"];
 const BOTH: [&str; 4] = [CLIENT[0], CLIENT[1], SERVER[0], SERVER[1]];
 
-/// `Encoder::load`: what it reads, it writes again; the codes of any text stay below the columns.
+/// `Encoder::load`: saving and loading again gives an equal encoder; the codes of any text are below the number of
+/// columns.
 pub static ENCODER: Target = Target {
     name: "fasttext_encoder",
     run: |data| {
@@ -33,7 +34,7 @@ pub static ENCODER: Target = Target {
     seeds: || vec![saved(&CLIENT)],
 };
 
-/// `ScoreTables::load`: the scores are those of the file, finite, and within the bound they announce.
+/// `ScoreTables::load`: the scores are those of the file, finite, and within the announced bound.
 pub static TABLES: Target = Target {
     name: "fasttext_tables",
     run: |data| {
@@ -49,7 +50,7 @@ pub static TABLES: Target = Target {
     seeds: || vec![saved(&SERVER)],
 };
 
-/// `Model::load`: what it reads, it writes again; every text has a label.
+/// `Model::load`: saving and loading again gives an equal model; every text has a label.
 pub static MODEL_FILES: Target = Target {
     name: "fasttext_model",
     run: |data| {

@@ -5,18 +5,18 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// A directory that is removed when dropped, in memory where the machine has one there.
+/// A temporary directory, removed when dropped; in memory if the machine has a memory file system.
 pub struct Directory(TempDir);
 
 impl Directory {
-    /// A new one.
+    /// An empty directory.
     pub fn empty() -> Self {
         let memory = Path::new("/dev/shm");
         let made = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
         Directory(made.expect("a directory"))
     }
 
-    /// With these files, whose bytes are those of an input.
+    /// A directory with these files, whose contents are taken from an input.
     pub fn of(data: &[u8], names: &[&str]) -> Self {
         let directory = Self::empty();
         for (name, bytes) in names.iter().zip(split(data, names.len())) {
@@ -25,13 +25,13 @@ impl Directory {
         directory
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 }
 
-/// The files of an input: each after its length (u32), as long as there are bytes.
+/// Splits an input into its files: each follows its length (u32); missing bytes give empty files.
 fn split(mut data: &[u8], count: usize) -> Vec<&[u8]> {
     let mut files = Vec::new();
     while files.len() < count {
@@ -43,17 +43,17 @@ fn split(mut data: &[u8], count: usize) -> Vec<&[u8]> {
     files
 }
 
-/// The files of an input, to change.
+/// The files of an input as copies that can be changed.
 pub fn copied(data: &[u8], count: usize) -> Vec<Vec<u8>> {
     split(data, count).into_iter().map(<[u8]>::to_vec).collect()
 }
 
-/// One input of several files.
+/// Joins several files to one input.
 pub fn join<'a>(files: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     files.flat_map(|file| [&(file.len() as u32).to_le_bytes(), file].concat()).collect()
 }
 
-/// Lengths of the files, and in each JSON the checksum of the weights after it.
+/// Repairs the lengths of the files, and in each JSON file the checksum of the weights file that follows.
 pub fn repair(data: &mut Vec<u8>, names: &[&str]) {
     let mut files = copied(data, names.len());
     for pair in files.chunks_exact_mut(2) {

@@ -1,28 +1,29 @@
-//! Small parameters, a small model and both sides of a classifier, the same in every run.
+//! Fixtures: small parameters, a small model and both sides of a classifier, the same in every run.
 
-use std::sync::LazyLock;
+use std::borrow::Borrow;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock};
 
 use unspoken_ckks::{CkksLiteral, CkksParameters, Preset};
-use unspoken_classify::{Asker, Classifier, Description};
-use unspoken_digits::{DigitsError, ImageAsker, Recogniser};
+use unspoken_classify::{ClassifyClient, ClassifyServer, Description};
+use unspoken_digits::{DigitsClient, DigitsError, DigitsServer};
 use unspoken_digits_model::{Network, Shape, TrainingRecord};
-use unspoken_embed::{EmbedError, Embedder, EmbedderOptions, TokenAsker};
+use unspoken_embed::{EmbedClient, EmbedError, EmbedOptions, EmbedServer};
 use unspoken_embedding::{CompressOptions, CompressedTable, EmbeddingTable, TokenList, compress};
 use unspoken_fasttext::{Model, Tokeniser, TrainOptions, fit};
 use unspoken_lookup::Plan;
-use unspoken_protocol::{CkksClientHalf, ClientHalf, KeyLoader, ProtocolError};
+use unspoken_protocol::{CkksClientHalf, ClientHalf, ClientId, KeyLoader, ProtocolError};
 use unspoken_query::QueryForm;
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EncapsulationLiteral, EvaluationKeys, SecretKey};
 
-/// The test preset the small parameters are cut from; descriptions name it as it is.
+/// The test preset from which the small parameters are derived; descriptions name it unchanged.
 pub const PRESET: &str = "insecure_n11_depth9_scale50";
 
-/// The smallest ring there is.
+/// The smallest supported ring degree.
 const DEGREE: usize = 512;
 
-/// The test preset in the smallest ring, with fewer primes. Its primes suit every smaller ring too.
+/// The test preset in the smallest ring, with fewer primes. Its primes work for every smaller ring degree too.
 fn small(base_primes: usize, levels: usize, special_primes: usize, digit_len: usize) -> CkksParameters {
     CkksParameters::new(small_literal(base_primes, levels, special_primes, digit_len)).expect("a possible set")
 }
@@ -40,10 +41,11 @@ fn small_literal(base_primes: usize, levels: usize, special_primes: usize, digit
     literal
 }
 
-/// Chain primes of the keys of [`BOOT`] under the sparse secret.
+/// Number of chain primes of the keys of [`BOOT`] under the sparse secret.
 pub const SPARSE_PRIMES: usize = 3;
 
-/// As [`SMALL`] with a level more, made for bootstrapping, in a ring twice as large: that of its queries is the smallest.
+/// Like [`SMALL`] with one more level, for bootstrapping, in a ring of twice the degree: the ring of its queries is
+/// the smallest one.
 pub static BOOT: LazyLock<CkksParameters> = LazyLock::new(|| {
     let mut literal = small_literal(1, 2, 2, 2);
     literal.rlwe.ring.degree = 2 * DEGREE;
@@ -55,14 +57,14 @@ pub static BOOT: LazyLock<CkksParameters> = LazyLock::new(|| {
 pub static BOOT_SECRET: LazyLock<SecretKey> =
     LazyLock::new(|| SecretKey::generate(BOOT.rlwe(), &mut rng()).expect("a secret"));
 
-/// Three chain primes on two levels; the second digit of a key has one prime only.
+/// Three chain primes on two levels; the second digit of a key has only one prime.
 pub static SMALL: LazyLock<CkksParameters> = LazyLock::new(|| small(1, 1, 2, 2));
 
 /// A secret of [`SMALL`].
 pub static SMALL_SECRET: LazyLock<SecretKey> =
     LazyLock::new(|| SecretKey::generate(SMALL.rlwe(), &mut rng()).expect("a secret"));
 
-/// As many primes as [`CLASSIFIER`] needs.
+/// With as many primes as [`CLASSIFIER`] needs.
 static DEEP: LazyLock<CkksParameters> = LazyLock::new(|| small(3, 3, 4, 4));
 
 /// A model of two subtables of eight columns.
@@ -83,35 +85,35 @@ pub static MODEL: LazyLock<Model> = LazyLock::new(|| {
     fit(&texts, &labels, &options, &mut |_| {}, &AtomicBool::new(false)).expect("a model")
 });
 
-fn classifier(parameters: &CkksParameters) -> Classifier {
-    Classifier::new(MODEL.tables(), parameters, QueryForm::Direct, Plan::BabyGiant { babies: 2 })
+fn classifier(parameters: &CkksParameters) -> ClassifyServer {
+    ClassifyServer::new(MODEL.tables(), parameters, QueryForm::Direct, Plan::BabyGiant { babies: 2 })
         .expect("levels suffice")
 }
 
 /// A server in the smallest ring.
-pub static CLASSIFIER: LazyLock<Classifier> = LazyLock::new(|| classifier(&DEEP));
+pub static CLASSIFIER: LazyLock<ClassifyServer> = LazyLock::new(|| classifier(&DEEP));
 
-/// The description of a server whose preset a client can look up.
+/// The description of a server with a preset that a client can look up.
 pub static DESCRIPTION: LazyLock<Description> =
     LazyLock::new(|| classifier(&Preset::find(PRESET).and_then(Preset::build).expect("builds")).description().clone());
 
 /// The client of [`CLASSIFIER`]; its secret is the same in every run.
-pub fn asker() -> Asker {
-    asker_of(CLASSIFIER.description().clone()).expect("the same model")
+pub fn client() -> ClassifyClient {
+    client_of(CLASSIFIER.description().clone()).expect("the same model")
 }
 
-/// A client of a server that describes itself so.
-pub fn asker_of(description: Description) -> Result<Asker, unspoken_classify::ClassifyError> {
+/// A client of a server with this description.
+pub fn client_of(description: Description) -> Result<ClassifyClient, unspoken_classify::ClassifyError> {
     let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng())
         .and_then(|key| key.to_bytes())
         .map_err(ProtocolError::from)?;
-    Asker::open(description, MODEL.encoder().clone(), Some(&secret))
+    ClassifyClient::open(description, Arc::new(MODEL.encoder().clone()), Some(&secret))
 }
 
-/// The bundle of switching keys of [`asker`].
+/// The bundle of switching keys of [`client`].
 pub static BUNDLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut bytes = Vec::new();
-    asker().keyring().write_keys(&mut bytes, |_, _| {}, &AtomicBool::new(false)).expect("writes to memory");
+    client().keyring().write_keys(&mut bytes, |_, _| {}, &AtomicBool::new(false)).expect("writes to memory");
     bytes
 });
 
@@ -119,7 +121,7 @@ pub static BUNDLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
 pub static KEYS: LazyLock<EvaluationKeys> =
     LazyLock::new(|| CLASSIFIER.load_keys(&mut BUNDLE.as_slice()).expect("the client's keys"));
 
-/// A compressed table of two subtables of eight columns, and of rows of three numbers.
+/// A compressed table of two subtables with eight columns each; its rows have three numbers.
 pub static TABLE: LazyLock<CompressedTable> = LazyLock::new(|| {
     let names = ["the", "prize", "[UNK]", "train", "is", "late", "claim", "your", "free", "cash", "##s", "a"];
     let tokens = TokenList::new(names.map(String::from).to_vec()).expect("a list");
@@ -129,28 +131,28 @@ pub static TABLE: LazyLock<CompressedTable> = LazyLock::new(|| {
     compress(&table, &options, &mut |_| {}, &AtomicBool::new(false)).expect("compresses")
 });
 
-fn embedder(parameters: &CkksParameters) -> Embedder {
+fn embedder(parameters: &CkksParameters) -> EmbedServer {
     let plan = Some(Plan::BabyGiant { babies: 2 });
-    Embedder::new(TABLE.subtables(), parameters, &EmbedderOptions { plan, ..EmbedderOptions::default() })
+    EmbedServer::new(TABLE.subtables(), parameters, &EmbedOptions { plan, ..EmbedOptions::default() })
         .expect("levels suffice")
 }
 
 /// A server of embeddings in the smallest ring.
-pub static EMBEDDER: LazyLock<Embedder> = LazyLock::new(|| embedder(&DEEP));
+pub static EMBEDDER: LazyLock<EmbedServer> = LazyLock::new(|| embedder(&DEEP));
 
-/// The description of a server of embeddings whose preset a client can look up.
+/// The description of an embedding server with a preset that a client can look up.
 pub static EMBEDDING_DESCRIPTION: LazyLock<unspoken_embed::Description> =
     LazyLock::new(|| embedder(&Preset::find(PRESET).and_then(Preset::build).expect("builds")).description().clone());
 
-/// A client of a server of embeddings that describes itself so; its secret is the same in every run.
-pub fn token_asker_of(description: unspoken_embed::Description) -> Result<TokenAsker, EmbedError> {
+/// A client of an embedding server with this description; its secret is the same in every run.
+pub fn embed_client_of(description: unspoken_embed::Description) -> Result<EmbedClient, EmbedError> {
     let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng())
         .and_then(|key| key.to_bytes())
         .map_err(ProtocolError::from)?;
-    TokenAsker::open(description, TABLE.codes().clone(), Some(&secret))
+    EmbedClient::open(description, Arc::new(TABLE.codes().clone()), Some(&secret))
 }
 
-/// A network for digits, the smallest there is.
+/// The smallest possible network for digits.
 pub static NETWORK: LazyLock<Network> = LazyLock::new(|| {
     let shape = Shape { channels: 1, hidden: 16 };
     let parameters = (0..shape.parameters()).map(|i| (i % 11) as f64 / 16.0 - 0.25).collect();
@@ -158,22 +160,40 @@ pub static NETWORK: LazyLock<Network> = LazyLock::new(|| {
 });
 
 /// A recogniser in the smallest ring.
-pub static RECOGNISER: LazyLock<Recogniser> =
-    LazyLock::new(|| Recogniser::new(&NETWORK, &small(3, 5, 4, 4), Some(1)).expect("levels suffice"));
+pub static RECOGNISER: LazyLock<DigitsServer> =
+    LazyLock::new(|| DigitsServer::new(&NETWORK, &small(3, 5, 4, 4), Some(1)).expect("levels suffice"));
 
-/// The description of a recogniser whose preset a client can look up.
+/// The description of a recogniser with a preset that a client can look up.
 pub static DIGITS_DESCRIPTION: LazyLock<unspoken_digits::Description> = LazyLock::new(|| {
     let parameters = Preset::find(PRESET).and_then(Preset::build).expect("builds");
-    Recogniser::new(&NETWORK, &parameters, Some(2)).expect("levels suffice").description().clone()
+    DigitsServer::new(&NETWORK, &parameters, Some(2)).expect("levels suffice").description().clone()
 });
 
-/// A client of a recogniser that describes itself so; its secret is the same in every run.
-pub fn image_asker_of(description: unspoken_digits::Description) -> Result<ImageAsker, DigitsError> {
+/// A client of a recogniser with this description; its secret is the same in every run.
+pub fn digits_client_of(description: unspoken_digits::Description) -> Result<DigitsClient, DigitsError> {
     let secret = SecretKey::generate(description.parameters().rlwe(), &mut rng()).and_then(|key| key.to_bytes());
-    ImageAsker::open(description, (), Some(&secret.map_err(ProtocolError::from)?))
+    DigitsClient::open(description, (), Some(&secret.map_err(ProtocolError::from)?))
 }
 
-/// A generator that gives the same in every run.
+/// A generator with the same output in every run.
 pub fn rng() -> SecretRng {
     SecretRng::insecure_from_seed(1)
+}
+
+/// The client that sends the queries.
+pub const CLIENT: ClientId = ClientId::new([1; 16]);
+
+/// A query of a client.
+pub fn query<H: ClientHalf, Q: Borrow<H::Question>>(client: &mut H, questions: &[Q]) -> Result<Vec<u8>, H::Error> {
+    let encoded = client.encode(questions)?;
+    client.query(&encoded)
+}
+
+/// Decodes an answer to these questions.
+pub fn read<H: ClientHalf, Q: Borrow<H::Question>>(
+    client: &H,
+    answer: &[u8],
+    questions: &[Q],
+) -> Result<Vec<H::Answer>, H::Error> {
+    client.read(answer, &client.encode(questions)?)
 }

@@ -1,10 +1,11 @@
-//! Fuzz targets for every decoder of untrusted bytes, and the valid objects they start from.
+//! Fuzz targets for every decoder of untrusted bytes, and the valid objects that seed them.
 //!
-//! A [`Target`] is a decoder with a property that must hold of whatever it accepts. Random bytes never get past a magic
-//! number or a checksum, so most mutated inputs are repaired before they are tried; the decoder itself sees plain
-//! bytes, and a file that fails is a reproducer as it is. See `docs/fuzzing.md`.
+//! A [`Target`] is a decoder with a property that must hold for every accepted input. Random bytes never pass a magic
+//! number or a checksum, so most mutated inputs are repaired before they are run. The repair happens in the mutator:
+//! the decoder sees the final bytes, so a failing file is a reproducer without further steps. See `docs/fuzzing.md`.
 
 pub mod arrays;
+pub mod arrays_service;
 pub mod ckks;
 pub mod classify;
 pub mod digits;
@@ -23,18 +24,18 @@ pub mod wire;
 
 /// One decoder under test.
 pub struct Target {
-    /// Name of the binary and of its folder in the corpus.
+    /// Name of the binary and of its corpus folder.
     pub name: &'static str,
-    /// Decodes `data`, panics if a property is broken, and says whether the decoder accepted it.
+    /// Decodes `data`, panics if the property does not hold, and returns whether the decoder accepted it.
     pub run: fn(data: &[u8]) -> bool,
-    /// Puts right what random changes always break: magic numbers, counts, lengths, checksums.
+    /// Repairs what random changes always break: magic numbers, counts, lengths, checksums.
     pub repair: fn(data: &mut Vec<u8>),
-    /// Valid inputs, each of which the decoder accepts.
+    /// Valid inputs; the decoder accepts each of them.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
 /// Every target.
-pub const TARGETS: [&Target; 45] = [
+pub const TARGETS: [&Target; 48] = [
     &rlwe::CIPHERTEXT,
     &rlwe::SEEDED_CIPHERTEXT,
     &rlwe::PUBLIC_KEY,
@@ -69,11 +70,14 @@ pub const TARGETS: [&Target; 45] = [
     &embed::QUERY,
     &embed::ANSWER,
     &arrays::PROGRAM,
-    &arrays::TERMS,
+    &arrays::SIGNATURE,
     &arrays::INPUTS,
-    &arrays::ANSWER,
+    &arrays::RESULT,
     &arrays::KEYS,
     &arrays::SECRET,
+    &arrays_service::DESCRIPTION,
+    &arrays_service::QUERY,
+    &arrays_service::ANSWER,
     &retrieve::DESCRIBED,
     &retrieve::REQUEST,
     &retrieve::ANSWER,
@@ -82,10 +86,10 @@ pub const TARGETS: [&Target; 45] = [
     &retrieve::CIPHERTEXTS,
 ];
 
-/// One mutated input in this many stays as it is.
+/// One in this many mutated inputs is not repaired.
 const UNREPAIRED: u32 = 8;
 
-/// Repairs the first `size` bytes of `data` and returns their new number; what no longer fits stays unrepaired.
+/// Repairs the first `size` bytes of `data` and returns the new size; bytes that no longer fit are not repaired.
 pub fn repair_in_place(target: &Target, data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
     if seed.is_multiple_of(UNREPAIRED) {
         return size;
@@ -99,7 +103,7 @@ pub fn repair_in_place(target: &Target, data: &mut [u8], size: usize, max_size: 
     bytes.len()
 }
 
-/// The whole of a fuzz binary.
+/// Defines the entry points of a fuzz binary.
 #[macro_export]
 macro_rules! fuzz {
     ($target:path) => {

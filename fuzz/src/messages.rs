@@ -1,18 +1,18 @@
-//! Parts that the messages of all applications share, and their repairs.
+//! Parts shared by the messages of all applications, and their repairs.
 
 use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_ckks::{PRESETS, Preset};
-use unspoken_protocol::{Keyring, Terms};
+use unspoken_protocol::{CkksHeader, Keyring};
 use unspoken_query::QueryForm;
 use unspoken_rlwe::{KeyKind, Parameters};
 
 use crate::fixtures::PRESET;
 use crate::repair;
 
-/// A key that a description asks for.
+/// A key that a description requires.
 #[derive(Clone, PartialEq, Message)]
 pub struct KeyRequirement {
     #[prost(uint64, tag = "1")]
@@ -21,7 +21,7 @@ pub struct KeyRequirement {
     pub chain: u32,
 }
 
-/// A query or an answer; they have the same fields.
+/// A query or an answer; both have the same fields.
 #[derive(Clone, PartialEq, Message)]
 struct Vectors {
     #[prost(bytes = "vec", tag = "1")]
@@ -33,7 +33,7 @@ struct Vectors {
 }
 
 impl Vectors {
-    /// With the checksum it should have.
+    /// Encodes the message with its correct checksum.
     fn encoded(mut self) -> Vec<u8> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.model_id);
@@ -45,27 +45,27 @@ impl Vectors {
     }
 }
 
-/// Makes a query one of seeded ciphertexts of usable scales, for the model of these terms.
-pub fn repair_query(data: &mut Vec<u8>, terms: &Terms) {
-    repair_vectors(data, terms, repair::seeded_ciphertext);
+/// Repairs a query: seeded ciphertexts with usable scales, for the model with this header.
+pub fn repair_query(data: &mut Vec<u8>, header: &CkksHeader) {
+    repair_vectors(data, header, repair::seeded_ciphertext);
 }
 
-/// Makes an answer one of ciphertexts of usable scales, from the model of these terms.
-pub fn repair_answer(data: &mut Vec<u8>, terms: &Terms) {
-    repair_vectors(data, terms, repair::ciphertext);
+/// Repairs an answer: ciphertexts with usable scales, from the model with this header.
+pub fn repair_answer(data: &mut Vec<u8>, header: &CkksHeader) {
+    repair_vectors(data, header, repair::ciphertext);
 }
 
-fn repair_vectors(data: &mut Vec<u8>, terms: &Terms, ciphertext: fn(&Parameters, &mut Vec<u8>)) {
+fn repair_vectors(data: &mut Vec<u8>, header: &CkksHeader, ciphertext: fn(&Parameters, &mut Vec<u8>)) {
     let Ok(mut message) = Vectors::decode(data.as_slice()) else { return };
-    let parameters = terms.parameters();
-    message.model_id = terms.model_id().to_vec();
+    let parameters = header.parameters();
+    message.model_id = header.model_id().to_vec();
     for vector in &mut message.vectors {
         repair::scaled(vector, parameters.scale(), |rest| ciphertext(parameters.rlwe(), rest));
     }
     *data = message.encoded();
 }
 
-/// Makes a preset a small one, and the fingerprint that of its numbers if there is such a preset.
+/// Repairs a preset: replaces it by a small one, with the fingerprint of its parameters if the preset exists.
 pub fn repair_preset(preset: &mut String, fingerprint: &mut Vec<u8>) {
     if !preset.starts_with(SMALL_PRESETS) {
         *preset = PRESET.into();
@@ -75,20 +75,21 @@ pub fn repair_preset(preset: &mut String, fingerprint: &mut Vec<u8>) {
     }
 }
 
-/// Makes a bound a finite one that is possible.
+/// Replaces an impossible bound by a finite, possible one.
 pub fn repair_bound(bound: &mut f64, possible: impl FnOnce(f64) -> bool) {
     if !(bound.is_finite() && possible(*bound)) {
         *bound = 1.0;
     }
 }
 
-/// Presets of this ring and below; a larger one is sound too, but takes a second to build.
+/// Prefix of the small presets; larger ones are valid too, but take a second to build.
 pub const SMALL_PRESETS: &str = "insecure_n11_";
 
-/// Longest list of keys that is made, for speed.
+/// Most keys that are generated, for speed.
 const MOST_KEYS_MADE: usize = 2;
 
-/// The small presets that can have switching keys, which every description asks for, and the fingerprints of their numbers.
+/// The small presets that support switching keys, which every description requires, and the fingerprints of their
+/// parameters.
 pub static FINGERPRINTS: LazyLock<Vec<(&str, Vec<u8>)>> = LazyLock::new(|| {
     let small = PRESETS.iter().filter(|preset| preset.name.starts_with(SMALL_PRESETS));
     let built = small.map(|preset| (preset.name, preset.build().expect("builds")));
@@ -96,22 +97,22 @@ pub static FINGERPRINTS: LazyLock<Vec<(&str, Vec<u8>)>> = LazyLock::new(|| {
     with_keys.map(|(name, parameters)| (name, parameters.rlwe().fingerprint().0.to_vec())).collect()
 });
 
-/// Largest query that is made, for speed and memory.
+/// Largest query that is generated, for speed and memory.
 pub const MOST_QUERY_BYTES_MADE: usize = 4 << 20;
 
-/// Makes the keys that a description asks for, if they are few: as many bytes as announced.
+/// Generates the keys that a description requires, if they are few, and checks the announced number of bytes.
 pub fn make_keys(keyring: &Keyring) {
     let mut bundle = Vec::new();
-    let few = keyring.terms().key_plan().len() <= MOST_KEYS_MADE;
+    let few = keyring.header().key_plan().len() <= MOST_KEYS_MADE;
     if few && keyring.write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).is_ok() {
         assert_eq!(bundle.len() as u64, keyring.key_bytes());
     }
 }
 
-/// A preset that can be bootstrapped.
+/// A preset that supports bootstrapping.
 const BOOT_PRESET: &str = "insecure_n11_boot_depth8_scale50";
 
-/// What a description of another form of query than the direct one has.
+/// Fields of a description for a query form other than direct.
 pub struct Formed {
     pub form: QueryForm,
     pub preset: &'static (&'static str, Vec<u8>),
@@ -119,13 +120,13 @@ pub struct Formed {
 }
 
 impl Formed {
-    /// Columns of a table of this many.
+    /// Number of columns in the description, for a table with this many columns.
     pub fn columns(&self, columns: usize) -> u32 {
         self.form.padded_columns(columns) as u32
     }
 }
 
-/// Compact queries, with the keys of a bootstrap that are no Galois keys, and one-hot queries, which take none.
+/// Compact queries, whose bootstrap needs keys that are not Galois keys, and one-hot queries, which need no keys.
 pub fn formed() -> [Formed; 2] {
     let parameters = Preset::find(BOOT_PRESET).and_then(Preset::build).expect("builds");
     let primes = parameters.rlwe().encapsulation().expect("made for bootstrapping").primes;
@@ -136,7 +137,7 @@ pub fn formed() -> [Formed; 2] {
     [Formed { form: QueryForm::Compact, preset, keys }, Formed { form: QueryForm::OneHot, preset, keys: Vec::new() }]
 }
 
-/// Makes the name of a form one that exists.
+/// Replaces the name of a query form by an existing one.
 pub fn repair_form(name: &mut String) {
     if name.parse::<QueryForm>().is_err() {
         *name = QueryForm::Direct.to_string();

@@ -1,9 +1,9 @@
-//! Repairs of the formats of `unspoken-rlwe`, as its codec describes them.
+//! Repairs of the formats of `unspoken-rlwe`, following its codec.
 
 use unspoken_ring::Basis;
 use unspoken_rlwe::{FORMAT_VERSION, HEADER_BYTES, Parameters};
 
-/// The kinds of object, as the header numbers them.
+/// The object kinds, numbered as in the header.
 #[derive(Clone, Copy)]
 pub enum Kind {
     Ciphertext = 1,
@@ -18,10 +18,10 @@ const DESCRIPTOR_BYTES: usize = 12;
 pub const BUNDLE_HEAD: usize = HEADER_BYTES + 4;
 /// Bytes of the seed of a ciphertext.
 const SEED_BYTES: usize = 32;
-/// Most keys a repaired bundle has.
+/// Most keys in a repaired bundle.
 const MOST_KEYS: usize = 6;
 
-/// Magic number, version, kind and fingerprint at the head of `least` bytes or more.
+/// Writes magic number, version, kind and fingerprint at the start, and extends `bytes` to at least `least` bytes.
 pub fn header(parameters: &Parameters, kind: Kind, bytes: &mut Vec<u8>, least: usize) {
     if bytes.len() < least {
         bytes.resize(least, 0);
@@ -32,7 +32,7 @@ pub fn header(parameters: &Parameters, kind: Kind, bytes: &mut Vec<u8>, least: u
     bytes[8..HEADER_BYTES].copy_from_slice(&parameters.fingerprint().0);
 }
 
-/// Makes the chain length at the head of `bytes` possible.
+/// Repairs the chain length at the start of `bytes`.
 fn chain(parameters: &Parameters, bytes: &mut [u8]) -> usize {
     let chain = usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
     let all = parameters.ring().chain().len();
@@ -41,7 +41,7 @@ fn chain(parameters: &Parameters, bytes: &mut [u8]) -> usize {
     possible
 }
 
-/// Header, chain length, number of components and length of a ciphertext.
+/// Repairs header, chain length, number of components and length of a ciphertext.
 pub fn ciphertext(parameters: &Parameters, bytes: &mut Vec<u8>) {
     header(parameters, Kind::Ciphertext, bytes, HEADER_BYTES + 3);
     let chain = chain(parameters, &mut bytes[HEADER_BYTES..]);
@@ -53,8 +53,8 @@ pub fn ciphertext(parameters: &Parameters, bytes: &mut Vec<u8>) {
     bytes.resize(HEADER_BYTES + 3 + count * parameters.ring().residue_bytes(Basis::chain(chain)), 0);
 }
 
-/// Header, chain length and length of a seeded ciphertext, and a seed that follows from the residues: a service refuses
-/// one that came with other residues before.
+/// Repairs header, chain length and length of a seeded ciphertext, and derives its seed from the residues: a service
+/// refuses a seed that it has seen with other residues.
 pub fn seeded_ciphertext(parameters: &Parameters, bytes: &mut Vec<u8>) {
     header(parameters, Kind::SeededCiphertext, bytes, HEADER_BYTES + 2);
     let chain = chain(parameters, &mut bytes[HEADER_BYTES..]);
@@ -63,13 +63,13 @@ pub fn seeded_ciphertext(parameters: &Parameters, bytes: &mut Vec<u8>) {
     head[HEADER_BYTES + 2..].copy_from_slice(blake3::hash(residues).as_bytes());
 }
 
-/// Header and length of a public key.
+/// Repairs header and length of a public key.
 pub fn public_key(parameters: &Parameters, bytes: &mut Vec<u8>) {
     header(parameters, Kind::PublicKey, bytes, HEADER_BYTES + SEED_BYTES);
     bytes.resize(unspoken_rlwe::PublicKey::byte_len(parameters), 0);
 }
 
-/// Header, number of keys and descriptors of a bundle. Returns the chain length of each key.
+/// Repairs header, number of keys and descriptors of a bundle. Returns the chain length of each key.
 pub fn key_plan(parameters: &Parameters, bytes: &mut Vec<u8>) -> Vec<usize> {
     let first = HEADER_BYTES + 4;
     header(parameters, Kind::KeyBundle, bytes, first);
@@ -100,7 +100,7 @@ fn element(descriptor: &[u8; DESCRIPTOR_BYTES]) -> u64 {
     u64::from_le_bytes([e0, e1, e2, e3, e4, e5, e6, e7])
 }
 
-/// As [`key_plan`], and the length of the keys that follow.
+/// Like [`key_plan`]; also repairs the length of the keys that follow.
 pub fn key_bundle(parameters: &Parameters, bytes: &mut Vec<u8>) {
     let chains = key_plan(parameters, bytes);
     let ring = parameters.ring();
@@ -109,7 +109,7 @@ pub fn key_bundle(parameters: &Parameters, bytes: &mut Vec<u8>) {
     bytes.resize(HEADER_BYTES + 4 + chains.len() * DESCRIPTOR_BYTES + keys, 0);
 }
 
-/// A scale that is usable, before whatever `rest` repairs.
+/// Repairs a scale, then applies `rest` to the bytes that follow it.
 pub fn scaled(bytes: &mut Vec<u8>, default: f64, rest: impl FnOnce(&mut Vec<u8>)) {
     let mut tail = bytes.split_off(bytes.len().min(8));
     let scale = <[u8; 8]>::try_from(bytes.as_slice()).map_or(default, f64::from_le_bytes);

@@ -1,6 +1,7 @@
-//! Private retrieval: keys and requests a service reads, descriptions and answers a client reads, buckets and encrypted
-//! entries.
+//! Targets for private retrieval: keys and requests that a service decodes, descriptions and answers that a client
+//! decodes, buckets and encrypted entries.
 
+use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
@@ -8,17 +9,19 @@ use prost::Message;
 use unspoken_gsw::{BootstrapLiteral, GadgetLiteral, LweLiteral, SmallRingLiteral};
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
-    Database, ENTRY_FORMAT, EncryptedEntry, KeyFront, Layout, Mode, PirLiteral, PirParameters, PirSecret, PreparedKeys,
-    Preset, Response, ResponseLiteral, TableView, Tables, Versions,
+    Database, DatabaseVersion, ENTRY_FORMAT, EncryptedEntry, KeyHeader, Layout, Mode, PirLiteral, PirParameters,
+    PirSecret, PreparedKeys, Preset, Response, ResponseLiteral, TableView, VersionedDatabase,
 };
-use unspoken_protocol::{ClientHalf, Described, Failure, Fault, KeyLoader, KeyMaker, ServerHalf};
-use unspoken_retrieve::{Choice, ClientKeys, Description, PROTOCOL_VERSION, Question, RecordAsker, Retriever};
+use unspoken_protocol::{
+    ApplicationDescription, ApplicationError, ClientHalf, DurableCounters, KeyGenerator, KeyLoader, ServerHalf,
+};
+use unspoken_retrieve::{Description, PROTOCOL_VERSION, Question, RetrieveClient, RetrieveOptions, RetrieveServer};
 use unspoken_ring::modular::primes_descending;
 
 use crate::Target;
-use crate::fixtures::rng;
+use crate::fixtures::{CLIENT, query, read, rng};
 
-/// A description.
+/// Fields of a description.
 #[derive(Clone, PartialEq, Message)]
 struct DescriptionMessage {
     #[prost(uint32, tag = "1")]
@@ -66,7 +69,7 @@ const LAYOUT: Layout = Layout::Keys { buckets: 20, bucket_bytes: 300, candidates
 /// Two planes of one cell each for twenty buckets, one of which has a record.
 struct Cells(Vec<Database>);
 
-impl Tables for Cells {
+impl DatabaseVersion for Cells {
     fn version(&self) -> u64 {
         1
     }
@@ -82,7 +85,7 @@ impl Tables for Cells {
 
 struct Shelf(Arc<Cells>);
 
-impl Versions for Shelf {
+impl VersionedDatabase for Shelf {
     type Version = Cells;
 
     fn parameters(&self) -> &PirParameters {
@@ -98,27 +101,40 @@ impl Versions for Shelf {
     }
 }
 
-static RETRIEVER: LazyLock<Retriever<Shelf>> = LazyLock::new(|| {
+static RETRIEVER: LazyLock<RetrieveServer<Shelf>> = LazyLock::new(|| {
     let planes = (0..2).map(|plane| Database::new(&PARAMETERS, plane, &[0; 20 * 256]).expect("a table"));
-    Retriever::new(Shelf(Arc::new(Cells(planes.collect())))).expect("a service")
+    RetrieveServer::new(Shelf(Arc::new(Cells(planes.collect())))).expect("a service")
 });
 
-/// Clients for the kinds of queries that have no numbers, and their keys at the service.
-static CLIENTS: LazyLock<Vec<(Mode, ClientKeys)>> = LazyLock::new(|| {
+/// The query modes without counters, and their keys at the service.
+static CLIENTS: LazyLock<Vec<(Mode, PreparedKeys)>> = LazyLock::new(|| {
     let keys = |mode| {
         let mut bundle = Vec::new();
-        asker(mode).write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).expect("writes to memory");
+        client(mode).write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).expect("writes to memory");
         (mode, RETRIEVER.load_keys(&mut bundle.as_slice()).expect("the client's keys"))
     };
     [Mode::Compact, Mode::Bits, Mode::Packed].map(keys).into()
 });
 
-fn asker(mode: Mode) -> RecordAsker {
-    let description = Description::read(&RETRIEVER.describe(), true).expect("its own");
-    RecordAsker::open(description, Choice::new(mode).expect("no numbers"), Some(&[7; 32])).expect("a client")
+/// No counters: no query mode used here needs them.
+struct NoCounters;
+
+impl DurableCounters for NoCounters {
+    fn start(&self, _: &[u8; 16]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn take(&self, _: &[u8; 16], _: u32) -> io::Result<u32> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
-/// `Description::read`: what it reads, it writes again; all sizes that follow from it are finite.
+fn client(mode: Mode) -> RetrieveClient {
+    let description = Description::read(&RETRIEVER.describe(), true).expect("its own");
+    RetrieveClient::open(description, RetrieveOptions::new(mode, NoCounters), Some(&[7; 32])).expect("a client")
+}
+
+/// `Description::read`: a decoded description encodes to the same bytes; all sizes derived from it are finite.
 pub static DESCRIBED: Target = Target {
     name: "retrieve_description",
     run: |data| {
@@ -157,38 +173,38 @@ pub static DESCRIBED: Target = Target {
     },
 };
 
-/// `Retriever::answer`, as far as reading: a request it accepts is stopped before it is computed. The first byte says with
-/// which keys.
+/// `RetrieveServer::answer`, decoding only: an accepted request is cancelled before the computation. The first byte
+/// selects the keys.
 pub static REQUEST: Target = Target {
     name: "retrieve_request",
     run: |data| {
         let Some((&kind, request)) = data.split_first() else { return false };
         let Some((_, keys)) = CLIENTS.get(usize::from(kind)) else { return false };
-        let error = RETRIEVER.answer(keys, request, &AtomicBool::new(true)).expect_err("stopped");
-        error.fault() == Fault::Interrupted
+        let error = RETRIEVER.answer(CLIENT, keys, request, &AtomicBool::new(true)).expect_err("stopped");
+        error.is_cancelled()
     },
     repair: |data| {
         let Some((kind, request)) = data.split_first() else { return };
         let kind = usize::from(*kind) % CLIENTS.len();
-        let each = asker(CLIENTS[kind].0).description().query_bytes(CLIENTS[kind].0);
+        let each = client(CLIENTS[kind].0).description().query_bytes(CLIENTS[kind].0);
         let mut request = request.to_vec();
         request.resize(each * (request.len() / each).clamp(1, 16), 0);
         *data = [vec![kind as u8], request].concat();
     },
     seeds: || {
-        let seed = |(kind, (mode, _)): (usize, &(Mode, ClientKeys))| {
-            let query = asker(*mode).query(&[Question::Key(b"key".to_vec())]).expect("a query");
+        let seed = |(kind, (mode, _)): (usize, &(Mode, PreparedKeys))| {
+            let query = query(&mut client(*mode), &[Question::Key(b"key".to_vec())]).expect("a query");
             [vec![kind as u8], query].concat()
         };
         CLIENTS.iter().enumerate().map(seed).collect()
     },
 };
 
-/// `RecordAsker::read`: an answer it accepts has a record, or none, of the version it names.
+/// `RetrieveClient::read`: an accepted answer has a record or none, of the version that it names.
 pub static ANSWER: Target = Target {
     name: "retrieve_answer",
     run: |data| {
-        let Ok(read) = asker(Mode::Packed).read(data, &[Question::Key(b"key".to_vec())]) else { return false };
+        let Ok(read) = read(&client(Mode::Packed), data, &[Question::Key(b"key".to_vec())]) else { return false };
         assert!(read.len() == 1 && data.starts_with(&read[0].version.to_le_bytes()));
         assert!(read[0].record.as_ref().is_none_or(|record| record.len() < 300));
         true
@@ -202,12 +218,12 @@ pub static ANSWER: Target = Target {
 };
 
 static ANSWERED: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let query = asker(Mode::Packed).query(&[Question::Key(b"key".to_vec())]).expect("a query");
+    let query = query(&mut client(Mode::Packed), &[Question::Key(b"key".to_vec())]).expect("a query");
     let (_, keys) = CLIENTS.last().expect("packed keys");
-    RETRIEVER.answer(keys, &query, &AtomicBool::new(false)).expect("an answer")
+    RETRIEVER.answer(CLIENT, keys, &query, &AtomicBool::new(false)).expect("an answer")
 });
 
-/// Parameters of the smallest ring there is, with keys of a few rows.
+/// Parameters of the smallest supported ring, with keys of a few rows.
 static SMALL: LazyLock<PirParameters> = LazyLock::new(|| {
     let one = |log2_base| GadgetLiteral { log2_base, levels: 1 };
     let literal = PirLiteral {
@@ -231,12 +247,12 @@ static SMALL: LazyLock<PirParameters> = LazyLock::new(|| {
     PirParameters::new(literal).expect("a possible set")
 });
 
-/// `PreparedKeys::read`: keys of the kind that their front says.
+/// `PreparedKeys::read`: the keys are of the kind that their header names.
 pub static KEYS: Target = Target {
     name: "retrieve_keys",
     run: |data| {
         let Ok(keys) = PreparedKeys::read(&SMALL, &mut &*data) else { return false };
-        let front = KeyFront::read(&SMALL, data).expect("it was read");
+        let front = KeyHeader::read(&SMALL, data).expect("it was read");
         assert_eq!(front.mode(), keys.mode());
         assert!(PreparedKeys::memory_bytes(&SMALL, keys.mode()) < 1 << 20);
         true
@@ -244,7 +260,7 @@ pub static KEYS: Target = Target {
     repair: |data| {
         let sound = &KEY_SEEDS[data.len() % KEY_SEEDS.len()];
         data.resize(sound.len(), 0);
-        data[..KeyFront::BYTES].copy_from_slice(&sound[..KeyFront::BYTES]);
+        data[..KeyHeader::BYTES].copy_from_slice(&sound[..KeyHeader::BYTES]);
     },
     seeds: || KEY_SEEDS.clone(),
 };
@@ -259,7 +275,7 @@ static KEY_SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     Mode::ALL.map(bundle).into()
 });
 
-/// `Bucket::read`: what it reads, it writes again.
+/// `Bucket::read`: encoding gives the same bytes.
 pub static BUCKET: Target = Target {
     name: "retrieve_bucket",
     run: |data| {
@@ -280,7 +296,7 @@ pub static BUCKET: Target = Target {
     },
 };
 
-/// `Response::from_bytes` and `EncryptedEntry::from_bytes`: what they read, they write again.
+/// `Response::from_bytes` and `EncryptedEntry::from_bytes`: encoding gives the same bytes.
 pub static CIPHERTEXTS: Target = Target {
     name: "retrieve_ciphertexts",
     run: |data| {

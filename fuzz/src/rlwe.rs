@@ -1,17 +1,17 @@
-//! Ciphertexts, secret keys and key bundles.
+//! Targets for ciphertexts, secret keys and key bundles.
 
 use std::sync::LazyLock;
 
 use unspoken_ring::{Basis, Domain};
 use unspoken_rlwe::{
-    Ciphertext, KeyBundle, KeyKind, KeyPlan, PublicKey, Query, QueryParameters, QuerySecret, SecretKey,
-    SeededCiphertext, SeededSwitchingKey, galois,
+    Ciphertext, CompactQuery, CompactQueryParameters, CompactQuerySecret, KeyBundle, KeyKind, KeyPlan, PublicKey,
+    SecretKey, SeededCiphertext, SeededSwitchingKey, galois,
 };
 
 use crate::fixtures::{BOOT, BOOT_SECRET, SMALL, SMALL_SECRET, SPARSE_PRIMES, rng};
 use crate::{Target, repair};
 
-/// `Ciphertext::from_bytes`: what it reads, it writes again.
+/// `Ciphertext::from_bytes`: encoding gives the same bytes.
 pub static CIPHERTEXT: Target = Target {
     name: "rlwe_ciphertext",
     run: |data| {
@@ -30,7 +30,7 @@ pub static CIPHERTEXT: Target = Target {
     },
 };
 
-/// `SeededCiphertext::from_bytes`: what it reads, it writes again.
+/// `SeededCiphertext::from_bytes`: encoding gives the same bytes.
 pub static SEEDED_CIPHERTEXT: Target = Target {
     name: "rlwe_seeded_ciphertext",
     run: |data| {
@@ -38,7 +38,7 @@ pub static SEEDED_CIPHERTEXT: Target = Target {
         let Ok(seeded) = SeededCiphertext::from_bytes(parameters, data) else { return false };
         assert!(seeded.to_bytes(parameters) == data, "the bytes changed");
         assert_eq!(SeededCiphertext::byte_len(parameters, seeded.chain()), data.len());
-        // What is expanded must be as sound as what is read.
+        // An expanded ciphertext must be as valid as a decoded one.
         let bytes = seeded.expand(SMALL.ring()).to_bytes(parameters);
         assert!(Ciphertext::from_bytes(parameters, &bytes).is_ok(), "the expansion is no ciphertext");
         true
@@ -52,7 +52,7 @@ fn seeded(chain: usize) -> SeededCiphertext {
     SeededCiphertext::encrypt(&SMALL_SECRET, &zero, &mut rng()).expect("encrypts")
 }
 
-/// `PublicKey::from_bytes`: what it reads, it writes again and encrypts with.
+/// `PublicKey::from_bytes`: a decoded key encodes to the same bytes and encrypts.
 pub static PUBLIC_KEY: Target = Target {
     name: "rlwe_public_key",
     run: |data| {
@@ -66,7 +66,7 @@ pub static PUBLIC_KEY: Target = Target {
     seeds: || vec![PublicKey::generate(&SMALL_SECRET, &mut rng()).expect("makes a key").to_bytes()],
 };
 
-/// `SecretKey::from_bytes`: what it reads, it writes again.
+/// `SecretKey::from_bytes`: encoding gives the same bytes.
 pub static SECRET_KEY: Target = Target {
     name: "rlwe_secret_key",
     run: |data| {
@@ -76,13 +76,13 @@ pub static SECRET_KEY: Target = Target {
     },
     repair: |data| {
         data.resize(SMALL.ring().degree() / 4, 0);
-        // Two bits hold a coefficient plus one, so 3 is none.
+        // Two bits hold a coefficient plus one, so 3 is invalid.
         data.iter_mut().for_each(|byte| *byte &= !(*byte & *byte << 1 & 0xaa) | 0x55);
     },
     seeds: || vec![SMALL_SECRET.to_bytes().expect("the key's own parameters").to_vec()],
 };
 
-/// `KeyBundle::read_plan`: reads no further than the plan, which it writes again.
+/// `KeyBundle::read_plan`: reads only the plan; encoding gives the same bytes.
 pub static KEY_PLAN: Target = Target {
     name: "rlwe_key_plan",
     run: |data| {
@@ -101,7 +101,7 @@ pub static KEY_PLAN: Target = Target {
     seeds: || plans().iter().map(plan_bytes).collect(),
 };
 
-/// `KeyBundle::read`: exactly the keys of its plan, in exactly the memory the plan announced.
+/// `KeyBundle::read`: returns exactly the keys of its plan, in exactly the announced memory.
 pub static KEY_BUNDLE: Target = Target {
     name: "rlwe_key_bundle",
     run: |data| {
@@ -116,7 +116,7 @@ pub static KEY_BUNDLE: Target = Target {
     seeds: || plans().iter().map(bundle_bytes).collect(),
 };
 
-/// `KeyBundle::read` with the keys of a bootstrap: as [`KEY_BUNDLE`].
+/// `KeyBundle::read` with the keys of a bootstrap: as for [`KEY_BUNDLE`].
 pub static BOOT_KEY_BUNDLE: Target = Target {
     name: "rlwe_boot_key_bundle",
     run: |data| {
@@ -149,14 +149,14 @@ pub static BOOT_KEY_BUNDLE: Target = Target {
     },
 };
 
-static QUERIES: LazyLock<QueryParameters> =
-    LazyLock::new(|| QueryParameters::new(BOOT.rlwe()).expect("made for bootstrapping"));
+static QUERIES: LazyLock<CompactQueryParameters> =
+    LazyLock::new(|| CompactQueryParameters::new(BOOT.rlwe()).expect("made for bootstrapping"));
 
-/// `Query::from_bytes`: what it reads, it writes again, and its expansion is a ciphertext.
+/// `CompactQuery::from_bytes`: encoding gives the same bytes, and the expansion is a valid ciphertext.
 pub static QUERY: Target = Target {
     name: "rlwe_query",
     run: |data| {
-        let Ok(query) = Query::from_bytes(&QUERIES, data) else { return false };
+        let Ok(query) = CompactQuery::from_bytes(&QUERIES, data) else { return false };
         assert!(query.to_bytes(&QUERIES) == data, "the bytes changed");
         let expanded = query.expand(&QUERIES, BOOT.ring()).expect("expands").to_bytes(BOOT.rlwe());
         assert!(Ciphertext::from_bytes(BOOT.rlwe(), &expanded).is_ok(), "the expansion is no ciphertext");
@@ -164,7 +164,7 @@ pub static QUERY: Target = Target {
     },
     repair: |data| data.resize(QUERIES.byte_len(), 0),
     seeds: || {
-        let secret = QuerySecret::of(&BOOT_SECRET, &QUERIES).expect("one degree");
+        let secret = CompactQuerySecret::of(&BOOT_SECRET, &QUERIES).expect("one degree");
         let elements = vec![0.25; QUERIES.len()];
         vec![secret.encrypt(&elements, &mut rng()).expect("encrypts").to_bytes(&QUERIES)]
     },

@@ -1,4 +1,4 @@
-//! Control messages.
+//! Targets for control messages.
 
 use std::fmt::Debug;
 
@@ -11,8 +11,9 @@ use unspoken_wire::{CheckedDeclaration, MAX_CONTROL_BYTES, Message, decode, is_a
 
 use crate::Target;
 
-/// `decode` of every message, on the same bytes. Protobuf has several encodings of one message, so what must be kept is
-/// the message: through its own bytes, and through JSON, which a service also speaks.
+/// `decode` of every message, on the same bytes. Protobuf has several encodings of one message, so the target
+/// compares messages instead of bytes: after encoding and decoding, and after conversion to JSON, which a service
+/// also accepts.
 pub static MESSAGES: Target = Target {
     name: "wire_messages",
     run: |data| {
@@ -71,7 +72,8 @@ fn survives<M: Message + Default + PartialEq + Debug + Serialize + DeserializeOw
     true
 }
 
-/// `CheckedDeclaration`: what passes can stand in a URL and has a length and a hash.
+/// `CheckedDeclaration`: the name of an accepted declaration is valid in a URL, and the declaration has a length and
+/// a hash.
 pub static DECLARATION: Target = Target {
     name: "wire_declaration",
     run: |data| {

@@ -1,4 +1,4 @@
-"""Texts, a small model, and a service on this machine for tests that ask one."""
+"""Texts, a small model, and a local service for tests that need one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPAM = ["win free cash", "claim your prize now", "free entry call now", "urgent 
 
 
 def find_binary() -> Path | None:
-    """Return the `unspoken` command: that of UNSPOKEN_BIN, or one that was built here."""
+    """Return the `unspoken` command: that of UNSPOKEN_BIN, or one built in this repository."""
     if "UNSPOKEN_BIN" in os.environ:
         return Path(os.environ["UNSPOKEN_BIN"])
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -28,7 +28,7 @@ def find_binary() -> Path | None:
     return next((path for path in built if path.exists()), None)
 
 
-# The smallest presets that have room for the lookups: tests do not wait for long keys.
+# The smallest presets with room for the lookups, so that generating keys is fast.
 CLASSIFIER = {"--name": "classify/spam", "--preset": "n14_depth8_scale30"}
 EMBEDDING = {"--name": "embed/words", "--preset": "n13_depth3_scale30"}
 DIGITS = {"--name": "digits/strokes", "--batch": "16"}
@@ -123,7 +123,7 @@ def embedding_service(table: unspoken.CompressedTable, tmp_path_factory: pytest.
 
 @pytest.fixture(scope="session")
 def strokes() -> tuple[np.ndarray, np.ndarray]:
-    """Images of ten strokes, one for each digit: a bar at an angle, moved and dimmed by chance."""
+    """Images of ten strokes, one for each digit: a bar at an angle, randomly shifted and dimmed."""
     rng = np.random.default_rng(7)
     labels = np.arange(200) % 10
     rows, columns = np.mgrid[:28, :28] - 13.5
@@ -152,6 +152,22 @@ def digits_service(network: unspoken.DigitsNetwork, tmp_path_factory: pytest.Tem
 
 
 @pytest.fixture(scope="session")
+def matrix_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A program of matrix operations: `2 a @ b + 1`."""
+    binary = find_binary()
+    if binary is None:
+        pytest.skip("no `unspoken` command; run `cargo build --release -p unspoken-cli` first")
+    home = tmp_path_factory.mktemp("matrix")
+    a, b = unspoken.matrix("a", (4, 3)), unspoken.matrix("b", (3,))
+    program = (2 * (a @ b) + 1).plan(preset="n14_real_depth8_scale30")
+    (home / "program").write_bytes(program.to_bytes())
+    # `Service` passes its options as arguments: --offer matrix:matrix/scores=FILE.
+    running = Service(binary, f"matrix:matrix/scores={home / 'program'}", home / "data", "--offer", {}).start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
 def retrieval_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A database of codes and titles by code, and one of titles by index."""
     binary = find_binary()
@@ -171,7 +187,7 @@ def retrieval_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
 
 @pytest.fixture(scope="session")
 def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A state directory that tests share, so that keys are made once."""
+    """A state directory that tests share, so that keys are generated once."""
     return tmp_path_factory.mktemp("state")
 
 

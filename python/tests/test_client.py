@@ -42,7 +42,7 @@ def test_classifies_as_the_model_in_the_clear(service, state, model):
 def test_prepared_queries_get_the_same_answers(service, state, model):
     with quiet(service.url, model=model, state_dir=state) as client:
         expected = client.classify(HAM + SPAM)[0]
-    # More queries than were prepared for, with memory for some and for none.
+    # More queries than are prepared, with memory for some and for none.
     for pool_bytes in (1 << 28, 1):
         with quiet(service.url, model=model, state_dir=state, burst=2, pool_bytes=pool_bytes) as client:
             for _ in range(4):
@@ -68,7 +68,7 @@ def test_any_number_of_messages(service, state, model):
         assert labels.shape == (0,)
         assert scores.shape == (0, 2)
         assert client.usage.query_bytes == 0
-        # More than one query holds.
+        # More messages than one query has room for.
         labels, scores = client.classify(HAM[i % 4] if i % 3 else SPAM[i % 4] for i in range(130))
         assert labels.tolist() == ["ham" if i % 3 else "spam" for i in range(130)]
         assert scores.shape == (130, 2)
@@ -166,7 +166,7 @@ def test_control_c_stops_asking(service, state, model, tmp_path, stage):
         quiet(service.url, model=model, state_dir=state).connect().close()
     child = Child(CONTROL_C, service.url, service.model, home, stage, "")
     child.wait_for("ready")
-    # From here on the service says nothing: the child is in this stage or waits in the next.
+    # The stopped service does not answer from here on: the child is in this stage or waits in the next.
     service.process.send_signal(signal.SIGSTOP)
     try:
         connected, taken = interrupt(child)
@@ -174,7 +174,7 @@ def test_control_c_stops_asking(service, state, model, tmp_path, stage):
         service.process.send_signal(signal.SIGCONT)
     assert connected == (stage == "classifying")
     assert taken < 10
-    # What was interrupted can be done again.
+    # An interrupted call can be repeated.
     with quiet(service.url, model=model, state_dir=home) as client:
         assert client.classify(SPAM)[0].tolist() == ["spam"] * 4
 
@@ -225,7 +225,8 @@ def test_a_service_that_is_not_there(model, tmp_path):
     ("url", "options", "message"),
     [
         ("127.0.0.1:8080", {}, "127.0.0.1:8080"),
-        ("http://example.org", {"token": "unspoken_secret"}, "plain|clear|https"),
+        ("http://example.org", {"token": "unspoken_secret"}, "clear"),
+        ("http://example.org", {}, "insecure_http"),
         ("http://127.0.0.1:9", {"patience": -1.0}, "patience"),
     ],
 )
@@ -233,6 +234,25 @@ def test_what_cannot_be_asked_is_refused_at_once(model, tmp_path, url, options, 
     with pytest.raises(unspoken.ConfigurationError, match=message) as caught:
         quiet(url, model=model, state_dir=tmp_path, **options)
     assert "unspoken_secret" not in str(caught.value)
+
+
+def test_plain_http_to_another_machine_can_be_allowed(model, tmp_path):
+    quiet("http://example.org", model=model, state_dir=tmp_path, token="unspoken_secret", insecure_http=True)
+
+
+def test_shared_scores_have_noise(service, state, model):
+    messages = ["win a free prize", "see you at home"]
+    with quiet(service.url, model=model, state_dir=state) as client:
+        _, exact = client.classify(messages)
+        labels, shared = client.classify_to_share(messages, bits=4)
+        assert shared.shape == exact.shape
+        assert np.isfinite(shared).all()
+        assert (shared != exact).all()
+        assert list(labels) == [client.labels[i] for i in shared.argmax(axis=1)]
+        sent = client.usage.query_bytes
+        with pytest.raises(unspoken.MismatchError, match="1 to 45"):
+            client.classify_to_share(messages, bits=0)
+        assert client.usage.query_bytes == sent
 
 
 def test_arguments_are_checked(model, tmp_path):

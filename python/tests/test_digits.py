@@ -15,7 +15,7 @@ def test_it_learns_and_tells_scores(network, strokes):
     assert (scores.shape, scores.dtype) == ((200, 10), np.float64)
     np.testing.assert_array_equal(network.predict(images), scores.argmax(axis=1))
     assert network.score(images, labels) > 0.95
-    # One image says what it said among the others, in either shape.
+    # One image has the same scores alone as among the others, in either shape.
     np.testing.assert_array_equal(network.scores(images[3:4].reshape(1, 784)), scores[3:4])
     assert network.classes_.tolist() == list(range(10))
     assert network.validation_accuracy_ is None

@@ -15,7 +15,7 @@ def test_recognises_as_the_network_in_the_clear(digits_service, state, network, 
     images = strokes[0][:20]
     seen = []
     with DigitsClient(digits_service.url, state_dir=state, progress=seen.append) as client:
-        # More than one query holds.
+        # More images than one query has room for.
         digits, scores = client.recognise(images)
         assert client.application == "digits/strokes"
         used = client.usage
@@ -23,7 +23,7 @@ def test_recognises_as_the_network_in_the_clear(digits_service, state, network, 
     clear = network.scores(images)
     assert (scores.shape, scores.dtype) == ((20, 10), np.float64)
     assert np.abs(scores - clear).max() < 2.0**-8 * np.abs(clear).max()
-    # It came with noise.
+    # The scores carry noise.
     assert not np.array_equal(scores, clear)
     assert used.messages == 20
     assert min(used.query_bytes, used.answer_bytes) > 1000

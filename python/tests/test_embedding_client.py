@@ -23,7 +23,7 @@ def test_embeds_as_the_table_in_the_clear(embedding_service, state, table):
     clear = table.reconstruct(tokens)
     assert (embeddings.shape, embeddings.dtype) == ((5, 8), np.float64)
     assert np.abs(embeddings - clear).max() < 2.0**-12 * np.abs(clear).max()
-    # It is what was asked for, and it came with noise.
+    # The embeddings are right and carry noise.
     assert np.abs(clear[0] - clear[1]).max() > 0.1
     assert not np.array_equal(embeddings, clear)
     assert used.messages == 5
@@ -50,7 +50,7 @@ def test_any_number_of_tokens(embedding_service, state, table):
     with EmbeddingClient(embedding_service.url, table=table, state_dir=state, progress=seen.append) as client:
         assert client.embed([]).shape == (0, 8)
         assert client.usage.query_bytes == 0
-        # More than one query holds.
+        # More tokens than one query has room for.
         tokens = [f"w{i % 99}" for i in range(5000)]
         embeddings = client.embed(token for token in tokens)
         one = client.usage.query_bytes

@@ -44,7 +44,7 @@ def test_the_seed_decides(texts, labels, model):
 
 def test_numbers_are_labels_too():
     words = ["apple", "banana", "cherry"]
-    # As text, 10 comes before 9.
+    # Sorted as text, 10 comes before 9.
     model = FastText(**SMALL).fit(words * 20, np.array([10, 9, 100] * 20))
     assert model.classes_.tolist() == [9, 10, 100]
     assert model.classes_.dtype.kind == "i"
@@ -166,7 +166,7 @@ def test_other_threads_run_during_training(texts, labels):
     done.set()
     thread.join()
     during = [stamp for stamp in stamps if start < stamp < end]
-    # A lock held throughout would leave at most a tick at either end.
+    # If the lock were held throughout, there would be at most a tick at either end.
     assert len(during) > 0.1 * (end - start) / 0.002
     assert len(during) > 3
 

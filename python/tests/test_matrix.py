@@ -20,7 +20,7 @@ def random(*shape, seed=0):
 
 
 def check(secret, expression, expected, **options):
-    """Plan, make exactly the keys, compute, decrypt: the shape is numpy's, the error is within the prediction."""
+    """Plan, generate the keys, compute, decrypt; check the shape against numpy and the error against the prediction."""
     expected = np.asarray(expected)
     assert expression.shape == expected.shape
     assert expression.ndim == expected.ndim
@@ -120,7 +120,7 @@ def test_batches(secret):
     check(secret, x @ y + random(2), a @ b + random(2))
     check(secret, x.mT[:, [1, 0]], np.swapaxes(a, 1, 2)[:, [1, 0]])
     check(secret, x.sum(axis=-1), a.sum(axis=-1))
-    # More matrices than one ciphertext has room for, and a tile for every 4 x 4 of a matrix.
+    # More matrices than one ciphertext has room for, and a tile for every 4 x 4 block of a matrix.
     many = random(70, 4, 4, seed=3)
     z = secret.matrix(many)
     program = check(secret, z @ z, many @ many, blocks=4)
@@ -132,15 +132,15 @@ def test_client_and_server_share_bytes(secret, tmp_path):
     a, b = unspoken.matrix("a", (4, 3)), unspoken.matrix("b", shape=(3, 4))
     program = ((a @ b).T[::-1] - np.eye(4)).plan(preset=FAST)
     server = unspoken.MatrixProgram.from_bytes(program.to_bytes(), accept_insecure=True)
-    terms = unspoken.MatrixTerms.from_bytes(server.terms.to_bytes(), accept_insecure=True)
-    assert terms.inputs == {"a": (4, 3), "b": (3, 4)}
-    assert (terms.shape, terms.key_count, terms.key_bytes) == ((4, 4), program.key_count, program.key_bytes)
-    assert len(terms.to_bytes()) < len(program.to_bytes()) + 12 * terms.key_count
+    signature = unspoken.MatrixSignature.from_bytes(server.signature.to_bytes(), accept_insecure=True)
+    assert signature.inputs == {"a": (4, 3), "b": (3, 4)}
+    assert (signature.shape, signature.key_count, signature.key_bytes) == ((4, 4), program.key_count, program.key_bytes)
+    assert len(signature.to_bytes()) < len(program.to_bytes()) + 12 * signature.key_count
 
     values = {"a": random(4, 3, seed=1), "b": random(3, 4, seed=2)}
-    keys = secret.keys(terms, progress=False)
-    assert keys.nbytes == terms.key_bytes
-    sent = [keys.to_bytes(), *(secret.encrypt(terms, **{name: each}).to_bytes() for name, each in values.items())]
+    keys = secret.keys(signature, progress=False)
+    assert keys.nbytes == signature.key_bytes
+    sent = [keys.to_bytes(), *(secret.encrypt(signature, **{name: each}).to_bytes() for name, each in values.items())]
 
     keys = unspoken.MatrixKeys.from_bytes(sent[0], accept_insecure=True)
     inputs = [unspoken.MatrixInputs.from_bytes(each, accept_insecure=True) for each in sent[1:]]
@@ -160,7 +160,7 @@ def test_client_and_server_share_bytes(secret, tmp_path):
         unspoken.MatrixSecret().decrypt(result)
     with pytest.raises(unspoken.MismatchError, match="a secure one"):
         unspoken.EncryptedMatrix.from_bytes(answer)
-    for kind in [unspoken.MatrixProgram, unspoken.MatrixTerms, unspoken.MatrixKeys, unspoken.MatrixInputs]:
+    for kind in [unspoken.MatrixProgram, unspoken.MatrixSignature, unspoken.MatrixKeys, unspoken.MatrixInputs]:
         with pytest.raises(unspoken.MismatchError):
             kind.from_bytes(answer, accept_insecure=True)
     with pytest.raises(unspoken.MismatchError):
@@ -169,6 +169,24 @@ def test_client_and_server_share_bytes(secret, tmp_path):
         secret.save(tmp_path / "secret")
     with pytest.raises(unspoken.StateError):
         unspoken.MatrixSecret.load(tmp_path / "none")
+
+
+def test_shared_results_have_noise_above_the_error(secret):
+    a = random(16, 16, seed=1)
+    x = secret.matrix(a)
+    program = (x + x).plan(preset=FAST)
+    result = program.run(secret.keys(program, progress=False), secret.encrypt(program, array1=a), progress=False)
+    deviation = 2**10 * program.error
+    shared = secret.decrypt_to_share(result, program.error, bits=10)
+    noise = (shared - 2 * a) / deviation
+    assert 0.8 < np.sqrt(np.mean(noise**2)) < 1.2
+    # The result is rounded to an eighth of the deviation: no digit of the error is left.
+    steps = shared / (deviation / 8)
+    np.testing.assert_allclose(steps, steps.round(), rtol=0, atol=1e-6)
+    assert not np.array_equal(shared, secret.decrypt_to_share(result, program.error, bits=10))
+    for error, bits in [(0.0, 10), (float("nan"), 10), (1e-6, 0), (1e-6, 65)]:
+        with pytest.raises(unspoken.UnspokenError):
+            secret.decrypt_to_share(result, error, bits)
 
 
 def test_a_secure_preset_is_chosen(secret):

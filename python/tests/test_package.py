@@ -37,7 +37,7 @@ def test_presets_say_what_they_give():
     assert all(preset.security_bits >= 128 for preset in found.values())
     assert (found["n14_depth8_scale30"].slots, found["n14_depth8_scale30"].levels) == (8192, 8)
     for preset in found.values():
-        # Bootstrapping has keys of its own; a preset without key switching has ciphertexts only.
+        # Bootstrapping has its own keys; a preset without key switching has only ciphertexts.
         expected = ["ciphertext"]
         if "_linear_" not in preset.name:
             expected.append("key-switching key")

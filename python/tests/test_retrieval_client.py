@@ -27,7 +27,7 @@ def test_records_are_fetched_by_key(retrieval_service, state):
         assert client.application == "pir/codes"
         used = client.usage
     assert used.messages == 3
-    # Absent or not, each question takes as many bytes.
+    # Queries for absent and existing keys have the same size.
     assert used.query_bytes % 3 == 0
     assert used.answer_bytes % 3 == 0
     assert min(used.key_bytes, used.query_bytes, used.answer_bytes) > 1000
@@ -44,7 +44,7 @@ def test_many_records_in_several_requests(retrieval_service, state):
         keys = (f"C{i}" if i != 7 else "absent" for i in wanted)
         expected = [None if i in (0, 7) else title(i) for i in wanted]
         assert client.get_many(keys) == expected
-        # The keys were there.
+        # The keys were already uploaded.
         assert client.usage.key_bytes == 0
     counts = [each.done for each in seen if each.stage == "retrieving" and each.total == 13]
     assert (counts[0], counts[-1]) == (0, 13)
@@ -57,9 +57,12 @@ def test_records_are_fetched_by_index(retrieval_service, state):
         assert client.get_index(299) == title(299)
         sent = client.usage.query_bytes
         for index in (300, 2**64 - 1, 2**64, -1):
-            with pytest.raises(IndexError, match=str(index)) as caught:
+            with pytest.raises(IndexError, match="position 0 is out of range") as caught:
                 client.get_index(index)
             assert isinstance(caught.value, unspoken.NoSuchIndexError)
+            # The service does not learn that there is no such index.
+            assert client.usage.query_bytes > sent
+            sent = client.usage.query_bytes
         with pytest.raises(unspoken.ConfigurationError, match="by index"):
             client.get("C042")
         assert client.usage.query_bytes == sent

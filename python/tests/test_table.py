@@ -33,7 +33,7 @@ def test_the_error_is_that_of_numpy(table, matrix):
     assert table.error() == pytest.approx(expected, rel=1e-5)
     assert table.error(matrix) == pytest.approx(expected, rel=1e-5)
     assert 0 < table.error() < 0.3
-    # Another table is further away.
+    # The error to another table is larger.
     assert table.error(matrix[::-1]) > 0.5
 
 

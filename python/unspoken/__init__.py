@@ -1,6 +1,6 @@
-"""Ask without saying: a service answers questions about texts that it never reads.
+"""Clients and models for services that compute on encrypted data and never read it.
 
-Train a model and keep both halves, give the client half to those who ask, serve the other:
+Train a text classifier; give its client half to clients and serve the other half:
 
 >>> import unspoken
 >>> texts = ["win a free prize", "see you at home"] * 20
@@ -9,25 +9,25 @@ Train a model and keep both halves, give the client half to those who ask, serve
 >>> model.predict(["claim your free prize"])
 array(['spam'], dtype='<U4')
 
-Ask a service (``unspoken serve``) that has the server half:
+Classify texts on a service (``unspoken serve``) that has the server half:
 
 >>> with unspoken.Client("http://127.0.0.1:8080", model="model") as client:  # doctest: +SKIP
 ...     labels, scores = client.classify(["claim your free prize"])
 
-Compress an embedding table (`compress`), serve it (``unspoken serve --embedding``), and look tokens
-up without showing them:
+Compress an embedding table (`compress`), serve it (``unspoken serve --embedding``), and look up
+tokens without revealing them:
 
 >>> with unspoken.EmbeddingClient("http://127.0.0.1:8080", table="glove") as client:  # doctest: +SKIP
 ...     embeddings = client.embed(["a", "good", "film"])
 
 Train a network on images of digits (`DigitsNetwork`), serve it (``unspoken serve --digits``), and
-have images recognised without showing them:
+recognise images without revealing them:
 
 >>> with unspoken.DigitsClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
 ...     digits, scores = client.recognise(images)
 
-Fetch records of a database (``unspoken pir build``, ``unspoken serve --database``) without showing
-which:
+Fetch records of a database (``unspoken pir build``, ``unspoken serve --database``) without
+revealing which:
 
 >>> with unspoken.RetrievalClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
 ...     record = client.get("A00.1")
@@ -48,7 +48,8 @@ from unspoken._digits_client import DigitsClient
 from unspoken._embedding_client import EmbeddingClient
 from unspoken._fasttext import FastText
 from unspoken._matrix import Matrix, matrix
-from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixTerms
+from unspoken._matrix_client import MatrixClient
+from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixSignature
 from unspoken._matrix_secret import MatrixSecret
 from unspoken._presets import Preset, SecuredObject, presets
 from unspoken._retrieval_client import RetrievalClient
@@ -85,12 +86,13 @@ __all__ = [
     "FastText",
     "KeysExpiredError",
     "Matrix",
+    "MatrixClient",
     "MatrixError",
     "MatrixInputs",
     "MatrixKeys",
     "MatrixProgram",
     "MatrixSecret",
-    "MatrixTerms",
+    "MatrixSignature",
     "MismatchError",
     "MissingKeysError",
     "ModelError",

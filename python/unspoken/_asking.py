@@ -1,4 +1,4 @@
-"""What all clients of a service have in common."""
+"""Base classes and options of all clients of a service."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Usage:
-    """Bytes that travelled and seconds that passed.
+    """Bytes sent and received, and seconds used.
 
     Attributes
     ----------
     messages : int
-        Messages, tokens, images or records asked about.
+        Number of messages, tokens, images or records queried.
     key_bytes : int
-        Bytes of the keys uploaded; 0 if the service had them already.
+        Bytes of uploaded keys; 0 if the service had them already.
     query_bytes, answer_bytes : int
         Bytes of all queries and of all answers.
     key_seconds : float
-        Seconds making and uploading keys, or finding them in place.
+        Seconds for generating and uploading keys, or for checking that the service has them.
     client_seconds : float
-        Seconds encrypting and decrypting here.
+        Seconds for encrypting and decrypting in this process.
     server_seconds : float
-        Seconds waiting for the service, the network included.
+        Seconds waiting for the service, including the network.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class Usage:
 
 
 class _Connected(Protocol):
-    """What a connection of any application has."""
+    """Attributes of a connection of any application."""
 
     @property
     def application(self) -> str: ...
@@ -74,23 +74,27 @@ ClientT = TypeVar("ClientT", bound="ServiceClient[Any]")
 
 
 class ConnectionOptions(TypedDict, total=False):
-    """How a client reaches a service, and where its keys lie, as keyword arguments.
+    """Options for the connection to a service and the storage of keys, as keyword arguments.
 
     Attributes
     ----------
     token : str, optional
-        Bearer token, if the service wants one. Never sent in the clear to another machine.
+        Bearer token, if the service requires one. Not sent unencrypted to another machine, unless
+        `insecure_http` allows it.
     ca_file : path, optional
-        Certificate authorities to trust besides the system's, as PEM.
+        Certificate authorities to trust in addition to the system's, as PEM.
+    insecure_http : bool
+        Allow plain HTTP to another machine. Anyone on the network path then sees the token, and the
+        times and sizes of requests. `False` by default; not needed for a service on this machine.
     state_dir : path, optional
-        Directory for the secret key; whoever reads it can read the queries. The default is that of
-        the `unspoken` command: ``$UNSPOKEN_STATE``, or ``~/.local/share/unspoken``. One client at
-        a time makes keys for a service and application.
+        Directory for the secret key; anyone who can read it can read the queries. The default is
+        that of the `unspoken` command: ``$UNSPOKEN_STATE``, or ``~/.local/share/unspoken``. One client at
+        a time generates keys for a service and application.
     progress : bool or callable
-        `True`, the default, draws bars on standard error while that is a terminal; a callable is
-        handed a `Progress` instead.
+        `True`, the default, draws bars on standard error if that is a terminal; a callable is
+        called with a `Progress` instead.
     patience : float
-        Seconds to keep trying when the service cannot be reached or is busy; 30 if not said.
+        Seconds to keep trying when the service cannot be reached or is busy; 30 by default.
 
     Examples
     --------
@@ -101,26 +105,27 @@ class ConnectionOptions(TypedDict, total=False):
 
     token: str | None
     ca_file: str | PathLike[str] | None
+    insecure_http: bool
     state_dir: str | PathLike[str] | None
     progress: bool | Callable[[_unspoken.Progress], object]
     patience: float
 
 
 class ServiceOptions(ConnectionOptions, total=False):
-    """What a client that encrypts vectors can be told, as keyword arguments.
+    """Options of a client that encrypts vectors, as keyword arguments.
 
     Attributes
     ----------
     application : str, optional
-        What to ask, for instance ``"classify/spam"``. Left out: the only one the service offers.
+        Application to query, for instance ``"classify/spam"``. Default: the only one of the service.
     burst : int
-        Queries to keep the slow part of encryption ready for, so that so many can go out at once
-        with the least work here; a thread prepares them, on one core, and refills. 0, the default,
-        encrypts when asked, which takes milliseconds. Each preparation is used once. Not in a
-        process whose memory may be restored from a snapshot.
+        Number of queries whose slow part of encryption is done in advance, so that they can be sent
+        at once with little work; a thread prepares them on one core and refills. 0, the default,
+        encrypts on demand, which takes milliseconds. Each preparation is used once. Do not use this
+        in a process whose memory may be restored from a snapshot.
     pool_bytes : int
-        Most bytes of memory for that; 256 MiB if not said. A query takes 0.1 to 10 MiB.
-    token, ca_file, state_dir, progress, patience
+        Maximum bytes of memory for that; 256 MiB by default. A query needs 0.1 to 10 MiB.
+    token, ca_file, insecure_http, state_dir, progress, patience
         See `ConnectionOptions`.
 
     Examples
@@ -136,11 +141,11 @@ class ServiceOptions(ConnectionOptions, total=False):
 
 
 class ServiceClient(ABC, Generic[ConnectionT]):
-    """A client of one application of a service: connects when first asked, counts, and closes.
+    """A client of one application of a service. It connects on first use and counts its usage.
 
-    Making a client checks the arguments and sends nothing. The first call of `connect`, or the
-    first question, makes the keys and uploads them, which takes seconds to minutes; they are kept,
-    and later clients with the same `state_dir`, service and application use them again.
+    The constructor checks the arguments and sends nothing. The first call of `connect`, or the first
+    query, generates the keys and uploads them, which takes seconds to minutes. Keys are stored, and
+    later clients with the same `state_dir`, service and application use them again.
     """
 
     def __init__(
@@ -150,12 +155,13 @@ class ServiceClient(ABC, Generic[ConnectionT]):
         application: str | None = None,
         token: str | None = None,
         ca_file: str | PathLike[str] | None = None,
+        insecure_http: bool = False,
         state_dir: str | PathLike[str] | None = None,
         progress: bool | Callable[[_unspoken.Progress], object] = True,
         patience: float = 30.0,
     ) -> None:
         authorities = None if ca_file is None else Path(ca_file).read_bytes()
-        self._service = _unspoken.Service(url, token, authorities, patience)
+        self._service = _unspoken.Service(url, token, authorities, insecure_http, patience)
         self._url = url
         self._application = application
         self._state_dir = default_state_directory() if state_dir is None else Path(state_dir)
@@ -177,11 +183,11 @@ class ServiceClient(ABC, Generic[ConnectionT]):
         ConfigurationError
             If no application was named and the service offers none or several.
         ConnectionFailedError, RefusedError
-            If the service cannot be reached, or says no.
+            If the service cannot be reached, or refuses.
         MismatchError
             If the service has another model or table than this client.
         KeyboardInterrupt
-            On Control-C. An upload goes on where it stopped when this is called again.
+            On Control-C. The next call resumes an upload where it stopped.
 
         Examples
         --------
@@ -194,16 +200,16 @@ class ServiceClient(ABC, Generic[ConnectionT]):
 
     @property
     def application(self) -> str | None:
-        """What is asked; `None` until it is known."""
+        """The application; `None` until it is known."""
         return self._application
 
     @property
     def usage(self) -> Usage:
-        """Bytes and seconds since this client was made, as of the last call that ended."""
+        """Bytes and seconds since this client was created, up to the last completed call."""
         return self._usage
 
     def close(self) -> None:
-        """Close the connection. The keys stay, here and at the service, for the next client.
+        """Close the connection. The keys stay stored, locally and at the service, for the next client.
 
         Examples
         --------
@@ -233,7 +239,7 @@ class ServiceClient(ABC, Generic[ConnectionT]):
 
     @contextmanager
     def _asking(self) -> Iterator[ConnectionT]:
-        """Give one question the connection; count what it used, and forget lost keys."""
+        """Lend the connection to one query; count its usage, and drop the connection if keys are lost."""
         with self._lock:
             connection = self._connected()
             try:
@@ -245,7 +251,7 @@ class ServiceClient(ABC, Generic[ConnectionT]):
                 self._usage = self._past + Usage(**connection.usage)
 
     def _connected(self) -> ConnectionT:
-        """Return the connection, made when there is none. The caller holds the lock."""
+        """Return the connection, opening it if necessary. The caller holds the lock."""
         if self._closed:
             raise UnspokenError("use the client: it is closed, needed an open one; make a new one")
         if self._connection is None:
@@ -257,7 +263,7 @@ class ServiceClient(ABC, Generic[ConnectionT]):
 
 
 class PreparingClient(ServiceClient[ConnectionT]):
-    """A client that encrypts vectors, and can keep the slow part of that ready."""
+    """A client that encrypts vectors and can do the slow part of encryption in advance."""
 
     def __init__(
         self,

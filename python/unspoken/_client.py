@@ -1,4 +1,4 @@
-"""Asking a classifier without showing it the messages."""
+"""Classification of texts without revealing them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Client(PreparingClient[_unspoken.Connection]):
         A directory with the client half of the model (``client.json`` and
         ``client.safetensors``), or a fitted `FastText`.
     **options
-        Which application, how to reach it, where keys lie: see `ServiceOptions`.
+        The application, how to connect, where keys are stored: see `ServiceOptions`.
 
     Raises
     ------
     ConfigurationError
         If the address, the token or the certificates cannot be used.
     ModelError, NotFittedError
-        If `model` is none.
+        If `model` is not a model.
 
     Examples
     --------
@@ -51,20 +51,20 @@ class Client(PreparingClient[_unspoken.Connection]):
         self._words = _words(model)
 
     def classify(self, messages: Iterable[str]) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:
-        """Classify messages without showing them.
+        """Classify messages without revealing them.
 
         Parameters
         ----------
         messages : iterable of str
-            Any number; they are sent in batches of the size the service gives.
+            Any number; they are sent in batches of the service's size.
 
         Returns
         -------
         labels : ndarray of str, shape (messages,)
             The label of the largest score.
         scores : ndarray of float64, shape (messages, classes)
-            In the order of `labels`. They carry the noise of the encryption: do not publish them
-            as they are.
+            In the order of the client's `labels`. They carry the error of the encryption, which depends on the
+            secret key: for scores that others will see use `classify_to_share`.
 
         Raises
         ------
@@ -79,7 +79,44 @@ class Client(PreparingClient[_unspoken.Connection]):
         """
         texts = text_list(messages, "messages")
         with self._asking() as connection:
-            labels, scores = connection.classify(texts, self._progress)
+            labels, scores = connection.classify(texts, None, self._progress)
+        return np.array(labels, dtype=np.str_), scores
+
+    def classify_to_share(
+        self, messages: Iterable[str], bits: int
+    ) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.float64]]:
+        """Classify messages without revealing them, with scores that may be shared.
+
+        Parameters
+        ----------
+        messages : iterable of str
+            As for `classify`.
+        bits : int
+            Gaussian noise with a standard deviation of ``2**bits`` times the bound of the error is
+            added to every score. All ``n`` scores ever shared under one key are then distributed as
+            if they had been computed without error, up to a statistical distance of
+            ``sqrt(n) / 2 * 2**-bits``. This requires a service that computes correctly.
+
+        Returns
+        -------
+        labels, scores
+            As for `classify`; the label is that of the largest noisy score.
+
+        Raises
+        ------
+        MismatchError
+            If the service does not know a bound of the error, as with compact queries, or `bits` is
+            not from 1 to 45. Nothing was sent.
+        UnspokenError
+            As for `classify`.
+
+        Examples
+        --------
+        >>> labels, scores = client.classify_to_share(["win a free prize"], bits=10)  # doctest: +SKIP
+        """
+        texts = text_list(messages, "messages")
+        with self._asking() as connection:
+            labels, scores = connection.classify(texts, bits, self._progress)
         return np.array(labels, dtype=np.str_), scores
 
     @property

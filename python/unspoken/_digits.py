@@ -1,4 +1,4 @@
-"""Networks for handwritten digits, in the habits of scikit-learn."""
+"""Networks for handwritten digits, with the interface of scikit-learn."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SIDE = 28
 
 
 class DigitsNetwork(Estimator[_unspoken.Digits]):
-    """A small convolutional network for images of digits that can be computed encrypted.
+    """A small convolutional network for images of digits that can be evaluated on encrypted images.
 
     A convolution of 7 x 7 pixels with stride 3, a square, a dense layer, a square, a dense layer:
     E2DM-lite with the default shape, E2DM with 4 channels and 64 hidden neurons. The same seed,
     data and options give the same network bit for bit.
 
     Images are arrays of shape (images, 28, 28) or (images, 784) of whole numbers from 0, the
-    ground, to 255, the ink.
+    background, to 255, the ink.
 
     Parameters
     ----------
@@ -32,19 +32,19 @@ class DigitsNetwork(Estimator[_unspoken.Digits]):
     hidden : int
         Neurons between the dense layers: 16, 32, 64 or 128.
     seed : int
-        Decides the start, the order of images and how they move.
+        Seed of the initial weights, the order of images and their shifts.
     epochs : int
-        Times each image is seen.
+        Number of passes over the images.
     batch : int
-        Images of a batch.
+        Images per batch.
     rate, weight_decay : float
-        Rate of the optimiser at the start, and its weight decay.
+        Initial rate of the optimiser, and its weight decay.
     shift : int
-        Pixels by which images move at most in training, each way.
+        Maximum random shift of images in training, in pixels in each direction.
     validation_share : float
-        Share of the images, the last ones, set aside and judged after each epoch; below 1.
+        Fraction of the images, the last ones, set aside for validation after each epoch; below 1.
     progress : bool or callable
-        `True` draws a bar on standard error while that is a terminal; a callable is handed a
+        `True` draws a bar on standard error if that is a terminal; a callable is called with a
         `Progress` after each epoch.
 
     Attributes
@@ -52,7 +52,7 @@ class DigitsNetwork(Estimator[_unspoken.Digits]):
     classes_ : ndarray of int, shape (10,)
         The digits.
     validation_accuracy_ : float or None
-        Accuracy on the images set aside; `None` without any.
+        Accuracy on the validation images; `None` without any.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class DigitsNetwork(Estimator[_unspoken.Digits]):
         self.progress = progress
 
     def fit(self, images: npt.ArrayLike, labels: npt.ArrayLike) -> DigitsNetwork:
-        """Train on images and the digits they show.
+        """Train on images and their digits.
 
         Parameters
         ----------
@@ -109,10 +109,10 @@ class DigitsNetwork(Estimator[_unspoken.Digits]):
         Raises
         ------
         TrainingError
-            If an option is out of range, a label is no digit, or there are not as many labels as
-            images.
+            If an option is out of range, a label is not a digit, or the numbers of images and
+            labels differ.
         KeyboardInterrupt
-            On Control-C; the network stays as it was.
+            On Control-C; the network is not changed.
         """
         pixels = image_rows(images)
         digits = _digits(labels)
@@ -125,7 +125,7 @@ class DigitsNetwork(Estimator[_unspoken.Digits]):
         return self
 
     def scores(self, images: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return the score of each digit: what a service computes, here in the clear.
+        """Return the plaintext score of each digit, which a service computes encrypted.
 
         Returns
         -------
@@ -148,7 +148,7 @@ class DigitsNetwork(Estimator[_unspoken.Digits]):
         return digits
 
     def score(self, images: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-        """Return the share of images whose predicted digit is the one given."""
+        """Return the fraction of images whose predicted digit is the given one."""
         predicted, wanted = self.predict(images), np.asarray(labels)
         if predicted.shape != wanted.shape or len(wanted) == 0:
             raise ValueError(
@@ -161,7 +161,7 @@ class DigitsNetwork(Estimator[_unspoken.Digits]):
     def load(cls, directory: str | PathLike[str]) -> DigitsNetwork:
         """Read a network that `save` or ``unspoken digits train`` wrote.
 
-        Options that the files do not hold have their defaults.
+        Options that the files do not contain have their defaults.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class DigitsNetwork(Estimator[_unspoken.Digits]):
         return network
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn that this classifies images. Only scikit-learn calls it."""
+        """Return scikit-learn's tags of a classifier of images. Only scikit-learn calls it."""
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
         return Tags(
@@ -185,7 +185,7 @@ class DigitsNetwork(Estimator[_unspoken.Digits]):
         )
 
     def _keep(self, model: _unspoken.Digits) -> None:
-        """Keep a trained network."""
+        """Store a trained network."""
         self._model = model
         self.classes_ = np.arange(10)
         self.validation_accuracy_ = model.validation_accuracy

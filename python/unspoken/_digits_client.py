@@ -1,4 +1,4 @@
-"""Recognising handwritten digits without showing the images."""
+"""Recognition of handwritten digits without revealing the images."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
-    """A client of one recogniser of digits of a service. The service sees neither images nor digits.
+    """A client of one digit recogniser of a service. The service sees neither images nor digits.
 
-    It needs no part of the network: that stays with the service.
+    It needs no part of the network, which stays with the service.
 
     Parameters
     ----------
@@ -44,20 +44,21 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         super().__init__(url, **options)
 
     def recognise(self, images: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Recognise digits without showing the images.
+        """Recognise digits without revealing the images.
 
         Parameters
         ----------
         images : array-like, shape (images, 28, 28) or (images, 784)
-            Any number, pixels as for `DigitsNetwork`; they are sent in batches of the size the
-            service gives.
+            Any number, pixels as for `DigitsNetwork`; they are sent in batches of the
+            service's size.
 
         Returns
         -------
         digits : ndarray of int, shape (images,)
             The digit of the largest score.
         scores : ndarray of float64, shape (images, 10)
-            They carry the noise of the encryption: do not publish them as they are.
+            They carry the error of the encryption, which depends on the secret key: for scores that
+            others will see use `recognise_to_share`.
 
         Raises
         ------
@@ -72,7 +73,42 @@ class DigitsClient(PreparingClient[_unspoken.DigitsConnection]):
         """
         rows = image_rows(images)
         with self._asking() as connection:
-            scores = connection.recognise(rows, self._progress)
+            scores = connection.recognise(rows, None, self._progress)
+        return scores.argmax(axis=1), scores
+
+    def recognise_to_share(
+        self, images: npt.ArrayLike, bits: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Recognise digits without revealing the images, with scores that may be shared.
+
+        Parameters
+        ----------
+        images : array-like
+            As for `recognise`.
+        bits : int
+            Gaussian noise with a standard deviation of ``2**bits`` times the bound of the error is
+            added to every score: see `Client.classify_to_share`.
+
+        Returns
+        -------
+        digits, scores
+            As for `recognise`; the digit is that of the largest noisy score.
+
+        Raises
+        ------
+        MismatchError
+            If the service does not know a bound of the error, or `bits` is not from 1 to 45.
+            Nothing was sent.
+        UnspokenError
+            As for `recognise`.
+
+        Examples
+        --------
+        >>> digits, scores = client.recognise_to_share(images, bits=10)  # doctest: +SKIP
+        """
+        rows = image_rows(images)
+        with self._asking() as connection:
+            scores = connection.recognise(rows, bits, self._progress)
         return scores.argmax(axis=1), scores
 
     def _open(self) -> _unspoken.DigitsConnection:

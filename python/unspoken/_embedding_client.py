@@ -1,4 +1,4 @@
-"""Looking embeddings up without showing the tokens."""
+"""Lookup of embeddings without revealing the tokens."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class EmbeddingClient(PreparingClient[_unspoken.EmbeddingConnection]):
     ConfigurationError
         If the address, the token or the certificates cannot be used.
     ModelError
-        If `table` is none.
+        If `table` is not a table.
 
     Examples
     --------
@@ -53,20 +53,20 @@ class EmbeddingClient(PreparingClient[_unspoken.EmbeddingConnection]):
         self._codes = table._codes if isinstance(table, CompressedTable) else _unspoken.Codes.load(table)
 
     def embed(self, tokens: Iterable[str]) -> npt.NDArray[np.float64]:
-        """Look tokens up without showing them.
+        """Look up tokens without revealing them.
 
         Parameters
         ----------
         tokens : iterable of str
-            Any number, with or without repetition; they are sent in batches of the size the
-            service gives, each padded to it. A token the table lacks takes the row ``<unk>``,
+            Any number, with or without repetition; they are sent in batches of the
+            service's size, each padded to it. A token not in the table uses the row ``<unk>``,
             ``[UNK]`` or ``<UNK>`` if there is one.
 
         Returns
         -------
         ndarray of float64, shape (tokens, width)
-            What `CompressedTable.reconstruct` gives, and the noise of the encryption: do not
-            publish the numbers as they are.
+            The values of `CompressedTable.reconstruct` plus the noise of the encryption: do not
+            publish these numbers.
 
         Raises
         ------

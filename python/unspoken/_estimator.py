@@ -1,4 +1,4 @@
-"""What trained models have in common, in the habits of scikit-learn."""
+"""Base class of trained models, with the interface of scikit-learn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unspoken.errors import NotFittedError
 
 
 class _Files(Protocol):
-    """A trained model that can be written into a directory."""
+    """A trained model that can be saved in a directory."""
 
     def save(self, directory: str | PathLike[str], /) -> None: ...
 
@@ -22,19 +22,19 @@ EstimatorT = TypeVar("EstimatorT", bound="Estimator[Any]")
 
 
 class Estimator(Generic[ModelT]):
-    """Options by name, files, and pickles of a model that `fit` makes.
+    """Options by name, files and pickling of a model that `fit` trains.
 
-    Subclasses have their options as parameters and attributes, and say what reads a model.
+    Subclasses have their options as parameters and attributes, and define how a model is read.
     """
 
-    # What reads the files of a model.
+    # Reads the files of a model.
     _native: Any
     _model: ModelT
     # For scikit-learn before 1.6; later ones ask `__sklearn_tags__`.
     _estimator_type = "classifier"
 
     def save(self, directory: str | PathLike[str]) -> None:
-        """Write the trained model into a directory, which is made when absent.
+        """Write the trained model into a directory, which is created if missing.
 
         Examples
         --------
@@ -88,7 +88,7 @@ class Estimator(Generic[ModelT]):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take what `__getstate__` returned."""
+        """Restore the state that `__getstate__` returned."""
         files = state.pop("_files", None)
         self.__dict__.update(state)
         if files is not None:
@@ -98,11 +98,11 @@ class Estimator(Generic[ModelT]):
                 self._model = self._native.load(directory)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Tell scikit-learn whether `fit` was called."""
+        """Return whether `fit` was called, for scikit-learn."""
         return hasattr(self, "_model")
 
     def _fitted(self, purpose: str) -> ModelT:
-        """Return the model, or say what is missing for `purpose`."""
+        """Return the model; raise an error that names `purpose` if there is none."""
         model: ModelT | None = self.__dict__.get("_model")
         if model is None:
             raise NotFittedError(

@@ -1,4 +1,4 @@
-"""The fastText classifier, in the habits of scikit-learn."""
+"""The fastText classifier, with the interface of scikit-learn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unspoken.errors import TrainingError
 
 
 class FastText(Estimator[_unspoken.Model]):
-    """A text classifier whose embedding table is compressed so that it can be read encrypted.
+    """A text classifier with a compressed embedding table, which allows encrypted lookups.
 
     Each word is one column in each of a few subtables; a text's scores are the sums over its
     words. `fit` trains both, and the same seed, data and options give the same model bit for bit.
@@ -25,27 +25,27 @@ class FastText(Estimator[_unspoken.Model]):
     Parameters
     ----------
     dim : int
-        Embedding dimension in training, 1 to 4096. Costs nothing when asking.
+        Embedding dimension in training, 1 to 4096. Does not affect the cost of queries.
     subtables : int
-        Subtables, 1 to 16. A query is one ciphertext for each.
+        Number of subtables, 1 to 16. A query has one ciphertext for each.
     columns : int
         Columns of each subtable: even, 2 to 4096.
     seed : int
-        Decides the start, the order of examples and the validation part.
+        Seed of the initial weights, the order of examples and the validation part.
     bigrams : bool
         Whether adjacent pairs of words are tokens too.
     max_tokens : int
-        Tokens of a text that count; a service needs a power of two.
+        Maximum tokens of a text; later ones are ignored. A service needs a power of two.
     min_count : int
-        Words seen fewer times in training are unknown.
+        Minimum count of a word in training; rarer words are unknown.
     max_vocabulary : int
-        Most words known, the most frequent first.
+        Maximum number of known words; the most frequent are kept.
     unknown_share : float
-        Share of training words hidden as unknown, 0 to 0.5.
+        Fraction of training words hidden as unknown, 0 to 0.5.
     validation_share : float
-        Share of the examples set aside to choose the best checkpoint, 0 to 0.5.
+        Fraction of the examples set aside to choose the best checkpoint, 0 to 0.5.
     batch : int
-        Examples of a batch.
+        Examples per batch.
     relaxed_epochs, hard_epochs : int
         Epochs before and after each word's columns are fixed.
     rate, code_rate, weight_decay : float
@@ -53,7 +53,7 @@ class FastText(Estimator[_unspoken.Model]):
     final_temperature : float
         Temperature of the last relaxed epoch, 0.001 to 1.
     progress : bool or callable
-        `True` draws a bar on standard error while that is a terminal; a callable is handed a
+        `True` draws a bar on standard error if that is a terminal; a callable is called with a
         `Progress` after each epoch.
 
     Attributes
@@ -135,10 +135,10 @@ class FastText(Estimator[_unspoken.Model]):
         Raises
         ------
         TrainingError
-            If an option is out of range, there are not as many texts as labels, or there are
+            If an option is out of range, the numbers of texts and labels differ, or there are
             fewer than two classes.
         KeyboardInterrupt
-            On Control-C; the model stays as it was.
+            On Control-C; the model is not changed.
 
         Examples
         --------
@@ -168,7 +168,7 @@ class FastText(Estimator[_unspoken.Model]):
         return self
 
     def scores(self, texts: Iterable[str]) -> npt.NDArray[np.float64]:
-        """Return the score of each class: what a service computes, here in the clear.
+        """Return the plaintext score of each class, which a service computes encrypted.
 
         Returns
         -------
@@ -186,12 +186,12 @@ class FastText(Estimator[_unspoken.Model]):
         return np.ascontiguousarray(model.scores(text_list(texts, "texts"))[:, self._order])
 
     def decision_function(self, texts: Iterable[str]) -> npt.NDArray[np.float64]:
-        """Return confidences, in the form scikit-learn has them.
+        """Return confidences, in the form of scikit-learn.
 
         Returns
         -------
         ndarray of float64
-            With two classes, shape (texts,): the second class's score less the first's. With
+            With two classes, shape (texts,): the second class's score minus the first's. With
             more, shape (texts, classes): `scores`.
 
         Examples
@@ -205,7 +205,7 @@ class FastText(Estimator[_unspoken.Model]):
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict(self, texts: Iterable[str]) -> npt.NDArray[Any]:
-        """Return the label of the largest score for each text, the first of equals.
+        """Return the label of the largest score for each text; of equal ones, the first.
 
         Examples
         --------
@@ -219,7 +219,7 @@ class FastText(Estimator[_unspoken.Model]):
         return labels
 
     def score(self, texts: Iterable[str], labels: npt.ArrayLike) -> float:
-        """Return the share of texts whose predicted label is the one given.
+        """Return the fraction of texts whose predicted label is the given one.
 
         Examples
         --------
@@ -237,10 +237,10 @@ class FastText(Estimator[_unspoken.Model]):
         return float(np.mean(predicted == wanted))
 
     def save(self, directory: str | PathLike[str]) -> None:
-        """Write both halves into a directory, which is made when absent.
+        """Write both halves into a directory, which is created if missing.
 
-        Give those who ask the two ``client`` files and nothing else; a service needs the two
-        ``server`` files. Labels are kept as text.
+        Give clients the two ``client`` files and nothing else; a service needs the two ``server``
+        files. Labels are stored as text.
 
         Examples
         --------
@@ -257,7 +257,7 @@ class FastText(Estimator[_unspoken.Model]):
     def load(cls, directory: str | PathLike[str]) -> FastText:
         """Read both halves of a model; see `save`.
 
-        Options that the files do not hold have their defaults, and the labels are text.
+        Options that the files do not contain have their defaults, and the labels are text.
 
         Raises
         ------
@@ -274,7 +274,7 @@ class FastText(Estimator[_unspoken.Model]):
         return model
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn that this classifies texts. Only scikit-learn calls it."""
+        """Return scikit-learn's tags of a classifier of texts. Only scikit-learn calls it."""
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
         return Tags(
@@ -285,9 +285,9 @@ class FastText(Estimator[_unspoken.Model]):
         )
 
     def _keep(self, model: _unspoken.Model, classes: npt.NDArray[Any]) -> None:
-        """Keep a model trained on these sorted labels; its own names are their texts."""
+        """Store a model trained on these sorted labels; its label names are their texts."""
         column = {name: index for index, name in enumerate(model.labels)}
-        # A label that only the validation part has is no class of the model.
+        # A label that only occurs in the validation part is not a class of the model.
         known = np.array([str(label) in column for label in classes])
         self._model = model
         self.classes_ = classes[known]

@@ -1,4 +1,4 @@
-"""Matrices that are yet to be computed, and behave like arrays as far as encryption lets them."""
+"""Symbolic matrices with the interface of arrays, as far as encryption supports it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Plain = Union[npt.ArrayLike, npt.NDArray[np.float64]]
 
 
 class Matrix:
-    """A matrix of an expression; made by `matrix` or `MatrixSecret.matrix`, and by operations.
+    """A matrix of an expression, created by `matrix` or `MatrixSecret.matrix`, and by operations.
 
-    Operators compute nothing: they check shapes, as numpy does, and write down what is to be
-    computed. `plan` says what that takes. Numpy arrays and numbers take part in the clear.
+    Operators compute nothing: they check shapes, as numpy does, and record the operation. `plan`
+    determines the costs. Numpy arrays and numbers in an expression are plaintext.
 
-    There are ``@``, ``+``, ``-``, ``*``, ``**`` with a positive integer, ``/`` by a number, ``.T``,
+    Supported are ``@``, ``+``, ``-``, ``*``, ``**`` with a positive integer, ``/`` by a number, ``.T``,
     `sum`, `mean`, and selection of rows and columns by integers, slices, lists and masks. A 3-D
-    matrix is a batch: operations apply to each, and numpy's rules hold for the last two axes.
+    matrix is a batch: operations apply to each matrix, and numpy's rules hold for the last two axes.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class Matrix:
     unspoken.errors.MatrixError: matmul: (4, 3) @ (4, 3): inner dimensions 3 and 4 differ
     """
 
-    __array_ufunc__ = None  # numpy's operators leave the work to those here
+    __array_ufunc__ = None  # makes numpy's operators use those of this class
     __hash__ = object.__hash__
     dtype = np.dtype(np.float64)
 
@@ -57,7 +57,7 @@ class Matrix:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents, as numpy's."""
+        """The shape, as in numpy."""
         return (*(() if self._batch is None else (self._batch,)), *self._core)
 
     @property
@@ -86,18 +86,18 @@ class Matrix:
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
-        """Return the shape; entries are not known here."""
+        """Return the shape; the entries are not known."""
         return f"<Matrix of shape {self.shape}>"
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
-        """Refuse: the entries are not known here."""
+        """Raise: the entries are not known."""
         raise TypeError(
             "an encrypted matrix has no entries to read: compute the expression and decrypt it "
             "(secret.decrypt(expression.compute(keys)))"
         )
 
     def __bool__(self) -> bool:
-        """Refuse, as comparisons do."""
+        """Raise: encrypted entries cannot be compared."""
         return self._uncomparable(None)
 
     def _uncomparable(self, _: object) -> NoReturn:
@@ -106,7 +106,7 @@ class Matrix:
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _uncomparable
 
     def __reduce__(self) -> NoReturn:
-        """Refuse: it may hold entries in the clear, which are not meant to travel."""
+        """Raise: an expression may contain plaintext entries, which should not be sent."""
         raise TypeError("a matrix is not pickled: send plan().to_bytes() and the encrypted inputs' to_bytes()")
 
     # ------------------------------------------------------------------ products
@@ -119,26 +119,26 @@ class Matrix:
         """Return ``other @ self``."""
         return arithmetic.plain_times(other, self)
 
-    # ------------------------------------------------------------------ entry by entry
+    # ------------------------------------------------------------------ elementwise operations
 
     def __add__(self, other: Matrix | Plain) -> Matrix:
         """Return ``self + other``."""
-        return arithmetic.combine(self, other, Node.add)
+        return arithmetic.combine("add", self, other)
 
     def __radd__(self, other: Plain) -> Matrix:
         """Return ``other + self``."""
-        return arithmetic.combine(self, other, Node.add)
+        return arithmetic.combine("add", self, other)
 
     def __sub__(self, other: Matrix | Plain) -> Matrix:
         """Return ``self - other``."""
-        return arithmetic.combine(self, other, Node.subtract)
+        return arithmetic.combine("subtract", self, other)
 
     def __rsub__(self, other: Plain) -> Matrix:
         """Return ``other - self``."""
-        return arithmetic.combine(self, other, lambda own, others: others.subtract(own))
+        return arithmetic.combine("subtract", other, self)
 
     def __neg__(self) -> Matrix:
-        """Return ``0 - self``, which spends no level."""
+        """Return ``0 - self``, which consumes no level."""
         return 0.0 - self
 
     def __pos__(self) -> Matrix:
@@ -146,15 +146,15 @@ class Matrix:
         return self
 
     def __mul__(self, other: Matrix | Plain) -> Matrix:
-        """Return the product entry by entry."""
+        """Return the elementwise product."""
         if not isinstance(other, Matrix) and arithmetic.plain(other).ndim == 0:
-            return self._made(self._node.scale(float(arithmetic.plain(other))), self._axes)
-        return arithmetic.combine(self, other, Node.multiply)
+            return self._made(self._node.apply("scale", payload=float(arithmetic.plain(other))), self._axes)
+        return arithmetic.combine("multiply", self, other)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Plain) -> Matrix:
-        """Return ``self / other`` for numbers and arrays in the clear."""
+        """Return ``self / other`` for numbers and plaintext arrays."""
         if isinstance(other, Matrix):
             raise TypeError("an encrypted matrix divides nothing: multiply by approximate inverses instead")
         with np.errstate(divide="raise", invalid="raise"):
@@ -179,14 +179,14 @@ class Matrix:
         """The transpose; a vector's is itself. For batches there is `mT`."""
         if self._batch is not None and len(self._core) == 2:
             raise MatrixError(f"T: a batch of shape {self.shape}; needed two axes: use .mT, which transposes each")
-        return self if len(self._core) < 2 else self._made(self._node.transpose(), (True, True))
+        return self if len(self._core) < 2 else self._made(self._node.apply("transpose"), (True, True))
 
     @property
     def mT(self) -> Matrix:  # noqa: N802
         """The transpose of each matrix."""
         if len(self._core) < 2:
             raise MatrixError("mT: needed a matrix, at least two axes")
-        return self._made(self._node.transpose(), (True, True))
+        return self._made(self._node.apply("transpose"), (True, True))
 
     def transpose(self) -> Matrix:
         """Return `T`.
@@ -206,7 +206,7 @@ class Matrix:
         there = [axis for axis in (0, 1) if axes[axis]]
         for axis, (indices, kept) in zip(there, picked):
             if indices is not None:
-                node = node.pick(axis, indices)
+                node = node.apply(("rows", "columns")[axis], payload=indices)
             axes[axis] = kept
         return self._made(node, (axes[0], axes[1]))
 
@@ -224,7 +224,7 @@ class Matrix:
         summed = {there[each] for each in over}
         node = self._node
         if summed:
-            node = node.sum(None if summed == {0, 1} else summed.pop() if len(summed) == 1 else None)
+            node = node.apply("sum", payload=None if len(summed) == 2 else summed.pop())
         gone = {there[each] for each in over}
         axes = tuple(self._axes[each] and (keepdims or each not in gone) for each in (0, 1))
         return self._made(node, (axes[0], axes[1]))
@@ -247,18 +247,18 @@ class Matrix:
     def plan(self, **options: Any) -> MatrixProgram:
         """Choose parameters, layout and methods; nothing is encrypted or computed yet.
 
-        The last plan is what `compute` and `MatrixSecret.keys` use.
+        `compute` and `MatrixSecret.keys` use the last plan.
 
         Parameters
         ----------
         preset : str, optional
-            Name of a parameter set; left out, the first of 50-bit and 30-bit sets that is deep enough.
+            Name of a parameter set; default: the first of the 50-bit and 30-bit sets that is deep enough.
         largest : float, optional
-            Largest entry to predict the error for; left out, that of the arrays, or 1.
+            Largest entry to predict the error for; default: that of the arrays, or 1.
         most_keys : int, optional
-            Most rotation keys of one product: fewer keys take more time.
+            Maximum rotation keys of one product: fewer keys need more time.
         tile, blocks : int, optional
-            How matrices lie in ciphertexts, powers of two; left out, the fastest.
+            Layout of matrices in ciphertexts, powers of two; default: the fastest.
 
         Examples
         --------
@@ -275,12 +275,12 @@ class Matrix:
     def compute(
         self, keys: MatrixKeys, progress: bool | Callable[[_unspoken.Progress], object] = True
     ) -> EncryptedMatrix:
-        """Encrypt the arrays that `MatrixSecret.matrix` was given, and compute: all on this machine.
+        """Encrypt the arrays passed to `MatrixSecret.matrix` and compute, all on this machine.
 
         Parameters
         ----------
         keys : MatrixKeys
-            What ``secret.keys(expression)`` gave.
+            The result of ``secret.keys(expression)``.
         progress : bool or callable
             As for `Client`.
 
@@ -306,7 +306,7 @@ class Matrix:
         return program.run(keys, inputs, progress=progress)
 
     def bound(self) -> dict[str, Bound]:
-        """Return the arrays behind inputs, by name.
+        """Return the arrays bound to inputs, by name.
 
         Examples
         --------
@@ -322,22 +322,22 @@ class Matrix:
         return Matrix(node, self._batch, axes)
 
     def _as_row(self) -> Matrix:
-        return self if not self._axes[0] else self._made(self._node.transpose(), (False, True))
+        return self if not self._axes[0] else self._made(self._node.apply("transpose"), (False, True))
 
     def _as_column(self) -> Matrix:
-        return self if self._axes[0] else self._made(self._node.transpose(), (True, False))
+        return self if self._axes[0] else self._made(self._node.apply("transpose"), (True, False))
 
 
 def matrix(name: str, shape: tuple[int, ...]) -> Matrix:
-    """Return an encrypted input without data: what an expression is written with.
+    """Return an encrypted input without data, for writing expressions.
 
     Parameters
     ----------
     name : str
-        What it is called when it is encrypted.
+        Name under which the array is passed for encryption.
     shape : tuple of int
         ``(rows, columns)``; ``(n,)`` for a vector; ``(batch, rows, columns)`` for several matrices
-        that are treated alike.
+        with the same operations.
 
     Examples
     --------
@@ -349,7 +349,7 @@ def matrix(name: str, shape: tuple[int, ...]) -> Matrix:
 
 
 def from_input(name: str, shape: tuple[int, ...], bound: Bound | None) -> Matrix:
-    """Return an input, with an array behind it or without."""
+    """Return an input, with or without an array bound to it."""
     shape = tuple(int(extent) for extent in ((shape,) if isinstance(shape, (int, np.integer)) else shape))
     if not 1 <= len(shape) <= 3 or min(shape) < 1:
         raise MatrixError(

@@ -1,4 +1,4 @@
-"""What an index selects."""
+"""Resolution of indices as in numpy."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any, Optional
 
 import numpy as np
 
-# Numbers along an axis (`None`: all, in order), and whether the axis stays.
+# Selected positions along an axis (`None`: all, in order), and whether the axis is kept.
 Picked = tuple[Optional[list[int]], bool]
 
 
 def select(key: Any, shape: tuple[int, ...], batched: bool) -> list[Picked]:
-    """Return what ``array[key]`` picks along each axis but the batch.
+    """Return what ``array[key]`` selects along each axis except the batch.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def select(key: Any, shape: tuple[int, ...], batched: bool) -> list[Picked]:
 
 
 def _without_ellipsis(keys: list[Any], axes: int) -> list[Any]:
-    """Replace ``...`` by the slices it stands for."""
+    """Replace ``...`` by the equivalent slices."""
     places = [i for i, each in enumerate(keys) if each is Ellipsis]
     if len(places) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
@@ -54,7 +54,7 @@ def _is_open_mesh(keys: list[Any]) -> bool:
 
 
 def _along(key: Any, extent: int, axis: int) -> Picked:
-    """Return what a key picks along one axis."""
+    """Return what a key selects along one axis."""
     if isinstance(key, slice):
         whole = key.indices(extent) == (0, extent, 1)
         return (None if whole else _some(list(range(*key.indices(extent))), axis)), True

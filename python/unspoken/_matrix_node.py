@@ -1,9 +1,10 @@
-"""Expressions as trees of nodes, all of them matrices, and their way into the compiled half."""
+"""Expressions as trees of nodes, all of them matrices, and their conversion to the compiled module."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -15,92 +16,67 @@ if TYPE_CHECKING:
     from unspoken._matrix_secret import MatrixSecret
 
 Values = npt.NDArray[np.float64]
+# Payload of an operation besides its operands: weights or values, indices, a number or an axis.
+Payload = Union[Values, Sequence[int], float, None]
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """An array behind an input, and the secret that will encrypt it."""
+    """An array bound to an input, and the secret that will encrypt it."""
 
     values: Values
     secret: MatrixSecret
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
-    """One operation: how the compiled half is told of it, what it is made of, and its shape."""
+class Input:
+    """An input: its name ('' if it is numbered later), the axes of its array, and the array, if there is one."""
 
-    build: Callable[[_unspoken.MatrixGraph, list[int], str], int]
+    name: str
+    axes: tuple[bool, bool, bool]
+    bound: Bound | None
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An input, or an operation on other nodes; its shape is that of a matrix."""
+
+    definition: Input | _unspoken.MatrixOperation
     operands: tuple[Node, ...]
     shape: tuple[int, int]
-    name: str | None = None
-    bound_to: Bound | None = None
 
     @staticmethod
     def input(name: str, shape: tuple[int, int], axes: tuple[bool, bool], bound: Bound | None) -> Node:
         """Return an input; `axes` says whether the array has a batch and rows."""
-        form = (shape, (*axes, True))
-        return Node(lambda graph, _, name: graph.input(name, form), (), shape, name, bound)
+        return Node(Input(name, (*axes, True), bound), (), shape)
 
     @staticmethod
     def constant(values: Values) -> Node:
-        """Return a matrix in the clear."""
-        values = np.ascontiguousarray(values)
-        return Node(lambda graph, _, __: graph.constant(values), (), _shape(values))
+        """Return a plaintext matrix."""
+        return Node._of("constant", (), values)
 
-    def matmul(self, other: Node) -> Node:
-        """Return ``self @ other``."""
-        return _binary(lambda graph, a, b: graph.matmul(a, b), self, other, (self.shape[0], other.shape[1]))
+    def apply(self, kind: str, *others: Node, payload: Payload = None) -> Node:
+        """Return the operation of this kind on this node and others.
 
-    def times_vector(self, row: Node) -> Node:
-        """Return ``self @ row.T``, a column."""
-        return _binary(lambda graph, a, x: graph.times_vector(a, x), self, row, (self.shape[0], 1))
+        Kinds, operands and payloads are those of the compiled module, which also computes the shapes.
 
-    def times_left(self, weights: Values) -> Node:
-        """Return ``weights @ self``."""
-        weights = np.ascontiguousarray(weights)
-        return self._unary(lambda graph, a: graph.times_left(weights, a), (weights.shape[0], self.shape[1]))
+        Examples
+        --------
+        >>> a = Node.input("a", (4, 3), (False, True), None)
+        >>> a.apply("transpose").apply("matmul", a).apply("rows", payload=[0]).shape
+        (1, 3)
+        """
+        return Node._of(kind, (self, *others), payload)
 
-    def times_right(self, weights: Values) -> Node:
-        """Return ``self @ weights``."""
-        weights = np.ascontiguousarray(weights)
-        return self._unary(lambda graph, a: graph.times_right(a, weights), (self.shape[0], weights.shape[1]))
-
-    def transpose(self) -> Node:
-        """Return the transpose."""
-        return self._unary(lambda graph, a: graph.transpose(a), self.shape[::-1])
-
-    def pick(self, axis: int, indices: list[int]) -> Node:
-        """Return rows or columns in this order."""
-        if axis == 0:
-            return self._unary(lambda graph, a: graph.rows(a, indices), (len(indices), self.shape[1]))
-        return self._unary(lambda graph, a: graph.columns(a, indices), (self.shape[0], len(indices)))
-
-    def add(self, other: Node) -> Node:
-        """Return the sum."""
-        return _binary(lambda graph, a, b: graph.add(a, b), self, other, self.shape)
-
-    def subtract(self, other: Node) -> Node:
-        """Return the difference."""
-        return _binary(lambda graph, a, b: graph.subtract(a, b), self, other, self.shape)
-
-    def multiply(self, other: Node) -> Node:
-        """Return the product entry by entry."""
-        return _binary(lambda graph, a, b: graph.multiply(a, b), self, other, self.shape)
-
-    def scale(self, factor: float) -> Node:
-        """Return a multiple."""
-        return self._unary(lambda graph, a: graph.scale(a, factor), self.shape)
-
-    def sum(self, axis: int | None) -> Node:
-        """Return sums, with extents of 1 left."""
-        shape = (1 if axis in (0, None) else self.shape[0], 1 if axis in (1, None) else self.shape[1])
-        return self._unary(lambda graph, a: graph.sum(a, axis), shape)
-
-    def _unary(self, build: Callable[[_unspoken.MatrixGraph, int], int], shape: tuple[int, int]) -> Node:
-        return Node(lambda graph, operands, _: build(graph, operands[0]), (self,), shape)
+    @staticmethod
+    def _of(kind: str, operands: tuple[Node, ...], payload: Payload) -> Node:
+        if isinstance(payload, np.ndarray):
+            payload = np.ascontiguousarray(payload)
+        operation = _unspoken.MatrixOperation(kind, payload)
+        return Node(operation, operands, operation.shape([operand.shape for operand in operands]))
 
     def parts(self) -> list[Node]:
-        """Return every node once, each after what it is made of."""
+        """Return every node once, each after its operands."""
         parts: list[Node] = []
         seen: set[int] = set()
         stack: list[tuple[Node, bool]] = [(self, False)]
@@ -114,42 +90,37 @@ class Node:
                 stack.extend((operand, False) for operand in reversed(node.operands))
         return parts
 
-    def names(self) -> dict[int, str]:
-        """Return the name of each input, by the id of its node; those without one are numbered."""
-        inputs = [node for node in self.parts() if node.name is not None]
-        given = [node.name for node in inputs if node.name]
+    def inputs(self) -> dict[str, Input]:
+        """Return the inputs by name; those without a name are numbered."""
+        inputs = [node.definition for node in self.parts() if isinstance(node.definition, Input)]
+        given = [each.name for each in inputs if each.name]
         twice = sorted({name for name in given if given.count(name) > 1})
         if twice:
             raise MatrixError(f"two inputs are called {', '.join(twice)}; needed one matrix() for each name")
-        names, count = {}, 0
-        for node in inputs:
-            name = node.name
-            while not name or (not node.name and name in given):
+        named: dict[str, Input] = {}
+        count = 0
+        for each in inputs:
+            name = each.name
+            while not name or (not each.name and name in given):
                 count += 1
                 name = f"array{count}"
-            names[id(node)] = name
-        return names
+            named[name] = each
+        return named
 
     def bound(self) -> dict[str, Bound]:
-        """Return the arrays behind inputs, by name."""
-        names = self.names()
-        return {names[id(node)]: node.bound_to for node in self.parts() if node.bound_to is not None}
+        """Return the arrays bound to inputs, by name."""
+        return {name: each.bound for name, each in self.inputs().items() if each.bound is not None}
 
     def graph(self) -> _unspoken.MatrixGraph:
-        """Return the expression as the compiled half has it."""
-        graph, names = _unspoken.MatrixGraph(), self.names()
+        """Return the expression as a graph of the compiled module."""
+        graph = _unspoken.MatrixGraph()
+        names = {id(each): name for name, each in self.inputs().items()}
         numbers: dict[int, int] = {}
         for node in self.parts():
-            operands = [numbers[id(operand)] for operand in node.operands]
-            numbers[id(node)] = node.build(graph, operands, names.get(id(node), ""))
+            definition = node.definition
+            if isinstance(definition, Input):
+                number = graph.input(names[id(definition)], node.shape, definition.axes)
+            else:
+                number = graph.push(definition, [numbers[id(operand)] for operand in node.operands])
+            numbers[id(node)] = number
         return graph
-
-
-def _binary(
-    build: Callable[[_unspoken.MatrixGraph, int, int], int], first: Node, second: Node, shape: tuple[int, int]
-) -> Node:
-    return Node(lambda graph, operands, _: build(graph, operands[0], operands[1]), (first, second), shape)
-
-
-def _shape(values: npt.NDArray[Any]) -> tuple[int, int]:
-    return values.shape[0], values.shape[1]

@@ -1,4 +1,4 @@
-"""Planned expressions: what client and server hand each other."""
+"""Planned expressions, and the messages between client and server."""
 
 from __future__ import annotations
 
@@ -16,83 +16,83 @@ if TYPE_CHECKING:
 _OPTIONS = ("preset", "largest", "most_keys", "tile", "blocks")
 
 
-class _Sealed(Protocol):
-    """What travels."""
+class _CompiledMessage(Protocol):
+    """A message of the compiled module."""
 
     def to_bytes(self) -> bytes: ...
 
 
-SealedT = TypeVar("SealedT", bound=_Sealed)
+CompiledT = TypeVar("CompiledT", bound=_CompiledMessage)
 
 
-class Message(Generic[SealedT]):
-    """Something that travels between client and server."""
+class Message(Generic[CompiledT]):
+    """A message between client and server."""
 
-    def __init__(self, sealed: SealedT) -> None:
-        self._sealed = sealed
+    def __init__(self, compiled: CompiledT) -> None:
+        self._compiled = compiled
 
     def to_bytes(self) -> bytes:
-        """Return the bytes to send; they name the parameters and whose they are."""
-        return self._sealed.to_bytes()
+        """Return the bytes to send; they identify the parameters and the secret."""
+        return self._compiled.to_bytes()
 
 
-class MatrixTerms(Message[_unspoken.MatrixTerms]):
-    """The client's half of a program: shapes, parameters and key plan, without operations and constants.
+class MatrixSignature(Message[_unspoken.MatrixSignature]):
+    """The client's view of a program: shapes, parameters and key plan, without operations and constants.
 
     Examples
     --------
     >>> import unspoken
-    >>> terms = (2 * unspoken.matrix("a", (3, 3))).plan().terms
-    >>> unspoken.MatrixTerms.from_bytes(terms.to_bytes()).inputs
+    >>> signature = (2 * unspoken.matrix("a", (3, 3))).plan().signature
+    >>> unspoken.MatrixSignature.from_bytes(signature.to_bytes()).inputs
     {'a': (3, 3)}
     """
 
     @classmethod
-    def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> MatrixTerms:
-        """Read what `to_bytes` wrote; parameter sets for tests only if so asked.
+    def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> MatrixSignature:
+        """Read what `to_bytes` wrote; parameter sets for tests are refused by default.
 
         Raises
         ------
         MismatchError
-            For anything else.
+            If the bytes are anything else.
         """
-        return cls(_unspoken.MatrixTerms.from_bytes(bytes(data), accept_insecure))
+        return cls(_unspoken.MatrixSignature.from_bytes(bytes(data), accept_insecure))
 
     @property
     def preset(self) -> str:
         """Name of the parameter set."""
-        return self._sealed.preset
+        return self._compiled.preset
 
     @property
     def inputs(self) -> dict[str, tuple[int, ...]]:
         """Shape of each input, by name."""
-        return {name: tuple(shape) for name, shape in self._sealed.inputs.items()}
+        return {name: tuple(shape) for name, shape in self._compiled.inputs.items()}
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the result."""
-        return tuple(self._sealed.shape)
+        return tuple(self._compiled.shape)
 
     @property
     def key_count(self) -> int:
-        """Keys the server needs."""
-        return self._sealed.keys
+        """Number of keys the server needs."""
+        return self._compiled.keys
 
     @property
     def key_bytes(self) -> int:
-        """Their bytes on the way."""
-        return self._sealed.key_bytes
+        """Bytes of the keys when sent."""
+        return self._compiled.key_bytes
 
     def __repr__(self) -> str:
         """Return preset and keys."""
-        return f"<MatrixTerms of {self.preset}, {self.key_count} keys of {self.key_bytes / 1e6:.1f} MB>"
+        return f"<MatrixSignature of {self.preset}, {self.key_count} keys of {self.key_bytes / 1e6:.1f} MB>"
 
 
 class MatrixProgram(Message[_unspoken.MatrixProgram]):
-    """A planned expression: what it takes, and the server's half of running it. Made by `Matrix.plan`.
+    """A planned expression with its costs, which runs on encrypted inputs. Created by `Matrix.plan`.
 
-    ``str(program)`` is a table of what it takes. Constants of the expression are in its bytes: where
-    the client must not see them, send `terms` instead.
+    ``str(program)`` is a table of its costs. Its bytes contain the constants of the expression: if
+    the client must not see them, send `signature` instead.
 
     Examples
     --------
@@ -108,9 +108,9 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
            [1., 1., 2.]])
     """
 
-    def __init__(self, sealed: _unspoken.MatrixProgram, largest: float = 1.0) -> None:
-        super().__init__(sealed)
-        self.terms = MatrixTerms(sealed.terms())
+    def __init__(self, compiled: _unspoken.MatrixProgram, largest: float = 1.0) -> None:
+        super().__init__(compiled)
+        self.signature = MatrixSignature(compiled.signature())
         self.largest = largest
         self._precision: tuple[float, float, bool] | None = None
 
@@ -121,54 +121,54 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         Raises
         ------
         MismatchError
-            For anything else.
+            If the bytes are anything else.
         """
         return cls(_unspoken.MatrixProgram.from_bytes(bytes(data), accept_insecure))
 
     @property
     def preset(self) -> str:
         """Name of the parameter set."""
-        return self.terms.preset
+        return self.signature.preset
 
     @property
     def inputs(self) -> dict[str, tuple[int, ...]]:
         """Shape of each input, by name."""
-        return self.terms.inputs
+        return self.signature.inputs
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the result."""
-        return self.terms.shape
+        return self.signature.shape
 
     @property
     def levels(self) -> int:
-        """Levels it spends."""
-        return self.terms._sealed.level - self._sealed.output_level
+        """Number of levels it consumes."""
+        return self.signature._compiled.level - self._compiled.output_level
 
     @property
     def key_count(self) -> int:
-        """Keys it needs."""
-        return self.terms.key_count
+        """Number of keys it needs."""
+        return self.signature.key_count
 
     @property
     def key_bytes(self) -> int:
-        """Their bytes on the way."""
-        return self.terms.key_bytes
+        """Bytes of the keys when sent."""
+        return self.signature.key_bytes
 
     @property
     def key_switches(self) -> int:
-        """Operations with a key: most of the time."""
-        return self._sealed.key_switches
+        """Number of key switches, which take most of the time."""
+        return self._compiled.key_switches
 
     @property
     def seconds(self) -> float:
         """Predicted seconds of a run on one nominal core."""
-        return self._sealed.seconds
+        return self._compiled.seconds
 
     @property
     def methods(self) -> list[str]:
         """How each product of two encrypted matrices is computed."""
-        return self._sealed.methods
+        return self._compiled.methods
 
     @property
     def error(self) -> float:
@@ -180,10 +180,10 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         Raises
         ------
         MatrixError
-            If values outgrow the parameters on the way: the result would be garbage.
+            If intermediate values outgrow the parameters: the result would be wrong.
         """
         if self._precision is None:
-            self._precision = self._sealed.precision(self.largest, 0)
+            self._precision = self._compiled.precision(self.largest, 0)
         error, largest, overflow = self._precision
         if overflow:
             raise MatrixError(
@@ -206,16 +206,17 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         return f"{self}\nerror         below {self.error:.1e} for inputs up to {self.largest:g}"
 
     def __str__(self) -> str:
-        """Return a table of what it takes."""
-        terms = self.terms._sealed
+        """Return a table of its costs."""
+        signature = self.signature._compiled
+        tile = signature.tile
         shapes = ", ".join(f"{name} {shape}" for name, shape in self.inputs.items())
         rows = {
             "preset": self.preset,
             "inputs": shapes,
             "result": str(self.shape),
-            "layout": f"tiles of {terms.tile} x {terms.tile}, {terms.blocks} blocks, {terms.vectors} runs",
+            "layout": f"tiles of {tile} x {tile}, {signature.blocks} blocks, {signature.vectors} runs",
             "products": ", ".join(self.methods) or "none of two encrypted matrices",
-            "levels": f"{self.levels}, from {terms.level} to {self._sealed.output_level}",
+            "levels": f"{self.levels}, from {signature.level} to {self._compiled.output_level}",
             "keys": f"{self.key_count}, {self.key_bytes / 1e6:.1f} MB",
             "key switches": str(self.key_switches),
             "seconds": f"{self.seconds:.3g} predicted, on one core",
@@ -223,7 +224,7 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         return "\n".join(f"{name:<14}{value}" for name, value in rows.items())
 
     def __repr__(self) -> str:
-        """Return the shape of the result, and what it takes most."""
+        """Return the shape of the result and the main costs."""
         return f"<MatrixProgram of shape {self.shape}, {self.levels} levels, {self.key_count} keys>"
 
     def run(
@@ -232,7 +233,7 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         *inputs: MatrixInputs,
         progress: bool | Callable[[_unspoken.Progress], object] = True,
     ) -> EncryptedMatrix:
-        """Compute on encrypted inputs. No secret is needed, and none can be found out here.
+        """Compute on encrypted inputs. No secret is needed or revealed.
 
         Parameters
         ----------
@@ -246,7 +247,7 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         Raises
         ------
         MissingKeysError
-            If keys are missing; all of them are named.
+            If keys are missing; the message names all of them.
         MatrixError
             If inputs are missing or of another program.
         KeyboardInterrupt
@@ -256,77 +257,77 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         --------
         >>> result = program.run(keys, inputs)  # doctest: +SKIP
         """
-        parts = [part._sealed for part in inputs]
-        return EncryptedMatrix(self._sealed.run(keys._sealed, parts, progress))
+        parts = [part._compiled for part in inputs]
+        return EncryptedMatrix(self._compiled.run(keys._compiled, parts, progress))
 
 
 class MatrixKeys(Message[_unspoken.MatrixKeys]):
-    """Evaluation keys, for the server; they open nothing. ``len`` is how many. Made by `MatrixSecret.keys`."""
+    """Evaluation keys for the server; they cannot decrypt. ``len`` is their number. From `MatrixSecret.keys`."""
 
     @classmethod
     def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> MatrixKeys:
-        """Read what `to_bytes` wrote; parameter sets for tests only if so asked.
+        """Read what `to_bytes` wrote; parameter sets for tests are refused by default.
 
         Raises
         ------
         MismatchError
-            For anything else.
+            If the bytes are anything else.
         """
         return cls(_unspoken.MatrixKeys.from_bytes(bytes(data), accept_insecure))
 
     def __len__(self) -> int:
         """Return how many keys there are."""
-        return len(self._sealed)
+        return len(self._compiled)
 
     @property
     def nbytes(self) -> int:
-        """Bytes on the way; expanded they take about twice as much memory besides."""
-        return self._sealed.nbytes
+        """Bytes when sent; the expanded keys need about twice as much memory in addition."""
+        return self._compiled.nbytes
 
     def __repr__(self) -> str:
         """Return number and size."""
-        return f"<MatrixKeys: {len(self)} keys, {self.nbytes / 1e6:.1f} MB, {self._sealed.preset}>"
+        return f"<MatrixKeys: {len(self)} keys, {self.nbytes / 1e6:.1f} MB, {self._compiled.preset}>"
 
 
 class MatrixInputs(Message[_unspoken.MatrixInputs]):
-    """Encrypted inputs of a program. Made by `MatrixSecret.encrypt`."""
+    """Encrypted inputs of a program. Created by `MatrixSecret.encrypt`."""
 
     @classmethod
     def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> MatrixInputs:
-        """Read what `to_bytes` wrote; parameter sets for tests only if so asked.
+        """Read what `to_bytes` wrote; parameter sets for tests are refused by default.
 
         Raises
         ------
         MismatchError
-            For anything else.
+            If the bytes are anything else.
         """
         return cls(_unspoken.MatrixInputs.from_bytes(bytes(data), accept_insecure))
 
     def __repr__(self) -> str:
         """Return the names."""
-        return f"<MatrixInputs {', '.join(self._sealed.names)}, encrypted>"
+        return f"<MatrixInputs {', '.join(self._compiled.names)}, encrypted>"
 
 
-class EncryptedMatrix(Message[_unspoken.MatrixAnswer]):
-    """An encrypted result. Made by `MatrixProgram.run`, opened by `MatrixSecret.decrypt`."""
+class EncryptedMatrix(Message[_unspoken.EncryptedMatrix]):
+    """An encrypted result. Created by `MatrixProgram.run`, decrypted by `MatrixSecret.decrypt`."""
 
     dtype = np.dtype(np.float64)
 
     @classmethod
     def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> EncryptedMatrix:
-        """Read what `to_bytes` wrote; parameter sets for tests only if so asked.
+        """Read what `to_bytes` wrote; parameter sets for tests are refused by default.
 
         Raises
         ------
         MismatchError
-            For anything else.
+            If the bytes are anything else.
         """
-        return cls(_unspoken.MatrixAnswer.from_bytes(bytes(data), accept_insecure))
+        return cls(_unspoken.EncryptedMatrix.from_bytes(bytes(data), accept_insecure))
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents, as numpy's."""
-        return tuple(self._sealed.shape)
+        """The shape, as in numpy."""
+        return tuple(self._compiled.shape)
 
     def __len__(self) -> int:
         """Return the extent of the first axis."""
@@ -335,7 +336,7 @@ class EncryptedMatrix(Message[_unspoken.MatrixAnswer]):
         return self.shape[0]
 
     def __array__(self, *_: object, **__: object) -> Any:
-        """Refuse: the entries are encrypted."""
+        """Raise: the entries are encrypted."""
         raise TypeError("the entries are encrypted: use secret.decrypt(result)")
 
     def __repr__(self) -> str:
@@ -352,11 +353,11 @@ def plan(matrix: Matrix, **options: Any) -> MatrixProgram:
     if largest is None:
         largest = _largest_of(matrix.bound())
     wanted = {name: options.get(name) for name in ("preset", "most_keys", "tile", "blocks")}
-    form = (matrix._node.shape, (matrix._batch is not None, *matrix._axes))
+    axes = (matrix._batch is not None, *matrix._axes)
     graph = matrix._node.graph()
-    return MatrixProgram(graph.plan(form, {**wanted, "batch": matrix._batch or 1}), float(largest))
+    return MatrixProgram(graph.plan(axes, {**wanted, "batch": matrix._batch or 1}), float(largest))
 
 
 def _largest_of(bound: Mapping[str, Any]) -> float:
-    """Return the largest entry of the arrays behind inputs, or 1."""
+    """Return the largest entry of the arrays bound to inputs, or 1."""
     return max((float(np.abs(each.values).max()) for each in bound.values()), default=1.0) or 1.0

@@ -12,12 +12,12 @@ import numpy.typing as npt
 from unspoken import _unspoken
 from unspoken._matrix import Matrix, from_input
 from unspoken._matrix_node import Bound
-from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixTerms
+from unspoken._matrix_program import EncryptedMatrix, MatrixInputs, MatrixKeys, MatrixProgram, MatrixSignature
 from unspoken.errors import MatrixError, StateError
 
 
 class MatrixSecret:
-    """What encrypts matrices, makes evaluation keys, and decrypts results. It stays with the client.
+    """The client's secret: encrypts matrices, generates evaluation keys and decrypts results.
 
     One secret serves every program and parameter set.
 
@@ -44,7 +44,7 @@ class MatrixSecret:
         StateError
             If the file cannot be read.
         MismatchError
-            If it is none.
+            If it is not a secret.
 
         Examples
         --------
@@ -60,12 +60,12 @@ class MatrixSecret:
         return secret
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the secret to a new file that its owner alone can read.
+        """Write the secret to a new file that only its owner can read.
 
         Raises
         ------
         StateError
-            If the file exists, which is never overwritten, or cannot be written.
+            If the file exists (it is never overwritten) or cannot be written.
 
         Examples
         --------
@@ -80,9 +80,9 @@ class MatrixSecret:
             raise StateError(message) from error
 
     def matrix(self, values: npt.ArrayLike) -> Matrix:
-        """Return an input with an array behind it, which `Matrix.compute` encrypts.
+        """Return an input with an array bound to it, which `Matrix.compute` encrypts.
 
-        How a matrix is encrypted depends on the expression, so it waits until that is planned.
+        The encryption depends on the plan of the expression, so the array is encrypted later.
 
         Parameters
         ----------
@@ -98,13 +98,13 @@ class MatrixSecret:
         array = _real(values, "matrix").copy()
         return from_input("", array.shape, Bound(array, self))
 
-    def encrypt(self, program: MatrixProgram | MatrixTerms, **arrays: npt.ArrayLike) -> MatrixInputs:
-        """Encrypt inputs of a program, by name; those left out can be encrypted by another call.
+    def encrypt(self, program: MatrixProgram | MatrixSignature, **arrays: npt.ArrayLike) -> MatrixInputs:
+        """Encrypt inputs of a program, given by name; others can be encrypted by another call.
 
         Raises
         ------
         MatrixError
-            If there is no input of that name, its shape is another, or an entry is not finite.
+            If there is no input of that name, its shape is wrong, or an entry is not finite.
 
         Examples
         --------
@@ -113,29 +113,22 @@ class MatrixSecret:
         >>> unspoken.MatrixSecret().encrypt(program, a=np.ones(3))
         <MatrixInputs a, encrypted>
         """
-        terms = program.terms if isinstance(program, MatrixProgram) else program
-        shapes, inputs = terms.inputs, []
-        for name, values in arrays.items():
-            array = _real(values, f"input '{name}'")
-            if name in shapes and array.shape != shapes[name]:
-                raise MatrixError(f"encrypt: input '{name}' of shape {array.shape}; needed {shapes[name]}")
-            extents = array.shape if array.ndim == 3 else (1,) * (3 - array.ndim) + array.shape
-            inputs.append((name, np.ascontiguousarray(array).reshape(extents)))
-        return MatrixInputs(self._secret.encrypt(terms._sealed, inputs))
+        signature = program.signature if isinstance(program, MatrixProgram) else program
+        return MatrixInputs(self._secret.encrypt(signature._compiled, named_matrices(signature.inputs, arrays)))
 
     def keys(
         self,
-        *programs: Matrix | MatrixProgram | MatrixTerms,
+        *programs: Matrix | MatrixProgram | MatrixSignature,
         progress: bool | Callable[[_unspoken.Progress], object] = True,
     ) -> MatrixKeys:
-        """Make exactly the evaluation keys that programs or expressions need.
+        """Generate exactly the evaluation keys that programs or expressions need.
 
         An expression that has no plan yet is planned.
 
         Raises
         ------
         MatrixError
-            If they are of different presets: plan them with ``preset=`` one of them.
+            If they have different presets: plan them with the same ``preset=``.
         KeyboardInterrupt
             On Control-C, within a key.
 
@@ -146,17 +139,17 @@ class MatrixSecret:
         >>> len(unspoken.MatrixSecret().keys(a + a, progress=False))
         0
         """
-        terms = []
+        signatures = []
         for each in programs:
             program = (each._program or each.plan()) if isinstance(each, Matrix) else each
-            terms.append((program.terms if isinstance(program, MatrixProgram) else program)._sealed)
-        return MatrixKeys(self._secret.keys(terms, progress))
+            signatures.append((program.signature if isinstance(program, MatrixProgram) else program)._compiled)
+        return MatrixKeys(self._secret.keys(signatures, progress))
 
     def decrypt(self, result: EncryptedMatrix) -> npt.NDArray[np.float64]:
-        """Decrypt a result: float64, of its shape.
+        """Decrypt a result to a float64 array of its shape.
 
-        The numbers carry noise that depends on the secret: keep them to yourself, or round them
-        well above the program's `error` before they are published.
+        The numbers carry errors that depend on the secret: do not share them. For results that
+        others will see use `decrypt_to_share`.
 
         Raises
         ------
@@ -167,15 +160,75 @@ class MatrixSecret:
         --------
         >>> secret.decrypt(result)  # doctest: +SKIP
         """
-        return self._secret.decrypt(result._sealed).reshape(result.shape)
+        return self._secret.decrypt(result._compiled).reshape(result.shape)
+
+    def decrypt_to_share(self, result: EncryptedMatrix, error: float, bits: int) -> npt.NDArray[np.float64]:
+        """Decrypt a result that others will see, with noise that hides the errors of the encryption.
+
+        A decrypted number is the exact one plus a small error, and anyone who sees many errors and
+        the ciphertexts can compute the secret (Li and Micciancio, 2021). This method adds Gaussian
+        noise of the deviation ``2**bits * error`` and rounds the result. If no error exceeds
+        `error`, then ``n`` numbers that are ever shared reveal no more than exact results would, up
+        to a statistical distance of ``sqrt(n) / 2 * 2**-bits``. This holds for results that were
+        computed as planned; it does not protect against a service that returns other ciphertexts
+        and then sees their decryptions. Share a result once: each call draws new noise.
+
+        Parameters
+        ----------
+        result : EncryptedMatrix
+            The result of the service.
+        error : float
+            Largest error of an entry: `MatrixProgram.error`, for inputs no larger than its `largest`.
+        bits : int
+            From 1 to 45. More bits hide errors better and leave less precision.
+
+        Raises
+        ------
+        MatrixError
+            As for `decrypt`, or if `error` is not positive.
+        MismatchError
+            If `bits` is out of range.
+
+        Examples
+        --------
+        >>> import numpy as np, unspoken
+        >>> secret = unspoken.MatrixSecret()
+        >>> double = secret.matrix(np.eye(2)) * 2
+        >>> result = double.compute(secret.keys(double, progress=False), progress=False)
+        >>> error = double.plan().error
+        >>> shared = secret.decrypt_to_share(result, error, bits=8)
+        >>> bool(abs(shared - 2 * np.eye(2)).max() < 6 * 2**8 * error)
+        True
+        """
+        return self._secret.decrypt_to_share(result._compiled, float(error), bits).reshape(result.shape)
 
     def __reduce__(self) -> Any:
-        """Refuse: secrets are saved with `save`."""
+        """Raise: secrets are saved with `save`."""
         raise TypeError("a secret is not pickled: use save() and load()")
 
     def __repr__(self) -> str:
-        """Return no bit of the secret."""
+        """Return a name without any bit of the secret."""
         return "<MatrixSecret>"
+
+
+def named_matrices(
+    shapes: dict[str, tuple[int, ...]], arrays: dict[str, npt.ArrayLike]
+) -> list[tuple[str, npt.NDArray[np.float64]]]:
+    """Return arrays by name in the form of the compiled module, of shape (batch, rows, columns).
+
+    Examples
+    --------
+    >>> [(name, array.shape) for name, array in named_matrices({"x": (3,)}, {"x": [1.0, 2.0, 3.0]})]
+    [('x', (1, 1, 3))]
+    """
+    inputs = []
+    for name, values in arrays.items():
+        array = _real(values, f"input '{name}'")
+        if name in shapes and array.shape != shapes[name]:
+            raise MatrixError(f"encrypt: input '{name}' of shape {array.shape}; needed {shapes[name]}")
+        extents = array.shape if array.ndim == 3 else (1,) * (3 - array.ndim) + array.shape
+        inputs.append((name, np.ascontiguousarray(array).reshape(extents)))
+    return inputs
 
 
 def _real(values: npt.ArrayLike, what: str) -> npt.NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Numpy's rules for shapes, and its words where they are broken."""
+"""Numpy's rules for shapes, and its error messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def mismatch(first: tuple[int, ...], second: tuple[int, ...]) -> MatrixError:
 
 
 def check_inner(first: tuple[int, ...], second: tuple[int, ...]) -> None:
-    """Raise unless ``first @ second`` exists; batches are left out of both."""
+    """Raise unless ``first @ second`` is defined; both shapes are without the batch."""
     if not first or not second:
         raise MatrixError(f"matmul: {first} @ {second}: needed at least one axis of both; for numbers use *")
     inner = second[0]
@@ -33,7 +33,9 @@ def check_inner(first: tuple[int, ...], second: tuple[int, ...]) -> None:
         raise MatrixError(f"matmul: {first} @ {second}: inner dimensions {first[-1]} and {inner} differ")
 
 
-def broadcast_cores(first: Matrix, second: Matrix | npt.NDArray[np.float64]) -> tuple[int, ...]:
+def broadcast_cores(
+    first: Matrix | npt.NDArray[np.float64], second: Matrix | npt.NDArray[np.float64]
+) -> tuple[int, ...]:
     """Return the common shape without the batch.
 
     Examples
@@ -42,9 +44,9 @@ def broadcast_cores(first: Matrix, second: Matrix | npt.NDArray[np.float64]) -> 
     >>> broadcast_cores(unspoken.matrix("a", (8, 4, 3)), np.ones(3))
     (4, 3)
     """
-    cores = [first._core, second.shape if isinstance(second, np.ndarray) else second._core]
-    batches = [first._batch, None if isinstance(second, np.ndarray) else second._batch]
-    # A batch of vectors has two axes: numpy would take it for a matrix beside one.
+    cores = [each.shape if isinstance(each, np.ndarray) else each._core for each in (first, second)]
+    batches = [None if isinstance(each, np.ndarray) else each._batch for each in (first, second)]
+    # A batch of vectors has two axes: beside a matrix, numpy would treat it as a matrix.
     for core, batch, other in zip(cores, batches, cores[::-1]):
         if batch is not None and len(core) < len(other) and batches != [None, None]:
             raise mismatch(first.shape, second.shape)

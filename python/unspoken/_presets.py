@@ -1,4 +1,4 @@
-"""The parameter sets that ship."""
+"""The named parameter sets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from unspoken import _unspoken
 
 @dataclass(frozen=True)
 class SecuredObject:
-    """What an observer sees under a secret key, and how hard it is to break.
+    """A kind of ciphertext or key that an observer sees, with its security level.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class SecuredObject:
     sigma : float
         Standard deviation of the errors.
     security_bits : float
-        Bits of security; 128 stands for 128 or more.
+        Bits of security; 128 means 128 or more.
     """
 
     what: str
@@ -44,15 +44,15 @@ class Preset:
     name : str
         Ring degree, depth and bits of the scale.
     purpose : str
-        What it is good for.
+        Intended use.
     slots : int
-        Numbers one ciphertext holds.
+        Numbers in one ciphertext.
     levels : int
-        Products that can follow each other.
+        Number of successive multiplications.
     scale_bits : float
         Bits of the scale.
     objects : tuple of SecuredObject
-        Everything the secret key protects.
+        All objects that the secret key protects.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Preset:
 
 
 def presets() -> list[Preset]:
-    """List the parameter sets that ship; sets for tests are not among them.
+    """List the parameter sets, without those for tests.
 
     Examples
     --------

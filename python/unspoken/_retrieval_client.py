@@ -1,4 +1,4 @@
-"""Fetching records of a database without showing which."""
+"""Fetching records of a database without revealing which."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Union
 
 from unspoken import _unspoken
 from unspoken._asking import ConnectionOptions, ServiceClient
-from unspoken.errors import ConfigurationError, NoSuchIndexError
+from unspoken.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -28,14 +28,14 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
     url : str
         ``https://host:port``, or ``http://`` for a service on this machine.
     application : str, optional
-        The database, for instance ``"pir/codes"``. Left out: the only application of the service.
+        The database, for instance ``"pir/codes"``. Default: the only application of the service.
     query : {"packed", "bits", "compact", "session"}
-        How to ask. Packed queries have some 13 KB and the smallest keys, a few MB; bits 4 bytes for
-        each bit of the index and larger keys; compact ones 36 bytes and the largest keys. Session
-        queries are compact ones of 4 bytes: their numbers are kept in the state directory, which
-        must never be restored from a copy. Each kind has keys of its own.
+        Kind of queries. Packed queries have about 13 KB and the smallest keys, a few MB; bits have 4
+        bytes for each bit of the index and larger keys; compact ones have 36 bytes and the largest
+        keys. Session queries are compact ones of 4 bytes: their counter is stored in the state
+        directory, which must never be restored from a copy. Each kind has its own keys.
     **options
-        How to reach the service, where keys lie: see `ConnectionOptions`.
+        How to connect, where keys are stored: see `ConnectionOptions`.
 
     Raises
     ------
@@ -64,12 +64,12 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         self._query = query
 
     def get(self, key: Key) -> bytes | None:
-        """Fetch the record of a key without showing the key.
+        """Fetch the record of a key without revealing the key.
 
         Parameters
         ----------
         key : str or bytes
-            Text is asked for as its UTF-8 bytes.
+            Text is encoded as UTF-8.
 
         Returns
         -------
@@ -93,13 +93,13 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         return self.get_many([key])[0]
 
     def get_many(self, keys: Iterable[Key]) -> list[bytes | None]:
-        """Fetch the records of keys without showing the keys.
+        """Fetch the records of keys without revealing the keys.
 
         Parameters
         ----------
         keys : iterable of str or bytes
-            Any number; they are sent several in a request, and each request is answered from one
-            version of the database.
+            Any number; a request contains several, and each request is answered from one version of
+            the database.
 
         Returns
         -------
@@ -122,7 +122,7 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
             return connection.get(wanted, self._progress)
 
     def get_index(self, index: int) -> bytes | None:
-        """Fetch the record at an index without showing the index.
+        """Fetch the record at an index without revealing the index.
 
         Parameters
         ----------
@@ -137,7 +137,8 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         Raises
         ------
         NoSuchIndexError
-            If the database has no room for such a record. An `IndexError`; nothing was sent.
+            If the index is out of range. An `IndexError`. A query was sent all the same, so that
+            the service does not learn this.
         ConfigurationError
             If the database is read by key.
         UnspokenError
@@ -147,14 +148,15 @@ class RetrievalClient(ServiceClient[_unspoken.RetrievalConnection]):
         --------
         >>> client.get_index(0)  # doctest: +SKIP
         """
+        # Out of range for every database, so it is refused like every index that is too large: after a query.
         if not 0 <= index < 2**64:
-            raise NoSuchIndexError(f"get_index: found {index}, needed an index from 0 that the database has room for")
+            index = 2**64 - 1
         with self._asking() as connection:
             return connection.get_index([index], self._progress)[0]
 
     @property
     def version(self) -> int | None:
-        """The version of the database that the last answer is of; `None` before the first."""
+        """The database version of the last answer; `None` before the first."""
         return None if self._connection is None else self._connection.version
 
     def _open(self) -> _unspoken.RetrievalConnection:

@@ -1,4 +1,4 @@
-"""Where a client keeps its secret key."""
+"""Location of a client's secret key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def default_state_directory() -> Path:
-    """Return the directory that the `unspoken` command uses too, so that both share their keys.
+    """Return the state directory. The `unspoken` command uses the same one, so both share their keys.
 
     ``$UNSPOKEN_STATE``, or ``$XDG_DATA_HOME/unspoken``, or ``~/.local/share/unspoken``.
 

@@ -17,7 +17,7 @@ from unspoken.errors import TrainingError
 class CompressedTable:
     """An embedding table in which each row is a sum of one column of each of a few subtables.
 
-    `compress` makes one, `load` reads one. It has two halves: the tokens and their columns, for
+    Created by `compress` or read by `load`. It has two halves: the tokens and their columns, for
     clients; the subtables, for a service.
 
     Attributes
@@ -25,7 +25,7 @@ class CompressedTable:
     tokens : list of str
         In the order of the rows.
     shape : tuple of int
-        Tokens, and numbers of an embedding.
+        Number of tokens, and numbers per embedding.
 
     Examples
     --------
@@ -43,12 +43,12 @@ class CompressedTable:
         self.shape = (len(self.tokens), self._codes.width)
 
     def reconstruct(self, tokens: str | Iterable[str]) -> npt.NDArray[np.float64]:
-        """Return embeddings as a service computes them, here in the clear.
+        """Return the plaintext embeddings, which a service computes encrypted.
 
         Parameters
         ----------
         tokens : str or iterable of str
-            A token the table lacks takes the row ``<unk>``, ``[UNK]`` or ``<UNK>`` if there is one.
+            A token not in the table uses the row ``<unk>``, ``[UNK]`` or ``<UNK>`` if there is one.
 
         Returns
         -------
@@ -75,13 +75,13 @@ class CompressedTable:
         return self._table.reconstruct(text_list(tokens, "tokens"))
 
     def error(self, matrix: npt.ArrayLike | None = None) -> float:
-        """Return what compression lost: ``sum((m - m')**2) / sum(m**2)``.
+        """Return the relative error of compression: ``sum((m - m')**2) / sum(m**2)``.
 
         Parameters
         ----------
         matrix : array-like, shape (tokens, width), optional
-            The table to compare with, its rows in the order of `tokens`. Left out: the one that
-            was compressed. A table read from files no longer knows it.
+            The table to compare with, its rows in the order of `tokens`. Default: the one that
+            was compressed, which a table read from files does not have.
 
         Examples
         --------
@@ -97,10 +97,10 @@ class CompressedTable:
         return self._error
 
     def save(self, directory: str | PathLike[str]) -> None:
-        """Write both halves into a directory, which is made when absent.
+        """Write both halves into a directory, which is created if missing.
 
-        Give those who ask the two ``client`` files and nothing else; a service needs the two
-        ``server`` files.
+        Give clients the two ``client`` files and nothing else; a service needs the two ``server``
+        files.
 
         Examples
         --------
@@ -154,20 +154,20 @@ def compress(
     Parameters
     ----------
     matrix : array-like of numbers, shape (tokens, width)
-        Taken as float32; finite, of magnitude at most a million.
+        Converted to float32; finite, of magnitude at most a million.
     tokens : iterable of str
-        One for each row, all different. One named ``<unk>`` stands for tokens the table lacks: the
-        mean of all rows serves well.
+        One for each row, all different. One named ``<unk>`` is used for tokens not in the table: the
+        mean of all rows is a good choice.
     columns : int
-        Columns of each subtable: even, 2 to 4096. More cost time and lose less.
+        Columns of each subtable: even, 2 to 4096. More need more time and lose less.
     seed : int
-        Decides the start and the search.
+        Seed of the start and of the search.
     subtables : int
-        Subtables, 1 to 16. A query is one ciphertext for each.
+        Number of subtables, 1 to 16. A query has one ciphertext for each.
     rounds, trials : int
         Rounds of refinement, and changes tried on each row in each round.
     progress : bool or callable
-        `True` draws a bar on standard error while that is a terminal; a callable is handed a
+        `True` draws a bar on standard error if that is a terminal; a callable is called with a
         `Progress` after each step.
 
     Returns
@@ -177,9 +177,9 @@ def compress(
     Raises
     ------
     TypeError
-        If `matrix` does not hold real numbers, or a token is no text.
+        If `matrix` does not contain real numbers, or a token is not text.
     ValueError
-        If `matrix` has not two axes; a `TrainingError` if rows and tokens do not match, a value is
+        If `matrix` does not have two axes; a `TrainingError` if rows and tokens do not match, a value is
         not finite, or an option is out of range.
     KeyboardInterrupt
         On Control-C.
@@ -202,7 +202,7 @@ def compress(
 
 
 def _rows(matrix: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """Return `matrix` as float32; what is too large for that is infinite, which is refused later."""
+    """Return `matrix` as float32; values that are too large become infinite and are refused later."""
     given = np.asarray(matrix)
     if given.dtype.kind not in "fiu":
         raise TypeError(f"read matrix: found entries of type {given.dtype}, needed real numbers; convert them")

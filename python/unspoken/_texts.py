@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def text_list(texts: Iterable[str], name: str) -> list[str]:
-    """Return `texts` as a list of `str`; `name` is what messages call it.
+    """Return `texts` as a list of `str`; `name` is its name in error messages.
 
     Examples
     --------

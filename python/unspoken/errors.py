@@ -1,4 +1,4 @@
-"""What can go wrong. Every message says what was found, what was needed and what to do."""
+"""Errors. Every message states what was found, what was needed and what to do."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class ConfigurationError(UnspokenError, ValueError):
 
 
 class ConnectionFailedError(UnspokenError, ConnectionError):
-    """The service could not be reached, also not after trying again."""
+    """The service could not be reached, even after retries."""
 
 
 class TimedOutError(ConnectionFailedError, TimeoutError):
-    """The service was reached and did not answer in the time allowed."""
+    """The service was reached but did not answer in time."""
 
 
 class RefusedError(UnspokenError):
-    """The service understood and said no.
+    """The service understood the request and refused it.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class RefusedError(UnspokenError):
     retry_after : float or None
         Seconds after which the same request may succeed, if ever.
     request_id : str
-        The request's name in the service's log.
+        Id of the request in the service's log.
 
     Examples
     --------
@@ -94,11 +94,11 @@ class RefusedError(UnspokenError):
 
 
 class KeysExpiredError(RefusedError):
-    """The service no longer has this client's keys; the next call makes and uploads new ones."""
+    """The service no longer has this client's keys; the next call generates and uploads new ones."""
 
 
 class MismatchError(UnspokenError):
-    """Client and service do not fit together, or a message was damaged on its way."""
+    """Client and service do not match, or a message was damaged in transit."""
 
 
 class MatrixError(UnspokenError, ValueError):
@@ -116,7 +116,7 @@ class MatrixError(UnspokenError, ValueError):
 
 
 class MissingKeysError(UnspokenError, LookupError):
-    """A program needs evaluation keys that are not there; the message names all of them."""
+    """Evaluation keys that a program needs are missing; the message names all of them."""
 
 
 class StateError(UnspokenError, OSError):
@@ -124,7 +124,7 @@ class StateError(UnspokenError, OSError):
 
 
 class ModelError(UnspokenError, ValueError):
-    """A model or compressed table cannot be read or written, or is none."""
+    """A model or compressed table cannot be read or written, or is invalid."""
 
 
 class TrainingError(UnspokenError, ValueError):
@@ -161,8 +161,8 @@ class UnknownTokenError(UnspokenError, KeyError):
 
 
 class NoSuchIndexError(UnspokenError, IndexError):
-    """An index is beyond the records that the database has room for; nothing was sent."""
+    """An index is beyond the records that the database has room for."""
 
 
 class NotFittedError(UnspokenError, ValueError, AttributeError):
-    """A model is asked something before it was fitted or loaded."""
+    """A model is used before it was fitted or loaded."""

@@ -1,4 +1,4 @@
-//! Writes the seeds of every target into the corpus folder given, and checks that their decoders accept them.
+//! Writes the seeds of every target to the given corpus folder, and checks that the decoders accept them.
 
 use std::error::Error;
 use std::fs;

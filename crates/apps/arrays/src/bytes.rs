@@ -1,19 +1,21 @@
-//! The frame of everything that travels: what it is, for which parameters, and numbers of fixed width.
+//! The common format of all messages and files: kind, parameters, and numbers of fixed width.
+
+use unspoken_protocol::Handshake;
 
 use crate::error::ArraysError;
-use crate::preset::Context;
+use crate::preset::BuiltPreset;
 
 /// Version of the format.
 const VERSION: u16 = 1;
 const MAGIC: [u8; 4] = *b"uspa";
 
-/// What a message holds.
+/// Kind of a message or file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Object {
     Program = 1,
-    Terms = 2,
-    Inputs = 3,
-    Answer = 4,
+    Signature = 2,
+    EncryptedInputs = 3,
+    EncryptedResult = 4,
     Keys = 5,
 }
 
@@ -21,25 +23,25 @@ impl Object {
     fn name(self) -> &'static str {
         match self {
             Object::Program => "a program",
-            Object::Terms => "the terms of a program",
-            Object::Inputs => "encrypted inputs",
-            Object::Answer => "an encrypted result",
+            Object::Signature => "the signature of a program",
+            Object::EncryptedInputs => "encrypted inputs",
+            Object::EncryptedResult => "an encrypted result",
             Object::Keys => "evaluation keys",
         }
     }
 }
 
-/// Bytes in the making.
+/// Serialises a message or file.
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
-    /// Magic, version (u16), kind (u8), name of the preset, fingerprint of its numbers (16 bytes).
-    pub(crate) fn new(object: Object, context: &Context) -> Self {
+    /// Writes magic, version (u16), kind (u8), name of the preset, fingerprint of its numbers (16 bytes).
+    pub(crate) fn new(object: Object, preset: &BuiltPreset) -> Self {
         let mut out = Writer(MAGIC.to_vec());
         out.0.extend(VERSION.to_le_bytes());
         out.u8(object as u8);
-        out.text(context.parameters().name());
-        out.0.extend(context.parameters().rlwe().fingerprint().0);
+        out.text(preset.parameters().name());
+        out.0.extend(preset.parameters().rlwe().fingerprint().0);
         out
     }
 
@@ -47,7 +49,7 @@ impl Writer {
         self.0.push(value);
     }
 
-    /// Numbers are below 2^32 by construction: extents, indices and counts of what fits memory.
+    /// Numbers are below 2^32 by construction: extents, indices, and counts of items that fit in memory.
     pub(crate) fn u32(&mut self, value: usize) {
         self.0.extend((value as u32).to_le_bytes());
     }
@@ -56,7 +58,7 @@ impl Writer {
         self.0.extend(value.to_le_bytes());
     }
 
-    /// Length (u32), then the bytes.
+    /// Writes the length (u32), then the bytes.
     pub(crate) fn block(&mut self, bytes: &[u8]) {
         self.u32(bytes.len());
         self.0.extend(bytes);
@@ -66,7 +68,7 @@ impl Writer {
         self.block(text.as_bytes());
     }
 
-    /// The bytes as they are, to the end.
+    /// Writes the bytes without a length, as the last field.
     pub(crate) fn rest(&mut self, bytes: &[u8]) {
         self.0.extend(bytes);
     }
@@ -76,40 +78,31 @@ impl Writer {
     }
 }
 
-/// Untrusted bytes, read from the front. Nothing is allocated for what is not there.
+/// Reads untrusted bytes from the front. Memory is allocated only for bytes that are present.
 pub(crate) struct Reader<'a> {
     object: Object,
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// Reads the frame and finds the parameters; insecure ones only if `accept_insecure`.
-    pub(crate) fn new(object: Object, bytes: &'a [u8], accept_insecure: bool) -> Result<(Self, Context), ArraysError> {
+    /// Reads the common fields and builds the parameters; insecure ones only if `accept_insecure`.
+    pub(crate) fn new(
+        object: Object,
+        bytes: &'a [u8],
+        accept_insecure: bool,
+    ) -> Result<(Self, BuiltPreset), ArraysError> {
         let mut input = Reader { object, rest: bytes };
         if input.take(MAGIC.len())? != MAGIC {
             return Err(input.refuse("another kind of file", "one that begins with 'uspa'"));
         }
-        let version = u16::from_le_bytes(input.array()?);
-        if version != VERSION {
-            let needed = format!("version {VERSION}; update the older side");
-            return Err(input.refuse(format!("format version {version}"), needed));
-        }
-        let kind = input.u8()?;
+        let (version, kind) = (u16::from_le_bytes(input.array()?), input.u8()?);
+        let (name, fingerprint) = (input.text()?, input.array::<16>()?);
+        let handshake = Handshake { version: version.into(), preset: &name, fingerprint: &fingerprint };
+        let preset = handshake.accept::<BuiltPreset>(VERSION.into(), accept_insecure)?;
         if kind != object as u8 {
             return Err(input.refuse(format!("object kind {kind}"), format!("kind {}", object as u8)));
         }
-        let name = input.text()?;
-        let context = Context::find(&name)?;
-        let parameters = context.parameters().rlwe();
-        if parameters.is_insecure() && !accept_insecure {
-            return Err(input.refuse(format!("preset '{name}'"), "a secure one"));
-        }
-        if input.array()? != parameters.fingerprint().0 {
-            return Err(
-                input.refuse(format!("other numbers under the name '{name}'"), "the same release on both sides")
-            );
-        }
-        Ok((input, context))
+        Ok((input, preset))
     }
 
     pub(crate) fn what(&self) -> &'static str {
@@ -142,7 +135,7 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(self.array()?) as usize)
     }
 
-    /// A count of things of at least `least` bytes each, which must be there.
+    /// Reads a count of items of at least `least` bytes each, and checks that so many bytes are present.
     pub(crate) fn count(&mut self, most: usize, least: usize) -> Result<usize, ArraysError> {
         let count = self.u32()?;
         let most = most.min(self.rest.len() / least.max(1));
@@ -164,7 +157,7 @@ impl<'a> Reader<'a> {
         Ok(text.to_owned())
     }
 
-    /// Everything that is left.
+    /// The remaining bytes.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.rest
     }

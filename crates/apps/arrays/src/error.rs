@@ -1,38 +1,42 @@
-//! What can go wrong between client and server.
+//! Errors of this crate.
 
 use unspoken_ckks::CkksError;
 use unspoken_encrypt::EncryptError;
 use unspoken_matrix::MatrixError;
+use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 use unspoken_rlwe::RlweError;
 
-/// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
+/// Errors of this crate. Each names the operation, what was found, what was needed and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArraysError {
-    /// Shapes, layouts, depth, or encrypted arithmetic.
+    /// Invalid shapes or layouts, too little depth, or an error of encrypted arithmetic.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
-    /// Inputs could not be encrypted: a value that is too large, named.
+    /// Inputs could not be encrypted: a value is too large.
     #[error(transparent)]
     Encrypt(#[from] EncryptError),
-    /// What was given does not fit the program.
+    /// The two sides do not match, a message is malformed, or an operation on keys failed.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+    /// An argument does not match the program.
     #[error("{operation}: found {found}; needed {needed}")]
     Mismatch {
         /// The operation.
         operation: &'static str,
-        /// What it got.
+        /// The value found.
         found: String,
-        /// What it takes, and what to do.
+        /// The value needed, and what to do.
         needed: String,
     },
-    /// Bytes cannot be read.
+    /// Bytes cannot be decoded.
     #[error("cannot read {what}: found {found}, needed {needed}")]
     Decode {
-        /// What was being read.
+        /// The object being read.
         what: &'static str,
-        /// What was there.
+        /// The value found.
         found: String,
-        /// What should have been there.
+        /// The value needed.
         needed: String,
     },
 }
@@ -42,25 +46,34 @@ impl ArraysError {
         ArraysError::Mismatch { operation, found: found.into(), needed: needed.into() }
     }
 
-    /// Whether the work was stopped on request.
-    pub fn is_interrupted(&self) -> bool {
-        matches!(self.rlwe(), Some(RlweError::Interrupted))
-    }
-
     /// Whether keys are missing.
     pub fn is_missing_keys(&self) -> bool {
         matches!(self.rlwe(), Some(RlweError::MissingKeys { .. }))
     }
 
-    /// Whether bytes were not what they should be.
+    /// Whether bytes were malformed, or of other parameters.
     pub fn is_malformed(&self) -> bool {
-        matches!((self, self.rlwe()), (ArraysError::Decode { .. }, _) | (_, Some(RlweError::Decode { .. })))
+        let mismatch = matches!(self, ArraysError::Protocol(ProtocolError::Mismatch { .. }));
+        mismatch || matches!(self, ArraysError::Decode { .. }) || matches!(self.rlwe(), Some(RlweError::Decode { .. }))
     }
 
     fn rlwe(&self) -> Option<&RlweError> {
         match self {
             ArraysError::Matrix(MatrixError::Rlwe(error) | MatrixError::Ckks(CkksError::Rlwe(error))) => Some(error),
             _ => None,
+        }
+    }
+}
+
+impl ApplicationError for ArraysError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            ArraysError::Matrix(MatrixError::Rlwe(error) | MatrixError::Ckks(CkksError::Rlwe(error))) => error.kind(),
+            ArraysError::Matrix(MatrixError::Ckks(error)) => error.kind(),
+            ArraysError::Encrypt(error) => error.kind(),
+            ArraysError::Protocol(error) => error.kind(),
+            ArraysError::Decode { .. } => ErrorKind::Malformed,
+            ArraysError::Matrix(_) | ArraysError::Mismatch { .. } => ErrorKind::Mismatch,
         }
     }
 }

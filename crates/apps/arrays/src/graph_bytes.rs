@@ -1,130 +1,85 @@
-//! Bytes of graphs: the number of nodes (u32), then each: kind (u8), operands (u32), what else it has.
+//! Serialisation of graphs: the number of nodes (u32), then for each node its kind (u8), operands (u32 each) and
+//! payload. The payload of an input is its name, then the shape and axes of its array.
+
+use std::borrow::Cow;
 
 use ndarray::Array2;
-use unspoken_matrix::Axis;
+use unspoken_matrix::{Axis, Graph, Operation, OperationKind, Payload, PayloadKind};
 
 use crate::bytes::{Reader, Writer};
 use crate::error::ArraysError;
-use crate::form::{Form, MOST_EXTENT};
-use crate::graph::{Graph, MOST_NODES, Node};
+use crate::shape::{ArrayShape, Axes, MAX_EXTENT, MAX_NODES, check_graph};
 
-impl Graph {
-    pub(crate) fn write(&self, out: &mut Writer) {
-        out.u32(self.nodes().len());
-        self.nodes().iter().for_each(|node| write_node(node, out));
-    }
-
-    pub(crate) fn read(input: &mut Reader<'_>) -> Result<Self, ArraysError> {
-        // No node is shorter than its kind and a number.
-        let count = input.count(MOST_NODES, 5)?;
-        let mut graph = Graph::new();
-        for _ in 0..count {
-            graph.push(read_node(input)?)?;
-        }
-        Ok(graph)
-    }
-}
-
-fn write_node(node: &Node, out: &mut Writer) {
-    match node {
-        Node::Input { name, form } => {
-            out.u8(0);
-            out.text(name);
-            form.write(out);
-        }
-        Node::Constant(values) => {
-            out.u8(1);
-            write_values(values, out);
-        }
-        Node::MatMul(a, b) => pair(2, *a, *b, out),
-        Node::MatrixVector(a, x) => pair(3, *a, *x, out),
-        Node::Transpose(a) => single(4, *a, out),
-        Node::Rows(a, rows) => {
-            single(5, *a, out);
-            write_indices(rows, out);
-        }
-        Node::Columns(a, columns) => {
-            single(6, *a, out);
-            write_indices(columns, out);
-        }
-        Node::TimesLeft(weights, a) => {
-            single(7, *a, out);
-            write_values(weights, out);
-        }
-        Node::TimesRight(a, weights) => {
-            single(8, *a, out);
-            write_values(weights, out);
-        }
-        Node::Add(a, b) => pair(9, *a, *b, out),
-        Node::Subtract(a, b) => pair(10, *a, *b, out),
-        Node::Multiply(a, b) => pair(11, *a, *b, out),
-        Node::Scale(a, factor) => {
-            single(12, *a, out);
-            out.f64(*factor);
-        }
-        Node::Sum(a, axis) => {
-            single(13, *a, out);
-            out.u8(match axis {
-                Axis::Rows => 0,
-                Axis::Columns => 1,
-                Axis::Both => 2,
-            });
+/// Writes a graph whose inputs are arrays with these axes, in the order of the inputs.
+pub(crate) fn write_graph(graph: &Graph, inputs: impl IntoIterator<Item = Axes>, out: &mut Writer) {
+    let mut inputs = inputs.into_iter();
+    out.u32(graph.nodes().len());
+    for node in graph.nodes() {
+        out.u8(node.operation().kind().code());
+        node.operands().iter().for_each(|&operand| out.u32(operand));
+        match node.operation().payload() {
+            Payload::None => {}
+            Payload::Input(name, matrix) => {
+                out.text(&name);
+                ArrayShape { matrix, axes: inputs.next().unwrap_or(Axes::MATRIX) }.write(out);
+            }
+            Payload::Matrix(values) => {
+                out.u32(values.nrows());
+                out.u32(values.ncols());
+                values.iter().for_each(|&value| out.f64(value));
+            }
+            Payload::Indices(indices) => {
+                out.u32(indices.len());
+                indices.iter().for_each(|&index| out.u32(index));
+            }
+            Payload::Number(number) => out.f64(number),
+            Payload::Axis(axis) => out.u8(axis_code(axis)),
         }
     }
 }
 
-fn single(kind: u8, a: usize, out: &mut Writer) {
-    out.u8(kind);
-    out.u32(a);
+/// Reads a graph, and the axes of its inputs in their order.
+pub(crate) fn read_graph(input: &mut Reader<'_>) -> Result<(Graph, Vec<Axes>), ArraysError> {
+    // Every node has at least its kind and one number.
+    let count = input.count(MAX_NODES, 5)?;
+    let (mut graph, mut axes) = (Graph::new(), Vec::new());
+    for _ in 0..count {
+        let code = input.u8()?;
+        let kind = OperationKind::from_code(code).ok_or_else(|| {
+            let last = OperationKind::ALL.len() - 1;
+            input.refuse(format!("operation {code}"), format!("a number from 0 to {last}"))
+        })?;
+        let operands = (0..kind.operands()).map(|_| input.u32()).collect::<Result<Vec<_>, _>>()?;
+        let payload = match kind.payload() {
+            PayloadKind::None => Payload::None,
+            PayloadKind::Input => {
+                let (name, shape) = (input.text()?, ArrayShape::read(input)?);
+                axes.push(shape.axes);
+                Payload::Input(Cow::Owned(name), shape.matrix)
+            }
+            PayloadKind::Matrix => Payload::Matrix(Cow::Owned(read_values(input)?)),
+            PayloadKind::Indices => Payload::Indices(Cow::Owned(read_indices(input)?)),
+            PayloadKind::Number => Payload::Number(input.f64()?),
+            PayloadKind::Axis => Payload::Axis(read_axis(input)?),
+        };
+        graph.push(Operation::new(kind, payload)?, &operands)?;
+    }
+    check_graph(&graph)?;
+    Ok((graph, axes))
 }
 
-fn pair(kind: u8, a: usize, b: usize, out: &mut Writer) {
-    single(kind, a, out);
-    out.u32(b);
-}
-
-fn write_values(values: &Array2<f64>, out: &mut Writer) {
-    out.u32(values.nrows());
-    out.u32(values.ncols());
-    values.iter().for_each(|&value| out.f64(value));
-}
-
-fn write_indices(indices: &[usize], out: &mut Writer) {
-    out.u32(indices.len());
-    indices.iter().for_each(|&index| out.u32(index));
-}
-
-fn read_node(input: &mut Reader<'_>) -> Result<Node, ArraysError> {
-    let kind = input.u8()?;
-    Ok(match kind {
-        0 => Node::Input { name: input.text()?, form: Form::read(input)? },
-        1 => Node::Constant(read_values(input)?),
-        2 => Node::MatMul(input.u32()?, input.u32()?),
-        3 => Node::MatrixVector(input.u32()?, input.u32()?),
-        4 => Node::Transpose(input.u32()?),
-        5 => Node::Rows(input.u32()?, read_indices(input)?),
-        6 => Node::Columns(input.u32()?, read_indices(input)?),
-        7 => {
-            let a = input.u32()?;
-            Node::TimesLeft(read_values(input)?, a)
-        }
-        8 => Node::TimesRight(input.u32()?, read_values(input)?),
-        9 => Node::Add(input.u32()?, input.u32()?),
-        10 => Node::Subtract(input.u32()?, input.u32()?),
-        11 => Node::Multiply(input.u32()?, input.u32()?),
-        12 => Node::Scale(input.u32()?, input.f64()?),
-        13 => Node::Sum(input.u32()?, read_axis(input)?),
-        _ => return Err(input.refuse(format!("operation {kind}"), "a number from 0 to 13")),
-    })
+fn axis_code(axis: Axis) -> u8 {
+    match axis {
+        Axis::Rows => 0,
+        Axis::Columns => 1,
+        Axis::Both => 2,
+    }
 }
 
 fn read_axis(input: &mut Reader<'_>) -> Result<Axis, ArraysError> {
-    match input.u8()? {
-        0 => Ok(Axis::Rows),
-        1 => Ok(Axis::Columns),
-        2 => Ok(Axis::Both),
-        other => Err(input.refuse(format!("axis {other}"), "0, 1 or 2")),
-    }
+    let code = input.u8()?;
+    let axis = [Axis::Rows, Axis::Columns, Axis::Both].into_iter().find(|&axis| axis_code(axis) == code);
+    axis.ok_or_else(|| input.refuse(format!("axis {code}"), "0, 1 or 2"))
 }
 
 fn read_values(input: &mut Reader<'_>) -> Result<Array2<f64>, ArraysError> {
@@ -137,6 +92,6 @@ fn read_values(input: &mut Reader<'_>) -> Result<Array2<f64>, ArraysError> {
 }
 
 fn read_indices(input: &mut Reader<'_>) -> Result<Vec<usize>, ArraysError> {
-    let count = input.count(MOST_EXTENT, 4)?;
+    let count = input.count(MAX_EXTENT, 4)?;
     (0..count).map(|_| input.u32()).collect()
 }

@@ -1,4 +1,4 @@
-//! Evaluation keys between two machines.
+//! Serialised evaluation keys.
 
 use std::sync::OnceLock;
 
@@ -6,40 +6,40 @@ use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan};
 
 use crate::bytes::{Object, Reader, Writer};
 use crate::error::ArraysError;
-use crate::preset::Context;
-use crate::secret::Owner;
+use crate::preset::BuiltPreset;
+use crate::secret::SecretId;
 
-/// The evaluation keys of one client, as they travel, and expanded once they are used or were read. Public: they open
-/// nothing.
+/// The evaluation keys of one client, as serialised, and expanded once they are used or were read. They are public:
+/// nothing can be decrypted with them.
 pub struct Keys {
-    pub(crate) context: Context,
-    pub(crate) owner: Owner,
+    pub(crate) preset: BuiltPreset,
+    pub(crate) secret_id: SecretId,
     plan: KeyPlan,
     bundle: Vec<u8>,
     expanded: OnceLock<EvaluationKeys>,
 }
 
 impl Keys {
-    pub(crate) fn new(context: Context, owner: Owner, plan: KeyPlan, bundle: Vec<u8>) -> Self {
-        Keys { context, owner, plan, bundle, expanded: OnceLock::new() }
+    pub(crate) fn new(preset: BuiltPreset, secret_id: SecretId, plan: KeyPlan, bundle: Vec<u8>) -> Self {
+        Keys { preset, secret_id, plan, bundle, expanded: OnceLock::new() }
     }
 
     /// Name of the parameter set.
     pub fn preset(&self) -> &str {
-        self.context.parameters().name()
+        self.preset.parameters().name()
     }
 
-    /// How many there are.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.plan.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.plan.is_empty()
     }
 
-    /// Bytes as they travel.
+    /// Length of the serialised keys in bytes.
     pub fn bytes(&self) -> usize {
         self.bundle.len()
     }
@@ -48,28 +48,28 @@ impl Keys {
         if let Some(keys) = self.expanded.get() {
             return Ok(keys);
         }
-        let keys = KeyBundle::read(self.context.parameters().rlwe(), &mut self.bundle.as_slice())?;
+        let keys = KeyBundle::read(self.preset.parameters().rlwe(), &mut self.bundle.as_slice())?;
         Ok(self.expanded.get_or_init(|| keys))
     }
 
-    /// As bytes: whose they are, then a bundle of seeded keys.
+    /// Serialises the keys: the identifier of their secret, then a bundle of seeded keys.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Writer::new(Object::Keys, &self.context);
-        out.rest(&self.owner.0);
+        let mut out = Writer::new(Object::Keys, &self.preset);
+        out.rest(&self.secret_id.0);
         out.rest(&self.bundle);
         out.finish()
     }
 
-    /// Reads what [`Keys::to_bytes`] wrote, and expands the keys; insecure presets only if so asked.
+    /// Reads the output of [`Keys::to_bytes`] and expands the keys; insecure presets only if `accept_insecure`.
     ///
     /// # Errors
-    /// [`ArraysError::Decode`], or that of a bundle, for anything else.
+    /// [`ArraysError::Decode`], or an error of the bundle, for anything else.
     pub fn from_bytes(bytes: &[u8], accept_insecure: bool) -> Result<Self, ArraysError> {
-        let (mut input, context) = Reader::new(Object::Keys, bytes, accept_insecure)?;
-        let owner = Owner::read(&mut input)?;
+        let (mut input, preset) = Reader::new(Object::Keys, bytes, accept_insecure)?;
+        let secret_id = SecretId::read(&mut input)?;
         let bundle = input.rest();
-        let plan = KeyBundle::read_plan(context.parameters().rlwe(), &mut &*bundle)?;
-        let needed = KeyBundle::byte_len(context.parameters().rlwe(), &plan);
+        let plan = KeyBundle::read_plan(preset.parameters().rlwe(), &mut &*bundle)?;
+        let needed = KeyBundle::byte_len(preset.parameters().rlwe(), &plan);
         if bundle.len() as u64 != needed {
             return Err(ArraysError::Decode {
                 what: "evaluation keys",
@@ -77,7 +77,7 @@ impl Keys {
                 needed: format!("{needed} bytes for the {} keys announced", plan.len()),
             });
         }
-        let keys = Keys::new(context, owner, plan, bundle.to_vec());
+        let keys = Keys::new(preset, secret_id, plan, bundle.to_vec());
         keys.expanded()?;
         Ok(keys)
     }

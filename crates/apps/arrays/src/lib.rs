@@ -1,24 +1,33 @@
 #![doc = include_str!("../README.md")]
 
 mod bytes;
+mod client;
+mod description;
 mod error;
-mod form;
-mod graph;
 mod graph_bytes;
 mod keys;
-mod layouts;
+mod messages;
+mod planner;
 mod preset;
 mod program;
-mod sealed;
 mod secret;
-mod terms;
+mod server;
+mod shape;
+mod signature;
 
+pub use client::{EncodedInputs, MatrixClient, NamedArrays};
+pub use description::{Description, PROTOCOL_VERSION};
 pub use error::ArraysError;
-pub use form::Form;
-pub use graph::{Graph, Node};
 pub use keys::Keys;
-pub use layouts::Options;
-pub use program::{Precision, Program};
-pub use sealed::{Answer, Inputs};
+pub use messages::{EncryptedInputs, EncryptedResult};
+pub use planner::Options;
+pub use program::{Precision, Program, ProgramSource};
 pub use secret::Secret;
-pub use terms::{Input, Terms};
+pub use server::MatrixServer;
+pub use shape::{ArrayShape, Axes};
+pub use signature::{Input, Signature};
+
+mod proto {
+    #![allow(missing_docs)]
+    include!(concat!(env!("OUT_DIR"), "/unspoken.matrix.v1.rs"));
+}

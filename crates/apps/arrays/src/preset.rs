@@ -1,30 +1,48 @@
-//! Parameters by name, each built once.
+//! Presets by name, each built once.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use unspoken_ckks::{CkksParameters, Encoder, Preset};
+use unspoken_protocol::ParameterFamily;
 
 use crate::error::ArraysError;
 
-/// A preset, built. Cheap to clone.
+/// A built preset. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Context(Encoder);
+pub(crate) struct BuiltPreset(Encoder);
 
-/// Those built so far.
+/// The presets built so far.
 static BUILT: Mutex<BTreeMap<&'static str, Encoder>> = Mutex::new(BTreeMap::new());
 
-impl Context {
+impl ParameterFamily for BuiltPreset {
+    type Parameters = BuiltPreset;
+    type Error = ArraysError;
+
+    fn build(name: &str) -> Result<BuiltPreset, ArraysError> {
+        BuiltPreset::find(name)
+    }
+
+    fn fingerprint(preset: &BuiltPreset) -> [u8; 16] {
+        preset.parameters().rlwe().fingerprint().0
+    }
+
+    fn is_insecure(preset: &BuiltPreset) -> bool {
+        preset.parameters().rlwe().is_insecure()
+    }
+}
+
+impl BuiltPreset {
     pub(crate) fn find(name: &str) -> Result<Self, ArraysError> {
         let preset = Preset::find(name)?;
-        // What is in the map is whole, whoever panicked.
+        // The map stays consistent even if a thread panicked.
         let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(encoder) = built.get(preset.name) {
-            return Ok(Context(encoder.clone()));
+            return Ok(BuiltPreset(encoder.clone()));
         }
         let encoder = Encoder::new(&preset.build()?);
         built.insert(preset.name, encoder.clone());
-        Ok(Context(encoder))
+        Ok(BuiltPreset(encoder))
     }
 
     pub(crate) fn encoder(&self) -> &Encoder {
@@ -35,8 +53,13 @@ impl Context {
         self.0.parameters()
     }
 
-    /// An error if `other` is of another preset.
-    pub(crate) fn check_same(&self, operation: &'static str, what: &str, other: &Context) -> Result<(), ArraysError> {
+    /// Returns an error if `other` is of another preset.
+    pub(crate) fn check_same(
+        &self,
+        operation: &'static str,
+        what: &str,
+        other: &BuiltPreset,
+    ) -> Result<(), ArraysError> {
         let (own, found) = (self.parameters(), other.parameters());
         if own.rlwe().fingerprint() == found.rlwe().fingerprint() {
             return Ok(());

@@ -1,68 +1,89 @@
-//! Planned graphs: the server's half.
+//! Planned graphs, and their runs on encrypted inputs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ndarray::{Array2, Array3, Axis, s};
+use ndarray::Array3;
 use unspoken_ckks::{Arithmetic, Ciphertext, ErrorStatistics, Evaluator, Simulator};
-use unspoken_matrix::{EncryptedMatrix, Layout, encode_tiles};
+use unspoken_matrix::{EncryptedMatrix, Graph, Layout, encode_tiles};
 use unspoken_rlwe::RlweError;
 
 use crate::bytes::{Object, Reader, Writer};
 use crate::error::ArraysError;
-use crate::form::Form;
-use crate::graph::{Graph, Node, Source};
+use crate::graph_bytes::{read_graph, write_graph};
 use crate::keys::Keys;
-use crate::layouts::{Choice, Options, choose};
-use crate::sealed::{Answer, Entry, Inputs};
-use crate::terms::{Input, Terms};
+use crate::messages::{EncryptedInput, EncryptedInputs, EncryptedResult};
+use crate::planner::{Choice, Options, choose};
+use crate::shape::{ArrayShape, Axes, check_graph};
+use crate::signature::{Input, Signature};
 
-/// A graph made ready for one parameter set, layout and level.
+/// Input of the planner.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgramSource {
+    /// The graph to compute; the last node is the result.
+    pub graph: Graph,
+    /// Axes of each input's array, in the order of the graph's inputs.
+    pub inputs: Vec<Axes>,
+    /// Axes of the result's array.
+    pub output: Axes,
+    /// Options of the planner.
+    pub options: Options,
+}
+
+/// A graph planned for one parameter set, layout and level.
 pub struct Program {
     graph: Graph,
-    terms: Terms,
+    signature: Signature,
     inner: unspoken_matrix::Program,
     most_keys: Option<usize>,
 }
 
-/// What a run loses, by a simulation on random inputs.
+/// Precision of a run, by a simulation on random inputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Precision {
-    /// Entries of a run on inputs of the same size are closer to the exact ones than this: four times the worst of the
+    /// Bound of the error of a result's entries for inputs of the same size: four times the worst error of the
     /// simulation, and at least sixteen times its root mean square.
     pub error: f64,
     /// The largest entry of the exact result.
     pub largest: f64,
-    /// Whether a value outgrew its modulus on the way: the result would be garbage.
+    /// Whether a value exceeded its modulus during the run, so that the result would be meaningless.
     pub overflow: bool,
 }
 
 /// A simulation of fewer entries than this is repeated.
 const LEAST_ENTRIES: usize = 16;
-/// But not more often than this.
+/// Maximum number of simulations.
 const MOST_RUNS: u64 = 4;
 
 impl Program {
-    /// Plans the last node of a graph. `rows` and `columns` of the output say which axes the result has as an array; its
-    /// matrix must be that of the node.
+    /// Plans the last node of a graph.
     ///
     /// # Errors
-    /// If the levels of no preset suffice, or options do not exist.
-    pub fn plan(graph: Graph, output: Form, options: &Options) -> Result<Self, ArraysError> {
-        let Choice { context, inner } = choose(&graph, options)?;
-        let matrix = graph.expressions().last().map_or((0, 0), |last| last.shape());
-        if output.check("plan an expression")?.matrix != matrix {
-            let found = format!("an output of shape {:?}", output.matrix);
-            return Err(ArraysError::mismatch("plan an expression", found, format!("{matrix:?}")));
+    /// If no preset has enough levels, options do not exist, the graph is too large, or axes do not match its inputs
+    /// and its result.
+    pub fn plan(source: ProgramSource) -> Result<Self, ArraysError> {
+        const OPERATION: &str = "plan an expression";
+        let ProgramSource { graph, inputs, output, options } = source;
+        check_graph(&graph)?;
+        let needed = graph.inputs().count();
+        if inputs.len() != needed {
+            let found = format!("axes for {} inputs", inputs.len());
+            return Err(ArraysError::mismatch(OPERATION, found, format!("those of {needed}")));
         }
-        let inputs = graph.inputs().map(|(name, form)| Input { name: name.into(), form }).collect();
+        let named = graph.inputs().zip(&inputs).map(|((name, matrix), &axes)| {
+            Ok(Input { name: name.into(), shape: ArrayShape { matrix, axes }.check("input")? })
+        });
+        let inputs = named.collect::<Result<_, ArraysError>>()?;
+        let Choice { preset, inner } = choose(&graph, &options)?;
+        let matrix = graph.nodes().last().map_or((0, 0), |last| last.shape());
+        let output = ArrayShape { matrix, axes: output }.check(OPERATION)?;
         let (layout, level, keys) = (inner.layout(), inner.level(), inner.key_plan().clone());
-        let terms = Terms { context, layout, level, batch: options.batch, inputs, output, keys };
-        Ok(Program { graph, terms, inner, most_keys: options.most_keys })
+        let signature = Signature { preset, layout, level, batch: options.batch, inputs, output, keys };
+        Ok(Program { graph, signature, inner, most_keys: options.most_keys })
     }
 
-    /// The client's half.
-    pub fn terms(&self) -> &Terms {
-        &self.terms
+    /// The part of the program that the client knows.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
     }
 
     /// The level of the result.
@@ -70,69 +91,79 @@ impl Program {
         self.inner.output_level()
     }
 
-    /// Predicted seconds of a run with the whole batch.
+    /// Predicted time in seconds of a run with the whole batch.
     pub fn seconds(&self) -> f64 {
-        self.inner.seconds() * self.terms.groups() as f64
+        self.inner.seconds() * self.signature.groups() as f64
     }
 
-    /// Key switches of a run with the whole batch.
+    /// Number of key switches of a run with the whole batch.
     pub fn key_switches(&self) -> u64 {
-        self.inner.cost().total_key_switches() * self.terms.groups() as u64
+        self.inner.cost().total_key_switches() * self.signature.groups() as u64
     }
 
-    /// How each product of two encrypted matrices is computed.
+    /// Bytes of the encoded plaintexts and masks, which stay in memory after their first use.
+    pub fn prepared_bytes(&self) -> u64 {
+        self.inner.prepared_bytes()
+    }
+
+    /// Maximum number of bytes of ciphertexts that a run holds at one time, for one group of the batch.
+    pub fn working_bytes(&self) -> u64 {
+        self.inner.working_bytes()
+    }
+
+    /// The method of each product of two encrypted matrices.
     pub fn methods(&self) -> Vec<String> {
         self.inner.methods().iter().map(ToString::to_string).collect()
     }
 
-    /// Runs it on encrypted inputs, which may come in several parts; `progress` is told how many vectors of the batch are
-    /// done, of how many.
+    /// Runs the program on encrypted inputs, which may be in several messages. `progress` receives the number of groups
+    /// of the batch that are done, and the number of all groups.
     ///
     /// # Errors
-    /// If inputs or keys are missing (all of them are named), they do not fit, or the work was stopped.
+    /// If inputs or keys are missing (the error names all of them) or do not match, or the work was cancelled.
     pub fn run(
         &self,
         keys: &Keys,
-        inputs: &[&Inputs],
+        inputs: &[&EncryptedInputs],
         mut progress: impl FnMut(usize, usize),
         cancel: &AtomicBool,
-    ) -> Result<Answer, ArraysError> {
+    ) -> Result<EncryptedResult, ArraysError> {
         const OPERATION: &str = "run a program";
-        let context = &self.terms.context;
-        context.check_same(OPERATION, "keys", &keys.context)?;
+        let preset = &self.signature.preset;
+        preset.check_same(OPERATION, "keys", &keys.preset)?;
         for part in inputs {
-            context.check_same(OPERATION, "inputs", &part.context)?;
-            if part.owner != keys.owner {
+            preset.check_same(OPERATION, "inputs", &part.preset)?;
+            if part.secret_id != keys.secret_id {
                 let needed = "keys and inputs made by one secret";
                 return Err(ArraysError::mismatch(OPERATION, "inputs of another secret than the keys", needed));
             }
         }
         let entries = self.entries(inputs)?;
-        let evaluator = Evaluator::new(context.encoder(), keys.expanded()?).with_cancel(cancel);
-        evaluator.require_keys("the program", &self.terms.keys)?;
-        let (count, mut groups) = (self.terms.groups(), Vec::new());
+        let evaluator = Evaluator::new(preset.encoder(), keys.expanded()?).with_cancel(cancel);
+        evaluator.require_keys("the program", &self.signature.keys)?;
+        let (count, mut groups) = (self.signature.groups(), Vec::new());
         for group in 0..count {
             progress(group, count);
             if cancel.load(Ordering::Relaxed) {
                 return Err(RlweError::Interrupted.into());
             }
-            let expand = |entry: &&Entry| {
+            let expand = |entry: &&EncryptedInput| {
                 // An input without a batch is the same for all groups.
                 let held = entry.groups.get(group).or(entry.groups.first());
-                held.map(|held| held.expand(context.parameters())).ok_or_else(|| missing(&[&entry.name]))
+                held.map(|held| held.expand(preset.parameters())).ok_or_else(|| missing(&[&entry.name]))
             };
             let given: Vec<EncryptedMatrix<Ciphertext>> = entries.iter().map(expand).collect::<Result<_, _>>()?;
-            groups.push(self.evaluate(&evaluator, given)?);
+            groups.push(self.evaluate(&evaluator, &given)?);
         }
         progress(count, count);
-        let (form, batch) = (self.terms.output, self.terms.batch);
-        Ok(Answer { context: context.clone(), owner: keys.owner, form, batch, groups })
+        let (shape, batch) = (self.signature.output, self.signature.batch);
+        Ok(EncryptedResult { preset: preset.clone(), secret_id: keys.secret_id, shape, batch, groups })
     }
 
-    /// The entry of each input, in their order.
-    fn entries<'a>(&self, inputs: &[&'a Inputs]) -> Result<Vec<&'a Entry>, ArraysError> {
+    /// The entry of each input, in the order of the inputs.
+    fn entries<'a>(&self, inputs: &[&'a EncryptedInputs]) -> Result<Vec<&'a EncryptedInput>, ArraysError> {
         let (mut found, mut absent) = (Vec::new(), Vec::new());
-        for input in &self.terms.inputs {
+        for input in &self.signature.inputs {
             let mut entries = inputs.iter().flat_map(|part| &part.entries);
             match entries.find(|entry| entry.name == input.name) {
                 Some(entry) => {
@@ -149,58 +180,34 @@ impl Program {
         if absent.is_empty() { Ok(found) } else { Err(missing(&absent)) }
     }
 
-    fn check_entry(&self, input: &Input, entry: &Entry) -> Result<(), ArraysError> {
-        let groups = if input.form.batch { self.terms.groups() } else { 1 };
-        let fits =
-            |group: &EncryptedMatrix<_>| group.layout() == self.terms.layout && group.batch() == self.terms.group();
-        let batch = if input.form.batch { self.terms.batch } else { 1 };
+    fn check_entry(&self, input: &Input, entry: &EncryptedInput) -> Result<(), ArraysError> {
+        let groups = if input.shape.axes.batch { self.signature.groups() } else { 1 };
+        let fits = |group: &EncryptedMatrix<_>| {
+            group.layout() == self.signature.layout && group.batch() == self.signature.group()
+        };
+        let batch = if input.shape.axes.batch { self.signature.batch } else { 1 };
         if entry.batch != batch {
             let found = format!("input '{}' with a batch of {}", input.name, entry.batch);
             return Err(ArraysError::mismatch("run a program", found, format!("a batch of {batch}")));
         }
-        if entry.form == input.form && entry.groups.len() == groups && entry.groups.iter().all(fits) {
+        if entry.shape == input.shape && entry.groups.len() == groups && entry.groups.iter().all(fits) {
             return Ok(());
         }
         let found = format!("input '{}' encrypted for another program", input.name);
         Err(ArraysError::mismatch("run a program", found, "inputs encrypted for this one"))
     }
 
-    /// Runs it once on one vector's share of the batch.
-    fn evaluate<A: Arithmetic>(
+    /// Runs the program once for one group of the batch, with one encrypted matrix for each input.
+    pub(crate) fn evaluate<A: Arithmetic>(
         &self,
         arithmetic: &A,
-        given: Vec<EncryptedMatrix<A::Vector>>,
+        inputs: &[EncryptedMatrix<A::Vector>],
     ) -> Result<EncryptedMatrix<A::Vector>, ArraysError> {
-        let reference = given.first().and_then(|matrix| matrix.tiles().first()).cloned();
-        let reference = reference.ok_or_else(|| missing(&["any"]))?;
-        let zero = arithmetic.sub(&reference, &reference)?;
-        let (mut given, mut inputs) = (given.into_iter(), Vec::new());
-        for source in self.graph.sources() {
-            inputs.push(match source {
-                Source::Client(_) => given.next().ok_or_else(|| missing(&["any"]))?,
-                Source::Constant(node) => match self.graph.nodes().get(*node) {
-                    Some(Node::Constant(values)) => self.constant(arithmetic, &zero, values)?,
-                    _ => return Err(ArraysError::mismatch("run a program", "no constant", "one; this is a bug")),
-                },
-            });
-        }
-        Ok(self.inner.run(arithmetic, &inputs)?)
+        Ok(self.inner.run(arithmetic, inputs)?)
     }
 
-    /// A matrix in the clear in the form of an encrypted one: a ciphertext of zeros, plus the values.
-    fn constant<A: Arithmetic>(
-        &self,
-        arithmetic: &A,
-        zero: &A::Vector,
-        values: &Array2<f64>,
-    ) -> Result<EncryptedMatrix<A::Vector>, ArraysError> {
-        let all = vec![values.clone(); self.terms.group()];
-        let zero = arithmetic.drop_to(zero, self.terms.level)?;
-        encode_tiles(self.terms.layout, &all)?.try_map(|slots| Ok(arithmetic.add_values(&zero, slots)?))
-    }
-
-    /// Simulates runs on random inputs with entries up to `largest`, drawn from `seed`, and compares them with the exact
-    /// results. Takes about as long as a run of one vector.
+    /// Simulates runs on random inputs with entries up to `largest`, drawn from `seed`, and compares them with the
+    /// exact results. Takes about as long as a run of one group.
     ///
     /// # Errors
     /// If the entries do not fit their scale.
@@ -208,25 +215,25 @@ impl Program {
         let (mut worst, mut squares, mut count) = (0.0f64, 0.0f64, 0usize);
         let (mut greatest, mut overflow) = (0.0f64, false);
         for run in 0..MOST_RUNS {
-            let simulator = Simulator::new(self.terms.context.encoder(), seed.wrapping_add(run));
-            let mut random = Random::new(seed, run);
-            let given = self.terms.inputs.iter().map(|input| {
-                let (rows, columns) = input.form.matrix;
-                let batch = if input.form.batch { self.terms.group() } else { 1 };
+            let simulator = Simulator::new(self.signature.preset.encoder(), seed.wrapping_add(run));
+            let mut random = UniformNumbers::new(seed, run);
+            let given = self.signature.inputs.iter().map(|input| {
+                let (rows, columns) = input.shape.matrix;
+                let batch = if input.shape.axes.batch { self.signature.group() } else { 1 };
                 let values = Array3::from_shape_simple_fn((batch, rows, columns), || largest * random.next());
-                let group = self.terms.grouped(&values, input.form.batch).swap_remove(0);
-                let scale = self.terms.context.parameters().scale();
-                encode_tiles(self.terms.layout, &group)?
-                    .try_map(|slots| Ok::<_, ArraysError>(simulator.encrypt(slots, self.terms.level, scale)?))
+                let group = self.signature.grouped(&values, input.shape.axes.batch).swap_remove(0);
+                let scale = self.signature.preset.parameters().scale();
+                encode_tiles(self.signature.layout, &group)?
+                    .try_map(|slots| Ok::<_, ArraysError>(simulator.encrypt(slots, self.signature.level, scale)?))
             });
             let given = given.collect::<Result<Vec<_>, ArraysError>>()?;
-            let result = self.evaluate(&simulator, given)?;
-            let places = places(self.terms.layout, self.terms.output.matrix, self.terms.group());
-            for (tile, slots) in result.tiles().iter().zip(places) {
+            let result = self.evaluate(&simulator, &given)?;
+            let slots = entry_slots(self.signature.layout, self.signature.output.matrix, self.signature.group());
+            for (tile, slots) in result.tiles().iter().zip(slots) {
                 let pick = |all: &[_]| slots.iter().filter_map(|&slot| all.get(slot).copied()).collect::<Vec<_>>();
                 let (noisy, exact) = (pick(tile.noisy()), pick(tile.exact()));
                 let error = ErrorStatistics::between(&noisy, &exact);
-                // Numbers beyond those of the simulation outgrew every modulus.
+                // Numbers outside the range of the simulation exceed every modulus.
                 overflow |= noisy.iter().chain(&exact).any(|value| !value.is_finite());
                 worst = worst.max(error.worst);
                 squares += error.rms.powi(2) * exact.len() as f64;
@@ -242,77 +249,66 @@ impl Program {
         Ok(Precision { error: (4.0 * worst).max(16.0 * rms), largest: greatest, overflow })
     }
 
-    /// As bytes, constants included: batch, bound on keys, tile, blocks, output, graph. The reader plans again.
+    /// Serialises the program, constants included: batch, bound on keys, tile, blocks, output, graph. The reader plans
+    /// again.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Writer::new(Object::Program, &self.terms.context);
-        out.u32(self.terms.batch);
+        let mut out = Writer::new(Object::Program, &self.signature.preset);
+        out.u32(self.signature.batch);
         out.u32(self.most_keys.map_or(0, |most| most.saturating_add(1)));
-        out.u32(self.terms.layout.dim());
-        out.u32(self.terms.layout.blocks());
-        self.terms.output.write(&mut out);
-        self.graph.write(&mut out);
+        out.u32(self.signature.layout.dim());
+        out.u32(self.signature.layout.blocks());
+        self.signature.output.write(&mut out);
+        write_graph(&self.graph, self.signature.inputs.iter().map(|input| input.shape.axes), &mut out);
         out.finish()
     }
 
-    /// Reads what [`Program::to_bytes`] wrote and plans it; insecure presets only if so asked. Planning takes seconds for
-    /// large expressions: bound who may send them.
+    /// Reads the output of [`Program::to_bytes`] and plans it; insecure presets only if `accept_insecure`. Planning
+    /// takes seconds for large expressions: limit who may send them.
     ///
     /// # Errors
-    /// [`ArraysError::Decode`] for anything else, or as for [`Program::plan`].
+    /// [`ArraysError::Decode`] for anything else, or an error of [`Program::plan`].
     pub fn from_bytes(bytes: &[u8], accept_insecure: bool) -> Result<Self, ArraysError> {
-        let (graph, output, options) = Self::decode(bytes, accept_insecure)?;
-        Self::plan(graph, output, &options)
+        Self::plan(Self::decode(bytes, accept_insecure)?)
     }
 
-    /// As [`Program::from_bytes`], without planning: what to plan.
+    /// Like [`Program::from_bytes`], but without planning: returns the input of the planner.
     ///
     /// # Errors
-    /// [`ArraysError::Decode`] for anything but what [`Program::to_bytes`] wrote.
-    pub fn decode(bytes: &[u8], accept_insecure: bool) -> Result<(Graph, Form, Options), ArraysError> {
-        let (mut input, context) = Reader::new(Object::Program, bytes, accept_insecure)?;
+    /// [`ArraysError::Decode`] for anything except the output of [`Program::to_bytes`].
+    pub fn decode(bytes: &[u8], accept_insecure: bool) -> Result<ProgramSource, ArraysError> {
+        let (mut input, preset) = Reader::new(Object::Program, bytes, accept_insecure)?;
         let (batch, most_keys) = (input.u32()?, input.u32()?.checked_sub(1));
         let (tile, blocks) = (Some(input.u32()?), Some(input.u32()?));
-        let (output, graph) = (Form::read(&mut input)?, Graph::read(&mut input)?);
-        input.finish()?;
-        let preset = Some(context.parameters().name().to_owned());
-        Ok((graph, output, Options { preset, batch, most_keys, tile, blocks }))
-    }
-}
-
-impl Terms {
-    /// The matrices of each vector: the batch cut into groups, the last one padded with zeros; or one matrix, as often as a
-    /// group is large.
-    pub(crate) fn grouped(&self, values: &Array3<f64>, batched: bool) -> Vec<Vec<Array2<f64>>> {
-        let (batch, group) = (values.len_of(Axis(0)), self.group());
-        if !batched {
-            return vec![vec![values.slice(s![0, .., ..]).to_owned(); group]];
+        let (output, (graph, inputs)) = (ArrayShape::read(&mut input)?, read_graph(&mut input)?);
+        let result = graph.nodes().last().map_or((0, 0), |last| last.shape());
+        if output.matrix != result {
+            return Err(input.refuse(format!("an output of shape {:?}", output.matrix), format!("{result:?}")));
         }
-        let matrix = |index: usize| match index < batch {
-            true => values.slice(s![index, .., ..]).to_owned(),
-            false => Array2::zeros((values.len_of(Axis(1)), values.len_of(Axis(2)))),
-        };
-        (0..batch.div_ceil(group)).map(|g| (g * group..(g + 1) * group).map(matrix).collect()).collect()
+        input.finish()?;
+        let preset = Some(preset.parameters().name().to_owned());
+        let options = Options { preset, batch, most_keys, tile, blocks };
+        Ok(ProgramSource { graph, inputs, output: output.axes, options })
     }
 }
 
-/// For each tile, the slots of entries of a matrix of this shape.
-fn places(layout: Layout, (rows, columns): (usize, usize), batch: usize) -> Vec<Vec<usize>> {
+/// For each tile, the slots of the entries of a matrix of this shape.
+fn entry_slots(layout: Layout, (rows, columns): (usize, usize), batch: usize) -> Vec<Vec<usize>> {
     let d = layout.dim();
-    let mut places = vec![Vec::new(); layout.tiles(rows) * layout.tiles(columns)];
+    let mut slots = vec![Vec::new(); layout.tiles(rows) * layout.tiles(columns)];
     for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
         let tile = row / d * layout.tiles(columns) + column / d;
-        places[tile].extend((0..batch).map(|p| layout.slot(p, row % d, column % d)));
+        slots[tile].extend((0..batch).map(|p| layout.slot(p, row % d, column % d)));
     }
-    places
+    slots
 }
 
 /// Uniform numbers in [-1, 1] from a seed.
-struct Random(blake3::OutputReader);
+struct UniformNumbers(blake3::OutputReader);
 
-impl Random {
+impl UniformNumbers {
     fn new(seed: u64, run: u64) -> Self {
         let bytes = [seed.to_le_bytes(), run.to_le_bytes()].concat();
-        Random(blake3::Hasher::new().update(&bytes).finalize_xof())
+        UniformNumbers(blake3::Hasher::new().update(&bytes).finalize_xof())
     }
 
     fn next(&mut self) -> f64 {
@@ -324,5 +320,5 @@ impl Random {
 
 fn missing(names: &[&str]) -> ArraysError {
     let found = format!("no input {}", names.join(", "));
-    ArraysError::mismatch("run a program", found, "all inputs: encrypt them and hand them over")
+    ArraysError::mismatch("run a program", found, "all inputs: encrypt them and pass them")
 }

@@ -5,43 +5,44 @@ use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ndarray::{Array3, Axis};
-use unspoken_ckks::{Complex64, Encrypted, SeededCiphertext};
+use ndarray::Array3;
+use unspoken_ckks::{Ciphertext, Complex64, Encrypted, SeededCiphertext};
 use unspoken_encrypt::{ClientKey, Encryptor, Needs};
-use unspoken_matrix::encode_tiles;
-use unspoken_ring::SecretRng;
+use unspoken_matrix::EncryptedMatrix;
+use unspoken_protocol::SharingNoise;
+use unspoken_ring::{SecretRng, derive_bytes};
 use unspoken_rlwe::{KeyBundle, KeyPlan, RlweError, SecretKey};
 use zeroize::Zeroizing;
 
 use crate::bytes::Reader;
+use crate::client::add_noise;
 use crate::error::ArraysError;
 use crate::keys::Keys;
-use crate::preset::Context;
-use crate::sealed::{Answer, Entry, Inputs};
-use crate::terms::Terms;
+use crate::messages::{EncryptedInput, EncryptedInputs, EncryptedResult};
+use crate::preset::BuiltPreset;
+use crate::signature::{ENCRYPT, Signature, decode_groups};
 
 const SECRET_BYTES: usize = 32;
 const MAGIC: [u8; 4] = *b"uspm";
 const KEY_LABEL: &str = "unspoken 2026 matrix secret key of one parameter set";
-const ENCRYPT: &str = "encrypt inputs";
-const OWNER_LABEL: &str = "unspoken 2026 public name of a matrix secret";
+const ID_LABEL: &str = "unspoken 2026 public name of a matrix secret";
 
-/// The public name of a secret: what is made under one secret does not fit another.
+/// Public identifier of a secret. Data made with one secret is refused by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owner(pub(crate) [u8; 16]);
+pub(crate) struct SecretId(pub(crate) [u8; 16]);
 
-impl Owner {
+impl SecretId {
     pub(crate) fn read(input: &mut Reader<'_>) -> Result<Self, ArraysError> {
-        let mut owner = [0; 16];
-        owner.copy_from_slice(input.take(16)?);
-        Ok(Owner(owner))
+        let mut secret_id = [0; 16];
+        secret_id.copy_from_slice(input.take(16)?);
+        Ok(SecretId(secret_id))
     }
 }
 
-/// A secret, of which the secret key of every parameter set follows. Never printed; wiped when dropped.
+/// A secret from which the secret key of every parameter set is derived. Never printed; wiped when dropped.
 pub struct Secret {
     bytes: Zeroizing<[u8; SECRET_BYTES]>,
-    /// By name of the parameter set, once it was used.
+    /// The keys used so far, by name of the parameter set.
     keys: Mutex<BTreeMap<String, Arc<Keyed>>>,
 }
 
@@ -63,13 +64,13 @@ impl Keyed {
 }
 
 impl Secret {
-    /// A fresh one from the operating system's generator.
+    /// Makes a new secret with the operating system's generator.
     ///
     /// # Errors
-    /// If that has no randomness to give.
+    /// If the operating system has no randomness.
     pub fn generate() -> Result<Self, ArraysError> {
         let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
-        fresh()?.fill(bytes.as_mut_slice());
+        SecretRng::from_os().map_err(RlweError::from)?.fill(bytes.as_mut_slice());
         Ok(Self::from_parts(bytes))
     }
 
@@ -77,12 +78,12 @@ impl Secret {
         Secret { bytes, keys: Mutex::default() }
     }
 
-    /// For storage by the owner. Handle as the secret it is.
+    /// The bytes of the secret, for storage by its owner. Treat them as secret.
     pub fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
         Zeroizing::new([&MAGIC, self.bytes.as_slice()].concat())
     }
 
-    /// Reads what [`Secret::to_bytes`] wrote.
+    /// Reads the output of [`Secret::to_bytes`].
     ///
     /// # Errors
     /// [`ArraysError::Decode`] for anything else.
@@ -101,75 +102,75 @@ impl Secret {
         Ok(Self::from_parts(secret))
     }
 
-    fn owner(&self) -> Owner {
-        let mut owner = [0; 16];
-        let mut hasher = Zeroizing::new(blake3::Hasher::new_derive_key(OWNER_LABEL));
-        hasher.update(self.bytes.as_slice());
-        Zeroizing::new(hasher.finalize_xof()).fill(&mut owner);
-        Owner(owner)
+    fn secret_id(&self) -> SecretId {
+        let mut secret_id = [0; 16];
+        derive_bytes(ID_LABEL, &[self.bytes.as_slice()], &mut secret_id);
+        SecretId(secret_id)
     }
 
     /// The secret key of one parameter set, derived when it is first needed.
-    fn key(&self, context: &Context) -> Result<Arc<Keyed>, ArraysError> {
-        // What is in the map is whole, whoever panicked.
+    fn key(&self, preset: &BuiltPreset) -> Result<Arc<Keyed>, ArraysError> {
+        // The map stays consistent even if a thread panicked.
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(key) = keys.get(context.parameters().name()) {
+        if let Some(key) = keys.get(preset.parameters().name()) {
             return Ok(Arc::clone(key));
         }
-        let secret = Arc::new(self.derive(context)?);
+        let secret = Arc::new(self.derive(preset)?);
         let key = ClientKey::Secret(Arc::clone(&secret));
-        let encryptor = Encryptor::new(context.parameters(), key, Needs::default())?;
+        let encryptor = Encryptor::new(preset.parameters(), key, Needs::default())?;
         let key = Arc::new(Keyed { secret, encryptor });
-        keys.insert(context.parameters().name().into(), Arc::clone(&key));
+        keys.insert(preset.parameters().name().into(), Arc::clone(&key));
         Ok(key)
     }
 
-    fn derive(&self, context: &Context) -> Result<SecretKey, ArraysError> {
-        let parameters = context.parameters().rlwe();
-        let mut hasher = Zeroizing::new(blake3::Hasher::new_derive_key(KEY_LABEL));
-        hasher.update(&parameters.fingerprint().0);
-        hasher.update(self.bytes.as_slice());
-        let mut key = Zeroizing::new([0; 32]);
-        Zeroizing::new(hasher.finalize_xof()).fill(key.as_mut_slice());
-        Ok(SecretKey::generate(parameters, &mut SecretRng::derived(&key))?)
+    fn derive(&self, preset: &BuiltPreset) -> Result<SecretKey, ArraysError> {
+        let parameters = preset.parameters().rlwe();
+        let mut rng = SecretRng::derived(KEY_LABEL, &[&parameters.fingerprint().0, self.bytes.as_slice()]);
+        Ok(SecretKey::generate(parameters, &mut rng)?)
     }
 
-    /// Encrypts inputs of a program: by name, arrays of shape (batch, rows, columns), where the batch is 1 for inputs that
-    /// have no such axis. Those left out may be encrypted later, or before.
+    /// Encrypts inputs of a program: by name, arrays of shape (batch, rows, columns), where the batch is 1 for inputs
+    /// without that axis. Inputs that are left out may be encrypted by other calls.
     ///
     /// # Errors
-    /// If a name or shape is another, or values do not fit.
-    pub fn encrypt(&self, terms: &Terms, inputs: &[(String, Array3<f64>)]) -> Result<Inputs, ArraysError> {
-        let key = self.key(&terms.context)?;
+    /// If a name is unknown, a shape differs, or values do not fit their scale.
+    pub fn encrypt(
+        &self,
+        signature: &Signature,
+        inputs: &[(String, Array3<f64>)],
+    ) -> Result<EncryptedInputs, ArraysError> {
+        let key = self.key(&signature.preset)?;
         let mut entries = Vec::with_capacity(inputs.len());
         for (number, (name, values)) in inputs.iter().enumerate() {
             if inputs[..number].iter().any(|(earlier, _)| earlier == name) {
                 return Err(ArraysError::mismatch(ENCRYPT, format!("input '{name}' twice"), "each once"));
             }
-            let form = terms.input(ENCRYPT, name)?.form;
-            let batch = if form.batch { terms.batch } else { 1 };
-            let needed = (batch, form.matrix.0, form.matrix.1);
-            if values.dim() != needed {
-                let found = format!("'{name}' of shape {:?}", values.dim());
-                return Err(ArraysError::mismatch(ENCRYPT, found, format!("shape {needed:?}")));
-            }
+            let input = signature.input(ENCRYPT, name)?;
+            let shape = input.shape;
+            let batch = if shape.axes.batch { signature.batch } else { 1 };
             let mut groups = Vec::new();
-            for group in terms.grouped(values, form.batch) {
-                let tiles = encode_tiles(terms.layout, &group)?;
-                groups.push(tiles.try_map(|slots| key.encrypt(slots, terms.level))?);
+            for tiles in signature.encode(input, values)? {
+                let tiles = tiles.iter().map(|slots| key.encrypt(slots, signature.level)).collect::<Result<_, _>>()?;
+                let (layout, group) = (signature.layout, signature.group());
+                groups.push(EncryptedMatrix::from_tiles(layout, shape.matrix, group, tiles)?);
             }
-            entries.push(Entry { name: name.clone(), form, batch, groups });
+            entries.push(EncryptedInput { name: name.clone(), shape, batch, groups });
         }
-        Ok(Inputs { context: terms.context.clone(), owner: self.owner(), layout: terms.layout, entries })
+        Ok(EncryptedInputs {
+            preset: signature.preset.clone(),
+            secret_id: self.secret_id(),
+            layout: signature.layout,
+            entries,
+        })
     }
 
-    /// Exactly the keys that programs need; `progress` is told how many of how many are made.
+    /// Makes exactly the keys that the programs need; `progress` receives the number of keys made and in total.
     ///
     /// # Errors
-    /// If the programs are of different presets, or the work was stopped.
+    /// If the programs are of different presets, or the work was cancelled.
     pub fn keys(
         &self,
-        programs: &[&Terms],
+        programs: &[&Signature],
         progress: impl FnMut(usize, usize),
         cancel: &AtomicBool,
     ) -> Result<Keys, ArraysError> {
@@ -179,37 +180,47 @@ impl Secret {
         };
         let mut plan: KeyPlan = first.keys.clone();
         for other in others {
-            first.context.check_same(OPERATION, "a program", &other.context)?;
+            first.preset.check_same(OPERATION, "a program", &other.preset)?;
             plan.extend(&other.keys);
         }
-        let (key, mut rng) = (self.key(&first.context)?, fresh()?);
+        let (key, mut rng) = (self.key(&first.preset)?, SecretRng::from_os().map_err(RlweError::from)?);
         let mut bundle = Vec::new();
         KeyBundle::write(&key.secret, &plan, &mut rng, &mut bundle, progress, cancel)?;
-        Ok(Keys::new(first.context.clone(), self.owner(), plan, bundle))
+        Ok(Keys::new(first.preset.clone(), self.secret_id(), plan, bundle))
     }
 
-    /// Decrypts: shape (batch, rows, columns). The numbers carry noise that depends on the secret: they are for its holder.
+    /// Decrypts a result: shape (batch, rows, columns). The numbers contain errors that depend on the secret, so only
+    /// its owner may see them. For others, use [`Secret::decrypt_to_share`].
     ///
     /// # Errors
-    /// If the result was computed from another secret's inputs.
-    pub fn decrypt(&self, answer: &Answer) -> Result<Array3<f64>, ArraysError> {
-        if answer.owner != self.owner() {
+    /// If the result was computed from inputs of another secret.
+    pub fn decrypt(&self, result: &EncryptedResult) -> Result<Array3<f64>, ArraysError> {
+        if result.secret_id != self.secret_id() {
             let needed = "the secret that encrypted the inputs";
             return Err(ArraysError::mismatch("decrypt", "a result under another secret", needed));
         }
-        let key = self.key(&answer.context)?;
-        let (rows, columns) = answer.form.matrix;
-        let mut values = Array3::zeros((answer.batch, rows, columns));
-        let mut next = values.axis_iter_mut(Axis(0));
-        for group in &answer.groups {
-            for matrix in group.decrypt(answer.context.encoder(), &key.secret)? {
-                // What pads the last group has no place.
-                if let Some(mut place) = next.next() {
-                    place.assign(&matrix);
-                }
-            }
-        }
-        Ok(values)
+        let key = self.key(&result.preset)?;
+        let encoder = result.preset.encoder();
+        let open = |tile: &Ciphertext| Ok(encoder.decrypt(tile, &key.secret)?);
+        let groups = result.groups.iter().map(|group| group.try_map(open));
+        let groups = groups.collect::<Result<Vec<_>, ArraysError>>()?;
+        Ok(decode_groups(&groups, result.batch, result.shape))
+    }
+
+    /// Like [`Secret::decrypt`], for results that will be shown to others: with noise of standard deviation
+    /// `2^bits * error_bound`, and rounded. See [`SharingNoise`] for its guarantee and limits. `error_bound` is
+    /// [`Precision::error`](crate::Precision::error) of the program for inputs as large as those encrypted. Each call
+    /// draws new noise: share a result once.
+    ///
+    /// # Errors
+    /// Those of [`Secret::decrypt`], or if the bound is not positive or `bits` is not from 1 to 45.
+    pub fn decrypt_to_share(
+        &self,
+        result: &EncryptedResult,
+        error_bound: f64,
+        bits: u32,
+    ) -> Result<Array3<f64>, ArraysError> {
+        add_noise(&self.decrypt(result)?, &SharingNoise::new(error_bound, bits)?)
     }
 }
 
@@ -217,9 +228,4 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secret").finish_non_exhaustive()
     }
-}
-
-/// A generator for one call, so that no two processes share one after a fork.
-fn fresh() -> Result<SecretRng, ArraysError> {
-    Ok(SecretRng::from_os().map_err(RlweError::from)?)
 }

@@ -1,73 +1,60 @@
-//! What client and server of a classifier agree on.
+//! The description of a classifier, which client and server must both know.
 
-use prost::Message;
 use unspoken_ckks::CkksParameters;
-use unspoken_protocol::{CkksDescribed, Described, Terms};
-use unspoken_query::{QueryCodec, QueryForm, QueryShape};
+use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader};
+use unspoken_query::{IndexDescription, IndexFields, QueryForm};
 
 use crate::error::ClassifyError;
 use crate::proto;
 
-/// Most columns of a subtable, padding included.
-pub(crate) const MAX_COLUMNS: usize = 4096;
-
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
-/// What a client must know to ask: made by the server, checked by the client.
+/// Data that a client needs to ask questions: made by the server, checked by the client.
 #[derive(Clone, Debug)]
 pub struct Description {
-    terms: Terms,
+    /// The header, and the form and shape of the queries.
+    pub(crate) index: IndexDescription,
     pub(crate) own: proto::Description,
-    /// How codes travel.
-    pub(crate) query: QueryCodec,
-    form: QueryForm,
 }
 
 impl Description {
-    pub(crate) fn new(terms: Terms, own: proto::Description) -> Result<Self, ClassifyError> {
-        let form: QueryForm = own.query_form.parse()?;
-        let shape = QueryShape {
-            parameters: terms.parameters().clone(),
-            subtables: own.subtables as usize,
-            columns: own.columns as usize,
-            level: own.query_level as usize,
-        };
-        Ok(Description { terms, own, query: QueryCodec::new(form, shape)?, form })
+    pub(crate) fn new(header: CkksHeader, own: proto::Description) -> Result<Self, ClassifyError> {
+        Ok(Description { index: IndexDescription::new(header, fields(&own))?, own })
     }
 
     /// Reads a description from untrusted bytes and builds its parameters.
     ///
     /// # Errors
-    /// As for [`Terms::open`], an insecure preset included, or if the model's shape makes no sense.
+    /// Those of [`CkksHeader::read`], also for an insecure preset, or if the model's shape is invalid.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ClassifyError> {
         Self::read(bytes, false)
     }
 
-    /// As [`Description::from_bytes`], and accepts insecure presets: for tests.
+    /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// As for [`Description::from_bytes`].
+    /// Those of [`Description::from_bytes`], except for an insecure preset.
     pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, ClassifyError> {
         Self::read(bytes, true)
     }
 
-    /// As bytes for the wire.
+    /// Serialises the description.
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.terms.to_bytes(&self.own)
+        self.index.header().to_bytes(&self.own)
     }
 
     /// The parameters.
     pub fn parameters(&self) -> &CkksParameters {
-        self.terms.parameters()
+        self.index.parameters()
     }
 
-    /// Messages one query holds.
+    /// Maximum number of messages in one query.
     pub fn batch(&self) -> usize {
         self.parameters().slots() / self.max_tokens()
     }
 
-    /// Tokens of a message; shorter ones are padded, invisibly to the server.
+    /// Maximum number of tokens in a message. Shorter messages are padded, which the server cannot see.
     pub fn max_tokens(&self) -> usize {
         self.own.max_tokens as usize
     }
@@ -77,49 +64,55 @@ impl Description {
         self.own.classes as usize
     }
 
-    /// Most bytes of one query.
-    pub fn query_bytes(&self) -> usize {
-        self.terms.packed_bytes(self.query.vectors(), self.query.byte_len())
+    /// Number of vectors in an answer: two scores share a slot.
+    pub(crate) fn vectors(&self) -> usize {
+        self.classes().div_ceil(2)
     }
 
-    /// How codes travel.
+    /// Maximum length of a query in bytes.
+    pub fn query_bytes(&self) -> usize {
+        self.index.query_bytes()
+    }
+
+    /// Form of queries.
     pub fn query_form(&self) -> QueryForm {
-        self.form
+        self.index.form()
     }
 }
 
-impl Described for Description {
+fn fields(own: &proto::Description) -> IndexFields<'_> {
+    let proto::Description { subtables, columns, query_level, query_form, .. } = own;
+    IndexFields { subtables: *subtables, columns: *columns, query_level: *query_level, query_form }
+}
+
+impl ApplicationDescription for Description {
     type Error = ClassifyError;
 
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, ClassifyError> {
-        let terms = Terms::open(bytes, PROTOCOL_VERSION, accept_insecure)?;
-        let own = proto::Description::decode(bytes)
-            .map_err(|error| ClassifyError::mismatch("description", error, "a protobuf message"))?;
-        let batch = terms.parameters().slots() as u64 / u64::from(own.max_tokens.max(1));
-        let plausible = (1..=64).contains(&own.subtables)
-            && (2..=MAX_COLUMNS as u32).contains(&own.columns)
-            && (2..=1024).contains(&own.classes)
+        let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL_VERSION, accept_insecure)?;
+        let plausible = (2..=1024).contains(&own.classes)
             && own.max_tokens.is_power_of_two()
-            && batch >= 1
-            && own.query_level as usize <= terms.parameters().max_level()
-            && own.columns.is_power_of_two()
-            && terms.bound() > 0.0;
+            && own.max_tokens as usize <= header.parameters().slots()
+            && header.bound() > 0.0;
         if !plausible {
             return Err(ClassifyError::mismatch("model shape", format!("{own:?}"), "one that fits the preset"));
         }
-        let description = Self::new(terms, own)?;
-        description.terms.check_use(description.form == QueryForm::Compact)?;
-        Terms::check_query_bytes(description.query.byte_len())?;
+        let description = Description { index: IndexDescription::checked(header, fields(&own))?, own };
+        CkksHeader::check_answer_bytes(description.index.answer_bytes(description.vectors()))?;
         Ok(description)
     }
 
     fn fingerprint(&self) -> [u8; 16] {
-        self.terms.fingerprint()
+        self.index.header().fingerprint()
+    }
+
+    fn keep_error_bound(&mut self, earlier: &Self) {
+        self.index.keep_error_bound(&earlier.index);
     }
 }
 
-impl CkksDescribed for Description {
-    fn terms(&self) -> &Terms {
-        &self.terms
+impl CkksDescription for Description {
+    fn header(&self) -> &CkksHeader {
+        self.index.header()
     }
 }

@@ -1,15 +1,15 @@
-//! What can go wrong with a classification.
+//! Errors of this crate.
 
 use unspoken_fasttext::ModelError;
 use unspoken_lookup::LookupError;
-use unspoken_protocol::{Failure, Fault, ProtocolError};
-use unspoken_query::{QueryError, lookup_fault};
+use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
+use unspoken_query::{QueryError, lookup_error_kind};
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClassifyError {
-    /// The two sides do not fit together, a message is malformed, or keys or ciphertexts failed.
+    /// The two sides do not match, a message is malformed, or an operation on keys or ciphertexts failed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
     /// The query could not be made or read.
@@ -29,13 +29,13 @@ impl ClassifyError {
     }
 }
 
-impl Failure for ClassifyError {
-    fn fault(&self) -> Fault {
+impl ApplicationError for ClassifyError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            ClassifyError::Protocol(error) => error.fault(),
-            ClassifyError::Query(error) => error.fault(),
-            ClassifyError::Lookup(error) => lookup_fault(error),
-            ClassifyError::Model(_) => Fault::Internal,
+            ClassifyError::Protocol(error) => error.kind(),
+            ClassifyError::Query(error) => error.kind(),
+            ClassifyError::Lookup(error) => lookup_error_kind(error),
+            ClassifyError::Model(_) => ErrorKind::Internal,
         }
     }
 }

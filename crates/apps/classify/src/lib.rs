@@ -1,14 +1,14 @@
 #![doc = include_str!("../README.md")]
 
-mod asker;
-mod classifier;
+mod client;
 mod description;
 mod error;
+mod server;
 
-pub use asker::{Asker, Classified};
-pub use classifier::{Classifier, StageSeconds};
+pub use client::{Classified, ClassifyClient, EncodedMessage};
 pub use description::{Description, PROTOCOL_VERSION};
 pub use error::ClassifyError;
+pub use server::{ClassifyServer, StageSeconds};
 
 mod proto {
     #![allow(missing_docs)]

@@ -1,13 +1,17 @@
 //! Both halves against each other and against the plaintext model, at a small insecure ring.
 
+use std::borrow::Borrow;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::Preset;
-use unspoken_classify::{Asker, Classifier, ClassifyError, Description};
+use unspoken_classify::{Classified, ClassifyClient, ClassifyError, ClassifyServer, Description};
 use unspoken_encrypt::Needs;
 use unspoken_fasttext::{Model, TrainOptions, fit};
 use unspoken_lookup::Plan;
-use unspoken_protocol::{CkksClientHalf, ClientHalf, Failure, KeyLoader, ProtocolError, ServerHalf};
+use unspoken_protocol::{
+    ApplicationError, CkksClientHalf, CkksDescription, ClientHalf, ClientId, KeyLoader, ProtocolError, ServerHalf,
+};
 use unspoken_query::QueryForm;
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
@@ -26,17 +30,17 @@ fn model_of(seed: u64, columns: usize) -> Model {
     fit(&texts, &labels, &options, &mut |_| {}, &AtomicBool::new(false)).unwrap()
 }
 
-fn server(model: &Model, plan: Plan) -> Classifier {
+fn server(model: &Model, plan: Plan) -> ClassifyServer {
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
-    Classifier::new(model.tables(), &parameters, QueryForm::Direct, plan).unwrap()
+    ClassifyServer::new(model.tables(), &parameters, QueryForm::Direct, plan).unwrap()
 }
 
-fn client(model: &Model, server: &Classifier) -> Asker {
+fn client(model: &Model, server: &ClassifyServer) -> ClassifyClient {
     let description = Description::insecure_from_bytes(&server.description().to_bytes()).unwrap();
-    Asker::open(description, model.encoder().clone(), None).unwrap()
+    ClassifyClient::open(description, Arc::new(model.encoder().clone()), None).unwrap()
 }
 
-fn bundle(client: &Asker) -> Vec<u8> {
+fn bundle(client: &ClassifyClient) -> Vec<u8> {
     let mut bytes = Vec::new();
     client.keyring().write_keys(&mut bytes, |_, _| {}, &AtomicBool::new(false)).unwrap();
     assert_eq!(bytes.len() as u64, client.keyring().key_bytes());
@@ -45,21 +49,36 @@ fn bundle(client: &Asker) -> Vec<u8> {
 
 static GO: AtomicBool = AtomicBool::new(false);
 
+const CLIENT: ClientId = ClientId::new([1; 16]);
+
+fn encrypt<S: Borrow<str>>(client: &mut ClassifyClient, questions: &[S]) -> Result<Vec<u8>, ClassifyError> {
+    let encoded = client.encode(questions)?;
+    client.query(&encoded)
+}
+
+fn read<S: Borrow<str>>(
+    client: &ClassifyClient,
+    answer: &[u8],
+    questions: &[S],
+) -> Result<Vec<Classified>, ClassifyError> {
+    client.read(answer, &client.encode(questions)?)
+}
+
 #[test]
 fn encrypted_scores_are_the_models_scores() {
     let model = model(1);
     for plan in [Plan::Paper, Plan::BabyGiant { babies: 16 }] {
         let server = server(&model, plan);
-        let client = client(&model, &server);
+        let mut client = client(&model, &server);
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
         let mut messages: Vec<String> = GOOD.iter().chain(&BAD).map(|s| s.to_string()).collect();
         messages[3] = String::new();
         messages[4] = "win ".repeat(300);
-        let query = client.query(&messages).unwrap();
+        let query = encrypt(&mut client, &messages).unwrap();
         assert!(query.len() <= server.description().query_bytes());
-        let answer = server.answer(&keys, &query, &GO).unwrap();
+        let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
         assert!(answer.len() <= server.answer_bytes());
-        for (message, classified) in messages.iter().zip(client.read(&answer, messages.len()).unwrap()) {
+        for (message, classified) in messages.iter().zip(read(&client, &answer, &messages).unwrap()) {
             let clear = model.scores(message);
             let size = clear.iter().fold(0.0f64, |max, z| z.abs().max(max));
             for (encrypted, clear) in classified.scores.iter().zip(&clear) {
@@ -75,11 +94,11 @@ fn tables_of_any_width_are_padded_on_both_sides() {
     for columns in [2, 100] {
         let model = model_of(1, columns);
         let parameters = Preset::find(PRESET).unwrap().build().unwrap();
-        let server = Classifier::with_best_plan(model.tables(), &parameters, QueryForm::Direct).unwrap();
-        let client = client(&model, &server);
+        let server = ClassifyServer::with_best_plan(model.tables(), &parameters, QueryForm::Direct).unwrap();
+        let mut client = client(&model, &server);
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
-        let answer = server.answer(&keys, &client.query(&GOOD).unwrap(), &GO).unwrap();
-        for (message, classified) in GOOD.iter().zip(client.read(&answer, GOOD.len()).unwrap()) {
+        let answer = server.answer(CLIENT, &keys, &encrypt(&mut client, &GOOD).unwrap(), &GO).unwrap();
+        for (message, classified) in GOOD.iter().zip(read(&client, &answer, &GOOD).unwrap()) {
             let clear = model.scores(message);
             let size = clear.iter().fold(0.0f64, |max, z| z.abs().max(max));
             assert!((classified.scores[0] - clear[0]).abs() < size * 2f64.powi(-10), "{columns}");
@@ -96,15 +115,15 @@ fn every_form_of_query_gives_the_models_scores() {
     ] {
         let model = model_of(1, columns);
         let parameters = Preset::find(preset).unwrap().build().unwrap();
-        let server = Classifier::with_best_plan(model.tables(), &parameters, form).unwrap();
-        let client = client(&model, &server);
+        let server = ClassifyServer::with_best_plan(model.tables(), &parameters, form).unwrap();
+        let mut client = client(&model, &server);
         assert_eq!(client.description().query_form(), form);
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
-        let query = client.query(&GOOD).unwrap();
+        let query = encrypt(&mut client, &GOOD).unwrap();
         assert!(query.len() <= server.description().query_bytes());
-        assert_eq!(query.len(), client.query(&BAD[..1]).unwrap().len());
-        let answer = server.answer(&keys, &query, &GO).unwrap();
-        for (message, classified) in GOOD.iter().zip(client.read(&answer, GOOD.len()).unwrap()) {
+        assert_eq!(query.len(), encrypt(&mut client, &BAD[..1]).unwrap().len());
+        let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+        for (message, classified) in GOOD.iter().zip(read(&client, &answer, &GOOD).unwrap()) {
             let clear = model.scores(message);
             let size = clear.iter().fold(0.0f64, |max, z| z.abs().max(max));
             for (encrypted, clear) in classified.scores.iter().zip(&clear) {
@@ -113,13 +132,13 @@ fn every_form_of_query_gives_the_models_scores() {
         }
     }
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
-    assert!(Classifier::with_best_plan(model(1).tables(), &parameters, QueryForm::Compact).is_err());
+    assert!(ClassifyServer::with_best_plan(model(1).tables(), &parameters, QueryForm::Compact).is_err());
 }
 
 #[test]
 fn plans_for_other_queries_are_refused() {
     let parameters = Preset::find("insecure_n11_depth24_scale52").unwrap().build().unwrap();
-    let error = Classifier::new(model(1).tables(), &parameters, QueryForm::Direct, Plan::Indicator).err().unwrap();
+    let error = ClassifyServer::new(model(1).tables(), &parameters, QueryForm::Direct, Plan::Indicator).err().unwrap();
     assert!(error.to_string().contains("indicator"), "{error}");
 }
 
@@ -127,21 +146,22 @@ fn plans_for_other_queries_are_refused() {
 fn answers_computed_with_other_keys_are_noticed() {
     let model = model(1);
     let server = server(&model, Plan::BabyGiant { babies: 16 });
-    let (one, two) = (client(&model, &server), client(&model, &server));
+    let (one, mut two) = (client(&model, &server), client(&model, &server));
     let keys = server.load_keys(&mut bundle(&one).as_slice()).unwrap();
-    let answer = server.answer(&keys, &two.query(&GOOD).unwrap(), &GO).unwrap();
-    assert!(two.read(&answer, GOOD.len()).unwrap_err().to_string().contains("secret key"));
+    let answer = server.answer(CLIENT, &keys, &encrypt(&mut two, &GOOD).unwrap(), &GO).unwrap();
+    assert!(read(&two, &answer, &GOOD).unwrap_err().to_string().contains("secret key"));
 }
 
 #[test]
 fn queries_have_one_length_whatever_they_ask() {
     let model = model(1);
     let server = server(&model, Plan::BabyGiant { babies: 16 });
-    let client = client(&model, &server);
-    let lengths = [vec!["a"], vec!["free cash"; 8], vec![""; 3]].map(|messages| client.query(&messages).unwrap().len());
+    let mut client = client(&model, &server);
+    let lengths =
+        [vec!["a"], vec!["free cash"; 8], vec![""; 3]].map(|messages| encrypt(&mut client, &messages).unwrap().len());
     assert!(lengths.iter().all(|&len| len == lengths[0]), "{lengths:?}");
-    assert!(client.query(&[""; 9]).is_err());
-    assert!(client.query::<&str>(&[]).is_err());
+    assert!(encrypt(&mut client, &[""; 9]).is_err());
+    assert!(encrypt::<&str>(&mut client, &[]).is_err());
 }
 
 #[test]
@@ -149,36 +169,36 @@ fn halves_of_different_models_do_not_meet() {
     let (one, two) = (model(1), model(2));
     let server_one = server(&one, Plan::BabyGiant { babies: 16 });
     let description = Description::insecure_from_bytes(&server_one.description().to_bytes()).unwrap();
-    let error = Asker::open(description, two.encoder().clone(), None).err().unwrap();
+    let error = ClassifyClient::open(description, Arc::new(two.encoder().clone()), None).err().unwrap();
     assert!(error.to_string().contains("another model"), "{error}");
     let server_two = server(&two, Plan::BabyGiant { babies: 16 });
-    let client_two = client(&two, &server_two);
+    let mut client_two = client(&two, &server_two);
     let keys = server_two.load_keys(&mut bundle(&client_two).as_slice()).unwrap();
-    let query = client_two.query(&["x"]).unwrap();
+    let query = encrypt(&mut client_two, &["x"]).unwrap();
     assert!(matches!(
-        server_one.answer(&keys, &query, &GO),
+        server_one.answer(CLIENT, &keys, &query, &GO),
         Err(ClassifyError::Protocol(ProtocolError::Mismatch { .. }))
     ));
-    let answer = server_two.answer(&keys, &query, &GO).unwrap();
-    assert!(client(&one, &server_one).read(&answer, 1).is_err());
+    let answer = server_two.answer(CLIENT, &keys, &query, &GO).unwrap();
+    assert!(read(&client(&one, &server_one), &answer, &["x"]).is_err());
 }
 
 #[test]
 fn hostile_bytes_are_refused() {
     let model = model(1);
     let server = server(&model, Plan::BabyGiant { babies: 16 });
-    let client = client(&model, &server);
+    let mut client = client(&model, &server);
     let bundle = bundle(&client);
     let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
-    let query = client.query(&["x"]).unwrap();
+    let query = encrypt(&mut client, &["x"]).unwrap();
     for len in [0, 1, 10, 40, query.len() / 2, query.len() - 1] {
-        assert!(server.answer(&keys, &query[..len], &GO).is_err(), "{len}");
+        assert!(server.answer(CLIENT, &keys, &query[..len], &GO).is_err(), "{len}");
     }
-    assert!(server.answer(&keys, &vec![0; query.len() + 100], &GO).is_err());
+    assert!(server.answer(CLIENT, &keys, &vec![0; query.len() + 100], &GO).is_err());
     for position in [0, 5, 20, 40, 60, 70] {
         let mut damaged = query.clone();
         damaged[position] ^= 0x55;
-        assert!(server.answer(&keys, &damaged, &GO).is_err(), "{position}");
+        assert!(server.answer(CLIENT, &keys, &damaged, &GO).is_err(), "{position}");
     }
     assert!(server.loaded_key_bytes(&bundle[..200]).is_ok());
     assert!(server.loaded_key_bytes(&bundle[..30]).is_err());
@@ -191,25 +211,29 @@ fn hostile_bytes_are_refused() {
 fn work_stops_when_asked() {
     let model = model(1);
     let server = server(&model, Plan::BabyGiant { babies: 16 });
-    let client = client(&model, &server);
+    let mut client = client(&model, &server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
-    let query = client.query(&["x"]).unwrap();
+    let query = encrypt(&mut client, &["x"]).unwrap();
     let stop = AtomicBool::new(true);
-    assert!(server.answer(&keys, &query, &stop).unwrap_err().is_interrupted());
-    assert!(client.keyring().write_keys(&mut Vec::new(), |_, _| {}, &stop).unwrap_err().is_interrupted());
+    assert!(server.answer(CLIENT, &keys, &query, &stop).unwrap_err().is_cancelled());
+    assert!(client.keyring().write_keys(&mut Vec::new(), |_, _| {}, &stop).unwrap_err().is_cancelled());
 }
 
 #[test]
 fn a_stored_secret_reads_the_answers_to_its_queries() {
     let model = model(1);
     let server = server(&model, Plan::BabyGiant { babies: 16 });
-    let first = client(&model, &server);
+    let mut first = client(&model, &server);
     let keys = server.load_keys(&mut bundle(&first).as_slice()).unwrap();
-    let answer = server.answer(&keys, &first.query(&["win free cash"]).unwrap(), &GO).unwrap();
+    let answer = server.answer(CLIENT, &keys, &encrypt(&mut first, &["win free cash"]).unwrap(), &GO).unwrap();
     let description = Description::insecure_from_bytes(&server.description().to_bytes()).unwrap();
-    let again =
-        Asker::open(description, model.encoder().clone(), Some(&first.keyring().secret_bytes().unwrap())).unwrap();
-    assert_eq!(again.read(&answer, 1).unwrap(), first.read(&answer, 1).unwrap());
+    let again = ClassifyClient::open(
+        description,
+        Arc::new(model.encoder().clone()),
+        Some(&first.keyring().secret_bytes().unwrap()),
+    )
+    .unwrap();
+    assert_eq!(read(&again, &answer, &["x"]).unwrap(), read(&first, &answer, &["x"]).unwrap());
 }
 
 #[test]
@@ -221,16 +245,51 @@ fn prepared_queries_are_asked_and_answered_like_others() {
     let plan = client.prepare(Needs { burst: 2, memory_bytes: 64 << 20 }).unwrap();
     let vectors = plan.zeros / 2;
     assert_eq!((vectors, plan.zeros), (model.encoder().shape().subtables, 2 * vectors));
-    // More queries than are ready; the server refuses a seed that comes twice.
+    // More queries than are prepared; the server refuses a seed that is used twice.
     for message in GOOD.iter().chain(&BAD) {
-        let query = client.query(&[message]).unwrap();
-        // The entries are of the queries' level: each vector is an entry and its scale.
+        let query = encrypt(&mut client, &[*message]).unwrap();
+        // The prepared encryptions have the queries' level: each vector is one of them and its scale.
         let framing = query.len() - vectors * (plan.sent_bytes + 8);
         assert!(framing < 200, "{framing}");
-        let answer = server.answer(&keys, &query, &GO).unwrap();
-        assert_eq!(client.read(&answer, 1).unwrap()[0].label, model.predict(message));
+        let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+        assert_eq!(read(&client, &answer, &["x"]).unwrap()[0].label, model.predict(message));
     }
     // Too little memory for one vector.
     assert_eq!(client.prepare(Needs { burst: 2, memory_bytes: 1000 }).unwrap().zeros, 0);
-    assert!(server.answer(&keys, &client.query(&["x"]).unwrap(), &GO).is_ok());
+    assert!(server.answer(CLIENT, &keys, &encrypt(&mut client, &["x"]).unwrap(), &GO).is_ok());
+}
+
+#[test]
+fn shared_scores_have_noise_above_the_error() {
+    let model = model(1);
+    let server = server(&model, Plan::BabyGiant { babies: 16 });
+    let mut client = client(&model, &server);
+    let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    let answer = server.answer(CLIENT, &keys, &encrypt(&mut client, &GOOD).unwrap(), &GO).unwrap();
+    let found = read(&client, &answer, &GOOD).unwrap();
+    let bound = client.description().header().error_bound().unwrap();
+    for (message, classified) in GOOD.iter().zip(&found) {
+        for (score, clear) in classified.scores.iter().zip(model.scores(message)) {
+            assert!((score - clear).abs() < bound, "{score} {clear} {bound}");
+        }
+    }
+    assert!(bound < 1e-2, "a bound that says something: {bound}");
+    let shared = client.share(&found, 4).unwrap();
+    let deviation = client.sharing_noise(4).unwrap().deviation();
+    assert!((deviation / bound - 16.0).abs() < 1e-9);
+    let pairs = || shared.iter().zip(&found).flat_map(|(a, b)| a.scores.iter().zip(&b.scores));
+    assert!(pairs().all(|(a, b)| (a - b).abs() < 8.0 * deviation));
+    assert!(pairs().filter(|(a, b)| (*a - *b).abs() > bound).count() >= GOOD.len(), "hardly any is so near");
+    assert!(client.share(&found, 0).is_err());
+    // Fresh noise each time.
+    assert_ne!(client.share(&found, 4).unwrap(), client.share(&found, 4).unwrap());
+}
+
+#[test]
+fn compact_queries_have_no_bound_to_share_by() {
+    let model = model_of(1, 254);
+    let parameters = Preset::find("insecure_n11_boot_depth8_scale50").unwrap().build().unwrap();
+    let server = ClassifyServer::with_best_plan(model.tables(), &parameters, QueryForm::Compact).unwrap();
+    let error = client(&model, &server).sharing_noise(10).unwrap_err().to_string();
+    assert!(error.contains("compact queries have none"), "{error}");
 }

@@ -1,31 +1,30 @@
-//! What client and server of a recogniser agree on.
+//! The description of a recogniser, which client and server must both know.
 
-use prost::Message;
 use unspoken_ckks::{CkksParameters, SeededCiphertext};
 use unspoken_cnn::ImageLayout;
 use unspoken_digits_model::Shape;
-use unspoken_protocol::{CkksDescribed, Described, ProtocolError, Terms};
+use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, ProtocolError, output_bytes};
 
 use crate::error::DigitsError;
 use crate::proto;
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
-/// The circuit whose layout clients follow.
+/// Name of the circuit, which determines the layout of images.
 pub(crate) const CIRCUIT: &str = "owner";
 
-/// What a client must know to ask: made by the server, checked by the client.
+/// Data that a client needs to ask questions: made by the server, checked by the client.
 #[derive(Clone, Debug)]
 pub struct Description {
-    terms: Terms,
+    header: CkksHeader,
     own: proto::Description,
     layout: ImageLayout,
 }
 
 impl Description {
-    /// Of a server whose circuit takes images in this layout, at this level.
-    pub(crate) fn new(terms: Terms, layout: &ImageLayout, query_level: usize) -> Self {
+    /// The description of a server whose circuit needs images in this layout, at this level.
+    pub(crate) fn new(header: CkksHeader, layout: &ImageLayout, query_level: usize) -> Self {
         let shape = layout.shape();
         let own = proto::Description {
             channels: shape.channels as u32,
@@ -34,41 +33,42 @@ impl Description {
             query_level: query_level as u32,
             circuit: CIRCUIT.into(),
         };
-        Description { terms, own, layout: layout.clone() }
+        Description { header, own, layout: layout.clone() }
     }
 
     /// Reads a description from untrusted bytes and builds its parameters.
     ///
     /// # Errors
-    /// As for [`Terms::open`], an insecure preset included, or if no network has the shape or no query the batch.
+    /// Those of [`CkksHeader::read`], also for an insecure preset, or if no network has the shape or no query the
+    /// batch.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DigitsError> {
         Self::read(bytes, false)
     }
 
-    /// As [`Description::from_bytes`], and accepts insecure presets: for tests.
+    /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// As for [`Description::from_bytes`].
+    /// Those of [`Description::from_bytes`], except for an insecure preset.
     pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, DigitsError> {
         Self::read(bytes, true)
     }
 
-    /// As bytes for the wire.
+    /// Serialises the description.
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.terms.to_bytes(&self.own)
+        self.header.to_bytes(&self.own)
     }
 
     /// The parameters.
     pub fn parameters(&self) -> &CkksParameters {
-        self.terms.parameters()
+        self.header.parameters()
     }
 
-    /// How images lie in a query and scores in an answer.
+    /// Layout of images in a query and of scores in an answer.
     pub fn layout(&self) -> &ImageLayout {
         &self.layout
     }
 
-    /// Images one query holds; fewer are padded, invisibly to the server.
+    /// Number of images in one query. Fewer are padded, which the server cannot see.
     pub fn batch(&self) -> usize {
         self.layout.batch()
     }
@@ -83,9 +83,14 @@ impl Description {
         self.own.query_level as usize
     }
 
-    /// Most bytes of one query.
+    /// Maximum length of a query in bytes.
     pub fn query_bytes(&self) -> usize {
-        self.terms.packed_bytes(self.layout.vectors(), self.vector_bytes())
+        self.header.packed_bytes(self.layout.vectors(), self.vector_bytes())
+    }
+
+    /// Maximum length of an answer in bytes: one vector, of no higher level than the query.
+    pub(crate) fn answer_bytes(&self) -> usize {
+        self.header.packed_bytes(1, output_bytes(self.parameters(), self.query_level()))
     }
 
     /// Bytes of all vectors of a query.
@@ -94,37 +99,40 @@ impl Description {
     }
 }
 
-impl Described for Description {
+impl ApplicationDescription for Description {
     type Error = DigitsError;
 
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, DigitsError> {
-        let terms = Terms::open(bytes, PROTOCOL_VERSION, accept_insecure)?;
-        let own = proto::Description::decode(bytes)
-            .map_err(|error| ProtocolError::mismatch("description", error, "a protobuf message"))?;
+        let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL_VERSION, accept_insecure)?;
         if own.circuit != CIRCUIT {
             let found = format!("circuit {:?}", own.circuit.chars().take(20).collect::<String>());
             return Err(ProtocolError::mismatch("description", found, "\"owner\", of a recogniser of digits").into());
         }
         let shape = Shape { channels: own.channels as usize, hidden: own.hidden as usize };
-        let layout = ImageLayout::new(shape, terms.parameters().slots(), own.batch as usize)?;
-        let top = terms.parameters().max_level();
+        let layout = ImageLayout::new(shape, header.parameters().slots(), own.batch as usize)?;
+        let top = header.parameters().max_level();
         if own.query_level as usize > top {
-            let needed = format!("at most {top} with preset {}", terms.parameters().name());
+            let needed = format!("at most {top} with preset {}", header.parameters().name());
             return Err(ProtocolError::mismatch("query level", own.query_level, needed).into());
         }
-        terms.check_use(false)?;
-        let description = Description { terms, own, layout };
-        Terms::check_query_bytes(description.vector_bytes())?;
+        header.check_use(false)?;
+        let description = Description { header, own, layout };
+        CkksHeader::check_query_bytes(description.vector_bytes())?;
+        CkksHeader::check_answer_bytes(description.answer_bytes())?;
         Ok(description)
     }
 
     fn fingerprint(&self) -> [u8; 16] {
-        self.terms.fingerprint()
+        self.header.fingerprint()
+    }
+
+    fn keep_error_bound(&mut self, earlier: &Self) {
+        self.header.keep_error_bound(&earlier.header);
     }
 }
 
-impl CkksDescribed for Description {
-    fn terms(&self) -> &Terms {
-        &self.terms
+impl CkksDescription for Description {
+    fn header(&self) -> &CkksHeader {
+        &self.header
     }
 }

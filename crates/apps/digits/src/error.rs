@@ -1,13 +1,13 @@
 //! Errors of this crate.
 
 use unspoken_cnn::CnnError;
-use unspoken_protocol::{Failure, Fault, ProtocolError};
+use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 
-/// A private recognition failed.
+/// Errors of private recognition.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DigitsError {
-    /// The two sides do not fit together, a message is malformed, or keys failed.
+    /// The two sides do not match, a message is malformed, or an operation on keys failed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
     /// The circuit failed.
@@ -15,12 +15,12 @@ pub enum DigitsError {
     Circuit(#[from] CnnError),
 }
 
-impl Failure for DigitsError {
-    fn fault(&self) -> Fault {
+impl ApplicationError for DigitsError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            DigitsError::Protocol(error) => error.fault(),
-            DigitsError::Circuit(CnnError::Ckks(error)) => error.fault(),
-            DigitsError::Circuit(_) => Fault::DoesNotFit,
+            DigitsError::Protocol(error) => error.kind(),
+            DigitsError::Circuit(CnnError::Ckks(error)) => error.kind(),
+            DigitsError::Circuit(_) => ErrorKind::Mismatch,
         }
     }
 }

@@ -1,14 +1,14 @@
 #![doc = include_str!("../README.md")]
 
-mod asker;
+mod client;
 mod description;
 mod error;
-mod recogniser;
+mod server;
 
-pub use asker::{ImageAsker, Recognised};
+pub use client::{DigitsClient, Recognised};
 pub use description::{Description, PROTOCOL_VERSION};
 pub use error::DigitsError;
-pub use recogniser::Recogniser;
+pub use server::DigitsServer;
 
 mod proto {
     #![allow(missing_docs)]

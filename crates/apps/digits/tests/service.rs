@@ -1,4 +1,4 @@
-//! Both halves against each other and against the network in the clear, at a small insecure ring.
+//! Both halves against each other and against the plaintext network, at a small insecure ring.
 
 #[allow(dead_code, reason = "the keys are made by the halves themselves here")]
 #[path = "../../../circuits/cnn/tests/common/mod.rs"]
@@ -8,26 +8,37 @@ use std::sync::atomic::AtomicBool;
 
 use common::{PRESET, images, network, worst};
 use unspoken_ckks::Preset;
-use unspoken_digits::{Description, DigitsError, ImageAsker, Recogniser};
-use unspoken_digits_model::Shape;
+use unspoken_digits::{Description, DigitsClient, DigitsError, DigitsServer, Recognised};
+use unspoken_digits_model::{Image, Shape};
 use unspoken_encrypt::Needs;
 use unspoken_protocol::{
-    CkksClientHalf, CkksDescribed, CkksServerHalf, ClientHalf, Failure, Fault, KeyLoader, ProtocolError, ServerHalf,
+    ApplicationError, CkksClientHalf, CkksDescription, CkksServerHalf, ClientHalf, ClientId, ErrorKind, KeyLoader,
+    ProtocolError, ServerHalf,
 };
 
 static GO: AtomicBool = AtomicBool::new(false);
+const CLIENT: ClientId = ClientId::new([1; 16]);
 
-fn server(shape: Shape, batch: Option<usize>) -> Recogniser {
+fn encrypt(client: &mut DigitsClient, questions: &[Image]) -> Result<Vec<u8>, DigitsError> {
+    let encoded = client.encode(questions)?;
+    client.query(&encoded)
+}
+
+fn read(client: &DigitsClient, answer: &[u8], questions: &[Image]) -> Result<Vec<Recognised>, DigitsError> {
+    client.read(answer, &client.encode(questions)?)
+}
+
+fn server(shape: Shape, batch: Option<usize>) -> DigitsServer {
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
-    Recogniser::new(&network(shape), &parameters, batch).unwrap()
+    DigitsServer::new(&network(shape), &parameters, batch).unwrap()
 }
 
-fn client(server: &Recogniser) -> ImageAsker {
+fn client(server: &DigitsServer) -> DigitsClient {
     let description = Description::insecure_from_bytes(&server.describe()).unwrap();
-    ImageAsker::open(description, (), None).unwrap()
+    DigitsClient::open(description, (), None).unwrap()
 }
 
-fn bundle(client: &ImageAsker) -> Vec<u8> {
+fn bundle(client: &DigitsClient) -> Vec<u8> {
     let mut bytes = Vec::new();
     client.keyring().write_keys(&mut bytes, |_, _| {}, &GO).unwrap();
     assert_eq!(bytes.len() as u64, client.keyring().key_bytes());
@@ -45,17 +56,22 @@ fn encrypted_digits_are_the_networks() {
         assert_eq!(plan.zeros, client.description().layout().vectors());
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
         let network = network(shape);
-        // A part of a batch, and all of it.
+        // Part of a batch, and a full batch.
         for count in [1, batch] {
             let images = images(count);
-            let query = client.query(&images).unwrap();
+            let query = encrypt(&mut client, &images).unwrap();
             assert!(query.len() <= server.query_bytes());
-            let answer = server.answer(&keys, &query, &GO).unwrap();
+            let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
             assert!(answer.len() <= server.answer_bytes());
-            let read = client.read(&answer, count).unwrap();
+            let read = read(&client, &answer, &images).unwrap();
             let exact: Vec<[f64; 10]> = images.iter().map(|image| network.scores(image)).collect();
             let scores: Vec<[f64; 10]> = read.iter().map(|one| one.scores).collect();
             assert!(worst(&scores, &exact) < 1e-3);
+            let bound = client.description().header().error_bound().unwrap();
+            assert!(worst(&scores, &exact) < bound && bound < 0.1, "{bound}");
+            let noise = client.sharing_noise(3).unwrap().deviation();
+            let shared: Vec<[f64; 10]> = client.share(&read, 3).unwrap().iter().map(|one| one.scores).collect();
+            assert!((bound..8.0 * noise).contains(&worst(&shared, &scores)));
             assert!(read.iter().zip(&images).all(|(one, image)| one.digit == network.digit(image)));
         }
     }
@@ -63,10 +79,10 @@ fn encrypted_digits_are_the_networks() {
 
 #[test]
 fn a_query_tells_nothing_by_its_length_and_takes_a_batch_at_most() {
-    let client = client(&server(Shape::LITE, None));
-    assert_eq!(client.query(&images(1)).unwrap().len(), client.query(&images(16)).unwrap().len());
-    assert!(client.query(&[]).is_err());
-    assert!(client.query(&images(17)).unwrap_err().to_string().contains("1 to 16"));
+    let mut client = client(&server(Shape::LITE, None));
+    assert_eq!(encrypt(&mut client, &images(1)).unwrap().len(), encrypt(&mut client, &images(16)).unwrap().len());
+    assert!(encrypt(&mut client, &[]).is_err());
+    assert!(encrypt(&mut client, &images(17)).unwrap_err().to_string().contains("1 to 16"));
 }
 
 #[test]
@@ -75,42 +91,45 @@ fn a_stored_secret_reads_answers_and_another_one_does_not() {
     let (first, stranger) = (client(&server), client(&server));
     let keys = server.load_keys(&mut bundle(&first).as_slice()).unwrap();
     let secret = first.keyring().secret_bytes().unwrap();
-    let again = ImageAsker::open(first.description().clone(), (), Some(&secret)).unwrap();
-    let answer = server.answer(&keys, &again.query(&images(2)).unwrap(), &GO).unwrap();
-    assert_eq!(first.read(&answer, 2).unwrap(), again.read(&answer, 2).unwrap());
-    let error = stranger.read(&answer, 2).unwrap_err();
+    let mut again = DigitsClient::open(first.description().clone(), (), Some(&secret)).unwrap();
+    let answer = server.answer(CLIENT, &keys, &encrypt(&mut again, &images(2)).unwrap(), &GO).unwrap();
+    assert_eq!(read(&first, &answer, &images(2)).unwrap(), read(&again, &answer, &images(2)).unwrap());
+    let error = read(&stranger, &answer, &images(2)).unwrap_err();
     assert!(error.to_string().contains("this secret key does not open"), "{error}");
 }
 
 #[test]
 fn hostile_bytes_are_refused() {
     let server = server(Shape::LITE, None);
-    let client = client(&server);
+    let mut client = client(&server);
     let bundle = bundle(&client);
     let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
-    let query = client.query(&images(1)).unwrap();
+    let query = encrypt(&mut client, &images(1)).unwrap();
     for len in [0, 1, 40, query.len() / 2, query.len() - 1] {
-        assert!(server.answer(&keys, &query[..len], &GO).is_err(), "{len}");
+        assert!(server.answer(CLIENT, &keys, &query[..len], &GO).is_err(), "{len}");
     }
     for position in [0, 5, 20, 40, 60, query.len() - 1] {
         let mut damaged = query.clone();
         damaged[position] ^= 0x55;
-        assert!(server.answer(&keys, &damaged, &GO).is_err(), "{position}");
+        assert!(server.answer(CLIENT, &keys, &damaged, &GO).is_err(), "{position}");
     }
-    assert!(server.answer(&keys, &vec![0; query.len() + 100], &GO).is_err());
-    // Whole and of this network, but of vectors that are not a query's.
-    let vectors = server.terms().unpack("query", &query, usize::MAX).unwrap();
-    let few = server.answer(&keys, &server.terms().pack(vectors[1..].to_vec()), &GO).unwrap_err();
-    assert_eq!(few.fault(), Fault::DoesNotFit, "{few}");
+    assert!(server.answer(CLIENT, &keys, &vec![0; query.len() + 100], &GO).is_err());
+    // Undamaged and of this network, but with vectors that are not those of a query.
+    let vectors = server.header().unpack("query", &query, usize::MAX, usize::MAX).unwrap();
+    let few = server.answer(CLIENT, &keys, &server.header().pack(vectors[1..].to_vec()), &GO).unwrap_err();
+    assert_eq!(few.kind(), ErrorKind::Mismatch, "{few}");
     let twice = vec![vectors[0].clone(); vectors.len()];
-    let twice = server.answer(&keys, &server.terms().pack(twice), &GO).unwrap_err();
+    let twice = server.answer(CLIENT, &keys, &server.header().pack(twice), &GO).unwrap_err();
     assert!(twice.to_string().contains("a fresh seed"), "{twice}");
     assert!(server.load_keys(&mut &bundle[..bundle.len() - 1]).is_err());
-    let cancelled = server.answer(&keys, &query, &AtomicBool::new(true)).unwrap_err();
-    assert!(cancelled.is_interrupted(), "{cancelled}");
+    let cancelled = server.answer(CLIENT, &keys, &query, &AtomicBool::new(true)).unwrap_err();
+    assert!(cancelled.is_cancelled(), "{cancelled}");
     for vectors in [0, 2] {
-        let answer = server.terms().pack(vec![Vec::new(); vectors]);
-        assert!(matches!(client.read(&answer, 1), Err(DigitsError::Protocol(ProtocolError::Mismatch { .. }))));
+        let answer = server.header().pack(vec![Vec::new(); vectors]);
+        assert!(matches!(
+            read(&client, &answer, &images(1)),
+            Err(DigitsError::Protocol(ProtocolError::Mismatch { .. }))
+        ));
     }
 }
 
@@ -122,7 +141,7 @@ fn descriptions_that_make_no_sense_are_refused() {
     for len in [0, 1, sound.len() / 2] {
         assert!(Description::insecure_from_bytes(&sound[..len]).is_err(), "{len}");
     }
-    // The last value of a field wins: channels, hidden, batch, query level.
+    // The last value of a field is the one that counts: channels, hidden, batch, query level.
     for (field, value, part) in [
         (0x28, 3, "channels"),
         (0x30, 7, "Shape"),
@@ -138,5 +157,5 @@ fn descriptions_that_make_no_sense_are_refused() {
     assert!(error.contains("circuit \"\""), "{error}");
     let description = Description::insecure_from_bytes(&sound).unwrap();
     assert_eq!(description.to_bytes(), sound);
-    assert_eq!(description.terms().model_id(), network(Shape::LITE).id().to_bytes());
+    assert_eq!(description.header().model_id(), network(Shape::LITE).id().to_bytes());
 }

@@ -1,21 +1,22 @@
-//! A following layer: the server looks encrypted tokens up and multiplies the encrypted embeddings by a matrix of its own.
-//! The client decrypts class scores and never sees an embedding.
+//! A layer after the lookup: the server looks up encrypted tokens and multiplies the encrypted embeddings by its own
+//! matrix. The client decrypts class scores and never sees an embedding.
 //!
 //! ```sh
 //! cargo run --release -p unspoken-embed --example linear_layer
 //! ```
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::{Arithmetic, Complex64, Evaluator, PreparedMatrix, Preset};
-use unspoken_embed::{Description, Embedder, EmbedderOptions, TokenAsker};
+use unspoken_embed::{Description, EmbedClient, EmbedOptions, EmbedServer};
 use unspoken_embedding::{CompressOptions, EmbeddingTable, TokenList, compress};
 use unspoken_lookup::OutputForm;
-use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
+use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, ClientId, KeyLoader, ServerHalf};
 
 const CLASSES: usize = 3;
 const WIDTH: usize = 8;
-/// What the rounding of the matrix leaves of precision, in bits.
+/// Precision of the matrix after rounding, in bits.
 const MATRIX_BITS: i32 = 20;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -29,8 +30,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The server: one real vector for each number of an embedding, and a level for the layer.
     let parameters = Preset::find("n14_depth8_scale30")?.build()?;
-    let options = EmbedderOptions { form: OutputForm::Rows, spare_levels: 1, ..EmbedderOptions::default() };
-    let server = Embedder::new(compressed.subtables(), &parameters, &options)?;
+    let options = EmbedOptions { form: OutputForm::Rows, spare_levels: 1, ..EmbedOptions::default() };
+    let server = EmbedServer::new(compressed.subtables(), &parameters, &options)?;
     let weight = |class: usize, column: usize| ((class * 5 + column * 3) % 7) as f64 - 3.0;
     let (level, scale) = server.output();
     let layer = PreparedMatrix::new(
@@ -42,21 +43,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
 
     // The client: keys once, then encrypted tokens.
-    let client = TokenAsker::open(Description::from_bytes(&server.describe())?, compressed.codes().clone(), None)?;
+    let codes = Arc::new(compressed.codes().clone());
+    let mut client = EmbedClient::open(Description::from_bytes(&server.describe())?, codes, None)?;
     let mut bundle = Vec::new();
     client.keyring().write_keys(&mut bundle, |_, _| {}, &go)?;
     let ids = [17, 0, 199, 17];
-    let query = client.query(&ids)?;
+    let encoded = client.encode(&ids)?;
+    let query = client.query(&encoded)?;
 
     // The server again: embeddings, then scores.
     let keys = server.load_keys(&mut bundle.as_slice())?;
-    let embeddings = server.embed(&keys, &query, &go)?;
+    let embeddings = server.embed(ClientId::new([1; 16]), &keys, &query, &go)?;
     let scores = Evaluator::new(server.encoder(), &keys).matrix(&layer, &embeddings.iter().collect::<Vec<_>>())?;
     let answer = server.answer_of(&scores)?;
-    println!("query {} bytes, answer {} bytes, plan {}", query.len(), answer.len(), server.terms().plan());
+    println!("query {} bytes, answer {} bytes, plan {}", query.len(), answer.len(), server.header().plan());
 
-    // The client reads scores; in the clear they are the same.
-    let scores = client.read_vectors(&answer, ids.len())?;
+    // The client decrypts scores; they equal those computed in plaintext.
+    let scores = client.read_vectors(&answer, CLASSES, ids.len())?;
     for (e, &id) in ids.iter().enumerate() {
         let clear = compressed.reconstruct_row(id)?;
         for (class, scores) in scores.iter().enumerate() {

@@ -1,10 +1,9 @@
-//! What client and server of an embedding lookup agree on.
+//! The description of an embedding lookup, which client and server must both know.
 
-use prost::Message;
 use unspoken_ckks::CkksParameters;
 use unspoken_lookup::OutputForm;
-use unspoken_protocol::{CkksDescribed, Described, Terms};
-use unspoken_query::{QueryCodec, QueryForm, QueryShape};
+use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader};
+use unspoken_query::{IndexDescription, IndexFields, QueryForm};
 
 use crate::error::EmbedError;
 use crate::proto;
@@ -12,70 +11,61 @@ use crate::proto;
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// What a client must know to ask: made by the server, checked by the client.
+/// Data that a client needs to ask questions: made by the server, checked by the client.
 #[derive(Clone, Debug)]
 pub struct Description {
-    terms: Terms,
+    /// The header, and the form and shape of the queries.
+    pub(crate) index: IndexDescription,
     pub(crate) own: proto::Description,
-    /// How codes travel.
-    pub(crate) query: QueryCodec,
-    query_form: QueryForm,
 }
 
 impl Description {
-    pub(crate) fn new(terms: Terms, own: proto::Description) -> Result<Self, EmbedError> {
-        let query_form: QueryForm = own.query_form.parse()?;
-        let shape = QueryShape {
-            parameters: terms.parameters().clone(),
-            subtables: own.subtables as usize,
-            columns: own.columns as usize,
-            level: own.query_level as usize,
-        };
-        Ok(Description { terms, own, query: QueryCodec::new(query_form, shape)?, query_form })
+    pub(crate) fn new(header: CkksHeader, own: proto::Description) -> Result<Self, EmbedError> {
+        Ok(Description { index: IndexDescription::new(header, fields(&own))?, own })
     }
 
     /// Reads a description from untrusted bytes and builds its parameters.
     ///
     /// # Errors
-    /// As for [`Terms::open`], an insecure preset included, or if the table's shape makes no sense.
+    /// Those of [`CkksHeader::read`], also for an insecure preset, or if the table's shape is invalid.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, EmbedError> {
         Self::read(bytes, false)
     }
 
-    /// As [`Description::from_bytes`], and accepts insecure presets: for tests.
+    /// Like [`Description::from_bytes`], but accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// As for [`Description::from_bytes`].
+    /// Those of [`Description::from_bytes`], except for an insecure preset.
     pub fn insecure_from_bytes(bytes: &[u8]) -> Result<Self, EmbedError> {
         Self::read(bytes, true)
     }
 
-    /// As bytes for the wire.
+    /// Serialises the description.
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.terms.to_bytes(&self.own)
+        self.index.header().to_bytes(&self.own)
     }
 
     /// The parameters.
     pub fn parameters(&self) -> &CkksParameters {
-        self.terms.parameters()
+        self.index.parameters()
     }
 
-    /// Tokens one query holds; fewer are padded, invisibly to the server.
+    /// Number of tokens in one query. Fewer are padded, which the server cannot see.
     pub fn batch(&self) -> usize {
         self.parameters().slots()
     }
 
-    /// Numbers of an embedding.
+    /// Length of an embedding: how many numbers it has.
     pub fn width(&self) -> usize {
         self.own.width as usize
     }
 
-    /// How the numbers of an embedding lie in the vectors of an answer.
+    /// How the numbers of an embedding are arranged in the vectors of an answer.
     pub fn form(&self) -> OutputForm {
         if self.own.pairs { OutputForm::Pairs } else { OutputForm::Rows }
     }
 
-    /// Vectors of an answer.
+    /// Number of vectors in an answer.
     pub fn vectors(&self) -> usize {
         match self.form() {
             OutputForm::Rows => self.width(),
@@ -83,45 +73,47 @@ impl Description {
         }
     }
 
-    /// Most bytes of one query.
+    /// Maximum length of a query in bytes.
     pub fn query_bytes(&self) -> usize {
-        self.terms.packed_bytes(self.query.vectors(), self.query.byte_len())
+        self.index.query_bytes()
     }
 
-    /// How codes travel.
+    /// Form of queries.
     pub fn query_form(&self) -> QueryForm {
-        self.query_form
+        self.index.form()
     }
 }
 
-impl Described for Description {
+fn fields(own: &proto::Description) -> IndexFields<'_> {
+    let proto::Description { subtables, columns, query_level, query_form, .. } = own;
+    IndexFields { subtables: *subtables, columns: *columns, query_level: *query_level, query_form }
+}
+
+impl ApplicationDescription for Description {
     type Error = EmbedError;
 
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, EmbedError> {
-        let terms = Terms::open(bytes, PROTOCOL_VERSION, accept_insecure)?;
-        let own = proto::Description::decode(bytes)
-            .map_err(|error| EmbedError::mismatch("description", error, "a protobuf message"))?;
-        let plausible = (1..=16).contains(&own.subtables)
-            && (4..=4096).contains(&own.columns)
-            && own.columns.is_power_of_two()
-            && (1..=4096).contains(&own.width)
-            && own.query_level as usize <= terms.parameters().max_level();
+        let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL_VERSION, accept_insecure)?;
+        let plausible = own.subtables <= 16 && own.columns >= 4 && (1..=4096).contains(&own.width);
         if !plausible {
             return Err(EmbedError::mismatch("table shape", format!("{own:?}"), "one that fits the preset"));
         }
-        let description = Self::new(terms, own)?;
-        description.terms.check_use(description.query_form == QueryForm::Compact)?;
-        Terms::check_query_bytes(description.query.byte_len())?;
+        let description = Description { index: IndexDescription::checked(header, fields(&own))?, own };
+        CkksHeader::check_answer_bytes(description.index.answer_bytes(description.vectors()))?;
         Ok(description)
     }
 
     fn fingerprint(&self) -> [u8; 16] {
-        self.terms.fingerprint()
+        self.index.header().fingerprint()
+    }
+
+    fn keep_error_bound(&mut self, earlier: &Self) {
+        self.index.keep_error_bound(&earlier.index);
     }
 }
 
-impl CkksDescribed for Description {
-    fn terms(&self) -> &Terms {
-        &self.terms
+impl CkksDescription for Description {
+    fn header(&self) -> &CkksHeader {
+        self.index.header()
     }
 }

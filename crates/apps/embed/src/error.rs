@@ -1,15 +1,15 @@
-//! What can go wrong with an embedding lookup.
+//! Errors of this crate.
 
 use unspoken_embedding::EmbeddingError;
 use unspoken_lookup::LookupError;
-use unspoken_protocol::{Failure, Fault, ProtocolError};
-use unspoken_query::{QueryError, lookup_fault};
+use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
+use unspoken_query::{QueryError, lookup_error_kind};
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbedError {
-    /// The two sides do not fit together, a message is malformed, or keys or ciphertexts failed.
+    /// The two sides do not match, a message is malformed, or an operation on keys or ciphertexts failed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
     /// The query could not be made or read.
@@ -18,7 +18,7 @@ pub enum EmbedError {
     /// The lookup failed.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// The compressed table, or a token, failed.
+    /// The compressed table or a token is invalid.
     #[error(transparent)]
     Embedding(#[from] EmbeddingError),
 }
@@ -29,13 +29,13 @@ impl EmbedError {
     }
 }
 
-impl Failure for EmbedError {
-    fn fault(&self) -> Fault {
+impl ApplicationError for EmbedError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            EmbedError::Protocol(error) => error.fault(),
-            EmbedError::Query(error) => error.fault(),
-            EmbedError::Lookup(error) => lookup_fault(error),
-            EmbedError::Embedding(_) => Fault::Internal,
+            EmbedError::Protocol(error) => error.kind(),
+            EmbedError::Query(error) => error.kind(),
+            EmbedError::Lookup(error) => lookup_error_kind(error),
+            EmbedError::Embedding(_) => ErrorKind::Internal,
         }
     }
 }

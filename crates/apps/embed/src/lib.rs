@@ -1,14 +1,14 @@
 #![doc = include_str!("../README.md")]
 
-mod asker;
+mod client;
 mod description;
-mod embedder;
 mod error;
+mod server;
 
-pub use asker::TokenAsker;
+pub use client::{EmbedClient, EncodedToken};
 pub use description::{Description, PROTOCOL_VERSION};
-pub use embedder::{Embedder, EmbedderOptions};
 pub use error::EmbedError;
+pub use server::{EmbedOptions, EmbedServer};
 
 mod proto {
     #![allow(missing_docs)]

@@ -1,21 +1,30 @@
-//! Both halves against each other and against the table in the clear, at a small insecure ring.
+//! Both halves against each other and against the plaintext table, at a small insecure ring.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::{Arithmetic, Complex64, Evaluator, PreparedMatrix, Preset};
-use unspoken_embed::{Description, EmbedError, Embedder, EmbedderOptions, TokenAsker};
-use unspoken_embedding::{
-    CompressOptions, CompressedTable, EmbeddingError, EmbeddingTable, Shape, TokenList, compress,
-};
+use unspoken_embed::{Description, EmbedClient, EmbedError, EmbedOptions, EmbedServer};
+use unspoken_embedding::{CompressOptions, CompressedTable, EmbeddingTable, Shape, TokenList, compress};
 use unspoken_encrypt::Needs;
 use unspoken_lookup::{OutputForm, Plan};
-use unspoken_protocol::{CkksClientHalf, ClientHalf, Failure, KeyLoader, ProtocolError, ServerHalf};
+use unspoken_protocol::{ApplicationError, CkksClientHalf, ClientHalf, ClientId, KeyLoader, ProtocolError, ServerHalf};
 use unspoken_query::QueryForm;
 
 const PRESET: &str = "insecure_n11_depth9_scale50";
 const TOKENS: usize = 120;
 const WIDTH: usize = 5;
 static GO: AtomicBool = AtomicBool::new(false);
+const CLIENT: ClientId = ClientId::new([1; 16]);
+
+fn encrypt(client: &mut EmbedClient, questions: &[usize]) -> Result<Vec<u8>, EmbedError> {
+    let encoded = client.encode(questions)?;
+    client.query(&encoded)
+}
+
+fn read(client: &EmbedClient, answer: &[u8], questions: &[usize]) -> Result<Vec<Vec<f64>>, EmbedError> {
+    client.read(answer, &client.encode(questions)?)
+}
 
 /// A compressed table of tokens `w0`, `w1`, .. with a row for unknown ones.
 fn table(columns: usize, seed: u64) -> CompressedTable {
@@ -26,17 +35,17 @@ fn table(columns: usize, seed: u64) -> CompressedTable {
     compress(&table, &options, &mut |_| {}, &GO).unwrap()
 }
 
-fn server(table: &CompressedTable, options: EmbedderOptions) -> Embedder {
+fn server(table: &CompressedTable, options: EmbedOptions) -> EmbedServer {
     let parameters = Preset::find(PRESET).unwrap().build().unwrap();
-    Embedder::new(table.subtables(), &parameters, &options).unwrap()
+    EmbedServer::new(table.subtables(), &parameters, &options).unwrap()
 }
 
-fn client(table: &CompressedTable, server: &Embedder) -> TokenAsker {
+fn client(table: &CompressedTable, server: &EmbedServer) -> EmbedClient {
     let description = Description::insecure_from_bytes(&server.description().to_bytes()).unwrap();
-    TokenAsker::open(description, table.codes().clone(), None).unwrap()
+    EmbedClient::open(description, Arc::new(table.codes().clone()), None).unwrap()
 }
 
-fn bundle(client: &TokenAsker) -> Vec<u8> {
+fn bundle(client: &EmbedClient) -> Vec<u8> {
     let mut bytes = Vec::new();
     client.keyring().write_keys(&mut bytes, |_, _| {}, &GO).unwrap();
     assert_eq!(bytes.len() as u64, client.keyring().key_bytes());
@@ -61,15 +70,15 @@ fn encrypted_embeddings_are_the_tables() {
     let ids: Vec<usize> = (0..=TOKENS).rev().chain([7, 7]).collect();
     for form in [OutputForm::Pairs, OutputForm::Rows] {
         for plan in [None, Some(Plan::Paper), Some(Plan::ComplexFirst)] {
-            let server = server(&table, EmbedderOptions { plan, form, ..EmbedderOptions::default() });
-            let client = client(&table, &server);
+            let server = server(&table, EmbedOptions { plan, form, ..EmbedOptions::default() });
+            let mut client = client(&table, &server);
             let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
-            let query = client.query(&ids).unwrap();
+            let query = encrypt(&mut client, &ids).unwrap();
             assert!(query.len() <= server.description().query_bytes());
-            assert_eq!(query.len(), client.query(&[3]).unwrap().len());
-            let answer = server.answer(&keys, &query, &GO).unwrap();
+            assert_eq!(query.len(), encrypt(&mut client, &[3]).unwrap().len());
+            let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
             assert!(answer.len() <= server.answer_bytes());
-            assert_close(&client.read(&answer, ids.len()).unwrap(), &table, &ids);
+            assert_close(&read(&client, &answer, &ids).unwrap(), &table, &ids);
         }
     }
 }
@@ -79,20 +88,20 @@ fn every_form_of_query_finds_the_embeddings() {
     for (query, preset) in [(QueryForm::Compact, "insecure_n11_boot_depth8_scale50"), (QueryForm::OneHot, PRESET)] {
         let table = table(30, 0);
         let parameters = Preset::find(preset).unwrap().build().unwrap();
-        let options = EmbedderOptions { query, ..EmbedderOptions::default() };
-        let server = Embedder::new(table.subtables(), &parameters, &options).unwrap();
+        let options = EmbedOptions { query, ..EmbedOptions::default() };
+        let server = EmbedServer::new(table.subtables(), &parameters, &options).unwrap();
         let mut client = client(&table, &server);
         assert_eq!(client.description().query_form(), query);
         let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
         let ids = [3, TOKENS, 0, 77];
         for queries in [0, 1] {
             let plan = client.prepare(Needs { burst: queries, memory_bytes: 64 << 20 }).unwrap();
-            // A compact query is no vector of slots: nothing of it can be made ahead.
+            // A compact query has no vectors of slots: nothing of it can be prepared.
             assert_eq!(plan.zeros > 0, queries > 0 && query == QueryForm::OneHot);
-            let bytes = client.query(&ids).unwrap();
+            let bytes = encrypt(&mut client, &ids).unwrap();
             assert!(bytes.len() <= server.description().query_bytes());
-            let answer = server.answer(&keys, &bytes, &GO).unwrap();
-            assert_close(&client.read(&answer, ids.len()).unwrap(), &table, &ids);
+            let answer = server.answer(CLIENT, &keys, &bytes, &GO).unwrap();
+            assert_close(&read(&client, &answer, &ids).unwrap(), &table, &ids);
         }
     }
 }
@@ -100,12 +109,12 @@ fn every_form_of_query_finds_the_embeddings() {
 #[test]
 fn a_following_layer_consumes_encrypted_embeddings() {
     let table = table(16, 0);
-    let options = EmbedderOptions { form: OutputForm::Rows, spare_levels: 1, ..EmbedderOptions::default() };
+    let options = EmbedOptions { form: OutputForm::Rows, spare_levels: 1, ..EmbedOptions::default() };
     let server = server(&table, options);
-    let client = client(&table, &server);
+    let mut client = client(&table, &server);
     let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
     let ids = [0, 5, TOKENS, 5];
-    let embeddings = server.embed(&keys, &client.query(&ids).unwrap(), &GO).unwrap();
+    let embeddings = server.embed(CLIENT, &keys, &encrypt(&mut client, &ids).unwrap(), &GO).unwrap();
     let (level, scale) = server.output();
     assert!(embeddings.iter().all(|vector| vector.level() == level && level >= 1));
     let evaluator = Evaluator::new(server.encoder(), &keys);
@@ -115,7 +124,7 @@ fn a_following_layer_consumes_encrypted_embeddings() {
     let entry = |class: usize, k: usize| Complex64::from(weight(class, k));
     let layer = PreparedMatrix::new(parameters, level, &[scale; WIDTH], &[scale * 2f64.powi(20); 3], entry).unwrap();
     let scores = evaluator.matrix(&layer, &embeddings.iter().collect::<Vec<_>>()).unwrap();
-    let found = client.read_vectors(&server.answer_of(&scores).unwrap(), ids.len()).unwrap();
+    let found = client.read_vectors(&server.answer_of(&scores).unwrap(), 3, ids.len()).unwrap();
     assert_eq!(found.len(), 3);
     for (e, &id) in ids.iter().enumerate() {
         let clear = table.reconstruct_row(id).unwrap();
@@ -124,59 +133,59 @@ fn a_following_layer_consumes_encrypted_embeddings() {
             assert!((scores[e].re - expected).abs() < 1e-3, "{} {expected}", scores[e].re);
         }
     }
-    // The spare level takes a rescale: slot-wise products go on from there.
+    // The spare level allows a rescale: slot-wise products can follow.
     let lower = evaluator.rescale(&embeddings[0]).unwrap();
     assert_eq!(lower.level(), level - 1);
-    // Scores are no embeddings.
-    assert!(client.read(&server.answer_of(&scores).unwrap(), 1).is_err());
+    // The number of scores differs from that of an embedding.
+    assert!(read(&client, &server.answer_of(&scores).unwrap(), &[1]).is_err());
 }
 
 #[test]
 fn tokens_outside_the_vocabulary_are_refused_or_unknown() {
     let table = table(16, 0);
-    let client = client(&table, &server(&table, EmbedderOptions::default()));
-    let error = client.query(&[0, TOKENS + 1]).unwrap_err();
-    assert!(matches!(error, EmbedError::Embedding(EmbeddingError::TokenId { .. })), "{error}");
-    assert!(error.to_string().contains("id 121, needed 0 to 120"), "{error}");
+    let mut client = client(&table, &server(&table, EmbedOptions::default()));
+    let error = encrypt(&mut client, &[0, TOKENS + 1]).unwrap_err();
+    assert!(error.to_string().contains("at position 1, needed below the 121 tokens"), "{error}");
     assert_eq!(client.codes().token_id("zebra").unwrap(), TOKENS);
-    assert!(client.query(&[]).is_err());
-    assert!(client.query(&vec![0; client.description().batch() + 1]).is_err());
+    assert!(encrypt(&mut client, &[]).is_err());
+    let many = vec![0; client.batch() + 1];
+    assert!(encrypt(&mut client, &many).is_err());
 }
 
 #[test]
 fn halves_that_do_not_belong_together_are_noticed() {
     let (one, two) = (table(16, 0), table(16, 1));
-    let (server_one, server_two) = (server(&one, EmbedderOptions::default()), server(&two, EmbedderOptions::default()));
+    let (server_one, server_two) = (server(&one, EmbedOptions::default()), server(&two, EmbedOptions::default()));
     let description = Description::insecure_from_bytes(&server_one.description().to_bytes()).unwrap();
     assert!(matches!(
-        TokenAsker::open(description, two.codes().clone(), None),
+        EmbedClient::open(description, Arc::new(two.codes().clone()), None),
         Err(EmbedError::Protocol(ProtocolError::Mismatch { .. }))
     ));
-    let (first, second) = (client(&one, &server_one), client(&one, &server_one));
+    let (first, mut second) = (client(&one, &server_one), client(&one, &server_one));
     let keys = server_one.load_keys(&mut bundle(&first).as_slice()).unwrap();
-    let query = second.query(&[1, 2]).unwrap();
-    let answer = server_one.answer(&keys, &query, &GO).unwrap();
-    assert!(second.read(&answer, 2).unwrap_err().to_string().contains("secret key"));
-    let foreign = server_two.embed(&keys, &query, &GO).unwrap_err();
+    let query = encrypt(&mut second, &[1, 2]).unwrap();
+    let answer = server_one.answer(CLIENT, &keys, &query, &GO).unwrap();
+    assert!(read(&second, &answer, &[1, 2]).unwrap_err().to_string().contains("secret key"));
+    let foreign = server_two.embed(CLIENT, &keys, &query, &GO).unwrap_err();
     assert!(foreign.to_string().contains("another model"), "{foreign}");
 }
 
 #[test]
 fn hostile_bytes_are_refused() {
     let table = table(16, 0);
-    let server = server(&table, EmbedderOptions::default());
-    let client = client(&table, &server);
+    let server = server(&table, EmbedOptions::default());
+    let mut client = client(&table, &server);
     let bundle = bundle(&client);
     let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
-    let query = client.query(&[1]).unwrap();
+    let query = encrypt(&mut client, &[1]).unwrap();
     for len in [0, 1, 10, 40, query.len() / 2, query.len() - 1] {
-        assert!(server.answer(&keys, &query[..len], &GO).is_err(), "{len}");
+        assert!(server.answer(CLIENT, &keys, &query[..len], &GO).is_err(), "{len}");
     }
-    assert!(server.answer(&keys, &vec![0; query.len() + 100], &GO).is_err());
+    assert!(server.answer(CLIENT, &keys, &vec![0; query.len() + 100], &GO).is_err());
     for position in [0, 5, 20, 40, 60, 70] {
         let mut damaged = query.clone();
         damaged[position] ^= 0x55;
-        assert!(server.answer(&keys, &damaged, &GO).is_err(), "{position}");
+        assert!(server.answer(CLIENT, &keys, &damaged, &GO).is_err(), "{position}");
     }
     assert!(server.loaded_key_bytes(b"nonsense").is_err());
     assert!(server.load_keys(&mut &bundle[..bundle.len() - 1]).is_err());
@@ -185,15 +194,15 @@ fn hostile_bytes_are_refused() {
     for len in [0, 1, description.len() / 2] {
         assert!(Description::insecure_from_bytes(&description[..len]).is_err(), "{len}");
     }
-    let cancelled = server.embed(&keys, &query, &AtomicBool::new(true)).unwrap_err();
-    assert!(cancelled.is_interrupted(), "{cancelled}");
+    let cancelled = server.embed(CLIENT, &keys, &query, &AtomicBool::new(true)).unwrap_err();
+    assert!(cancelled.is_cancelled(), "{cancelled}");
 }
 
 #[test]
 fn the_preset_follows_from_the_shape() {
     let depth = |columns, spare_levels| {
-        let options = EmbedderOptions { spare_levels, ..EmbedderOptions::default() };
-        Embedder::best_preset(Shape { subtables: 4, columns, width: 50 }, &options).map(|p| p.max_level())
+        let options = EmbedOptions { spare_levels, ..EmbedOptions::default() };
+        EmbedServer::best_preset(Shape { subtables: 4, columns, width: 50 }, &options).map(|p| p.max_level())
     };
     let (narrow, wide) = (depth(64, 0).unwrap(), depth(1024, 0).unwrap());
     assert!(narrow >= 6 && wide >= 10 && narrow <= wide, "{narrow} {wide}");

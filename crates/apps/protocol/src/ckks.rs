@@ -1,4 +1,4 @@
-//! Applications of encrypted vectors: the part of their halves that is the same for all.
+//! Applications of encrypted vectors: the parts of their halves that all share.
 
 use std::io::{Read, Write};
 use std::sync::atomic::AtomicBool;
@@ -7,15 +7,16 @@ use unspoken_encrypt::{Needs, Plan};
 use unspoken_rlwe::{EvaluationKeys, FORMAT_VERSION, KeyBundle};
 use zeroize::Zeroizing;
 
+use crate::application::{ApplicationDescription, KeyGenerator, KeyLoader};
 use crate::error::ProtocolError;
-use crate::halves::{Described, KeyLoader, KeyMaker};
+use crate::header::CkksHeader;
 use crate::keyring::Keyring;
-use crate::terms::Terms;
+use crate::share::SharingNoise;
 
-/// The server's half of an application whose keys are those of its terms. Loading them is the same for all.
+/// The server's half of an application whose keys are listed in its header. Loading them is the same for all.
 pub trait CkksServerHalf: Send + Sync + 'static {
-    /// What all applications of encrypted vectors tell their clients.
-    fn terms(&self) -> &Terms;
+    /// The header, which all applications of encrypted vectors share.
+    fn header(&self) -> &CkksHeader;
 }
 
 impl<H: CkksServerHalf> KeyLoader for H {
@@ -26,19 +27,19 @@ impl<H: CkksServerHalf> KeyLoader for H {
         FORMAT_VERSION.into()
     }
 
-    /// The plan.
+    /// Length of the plan.
     fn key_front_bytes(&self) -> usize {
-        KeyBundle::plan_bytes(self.terms().key_plan())
+        KeyBundle::plan_bytes(self.header().key_plan())
     }
 
     fn max_key_bytes(&self) -> u64 {
-        KeyBundle::byte_len(self.terms().parameters().rlwe(), self.terms().key_plan())
+        KeyBundle::byte_len(self.header().parameters().rlwe(), self.header().key_plan())
     }
 
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ProtocolError> {
-        let parameters = self.terms().parameters();
+        let parameters = self.header().parameters();
         let plan = KeyBundle::read_plan(parameters.rlwe(), &mut &front[..])?;
-        if plan != *self.terms().key_plan() {
+        if plan != *self.header().key_plan() {
             let needed = "exactly the keys of the description; read it again and make new keys";
             return Err(ProtocolError::mismatch("key bundle", format!("{} keys of another plan", plan.len()), needed));
         }
@@ -46,33 +47,46 @@ impl<H: CkksServerHalf> KeyLoader for H {
     }
 
     fn load_keys(&self, bundle: &mut impl Read) -> Result<EvaluationKeys, ProtocolError> {
-        let keys = KeyBundle::read(self.terms().parameters().rlwe(), bundle)?;
-        keys.check("the application", self.terms().key_plan())?;
+        let keys = KeyBundle::read(self.header().parameters().rlwe(), bundle)?;
+        keys.check("the application", self.header().key_plan())?;
         Ok(keys)
     }
 }
 
-/// A description that begins with terms.
-pub trait CkksDescribed: Described {
-    /// The terms.
-    fn terms(&self) -> &Terms;
+/// A description that begins with a CKKS header.
+pub trait CkksDescription: ApplicationDescription {
+    /// The header.
+    fn header(&self) -> &CkksHeader;
 }
 
-/// The client's half of an application whose secret key is a keyring's.
+/// The client's half of an application whose secret key is in a keyring.
 pub trait CkksClientHalf {
     /// The secret key.
     fn keyring(&self) -> &Keyring;
 
-    /// From now on keeps encryptions of zero ready, so that a query takes encoding and one addition per vector; a thread
-    /// makes them. `needs.burst` counts queries here. What was decided: nothing is kept where queries are no vectors of
-    /// slots, or memory does not suffice for one.
+    /// Keeps encryptions of zero ready from now on, so that a query needs only encoding and one addition per vector; a
+    /// thread makes them. `needs.burst` counts queries here. Returns the plan: nothing is kept if queries are not
+    /// vectors of slots, or if the memory is too small for one.
     ///
     /// # Errors
     /// If the operating system has no randomness or no thread.
     fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError>;
+
+    /// Noise that exceeds the error of this service's answers by `bits` bits, for numbers that leave their owner; see
+    /// [`SharingNoise`] for its guarantee.
+    ///
+    /// # Errors
+    /// If the service does not know a bound of the error, or an error of [`SharingNoise::new`].
+    fn sharing_noise(&self, bits: u32) -> Result<SharingNoise, ProtocolError> {
+        let error = self.keyring().header().error_bound().ok_or_else(|| {
+            let needed = "a service that describes one; compact queries have none";
+            ProtocolError::mismatch("bound of the error", "none", needed)
+        })?;
+        SharingNoise::new(error, bits)
+    }
 }
 
-impl<H: CkksClientHalf> KeyMaker for H {
+impl<H: CkksClientHalf> KeyGenerator for H {
     type KeyError = ProtocolError;
 
     fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, ProtocolError> {

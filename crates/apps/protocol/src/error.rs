@@ -1,34 +1,35 @@
-//! What can go wrong between two halves, and whose fault that is.
+//! Errors that the two halves share, and their kinds.
 
 use std::io;
 
 use unspoken_ckks::CkksError;
 use unspoken_encrypt::EncryptError;
+use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 
-use crate::demands::Excess;
+use crate::limits::LimitExceeded;
 
-/// Errors that all applications have.
+/// Errors that all applications share.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
     /// Encrypted arithmetic failed.
     #[error(transparent)]
     Ckks(#[from] CkksError),
-    /// Keys or ciphertexts failed.
+    /// An operation on keys or ciphertexts failed.
     #[error(transparent)]
     Rlwe(#[from] RlweError),
     /// A query could not be encrypted.
     #[error(transparent)]
     Encrypt(#[from] EncryptError),
-    /// The two sides do not fit together, or a message is malformed.
+    /// The two sides do not match, or a message is malformed.
     #[error("{what}: found {found}, needed {needed}")]
     Mismatch {
-        /// What was looked at.
+        /// What was checked.
         what: &'static str,
-        /// What was there.
+        /// The value found.
         found: String,
-        /// What would have done.
+        /// The value needed.
         needed: String,
     },
 }
@@ -40,76 +41,77 @@ impl ProtocolError {
     }
 }
 
-impl From<Excess> for ProtocolError {
-    fn from(Excess { what, found, needed }: Excess) -> Self {
+impl From<LimitExceeded> for ProtocolError {
+    fn from(LimitExceeded { what, found, needed }: LimitExceeded) -> Self {
         Self::mismatch(what, found, format!("{needed}; do not trust this service"))
     }
 }
 
-/// Whose fault an error is, as far as a service must know.
+/// Kind of an error, as far as a service or a caller needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Nobody's: the work was stopped on request.
-    Interrupted,
-    /// The other side's: bytes that make no sense.
+pub enum ErrorKind {
+    /// The work was cancelled.
+    Cancelled,
+    /// Bytes from the other side are malformed.
     Malformed,
-    /// The other side's: bytes made for other parameters, another model or other keys.
-    DoesNotFit,
-    /// The system's: bytes could not be read or written.
-    Unreadable(io::ErrorKind),
-    /// Our own.
+    /// Bytes from the other side are for other parameters, another model or other keys.
+    Mismatch,
+    /// Files or streams could not be read or written.
+    Io(io::ErrorKind),
+    /// An error inside this program or its system.
     Internal,
 }
 
 /// An error of an application.
-pub trait Failure: std::error::Error + Send + Sync + 'static {
-    /// Whose fault it is.
-    fn fault(&self) -> Fault;
+pub trait ApplicationError: std::error::Error + Send + Sync + 'static {
+    /// Kind of the error.
+    fn kind(&self) -> ErrorKind;
 
-    /// Whether the work was stopped on request.
-    fn is_interrupted(&self) -> bool {
-        self.fault() == Fault::Interrupted
+    /// Whether the work was cancelled.
+    fn is_cancelled(&self) -> bool {
+        self.kind() == ErrorKind::Cancelled
     }
 }
 
-impl Failure for RlweError {
-    fn fault(&self) -> Fault {
+impl ApplicationError for RlweError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            RlweError::Interrupted => Fault::Interrupted,
-            RlweError::MissingKeys { .. } => Fault::DoesNotFit,
-            RlweError::Io(error) => Fault::Unreadable(error.kind()),
-            RlweError::Decode { .. } | RlweError::Ring(_) => Fault::Malformed,
-            _ => Fault::Internal,
+            RlweError::Interrupted => ErrorKind::Cancelled,
+            RlweError::MissingKeys { .. } => ErrorKind::Mismatch,
+            RlweError::Io(error) => ErrorKind::Io(error.kind()),
+            RlweError::Ring(RingError::Randomness(_)) => ErrorKind::Internal,
+            RlweError::Decode { .. } | RlweError::Ring(_) => ErrorKind::Malformed,
+            _ => ErrorKind::Internal,
         }
     }
 }
 
-impl Failure for CkksError {
-    fn fault(&self) -> Fault {
+impl ApplicationError for CkksError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            CkksError::Rlwe(RlweError::Interrupted) => Fault::Interrupted,
-            _ => Fault::Malformed,
+            CkksError::Rlwe(RlweError::Interrupted) => ErrorKind::Cancelled,
+            _ => ErrorKind::Malformed,
         }
     }
 }
 
-impl Failure for EncryptError {
-    fn fault(&self) -> Fault {
+impl ApplicationError for EncryptError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            EncryptError::Ckks(error) => error.fault(),
-            EncryptError::Rlwe(error) => error.fault(),
-            _ => Fault::Internal,
+            EncryptError::Ckks(error) => error.kind(),
+            EncryptError::Rlwe(error) => error.kind(),
+            _ => ErrorKind::Internal,
         }
     }
 }
 
-impl Failure for ProtocolError {
-    fn fault(&self) -> Fault {
+impl ApplicationError for ProtocolError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            ProtocolError::Ckks(error) => error.fault(),
-            ProtocolError::Rlwe(error) => error.fault(),
-            ProtocolError::Encrypt(error) => error.fault(),
-            ProtocolError::Mismatch { .. } => Fault::DoesNotFit,
+            ProtocolError::Ckks(error) => error.kind(),
+            ProtocolError::Rlwe(error) => error.kind(),
+            ProtocolError::Encrypt(error) => error.kind(),
+            ProtocolError::Mismatch { .. } => ErrorKind::Mismatch,
         }
     }
 }

@@ -1,70 +1,66 @@
-//! A client's secret key, and all that is done with it.
+//! A client's secret key, and the operations that need it.
 
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::{Complex64, Encoder};
+use unspoken_ckks::{Complex64, Encoder, Slots};
 use unspoken_encrypt::{ClientKey, Encryptor, Needs, Plan};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{KeyBundle, RlweError, SecretKey};
 use zeroize::Zeroizing;
 
 use crate::error::ProtocolError;
-use crate::terms::Terms;
+use crate::header::CkksHeader;
+
 use crate::transfer::read_output;
 
-/// The secret key of one client for one service's terms.
+/// The secret key of one client for one service.
 pub struct Keyring {
-    terms: Terms,
+    header: CkksHeader,
     encryptor: Encryptor,
     secret: Arc<SecretKey>,
 }
 
-/// Keyed anew by the system for every use: a forked copy of the process never draws what this one drew.
-fn fresh_randomness() -> Result<SecretRng, ProtocolError> {
-    Ok(SecretRng::from_os().map_err(RlweError::from)?)
-}
-
 impl Keyring {
-    /// With the stored secret key, whose switching keys the server may have already, or a new one. Queries are encrypted when
-    /// they are asked; see [`Keyring::prepare`].
+    /// A keyring with the stored secret key, whose switching keys the server may have already, or with a new one.
+    /// Queries are encrypted when they are asked; see [`Keyring::prepare`].
     ///
     /// # Errors
-    /// If the key does not belong to the terms' preset, or the operating system has no randomness.
-    pub fn new(terms: Terms, stored: Option<&[u8]>) -> Result<Self, ProtocolError> {
-        let parameters = terms.parameters();
+    /// If the key does not match the header's preset, or the operating system has no randomness.
+    pub fn new(header: CkksHeader, stored: Option<&[u8]>) -> Result<Self, ProtocolError> {
+        let parameters = header.parameters();
         let secret = match stored {
             Some(bytes) => SecretKey::from_bytes(parameters.rlwe(), bytes)?,
-            None => SecretKey::generate(parameters.rlwe(), &mut fresh_randomness()?)?,
+            None => SecretKey::generate(parameters.rlwe(), &mut SecretRng::from_os().map_err(RlweError::from)?)?,
         };
         let secret = Arc::new(secret);
         let encryptor = Encryptor::new(parameters, ClientKey::Secret(Arc::clone(&secret)), Needs::default())?;
-        Ok(Keyring { terms, encryptor, secret })
+        Ok(Keyring { header, encryptor, secret })
     }
 
-    /// From now on keeps encryptions of zero ready for vectors of at most `level`, as far as `needs` allow, each used once; a
-    /// thread makes them. What it decided.
+    /// Keeps encryptions of zero ready from now on for vectors of at most `level`, as far as `needs` allow. Each is
+    /// used once; a thread makes them. Returns the plan.
     ///
     /// # Errors
     /// If the operating system has no randomness or no thread.
     pub fn prepare(&mut self, level: usize, needs: Needs) -> Result<Plan, ProtocolError> {
         let key = ClientKey::Secret(Arc::clone(&self.secret));
-        self.encryptor = Encryptor::for_level(self.terms.parameters(), key, level, needs)?;
+        self.encryptor = Encryptor::for_level(self.header.parameters(), key, level, needs)?;
         Ok(self.encryptor.plan())
     }
 
-    /// The terms.
-    pub fn terms(&self) -> &Terms {
-        &self.terms
+    /// The header.
+    pub fn header(&self) -> &CkksHeader {
+        &self.header
     }
 
-    /// The encoder of the terms' parameters.
+    /// The encoder for the header's parameters.
     pub fn encoder(&self) -> &Encoder {
         self.encryptor.encoder()
     }
 
-    /// What encrypts queries under the secret key.
+    /// The encryptor of queries under the secret key.
     pub fn encryptor(&self) -> &Encryptor {
         &self.encryptor
     }
@@ -74,21 +70,21 @@ impl Keyring {
         &self.secret
     }
 
-    /// The secret key's bytes, to store: whoever has them reads every query.
+    /// The secret key's bytes, to store: anyone who has them can decrypt every query.
     ///
     /// # Errors
-    /// Only if the key's parameters refuse, which their own check rules out.
+    /// Only for invalid parameters of the key, which the check of the parameters rules out.
     pub fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, ProtocolError> {
         Ok(self.secret.to_bytes()?)
     }
 
-    /// Bytes of the key bundle [`Keyring::write_keys`] writes.
+    /// Bytes of the key bundle that [`Keyring::write_keys`] writes.
     pub fn key_bytes(&self) -> u64 {
-        KeyBundle::byte_len(self.terms.parameters().rlwe(), self.terms.key_plan())
+        KeyBundle::byte_len(self.header.parameters().rlwe(), self.header.key_plan())
     }
 
-    /// Makes the switching keys and writes them as a bundle, one at a time; `progress` is told how many of how many are
-    /// done. Every call makes new keys for the same secret.
+    /// Makes the switching keys and writes them as a bundle, one at a time. `progress` receives the number of keys done
+    /// and in total. Every call makes new keys for the same secret.
     ///
     /// # Errors
     /// If writing fails, or when `cancel` is set.
@@ -98,33 +94,33 @@ impl Keyring {
         progress: impl FnMut(usize, usize),
         cancel: &AtomicBool,
     ) -> Result<(), ProtocolError> {
-        let plan = self.terms.key_plan();
-        Ok(KeyBundle::write(&self.secret, plan, &mut fresh_randomness()?, out, progress, cancel)?)
+        let mut rng = SecretRng::from_os().map_err(RlweError::from)?;
+        Ok(KeyBundle::write(&self.secret, self.header.key_plan(), &mut rng, out, progress, cancel)?)
     }
 
-    /// Encrypts values under a seed of their own: the bytes of a vector of a query.
+    /// Encrypts values under a seed of their own. Returns the bytes of a vector of a query.
     ///
     /// # Errors
-    /// As for [`Encryptor::encrypt_at`].
+    /// Those of [`Encryptor::encrypt_at`].
     pub fn encrypt(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Vec<u8>, ProtocolError> {
-        Ok(self.encryptor.encrypt_at(values, level, scale)?.to_bytes(self.terms.parameters()))
+        Ok(self.encryptor.encrypt_at(values, level, scale)?.to_bytes(self.header.parameters()))
     }
 
-    /// Decrypts one vector of an answer: its slots.
+    /// Decrypts one vector of an answer and returns its slots.
     ///
     /// # Errors
     /// If its bytes are malformed or of other parameters.
-    pub fn open(&self, vector: &[u8]) -> Result<Vec<Complex64>, ProtocolError> {
-        let (ciphertext, scale) = read_output(self.terms.parameters(), vector)?;
+    pub fn open(&self, vector: &[u8]) -> Result<Slots, ProtocolError> {
+        let (ciphertext, scale) = read_output(self.header.parameters(), vector)?;
         Ok(self.encoder().decode(&self.secret.decrypt(&ciphertext)?, scale)?)
     }
 
-    /// Refuses numbers beyond the terms' bound, which come of other keys than this secret's.
+    /// Refuses numbers beyond the header's bound, which mean that the answer was computed with keys of another secret.
     ///
     /// # Errors
-    /// If there is one.
+    /// If a number exceeds the bound.
     pub fn check_bound(&self, mut numbers: impl Iterator<Item = f64>) -> Result<(), ProtocolError> {
-        let bound = self.terms.bound() * (1.0 + 1e-6) + 1e-6;
+        let bound = self.header.bound() * (1.0 + 1e-6) + 1e-6;
         if numbers.all(|number| number.abs() <= bound) {
             return Ok(());
         }

@@ -1,20 +1,28 @@
 #![doc = include_str!("../README.md")]
 
+mod application;
 mod ckks;
-pub mod demands;
+mod client_id;
+mod counters;
 mod error;
-mod halves;
+mod handshake;
+mod header;
 mod keyring;
-mod ledger;
-mod terms;
+pub mod limits;
+mod replay;
+mod share;
 mod transfer;
 
-pub use ckks::{CkksClientHalf, CkksDescribed, CkksServerHalf};
-pub use error::{Failure, Fault, ProtocolError};
-pub use halves::{ClientHalf, Described, KeyLoader, KeyMaker, ServerHalf};
+pub use application::{ApplicationDescription, ClientHalf, KeyGenerator, KeyLoader, ServerHalf};
+pub use ckks::{CkksClientHalf, CkksDescription, CkksServerHalf};
+pub use client_id::ClientId;
+pub use counters::DurableCounters;
+pub use error::{ApplicationError, ErrorKind, ProtocolError};
+pub use handshake::{CkksPresets, Handshake, ParameterFamily};
+pub use header::CkksHeader;
 pub use keyring::Keyring;
-pub use ledger::Ledger;
-pub use terms::Terms;
+pub use replay::{ReplayGuard, SeedGuard};
+pub use share::{SharingNoise, simulated_error_bound};
 pub use transfer::{output_bytes, write_output};
 
 mod v1 {

@@ -1,4 +1,4 @@
-//! Encrypted outputs on their way back.
+//! Serialisation of encrypted outputs in answers.
 
 use unspoken_ckks::{Ciphertext, CkksParameters};
 use unspoken_ring::Basis;
@@ -6,22 +6,22 @@ use unspoken_rlwe::{self as rlwe, RlweError};
 
 use crate::error::ProtocolError;
 
-/// Bits an output's scale stays above the noise of its last rounding.
+/// Number of bits by which an output's scale stays above the noise of its last rounding.
 const PRECISION_BITS: f64 = 24.0;
 
-/// Divides out primes while the precision stays, and serialises: scale (f64), then the ciphertext.
+/// Standard deviation of the last rounding of an output, which follows from [`PRECISION_BITS`].
+pub(crate) const OUTPUT_ROUNDING: f64 = 1.0 / (1 << 24) as f64;
+
+/// Rescales by as many primes as the precision allows, and serialises: scale (f64), then the ciphertext.
 ///
 /// # Errors
-/// Only if the ring refuses, which its own parameters rule out.
+/// Only for parameters that the ring refuses, which the check of the parameters rules out.
 pub fn write_output(parameters: &CkksParameters, output: &Ciphertext) -> Result<Vec<u8>, ProtocolError> {
-    let ring = parameters.ring();
-    let degree = ring.degree() as f64;
-    // Rounding leaves coefficients of deviation sqrt(n/18) for a ternary secret, and sqrt(n) times that in the slots.
-    let noise = (degree * degree / 18.0).sqrt().log2();
+    let (ring, least) = (parameters.ring(), least_output_scale_bits(parameters));
     let (mut chain, mut scale) = (output.inner().chain(), output.scale());
     while chain > 1 {
         let prime = f64::from(ring.chain()[chain - 1]);
-        if (scale / prime).log2() < noise + PRECISION_BITS {
+        if (scale / prime).log2() < least {
             break;
         }
         scale /= prime;
@@ -33,13 +33,29 @@ pub fn write_output(parameters: &CkksParameters, output: &Ciphertext) -> Result<
     Ok(bytes)
 }
 
-/// Most bytes [`write_output`] makes of an output of level `level`.
+/// `log2` of the scale below which [`write_output`] does not rescale.
+fn least_output_scale_bits(parameters: &CkksParameters) -> f64 {
+    let degree = parameters.ring().degree() as f64;
+    // Rounding leaves coefficients of standard deviation sqrt(n/18) for a ternary secret, and sqrt(n) times that in the
+    // slots.
+    (degree * degree / 18.0).sqrt().log2() + PRECISION_BITS
+}
+
+/// A bound of the scale of outputs: [`write_output`] stops above one prime only if one more division by a prime would
+/// leave too little, and the scale of the last prime is below that prime, because the values have to fit. An output
+/// that is sent as it is has the default scale.
+pub(crate) fn largest_output_scale(parameters: &CkksParameters) -> f64 {
+    let largest_prime = parameters.ring().chain().iter().copied().max().map_or(1.0, f64::from);
+    (least_output_scale_bits(parameters).exp2() * largest_prime).max(parameters.scale())
+}
+
+/// Maximum length of the result of [`write_output`] for an output of level `level`.
 pub fn output_bytes(parameters: &CkksParameters, level: usize) -> usize {
     let residues = parameters.ring().residue_bytes(Basis::chain(parameters.chain(level)));
     8 + rlwe::HEADER_BYTES + 3 + 2 * residues
 }
 
-/// Reads what [`write_output`] wrote: the ciphertext and its scale.
+/// Reads the output of [`write_output`]: the ciphertext and its scale.
 ///
 /// # Errors
 /// If the bytes are not a finite scale of 1 or more and a ciphertext of these parameters.

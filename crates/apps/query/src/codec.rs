@@ -1,26 +1,26 @@
-//! How indices travel: the client's half and the server's half of each form of query, in one place.
+//! Encodings of indices in queries: the client's half and the server's half of each form.
 //!
-//! A query is a list of byte strings, which the application frames as it likes. Whatever the indices are, it has the same
-//! number of strings of the same lengths; a slot without an index is padded, and the server cannot tell.
+//! A query is a list of byte strings; the application defines how they are framed. The number of strings and their
+//! lengths do not depend on the indices. A slot without an index is padded, and the server cannot distinguish it.
 
 use std::fmt;
+use std::hint::black_box;
 use std::str::FromStr;
 
-use unspoken_ckks::{CkksParameters, Complex64, SeededCiphertext};
+use unspoken_ckks::{CkksParameters, Complex64, SeededCiphertext, Slots};
 use unspoken_encrypt::Encryptor;
-use unspoken_lookup::{IndexEncoding, Lookup, padded_columns, query_scale};
-use zeroize::Zeroize;
+use unspoken_lookup::{IndexEncoder, IndexEncoding, Lookup, index_or, padded_columns, query_scale};
 
 use crate::compact::Compact;
 use crate::direct::Direct;
 use crate::error::QueryError;
 use crate::one_hot::OneHot;
 
-/// A form of query, with all that its two sides must agree on.
+/// A form of query, with everything on which its two sides must agree.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum QueryCodec {
-    /// One vector per subtable, at the level the lookup needs.
+    /// One vector per subtable, at the level that the lookup needs.
     Direct(Direct),
     /// One vector per column and subtable.
     OneHot(OneHot),
@@ -28,7 +28,7 @@ pub enum QueryCodec {
     Compact(Compact),
 }
 
-/// The forms by name.
+/// Names of the forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueryForm {
     /// [`QueryCodec::Direct`].
@@ -40,16 +40,16 @@ pub enum QueryForm {
 }
 
 impl QueryForm {
-    /// All of them.
+    /// All forms.
     pub const ALL: [QueryForm; 3] = [QueryForm::Direct, QueryForm::OneHot, QueryForm::Compact];
 
-    /// Width of a table of `columns` columns whose queries take this form. Compact queries have no zero to pad with, so they
-    /// need a column that is zero, the last one.
+    /// Width of a table of `columns` columns with queries of this form. Compact queries cannot encode a zero for
+    /// padding, so they need a column that is zero, the last one.
     pub fn padded_columns(self, columns: usize) -> usize {
         padded_columns(columns + usize::from(self == QueryForm::Compact))
     }
 
-    /// What slots hold for plans that are evaluated in complex slots.
+    /// Content of slots for plans that are evaluated in complex slots.
     fn values(self) -> IndexEncoding {
         if self == QueryForm::OneHot { IndexEncoding::OneHot } else { IndexEncoding::Alpha }
     }
@@ -77,13 +77,13 @@ impl FromStr for QueryForm {
 /// The shape of a query.
 #[derive(Clone, Debug)]
 pub struct QueryShape {
-    /// The parameters.
+    /// The CKKS parameters.
     pub parameters: CkksParameters,
-    /// Subtables `l`.
+    /// Number of subtables `l`.
     pub subtables: usize,
-    /// Columns `p`, padded as a [`Table`](unspoken_lookup::Table) pads them.
+    /// Number of columns `p`, padded as a [`Table`](unspoken_lookup::Table) pads them.
     pub columns: usize,
-    /// The level of its vectors, whose scale is [`query_scale`].
+    /// Level of the query's vectors; their scale is [`query_scale`].
     pub level: usize,
 }
 
@@ -95,7 +95,7 @@ impl QueryShape {
 }
 
 impl QueryCodec {
-    /// The form whose vectors a lookup takes as they are.
+    /// The form of query whose vectors are a lookup's input without conversion.
     pub fn of(lookup: &Lookup) -> Self {
         let shape = QueryShape::of(lookup);
         match lookup.plan().index_encoding() {
@@ -104,11 +104,11 @@ impl QueryCodec {
         }
     }
 
-    /// Queries of a form and a shape, for plans in complex slots: what both sides can tell without the tables.
+    /// Queries of a form and a shape, for plans in complex slots: both sides can derive it without the tables.
     ///
     /// # Errors
-    /// If the form is compact and the parameters are not made for bootstrapping, or the bootstrap ends below the shape's
-    /// level.
+    /// If the form is compact and the parameters are not made for bootstrapping, or the bootstrap ends below the
+    /// shape's level.
     pub fn new(form: QueryForm, shape: QueryShape) -> Result<Self, QueryError> {
         Ok(match form {
             QueryForm::Direct => QueryCodec::Direct(Direct::new(shape, form.values())),
@@ -120,7 +120,7 @@ impl QueryCodec {
     /// Queries of a form for a lookup.
     ///
     /// # Errors
-    /// As for [`QueryCodec::new`], or if the lookup's plan takes something else than the form brings.
+    /// Those of [`QueryCodec::new`], or if the lookup's plan needs another index encoding than the form has.
     pub fn for_lookup(form: QueryForm, lookup: &Lookup) -> Result<Self, QueryError> {
         if lookup.plan().index_encoding() != form.values() {
             let needed = format!("one for {form} queries in complex slots");
@@ -129,12 +129,13 @@ impl QueryCodec {
         Self::new(form, QueryShape::of(lookup))
     }
 
-    /// Encrypts indices, one list per subtable with one entry per slot: `None` and missing ones are padded. Every call draws
-    /// fresh seeds and errors, or takes encryptions of zero that nobody else gets: that queries share none rests on this.
+    /// Encrypts indices, one list per subtable with one entry per slot: `None` and missing entries are padded. Every
+    /// call draws fresh seeds and errors, or uses encryptions of zero that are used nowhere else. The security of
+    /// queries depends on this.
     ///
     /// # Errors
-    /// If there are too many slots, an index is beyond the columns, the encryptor is of other parameters or, for compact
-    /// queries, has no secret.
+    /// If there are too many slots, an index is not below the number of columns, the encryptor is of other parameters
+    /// or, for compact queries, has no secret key.
     pub fn encrypt(&self, encryptor: &Encryptor, indices: &[Vec<Option<usize>>]) -> Result<Vec<Vec<u8>>, QueryError> {
         let QueryShape { parameters, level, .. } = self.shape();
         let scale = query_scale(parameters, *level);
@@ -143,14 +144,14 @@ impl QueryCodec {
             let (secret, mut rng) = (compact.secret(encryptor.key())?, encryptor.randomness()?);
             return indices.iter().map(|indices| compact.encrypt_vector(&secret, indices, &mut rng)).collect();
         }
+        let encoder = IndexEncoder::new(self.values(), self.shape().columns);
         let mut vectors = Vec::with_capacity(self.vectors());
-        let mut slots = SecretSlots(vec![Complex64::default(); parameters.slots()]);
+        let mut slots = Slots::from(vec![Complex64::default(); parameters.slots()]);
         for indices in indices {
-            for vector in 0..self.values().vectors(self.shape().columns) {
+            for vector in 0..encoder.vectors() {
                 let padded = indices.iter().copied().chain(std::iter::repeat(None));
-                let value = |index| self.values().value(index, self.shape().columns, vector);
-                slots.0.iter_mut().zip(padded).for_each(|(slot, index)| *slot = value(index));
-                vectors.push(encryptor.encrypt_at(&slots.0, *level, scale)?.to_bytes(parameters));
+                slots.iter_mut().zip(padded).for_each(|(slot, index)| *slot = encoder.value(index, vector));
+                vectors.push(encryptor.encrypt_at(&slots, *level, scale)?.to_bytes(parameters));
             }
         }
         Ok(vectors)
@@ -169,12 +170,12 @@ impl QueryCodec {
         self.shape().subtables * self.values().vectors(self.shape().columns)
     }
 
-    /// Number of its vectors that an encryption of zero made ahead can carry: all, or none of a compact query.
+    /// Number of vectors that an encryption of zero made in advance can encrypt: all, or none for a compact query.
     pub fn slot_vectors(&self) -> usize {
         if matches!(self, QueryCodec::Compact(_)) { 0 } else { self.vectors() }
     }
 
-    /// Bytes of all its vectors.
+    /// Bytes of all vectors.
     pub fn byte_len(&self) -> usize {
         let vector = match self {
             QueryCodec::Compact(compact) => compact.vector_bytes(),
@@ -183,7 +184,7 @@ impl QueryCodec {
         self.vectors() * vector
     }
 
-    /// Its shape.
+    /// Shape of the queries.
     pub fn shape(&self) -> &QueryShape {
         match self {
             QueryCodec::Direct(direct) => direct.shape(),
@@ -214,24 +215,20 @@ impl QueryCodec {
         if longest > parameters.slots() {
             return refuse("the number of indices", longest.to_string(), format!("at most {}", parameters.slots()));
         }
-        match indices.iter().flatten().flatten().max() {
-            Some(&largest) if largest >= *columns => {
-                refuse("an index", largest.to_string(), format!("below the {columns} columns"))
+        let outside = |index: &Option<usize>| index_or(*index, 0) >= *columns;
+        for (subtable, indices) in indices.iter().enumerate() {
+            // All entries are compared, and a correct list takes no branch on one of them.
+            let any = indices.iter().fold(0, |any, index| any | black_box(usize::from(outside(index))));
+            if any == 0 {
+                continue;
             }
-            _ => Ok(()),
+            if let Some(slot) = indices.iter().position(outside) {
+                // Reports the position and not the value, which is secret.
+                let found = format!("a larger one in slot {slot} of subtable {subtable}");
+                return refuse("an index", found, format!("below the {columns} columns"));
+            }
         }
-    }
-}
-
-/// Slots of a query, wiped when dropped.
-struct SecretSlots(Vec<Complex64>);
-
-impl Drop for SecretSlots {
-    fn drop(&mut self) {
-        self.0.iter_mut().for_each(|z| {
-            z.re.zeroize();
-            z.im.zeroize();
-        });
+        Ok(())
     }
 }
 

@@ -1,37 +1,37 @@
 //! Compact queries: each index as one torus element (the paper's section 5.1 and appendix A.6).
 //!
-//! Index `j` is `J_j = (-1)^j (2j + 1) / 4p` in the torus, one coefficient of a ciphertext of half the ring degree modulo the
-//! lowest prime. The server's functional bootstrap takes it to `alpha_j = exp(2 pi i J_j)` in a slot, at the level a direct
-//! query would have been sent at.
+//! Index `j` is `J_j = (-1)^j (2j + 1) / 4p` in the torus, one coefficient of a ciphertext of half the ring degree
+//! modulo the lowest prime. The server's functional bootstrap maps it to `alpha_j = exp(2 pi i J_j)` in a slot, at the
+//! level at which a direct query would be encrypted.
 
 use unspoken_ckks::{Arithmetic, Bootstrap, Bootstrapper, Ciphertext, Evaluator, SlotValues};
 use unspoken_encrypt::ClientKey;
-use unspoken_lookup::query_scale;
+use unspoken_lookup::{index_or, query_scale};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{self as rlwe, QueryParameters, QuerySecret};
+use unspoken_rlwe::{self as rlwe, CompactQueryParameters, CompactQuerySecret};
 use zeroize::Zeroizing;
 
 use crate::codec::QueryShape;
 use crate::error::QueryError;
 
-/// One compact ciphertext per subtable: 16 bytes, and the bits of the lowest prime for each slot, 30 at a ring of degree
-/// 2^16.
+/// Compact queries. A query has one compact ciphertext per subtable: 16 bytes, and for each slot the bits of the lowest
+/// prime, which are 30 at a ring of degree 2^16.
 ///
-/// A point of the circle is never zero, so a slot without an index asks for the last column: where padded slots must add
-/// nothing, the application leaves that column zero.
+/// A point of the circle is never zero, so a slot without an index selects the last column. Where padded slots must add
+/// nothing, the application sets that column to zero.
 #[derive(Clone, Debug)]
 pub struct Compact {
     shape: QueryShape,
-    parameters: QueryParameters,
+    parameters: CompactQueryParameters,
 }
 
 impl Compact {
-    /// Queries of this shape; the shape's level is that of the lookup, at most the bootstrap's output.
+    /// Queries of this shape. The shape's level is that of the lookup, and at most the level after the bootstrap.
     ///
     /// # Errors
     /// If the parameters are not made for bootstrapping or their bootstrap ends below the shape's level.
     pub fn new(shape: QueryShape) -> Result<Self, QueryError> {
-        let parameters = QueryParameters::new(shape.parameters.rlwe())?;
+        let parameters = CompactQueryParameters::new(shape.parameters.rlwe())?;
         let available = shape.parameters.circuit_level();
         if available < shape.level {
             let (found, needed) = (available.to_string(), format!("level {} or more", shape.level));
@@ -44,7 +44,7 @@ impl Compact {
         &self.shape
     }
 
-    /// The functional bootstrap it takes.
+    /// The functional bootstrap that the queries need.
     pub(crate) fn bootstrap(&self) -> Result<Bootstrap, QueryError> {
         let parameters = &self.shape.parameters;
         Ok(Bootstrap::new(parameters, parameters.slots(), SlotValues::Real)?)
@@ -54,10 +54,10 @@ impl Compact {
         self.parameters.byte_len()
     }
 
-    /// The secret of compact queries that belongs to a main secret.
-    pub(crate) fn secret(&self, key: &ClientKey) -> Result<QuerySecret, QueryError> {
+    /// The secret of compact queries, derived from a main secret.
+    pub(crate) fn secret(&self, key: &ClientKey) -> Result<CompactQuerySecret, QueryError> {
         match key {
-            ClientKey::Secret(secret) => Ok(QuerySecret::of(secret, &self.parameters)?),
+            ClientKey::Secret(secret) => Ok(CompactQuerySecret::of(secret, &self.parameters)?),
             ClientKey::Public(_) => {
                 let (found, needed) = ("a public one", "the secret, for a compact query");
                 Err(QueryError::mismatch("the key", found, needed))
@@ -65,31 +65,31 @@ impl Compact {
         }
     }
 
-    /// One string for the indices of one subtable.
+    /// Encrypts the indices of one subtable as one byte string.
     pub(crate) fn encrypt_vector(
         &self,
-        secret: &QuerySecret,
+        secret: &CompactQuerySecret,
         indices: &[Option<usize>],
         rng: &mut SecretRng,
     ) -> Result<Vec<u8>, QueryError> {
         let (columns, slots) = (self.shape.columns, self.shape.parameters.slots());
         let element = |i: usize| {
             let slot = Bootstrap::slot_of_coefficient(slots, self.parameters.coefficient(i));
-            torus(indices.get(slot).copied().flatten().unwrap_or(columns - 1), columns)
+            torus(indices.get(slot).copied().unwrap_or(None), columns)
         };
         let elements = Zeroizing::new((0..self.parameters.len()).map(element).collect::<Vec<f64>>());
         Ok(secret.encrypt(&elements, rng)?.to_bytes(&self.parameters))
     }
 
-    pub(crate) fn read_vector(&self, bytes: &[u8]) -> Result<rlwe::Query, QueryError> {
-        Ok(rlwe::Query::from_bytes(&self.parameters, bytes)?)
+    pub(crate) fn read_vector(&self, bytes: &[u8]) -> Result<rlwe::CompactQuery, QueryError> {
+        Ok(rlwe::CompactQuery::from_bytes(&self.parameters, bytes)?)
     }
 
     pub(crate) fn open(
         &self,
         evaluator: &Evaluator<'_>,
         bootstrapper: &Bootstrapper,
-        query: &rlwe::Query,
+        query: &rlwe::CompactQuery,
     ) -> Result<Ciphertext, QueryError> {
         let scale = query_scale(&self.shape.parameters, self.shape.level);
         let exponentials = bootstrapper.exponential_of_query(evaluator, &self.parameters, query, scale)?;
@@ -97,11 +97,13 @@ impl Compact {
     }
 }
 
-/// `J_j`, whose exponential is [`alpha`](unspoken_lookup::alpha)`(j, p)`.
-fn torus(index: usize, columns: usize) -> f64 {
-    // Without a branch on the index: it is what the client hides.
-    let sign = 1.0 - 2.0 * (index & 1) as f64;
-    sign * (2 * index + 1) as f64 / (4 * columns) as f64
+/// `J_j`, whose exponential is [`alpha`](unspoken_lookup::alpha)`(j, p)`; that of the last column for `None`. In
+/// constant time: padding is selected with a mask, the sign bit is the parity, the signed conversion is one
+/// instruction, and the operands of the only division are public.
+fn torus(index: Option<usize>, columns: usize) -> f64 {
+    let index = index_or(index, columns - 1) as u64;
+    let magnitude = (2 * index + 1).cast_signed() as f64 * (1.0 / (4 * columns) as f64);
+    f64::from_bits(magnitude.to_bits() ^ (index & 1) << 63)
 }
 
 #[cfg(test)]
@@ -114,8 +116,11 @@ mod tests {
     #[test]
     fn exponentials_of_the_torus_elements_are_the_alphas() {
         for (j, p) in [(0, 4), (3, 8), (254, 256), (511, 1024), (1023, 1024)] {
-            let found = Complex64::cis(2.0 * std::f64::consts::PI * torus(j, p));
+            let found = Complex64::cis(2.0 * std::f64::consts::PI * torus(Some(j), p));
             assert!((found - alpha(j, p)).norm() < 1e-12, "{j} of {p}");
+        }
+        for p in [4, 256, 4096] {
+            assert_eq!(torus(None, p).to_bits(), torus(Some(p - 1), p).to_bits(), "padding of {p}");
         }
     }
 }

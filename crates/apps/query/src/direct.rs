@@ -1,10 +1,11 @@
-//! Direct queries: each index as one encrypted number, at the level the lookup needs.
+//! Direct queries: each index as one encrypted number, at the level that the lookup needs.
 
 use unspoken_lookup::IndexEncoding;
 
 use crate::codec::QueryShape;
 
-/// One seeded ciphertext per subtable: `(base + level)` primes of four bytes per coefficient.
+/// Direct queries. A query has one seeded ciphertext per subtable: `(base + level)` primes of four bytes per
+/// coefficient.
 #[derive(Clone, Debug)]
 pub struct Direct {
     shape: QueryShape,
@@ -12,7 +13,7 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// Queries of this shape, of slots that hold what `values` says.
+    /// Queries of this shape whose slots are encoded as `values`.
     pub fn new(shape: QueryShape, values: IndexEncoding) -> Self {
         Direct { shape, values }
     }

@@ -3,17 +3,17 @@
 use unspoken_ckks::CkksError;
 use unspoken_encrypt::EncryptError;
 use unspoken_lookup::LookupError;
-use unspoken_protocol::{Failure, Fault, ProtocolError};
+use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
 use unspoken_rlwe::RlweError;
 
 /// A query could not be made or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// The two sides do not fit together, a message is malformed, or keys or ciphertexts failed.
+    /// The two sides do not match, a message is malformed, or an operation on keys or ciphertexts failed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// The lookup refuses the query.
+    /// The lookup refused the query.
     #[error(transparent)]
     Lookup(#[from] LookupError),
 }
@@ -42,20 +42,20 @@ impl From<EncryptError> for QueryError {
     }
 }
 
-impl Failure for QueryError {
-    fn fault(&self) -> Fault {
+impl ApplicationError for QueryError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            QueryError::Protocol(error) => error.fault(),
-            QueryError::Lookup(error) => lookup_fault(error),
+            QueryError::Protocol(error) => error.kind(),
+            QueryError::Lookup(error) => lookup_error_kind(error),
         }
     }
 }
 
-/// Whose fault an error of a lookup is.
-pub fn lookup_fault(error: &LookupError) -> Fault {
+/// Kind of a lookup's error.
+pub fn lookup_error_kind(error: &LookupError) -> ErrorKind {
     match error {
-        LookupError::Ckks(error) => error.fault(),
-        LookupError::Query { .. } => Fault::DoesNotFit,
-        _ => Fault::Internal,
+        LookupError::Ckks(error) => error.kind(),
+        LookupError::Query { .. } => ErrorKind::Mismatch,
+        _ => ErrorKind::Internal,
     }
 }

@@ -2,6 +2,7 @@
 
 mod codec;
 mod compact;
+mod description;
 mod direct;
 mod error;
 mod one_hot;
@@ -9,7 +10,8 @@ mod reader;
 
 pub use codec::{QueryCodec, QueryForm, QueryShape};
 pub use compact::Compact;
+pub use description::{IndexDescription, IndexFields};
 pub use direct::Direct;
-pub use error::{QueryError, lookup_fault};
+pub use error::{QueryError, lookup_error_kind};
 pub use one_hot::OneHot;
 pub use reader::QueryReader;

@@ -1,11 +1,11 @@
-//! One-hot queries (the form of HE-LRM): each index as `p` encrypted numbers, of which one is 1.
+//! One-hot queries (the form of HE-LRM): each index as `p` encrypted numbers, one of which is 1.
 //!
-//! The server needs no powers and no keys, one level and one matrix product; the client sends `p` ciphertexts where a direct
-//! query is one. The baseline for bytes.
+//! The server needs no powers and no keys, one level and one matrix product. The client sends `p` ciphertexts where a
+//! direct query is one. This form is the baseline for query sizes.
 
 use crate::codec::QueryShape;
 
-/// `p` seeded ciphertexts per subtable.
+/// One-hot queries. A query has `p` seeded ciphertexts per subtable.
 #[derive(Clone, Debug)]
 pub struct OneHot {
     shape: QueryShape,

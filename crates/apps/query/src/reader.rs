@@ -1,32 +1,32 @@
-//! The server's side of a form of query.
+//! The server's side of queries.
 
 use unspoken_ckks::{Bootstrapper, Ciphertext, Encoder, Evaluator, vector_bytes};
 use unspoken_lookup::Lookup;
-use unspoken_protocol::Ledger;
+use unspoken_protocol::{ClientId, SeedGuard};
 use unspoken_rlwe::KeyPlan;
 
 use crate::codec::QueryCodec;
 use crate::error::QueryError;
 
-/// The server's side of a form of query: with what it takes to bootstrap, if it is compact.
+/// The server's side of a form of query, with the bootstrapper if the form is compact.
 pub struct QueryReader {
     query: QueryCodec,
     bootstrapper: Option<Bootstrapper>,
-    ledger: Ledger,
+    seeds: SeedGuard,
 }
 
 impl QueryReader {
-    /// Makes ready for queries of this form. For compact ones this encodes the bootstrap's matrices, which take
+    /// Prepares for queries of this form. For compact ones this encodes the bootstrap's matrices, which need
     /// [`QueryReader::prepared_bytes`] of memory.
     ///
     /// # Errors
-    /// If the matrices do not encode.
+    /// If the matrices cannot be encoded.
     pub fn new(encoder: &Encoder, query: QueryCodec) -> Result<Self, QueryError> {
         let bootstrapper = match &query {
             QueryCodec::Compact(compact) => Some(Bootstrapper::from_coefficients(encoder, compact.bootstrap()?)?),
             QueryCodec::Direct(_) | QueryCodec::OneHot(_) => None,
         };
-        Ok(QueryReader { query, bootstrapper, ledger: Ledger::default() })
+        Ok(QueryReader { query, bootstrapper, seeds: SeedGuard::default() })
     }
 
     /// The form of query.
@@ -34,37 +34,45 @@ impl QueryReader {
         &self.query
     }
 
-    /// The keys it needs to make a lookup's vectors of a query; none unless that is compact.
+    /// The keys needed to convert a query to a lookup's vectors; none unless the form is compact.
     pub fn key_plan(&self) -> KeyPlan {
         self.bootstrapper.as_ref().map(|bootstrapper| bootstrapper.plan().query_key_plan()).unwrap_or_default()
     }
 
-    /// Bytes a bootstrap's encoded matrices take in memory. 0 without one.
+    /// Bytes of memory for the seeds received, and for the encoded matrices of a bootstrap.
     pub fn prepared_bytes(&self) -> u64 {
-        self.bootstrapper.as_ref().map_or(0, Bootstrapper::prepared_bytes)
+        let matrices = self.bootstrapper.as_ref().map_or(0, Bootstrapper::prepared_bytes);
+        matrices + self.seeds.capacity_bytes()
     }
 
-    /// Bytes of memory that reading a query and running `lookup` on it takes at its peak, beyond keys and prepared data:
-    /// the query's vectors, and a bootstrap or the lookup, which follow each other.
+    /// Peak of the memory, in bytes, for reading a query and running `lookup` on it, beyond keys and prepared data: the
+    /// query's vectors, and the larger of the bootstrap and the lookup, which run one after the other.
     pub fn working_bytes(&self, lookup: &Lookup) -> u64 {
         let shape = self.query.shape();
         let vectors = self.query.vectors() as u64 * vector_bytes(&shape.parameters, shape.level);
         vectors + self.bootstrapper.as_ref().map_or(0, Bootstrapper::working_bytes).max(lookup.working_bytes())
     }
 
-    /// Reads a query of untrusted bytes into the vectors of a [`Lookup`](unspoken_lookup::Lookup), whose own check sees to their level and scale.
+    /// Converts a client's query of untrusted bytes to the vectors of a [`Lookup`](unspoken_lookup::Lookup), which
+    /// itself checks their level and scale.
     ///
     /// # Errors
-    /// If their number is wrong, one is malformed, or a seed comes twice, in this query or with another vector in an earlier
-    /// one: the difference of such a pair is that of its messages, in the clear but for small errors. Or if the bootstrap of
-    /// a compact query fails: keys are missing, or the evaluator was cancelled.
-    pub fn read(&self, evaluator: &Evaluator<'_>, vectors: &[Vec<u8>]) -> Result<Vec<Ciphertext>, QueryError> {
+    /// If their number is wrong, one is malformed, or a seed occurs twice, in this query or with another vector in an
+    /// earlier query of this client: the difference of such a pair is the difference of its messages, unencrypted
+    /// except for small errors. Or if the bootstrap of a compact query fails: keys are missing, or the evaluator was
+    /// cancelled.
+    pub fn read(
+        &self,
+        evaluator: &Evaluator<'_>,
+        client: ClientId,
+        vectors: &[Vec<u8>],
+    ) -> Result<Vec<Ciphertext>, QueryError> {
         self.query.check_count(vectors)?;
         let (QueryCodec::Compact(compact), Some(bootstrapper)) = (&self.query, &self.bootstrapper) else {
-            return Ok(self.ledger.read(&self.query.shape().parameters, vectors)?);
+            return Ok(self.seeds.read(client, &self.query.shape().parameters, vectors)?);
         };
         let queries = vectors.iter().map(|bytes| compact.read_vector(bytes)).collect::<Result<Vec<_>, _>>()?;
-        self.ledger.admit(queries.iter().map(|query| query.seed().as_slice()), vectors)?;
+        self.seeds.admit(client, queries.iter().map(|query| query.seed().as_slice()), vectors)?;
         queries.iter().map(|query| compact.open(evaluator, bootstrapper, query)).collect()
     }
 }

@@ -1,13 +1,16 @@
-//! Direct queries: fresh, of one size, checked.
+//! Direct queries: they are fresh, have one size, and are checked.
 
 use std::sync::Arc;
 
 use unspoken_ckks::{Encoder, Evaluator, Preset};
 use unspoken_encrypt::{ClientKey, Encryptor};
 use unspoken_lookup::{Lookup, OutputForm, Plan, Table};
+use unspoken_protocol::ClientId;
 use unspoken_query::{QueryCodec, QueryReader};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
+
+const CLIENT: ClientId = ClientId::new([1; 16]);
 
 const SHALLOW: &str = "insecure_n11_depth9_scale50";
 
@@ -30,7 +33,7 @@ fn queries_are_fresh_and_checked() {
     let first = ask(&[vec![Some(3)], vec![Some(5), None, Some(1)]]).unwrap();
     let again = ask(&[vec![Some(3)], vec![Some(5), None, Some(1)]]).unwrap();
     let (keys, reader) = (EvaluationKeys::new(), QueryReader::new(&encoder, query.clone()).unwrap());
-    let read = |bytes: &[Vec<u8>]| reader.read(&Evaluator::new(&encoder, &keys), bytes);
+    let read = |bytes: &[Vec<u8>]| reader.read(&Evaluator::new(&encoder, &keys), CLIENT, bytes);
     assert!(read(&first).is_ok());
     assert!(read(&first).is_ok(), "a client that tries again");
     assert!(first.iter().chain(&again).collect::<std::collections::HashSet<_>>().len() == 4, "fresh every time");
@@ -38,7 +41,7 @@ fn queries_are_fresh_and_checked() {
     assert_eq!(lengths(&first), lengths(&ask(&[vec![], vec![]]).unwrap()), "the same size whatever it asks");
     for (indices, what) in [
         (vec![vec![Some(1)]], "number of index lists"),
-        (vec![vec![Some(16)], vec![]], "an index is 16"),
+        (vec![vec![None, Some(16)], vec![]], "a larger one in slot 1 of subtable 0"),
         (vec![vec![None; parameters.slots() + 1], vec![]], "number of indices"),
     ] {
         let error = ask(&indices).unwrap_err().to_string();
@@ -49,7 +52,7 @@ fn queries_are_fresh_and_checked() {
     assert!(read(&first[..1]).unwrap_err().to_string().contains("number of vectors"));
     let cut = [first[0].clone(), first[1][..100].to_vec()];
     assert!(read(&cut).is_err());
-    // A client whose generator started over: other messages under the seeds of the first query.
+    // A client whose generator was restarted: other messages under the seeds of the first query.
     let again = Encryptor::insecure_from_seed(&parameters, key, 4);
     let reused = query.encrypt(&again, &[vec![Some(7)], vec![Some(2)]]).unwrap();
     assert!(read(&reused).unwrap_err().to_string().contains("used before"));

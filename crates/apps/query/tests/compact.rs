@@ -5,10 +5,13 @@ use std::sync::Arc;
 use unspoken_ckks::{Encoder, Evaluator, Preset};
 use unspoken_encrypt::{ClientKey, Encryptor};
 use unspoken_lookup::{Lookup, OutputForm, Plan, Table};
+use unspoken_protocol::ClientId;
 use unspoken_protocol::ProtocolError;
 use unspoken_query::{QueryCodec, QueryError, QueryForm, QueryReader};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
+
+const CLIENT: ClientId = ClientId::new([1; 16]);
 
 const COLUMNS: usize = 256;
 const ROWS: usize = 2;
@@ -17,7 +20,7 @@ fn tables() -> Vec<Table> {
     let entry = |t: usize, i: usize| ((i * 37 + 11 * t) % 101) as f64 / 50.0 - 1.0;
     let table = |t| {
         let mut entries: Vec<f64> = (0..ROWS * COLUMNS).map(|i| entry(t, i)).collect();
-        // Where padding goes.
+        // The column for padding.
         entries[COLUMNS - 1] = 0.0;
         entries[2 * COLUMNS - 1] = 0.0;
         Table::new(ROWS, &entries).unwrap()
@@ -50,7 +53,7 @@ fn columns_come_out_of_compact_queries() {
     assert_eq!(query.byte_len(), 2 * (16 + slots * 30 / 8), "3.75 bytes for each index, and a seed");
 
     let evaluator = Evaluator::new(&encoder, &keys);
-    let vectors = reader.read(&evaluator, &bytes).unwrap();
+    let vectors = reader.read(&evaluator, CLIENT, &bytes).unwrap();
     let outputs = lookup.run(&evaluator, &vectors).unwrap();
     let mut worst = 0f64;
     for (row, output) in outputs.iter().enumerate() {
@@ -65,11 +68,17 @@ fn columns_come_out_of_compact_queries() {
     assert!(worst < 2f64.powi(-12), "2^{:.1}", worst.log2());
 
     let twice = vec![bytes[0].clone(), bytes[0].clone()];
-    let error = reader.read(&evaluator, &twice).unwrap_err();
+    let error = reader.read(&evaluator, CLIENT, &twice).unwrap_err();
     assert!(matches!(error, QueryError::Protocol(ProtocolError::Mismatch { what: "a seed", .. })), "{error}");
-    assert!(reader.read(&evaluator, &bytes[..1]).is_err());
+    assert!(reader.read(&evaluator, CLIENT, &bytes[..1]).is_err());
     let none = EvaluationKeys::new();
-    assert!(reader.read(&Evaluator::new(&encoder, &none), &bytes).unwrap_err().to_string().contains("decapsulation"));
+    assert!(
+        reader
+            .read(&Evaluator::new(&encoder, &none), CLIENT, &bytes)
+            .unwrap_err()
+            .to_string()
+            .contains("decapsulation")
+    );
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! What client and service of a database agree on.
+//! The description of a database, which client and service must both know.
 
 use prost::Message;
 use unspoken_pir::{DatabaseShape, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, Preset, Query, Response};
-use unspoken_protocol::Described;
+use unspoken_protocol::{ApplicationDescription, Handshake, ParameterFamily, ProtocolError, limits};
 
 use crate::error::RetrieveError;
 use crate::proto::{self, description};
@@ -10,16 +10,13 @@ use crate::proto::{self, description};
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// Most queries of one request, as far as its answer stays below [`MOST_ANSWER_BYTES`].
+/// Maximum number of queries in one request, if its answer stays below [`MOST_ANSWER_BYTES`].
 const MOST_QUERIES: u32 = 16;
 
-/// Bytes of an answer above which a request has fewer queries.
+/// Length of an answer, in bytes, above which a request has fewer queries.
 const MOST_ANSWER_BYTES: usize = 64 << 20;
 
-/// Longest preset name.
-const MAX_NAME_BYTES: usize = 64;
-
-/// What a client must know to ask: made by the service, checked by the client.
+/// Data that a client needs to ask questions: made by the service, checked by the client.
 #[derive(Clone, Debug)]
 pub struct Description {
     parameters: PirParameters,
@@ -29,10 +26,10 @@ pub struct Description {
 }
 
 impl Description {
-    /// Of a database.
+    /// The description of a database.
     ///
     /// # Errors
-    /// If the parameters have no tables for the layout.
+    /// If the parameters allow no tables for the layout.
     pub fn new(parameters: &PirParameters, layout: Layout) -> Result<Self, RetrieveError> {
         layout.check(parameters)?;
         let answer = layout.planes(parameters) * Response::byte_len(parameters);
@@ -52,10 +49,13 @@ impl Description {
             let needed = format!("{} to {MOST_QUERIES}", candidates(layout));
             return Err(RetrieveError::mismatch("description: queries of a request", most_queries, needed));
         }
-        Ok(Description { parameters, layout, shape, most_queries })
+        let description = Description { parameters, layout, shape, most_queries };
+        let bytes = description.answer_bytes(most_queries as usize);
+        limits::check_answer_bytes(bytes as u64).map_err(ProtocolError::from)?;
+        Ok(description)
     }
 
-    /// As bytes for the wire.
+    /// Serialises the description.
     pub fn to_bytes(&self) -> Vec<u8> {
         proto::Description {
             version: PROTOCOL_VERSION,
@@ -73,7 +73,7 @@ impl Description {
         &self.parameters
     }
 
-    /// How records lie in cells.
+    /// How records are stored in cells.
     pub fn layout(&self) -> Layout {
         self.layout
     }
@@ -83,32 +83,33 @@ impl Description {
         self.shape
     }
 
-    /// Most queries of one request.
+    /// Maximum number of queries in one request.
     pub fn most_queries(&self) -> usize {
         self.most_queries as usize
     }
 
-    /// Most questions of one request: a question by key takes a query for each bucket its record may be in.
+    /// Maximum number of questions in one request: a question by key needs a query for each candidate bucket of its
+    /// record.
     pub fn most_questions(&self) -> usize {
         (self.most_queries / candidates(self.layout)) as usize
     }
 
-    /// Bytes of a query of a kind.
+    /// Length in bytes of a query of this kind.
     pub fn query_bytes(&self, mode: Mode) -> usize {
         Query::byte_len(&self.parameters, mode, self.shape)
     }
 
-    /// Bytes of the answer to a request of so many queries.
+    /// Length in bytes of the answer to a request of that many queries.
     pub fn answer_bytes(&self, queries: usize) -> usize {
         crate::message::HEADER_BYTES + queries * self.responses() * Response::byte_len(&self.parameters)
     }
 
-    /// Responses to each query.
+    /// Number of responses to each query.
     pub(crate) fn responses(&self) -> usize {
         self.layout.planes(&self.parameters)
     }
 
-    /// Tells layouts apart, so that what was computed for one is not read as another's.
+    /// Hash that distinguishes layouts, so that an answer for one layout is not read as an answer for another.
     pub(crate) fn layout_id(&self) -> [u8; 8] {
         let message = proto::Description { layout: Some(layout_message(self.layout)), ..Default::default() };
         let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 layout of a retrieval database");
@@ -119,28 +120,35 @@ impl Description {
     }
 }
 
-impl Described for Description {
+/// The presets of private retrieval.
+struct PirPresets;
+
+impl ParameterFamily for PirPresets {
+    type Parameters = PirParameters;
+    type Error = RetrieveError;
+
+    fn build(name: &str) -> Result<PirParameters, RetrieveError> {
+        Ok(Preset::find(name)?.build()?)
+    }
+
+    fn fingerprint(parameters: &PirParameters) -> [u8; 16] {
+        parameters.fingerprint()
+    }
+
+    fn is_insecure(parameters: &PirParameters) -> bool {
+        parameters.is_insecure()
+    }
+}
+
+impl ApplicationDescription for Description {
     type Error = RetrieveError;
 
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, RetrieveError> {
         let message = proto::Description::decode(bytes)
             .map_err(|error| RetrieveError::mismatch("description", error, "a protobuf message"))?;
-        if message.version != PROTOCOL_VERSION {
-            let needed = format!("version {PROTOCOL_VERSION}; update the older side");
-            return Err(RetrieveError::mismatch("protocol", format!("version {}", message.version), needed));
-        }
-        if message.preset.len() > MAX_NAME_BYTES {
-            let found = format!("a name of {} bytes", message.preset.len());
-            return Err(RetrieveError::mismatch("preset", found, format!("at most {MAX_NAME_BYTES}")));
-        }
-        let parameters = Preset::find(&message.preset)?.build()?;
-        if parameters.is_insecure() && !accept_insecure {
-            return Err(RetrieveError::mismatch("preset", &message.preset, "a secure one"));
-        }
-        if message.fingerprint != parameters.fingerprint() {
-            let (found, needed) = ("other numbers under the same name", "the same release on both sides");
-            return Err(RetrieveError::mismatch("preset", found, needed));
-        }
+        let handshake =
+            Handshake { version: message.version, preset: &message.preset, fingerprint: &message.fingerprint };
+        let parameters = handshake.accept::<PirPresets>(PROTOCOL_VERSION, accept_insecure)?;
         if message.entry_format != ENTRY_FORMAT {
             let needed = format!("version {ENTRY_FORMAT}; update the older side");
             return Err(RetrieveError::mismatch("entries", format!("version {}", message.entry_format), needed));
@@ -153,7 +161,7 @@ impl Described for Description {
     }
 }
 
-/// Queries that one question takes.
+/// Number of queries that one question needs.
 pub(crate) fn candidates(layout: Layout) -> u32 {
     match layout {
         Layout::Index { .. } => 1,
@@ -176,7 +184,7 @@ fn layout_message(layout: Layout) -> description::Layout {
     }
 }
 
-/// The layout, not checked yet.
+/// Converts the layout without checking it.
 fn read_layout(message: Option<description::Layout>) -> Result<Layout, RetrieveError> {
     match message {
         Some(description::Layout::ByIndex(proto::ByIndex { records, bytes, variable })) => {

@@ -1,24 +1,36 @@
-//! What can go wrong between client and service of a database.
+//! Errors of this crate.
 
 use std::io;
 
 use unspoken_pir::{LayoutError, PirError};
-use unspoken_protocol::{Failure, Fault, ProtocolError};
+use unspoken_protocol::{ApplicationError, ErrorKind, ProtocolError};
+use unspoken_ring::RingError;
 
 /// Errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RetrieveError {
-    /// The two sides do not fit together, or a message is malformed.
+    /// The two sides do not match, or a message is malformed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// Keys, queries or responses failed.
+    /// An operation on keys, queries or responses failed.
     #[error(transparent)]
     Pir(#[from] PirError),
-    /// An index, a key or a cell does not fit the database.
+    /// An index, a key or a cell does not match the database.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// Keys could not be written, or the numbers of session queries not be stored.
+    /// The index does not exist. A query was sent nevertheless.
+    #[error(
+        "ask by index: the index at position {position} is out of range: the database has room for {records} \
+         records; ask below that"
+    )]
+    NoSuchIndex {
+        /// Its position among the questions.
+        position: usize,
+        /// Number of records that the database has room for.
+        records: u64,
+    },
+    /// Keys could not be written, or the numbers of session queries could not be stored.
     #[error("{what}: {source}")]
     Io {
         /// What was written.
@@ -26,9 +38,9 @@ pub enum RetrieveError {
         /// What went wrong.
         source: io::Error,
     },
-    /// The operating system has no randomness to give.
-    #[error("draw randomness: {0}")]
-    Randomness(String),
+    /// The operating system has no randomness.
+    #[error(transparent)]
+    Randomness(#[from] RingError),
 }
 
 impl RetrieveError {
@@ -37,29 +49,31 @@ impl RetrieveError {
     }
 }
 
-impl Failure for RetrieveError {
-    fn fault(&self) -> Fault {
+impl ApplicationError for RetrieveError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            RetrieveError::Protocol(error) => error.fault(),
-            RetrieveError::Pir(error) | RetrieveError::Layout(LayoutError::Pir(error)) => pir_fault(error),
-            RetrieveError::Layout(_) => Fault::Malformed,
-            RetrieveError::Io { source, .. } => Fault::Unreadable(source.kind()),
-            RetrieveError::Randomness(_) => Fault::Internal,
+            RetrieveError::Protocol(error) => error.kind(),
+            RetrieveError::Pir(error) | RetrieveError::Layout(LayoutError::Pir(error)) => pir_error_kind(error),
+            RetrieveError::NoSuchIndex { .. } | RetrieveError::Layout(_) => ErrorKind::Malformed,
+            RetrieveError::Io { source, .. } => ErrorKind::Io(source.kind()),
+            RetrieveError::Randomness(_) => ErrorKind::Internal,
         }
     }
 }
 
-fn pir_fault(error: &PirError) -> Fault {
+fn pir_error_kind(error: &PirError) -> ErrorKind {
     match error {
-        PirError::Interrupted => Fault::Interrupted,
-        PirError::Table { .. } => Fault::Internal,
-        PirError::Mode { .. } | PirError::OtherParameters { .. } | PirError::Failure { .. } => Fault::DoesNotFit,
-        PirError::Format { .. } | PirError::Range { .. } | PirError::Ring(_) => Fault::Malformed,
+        PirError::Interrupted => ErrorKind::Cancelled,
+        PirError::Table { .. } => ErrorKind::Internal,
+        PirError::Mode { .. } | PirError::OtherParameters { .. } | PirError::Failure { .. } => ErrorKind::Mismatch,
+        PirError::Format { .. } | PirError::Index { .. } | PirError::Range { .. } | PirError::Ring(_) => {
+            ErrorKind::Malformed
+        }
         error => match error.read_failure() {
-            Some(io::ErrorKind::UnexpectedEof) => Fault::Malformed,
-            Some(kind) => Fault::Unreadable(kind),
-            None if matches!(error, PirError::Gsw(_)) => Fault::Malformed,
-            None => Fault::Internal,
+            Some(io::ErrorKind::UnexpectedEof) => ErrorKind::Malformed,
+            Some(kind) => ErrorKind::Io(kind),
+            None if matches!(error, PirError::Gsw(_)) => ErrorKind::Malformed,
+            None => ErrorKind::Internal,
         },
     }
 }

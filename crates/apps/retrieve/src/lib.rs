@@ -1,16 +1,16 @@
 #![doc = include_str!("../README.md")]
 
-mod asker;
+mod client;
 mod description;
 mod error;
-mod gate;
 mod message;
-mod retriever;
+mod server;
+mod session_guard;
 
-pub use asker::{Answer, Choice, Counter, Question, RecordAsker};
+pub use client::{Answer, EncodedQuestion, Question, RetrieveClient, RetrieveOptions};
 pub use description::{Description, PROTOCOL_VERSION};
 pub use error::RetrieveError;
-pub use retriever::{ClientKeys, Retriever};
+pub use server::RetrieveServer;
 
 mod proto {
     #![allow(missing_docs)]

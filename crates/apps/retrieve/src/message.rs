@@ -1,4 +1,4 @@
-//! Requests and answers as bytes.
+//! Serialisation of requests and answers.
 
 use unspoken_pir::{Mode, Query, Response};
 
@@ -8,16 +8,16 @@ use crate::error::RetrieveError;
 /// Bytes before the responses of an answer: the version, and the id of the layout.
 pub(crate) const HEADER_BYTES: usize = 16;
 
-/// The first number of session queries, and the body of each.
+/// Bytes of the first number of session queries, and of the body of each.
 const WORD: usize = size_of::<u32>();
 
-/// Most bytes of a request, whatever its kind.
+/// Maximum length of a request of any kind, in bytes.
 pub(crate) fn most_request_bytes(description: &Description) -> usize {
     let longest = Mode::ALL.into_iter().map(|mode| description.query_bytes(mode)).max().unwrap_or_default();
     longest * description.most_queries()
 }
 
-/// Queries one after the other. Those of a session have numbers that follow each other.
+/// Concatenates queries. Those of a session must have consecutive numbers, of which only the first is written.
 pub(crate) fn write_request(description: &Description, queries: &[Query]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for query in queries {
@@ -31,7 +31,7 @@ pub(crate) fn write_request(description: &Description, queries: &[Query]) -> Vec
 /// Reads a request from untrusted bytes.
 ///
 /// # Errors
-/// If it is no whole number of queries of that kind, none or too many, or one is malformed.
+/// If it is not a whole number of queries of that kind, has no queries or too many, or one is malformed.
 pub(crate) fn read_request(description: &Description, mode: Mode, bytes: &[u8]) -> Result<Vec<Query>, RetrieveError> {
     let length = description.query_bytes(mode);
     let first = if mode == Mode::Session { WORD } else { 0 };
@@ -58,7 +58,7 @@ pub(crate) fn read_request(description: &Description, mode: Mode, bytes: &[u8]) 
     queries.chunks_exact(each).enumerate().map(read).collect()
 }
 
-/// The answer computed from a version: the responses to all queries, one query after the other.
+/// The answer computed from a version: the responses to all queries, in the order of the queries.
 pub(crate) fn write_answer<'a>(
     description: &Description,
     version: u64,
@@ -70,7 +70,8 @@ pub(crate) fn write_answer<'a>(
     bytes
 }
 
-/// Reads the answer to a request of so many queries from untrusted bytes: the version, and the responses to each query.
+/// Reads the answer to a request of that many queries from untrusted bytes: the version, and the responses to each
+/// query.
 ///
 /// # Errors
 /// If it has another length, was computed for another layout, or a response is malformed.

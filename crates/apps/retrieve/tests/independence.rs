@@ -1,23 +1,26 @@
-//! The time of an answer tells nothing of the index, nor whether there is such a key.
+//! The time of an answer does not depend on the index, nor on whether the key exists.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use unspoken_pir::{Database, Layout, Mode, PirParameters, Preset, TableView, Tables, Versions};
-use unspoken_protocol::{ClientHalf, Described, KeyLoader, KeyMaker, ServerHalf};
-use unspoken_retrieve::{Choice, Description, Question, RecordAsker, Retriever};
+use unspoken_pir::{Database, DatabaseVersion, Layout, Mode, PirParameters, Preset, TableView, VersionedDatabase};
+use unspoken_protocol::{
+    ApplicationDescription, ClientHalf, ClientId, DurableCounters, KeyGenerator, KeyLoader, ServerHalf,
+};
+use unspoken_retrieve::{Description, Question, RetrieveClient, RetrieveOptions, RetrieveServer};
 use unspoken_ring::SecretRng;
 
-/// Answers timed of each kind.
+/// Number of timed answers of each kind.
 const ANSWERS: usize = 100;
 
-/// Deviations of the rank sum that two equal distributions exceed once in 15,000 runs.
+/// Standard deviations of the rank sum that two equal distributions exceed once in 15,000 runs.
 const MOST_DEVIATIONS: f64 = 4.0;
 
 struct Cells(Database, PirParameters, Layout);
 
-impl Tables for Cells {
+impl DatabaseVersion for Cells {
     fn version(&self) -> u64 {
         0
     }
@@ -33,7 +36,7 @@ impl Tables for Cells {
 
 struct Shelf(Arc<Cells>);
 
-impl Versions for Shelf {
+impl VersionedDatabase for Shelf {
     type Version = Cells;
 
     fn parameters(&self) -> &PirParameters {
@@ -49,29 +52,44 @@ impl Versions for Shelf {
     }
 }
 
-/// Seconds of answers to two questions, asked in random order.
+/// Packed queries need no numbers.
+struct NoCounters;
+
+impl DurableCounters for NoCounters {
+    fn start(&self, _: &[u8; 16]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn take(&self, _: &[u8; 16], _: u32) -> io::Result<u32> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Seconds for the answers to two questions, asked in random order.
 fn timed(layout: Layout, cells: Vec<u8>, questions: [Question; 2]) -> [Vec<f64>; 2] {
     let parameters = Preset::InsecureN11.build().unwrap();
     let database = Database::new(&parameters, 0, &cells).unwrap();
-    let retriever = Retriever::new(Shelf(Arc::new(Cells(database, parameters, layout)))).unwrap();
-    let description = Description::read(&retriever.describe(), true).unwrap();
-    let mut asker = RecordAsker::open(description, Choice::new(Mode::Packed).unwrap(), None).unwrap();
+    let server = RetrieveServer::new(Shelf(Arc::new(Cells(database, parameters, layout)))).unwrap();
+    let description = Description::read(&server.describe(), true).unwrap();
+    let options = RetrieveOptions::new(Mode::Packed, NoCounters);
+    let mut client = RetrieveClient::open(description, options, None).unwrap();
     let (mut bundle, cancel) = (Vec::new(), AtomicBool::new(false));
-    asker.write_keys(&mut bundle, |_, _| {}, &cancel).unwrap();
-    let keys = retriever.load_keys(&mut bundle.as_slice()).unwrap();
+    client.write_keys(&mut bundle, |_, _| {}, &cancel).unwrap();
+    let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
     let mut rng = SecretRng::insecure_from_seed(5);
     let mut seconds = [vec![], vec![]];
     while seconds.iter().any(|times| times.len() < ANSWERS) {
         let kind = rng.binary(1)[0] as usize;
-        let query = asker.query(std::slice::from_ref(&questions[kind])).unwrap();
+        let encoded = client.encode(std::slice::from_ref(&questions[kind])).unwrap();
+        let query = client.query(&encoded).unwrap();
         let started = Instant::now();
-        retriever.answer(&keys, &query, &cancel).unwrap();
+        server.answer(ClientId::new([0; 16]), &keys, &query, &cancel).unwrap();
         seconds[kind].push(started.elapsed().as_secs_f64());
     }
     seconds
 }
 
-/// How far the rank sum of the first sample is from its mean, in deviations (Mann and Whitney).
+/// Distance of the rank sum of the first sample from its mean, in standard deviations (Mann and Whitney).
 fn rank_deviations([first, second]: &[Vec<f64>; 2]) -> f64 {
     let wins = first.iter().map(|a| second.iter().filter(|b| a > b).count()).sum::<usize>() as f64;
     let (n, m) = (first.len() as f64, second.len() as f64);

@@ -1,4 +1,4 @@
-//! Questions and answers over both layouts and all kinds of queries, at insecure parameters.
+//! Questions and answers in both layouts and with all kinds of queries, at insecure parameters.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,11 +6,21 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use unspoken_pir::layout::Bucket;
-use unspoken_pir::{Database, Layout, Length, Mode, PirParameters, Preset, TableView, Tables, Versions};
-use unspoken_protocol::{ClientHalf, Described, Failure, Fault, KeyLoader, KeyMaker, ServerHalf};
-use unspoken_retrieve::{Answer, Choice, ClientKeys, Counter, Description, Question, RecordAsker, Retriever};
+use unspoken_pir::{
+    Database, DatabaseVersion, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView, VersionedDatabase,
+};
+use unspoken_protocol::{
+    ApplicationDescription, ApplicationError, ClientHalf, ClientId, DurableCounters, ErrorKind, KeyGenerator,
+    KeyLoader, ServerHalf,
+};
+use unspoken_retrieve::{
+    Answer, Description, Question, RetrieveClient, RetrieveError, RetrieveOptions, RetrieveServer,
+};
+use zeroize::Zeroizing;
 
-/// Cells in memory: one version.
+const CLIENT: ClientId = ClientId::new([1; 16]);
+
+/// Cells in memory, as one version of a database.
 struct Cells {
     layout: Layout,
     version: u64,
@@ -33,7 +43,7 @@ impl Cells {
     }
 }
 
-impl Tables for Cells {
+impl DatabaseVersion for Cells {
     fn version(&self) -> u64 {
         self.version
     }
@@ -52,7 +62,7 @@ struct Shelf {
     current: Arc<Mutex<Arc<Cells>>>,
 }
 
-impl Versions for Shelf {
+impl VersionedDatabase for Shelf {
     type Version = Cells;
 
     fn parameters(&self) -> &PirParameters {
@@ -71,51 +81,68 @@ impl Versions for Shelf {
 #[derive(Clone, Default)]
 struct Numbers(Arc<Mutex<u32>>);
 
-impl Counter for Numbers {
-    fn begin(&mut self, _session: &[u8; 16]) -> io::Result<()> {
+impl DurableCounters for Numbers {
+    fn start(&self, _session: &[u8; 16]) -> io::Result<()> {
         Ok(())
     }
 
-    fn take(&mut self, _session: &[u8; 16], count: u32) -> io::Result<u32> {
+    fn take(&self, _session: &[u8; 16], count: u32) -> io::Result<u32> {
         let mut next = self.0.lock().unwrap();
         *next += count;
         Ok(*next - count)
     }
 }
 
+fn options(mode: Mode) -> RetrieveOptions {
+    RetrieveOptions::new(mode, Numbers::default())
+}
+
+fn found(record: &[u8], version: u64) -> Answer {
+    Answer { record: Some(Zeroizing::new(record.to_vec())), version }
+}
+
 struct Pair {
-    retriever: Retriever<Shelf>,
-    asker: RecordAsker,
-    keys: ClientKeys,
+    server: RetrieveServer<Shelf>,
+    client: RetrieveClient,
+    keys: PreparedKeys,
     bundle: Vec<u8>,
 }
 
 impl Pair {
-    fn new(cells: Arc<Cells>, choice: Choice) -> (Self, Arc<Mutex<Arc<Cells>>>) {
+    fn new(cells: Arc<Cells>, options: RetrieveOptions) -> (Self, Arc<Mutex<Arc<Cells>>>) {
         let current = Arc::new(Mutex::new(cells));
         let parameters = Preset::InsecureN11.build().unwrap();
-        let retriever = Retriever::new(Shelf { parameters, current: Arc::clone(&current) }).unwrap();
-        let description = Description::read(&retriever.describe(), true).unwrap();
-        let asker = RecordAsker::open(description, choice, None).unwrap();
+        let server = RetrieveServer::new(Shelf { parameters, current: Arc::clone(&current) }).unwrap();
+        let description = Description::read(&server.describe(), true).unwrap();
+        let client = RetrieveClient::open(description, options, None).unwrap();
         let mut bundle = Vec::new();
-        asker.write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).unwrap();
-        assert_eq!(bundle.len() as u64, asker.key_bytes());
-        assert!(bundle.len() as u64 <= retriever.max_key_bytes());
-        assert!(retriever.loaded_key_bytes(&bundle[..retriever.key_front_bytes()]).unwrap() > 0);
-        let keys = retriever.load_keys(&mut bundle.as_slice()).unwrap();
-        (Pair { retriever, asker, keys, bundle }, current)
+        client.write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).unwrap();
+        assert_eq!(bundle.len() as u64, client.key_bytes());
+        assert!(bundle.len() as u64 <= server.max_key_bytes());
+        assert!(server.loaded_key_bytes(&bundle[..server.key_front_bytes()]).unwrap() > 0);
+        let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
+        (Pair { server, client, keys, bundle }, current)
     }
 
     fn answer(&self, query: &[u8]) -> Vec<u8> {
-        assert!(query.len() <= self.retriever.query_bytes());
-        let answer = self.retriever.answer(&self.keys, query, &AtomicBool::new(false)).unwrap();
-        assert!(answer.len() <= self.retriever.answer_bytes());
+        assert!(query.len() <= self.server.query_bytes());
+        let answer = self.server.answer(CLIENT, &self.keys, query, &AtomicBool::new(false)).unwrap();
+        assert!(answer.len() <= self.server.answer_bytes());
         answer
     }
 
     fn ask(&mut self, questions: &[Question]) -> Vec<Answer> {
-        let query = self.asker.query(questions).unwrap();
-        self.asker.read(&self.answer(&query), questions).unwrap()
+        let query = self.query(questions).unwrap();
+        self.read(&self.answer(&query), questions).unwrap()
+    }
+
+    fn query(&mut self, questions: &[Question]) -> Result<Vec<u8>, RetrieveError> {
+        let encoded = self.client.encode(questions)?;
+        self.client.query(&encoded)
+    }
+
+    fn read(&self, answer: &[u8], questions: &[Question]) -> Result<Vec<Answer>, RetrieveError> {
+        self.client.read(answer, &self.client.encode(questions)?)
     }
 }
 
@@ -146,38 +173,34 @@ fn by_key(pairs: &[(&str, &str)]) -> (Layout, Vec<Vec<u8>>) {
 fn records_are_found_by_index_whatever_the_queries() {
     let (layout, cells) = by_index();
     for mode in Mode::ALL {
-        let choice = match mode {
-            Mode::Session => Choice::session(Numbers::default()),
-            mode => Choice::new(mode).unwrap(),
-        };
-        let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 9, &cells), choice);
+        let options = options(mode);
+        let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 9, &cells), options);
         let questions = [4, 0, 3, 49].map(Question::Index);
         let found = pair.ask(&questions);
         let expected = [Some(vec![4; 48]), Some(vec![]), None, Some(vec![49; 588])];
         for (found, expected) in found.into_iter().zip(expected) {
-            assert_eq!(found, Answer { record: expected, version: 9 }, "{mode}");
+            assert_eq!(found, Answer { record: expected.map(Zeroizing::new), version: 9 }, "{mode}");
         }
-        let error = pair.asker.query(&[Question::Index(50)]).unwrap_err().to_string();
-        assert!(error.contains("out of range"), "{error}");
-        assert!(pair.asker.query(&[Question::Key(b"4".to_vec())]).is_err());
-        assert!(pair.asker.query(&[]).is_err());
-        assert!(pair.asker.query(&vec![Question::Index(1); 17]).is_err());
+        assert!(pair.query(&[Question::Key(b"4".to_vec())]).is_err());
+        assert!(pair.query(&[]).is_err());
+        assert!(pair.query(&vec![Question::Index(1); 17]).is_err());
     }
 }
 
 #[test]
 fn records_are_found_by_key_and_absent_keys_look_alike() {
     let (layout, cells) = by_key(&[("A00", "cholera"), ("A01", ""), ("A02", "other salmonella infections")]);
-    let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 1, &cells), Choice::new(Mode::Compact).unwrap());
+    let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 1, &cells), options(Mode::Compact));
     let key = |key: &str| Question::Key(key.as_bytes().to_vec());
     let lengths =
-        ["A00", "Z99", "a very long key that is not there"].map(|name| pair.asker.query(&[key(name)]).unwrap().len());
+        ["A00", "Z99", "a very long key that is not there"].map(|name| pair.query(&[key(name)]).unwrap().len());
     assert_eq!(lengths, [72; 3]);
     let questions = [key("A00"), key("A01"), key("Z99"), key("A02")];
-    let found: Vec<Option<Vec<u8>>> = pair.ask(&questions).into_iter().map(|answer| answer.record).collect();
+    let found: Vec<Option<Vec<u8>>> =
+        pair.ask(&questions).into_iter().map(|answer| answer.record.map(|record| record.to_vec())).collect();
     let text = |text: &str| Some(text.as_bytes().to_vec());
     assert_eq!(found, [text("cholera"), text(""), None, text("other salmonella infections")]);
-    assert!(pair.asker.query(&[Question::Index(0)]).is_err());
+    assert!(pair.query(&[Question::Index(0)]).is_err());
 }
 
 #[test]
@@ -186,97 +209,92 @@ fn one_query_of_256_bytes_travels_in_36_and_comes_back_in_2000() {
     let cells: Vec<Vec<u8>> = (0..500).map(|i| vec![i as u8; 256]).collect();
     let cells = Cells::new(&parameters(), layout, 1, &cells);
     for (mode, bytes) in [(Mode::Compact, 36), (Mode::Session, 8), (Mode::Bits, 32 + 4 * 9)] {
-        let choice = match mode {
-            Mode::Session => Choice::session(Numbers::default()),
-            mode => Choice::new(mode).unwrap(),
-        };
-        let (mut pair, _) = Pair::new(Arc::clone(&cells), choice);
-        let query = pair.asker.query(&[Question::Index(300)]).unwrap();
+        let options = options(mode);
+        let (mut pair, _) = Pair::new(Arc::clone(&cells), options);
+        let query = pair.query(&[Question::Index(300)]).unwrap();
         assert_eq!(query.len(), bytes);
         let answer = pair.answer(&query);
         assert_eq!(answer.len(), 2000);
-        let found = pair.asker.read(&answer, &[Question::Index(300)]).unwrap();
-        assert_eq!(found[0].record, Some(vec![44; 256]));
+        let found = pair.read(&answer, &[Question::Index(300)]).unwrap();
+        assert_eq!(found[0].record.as_deref(), Some(&vec![44; 256]));
     }
 }
 
 #[test]
 fn every_answer_is_of_one_version_and_says_which() {
     let (layout, mut cells) = by_index();
-    let (mut pair, current) =
-        Pair::new(Cells::new(&parameters(), layout, 3, &cells), Choice::new(Mode::Packed).unwrap());
-    assert_eq!(pair.ask(&[Question::Index(1)])[0], Answer { record: Some(vec![1; 12]), version: 3 });
+    let (mut pair, current) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Packed));
+    assert_eq!(pair.ask(&[Question::Index(1)])[0], found(&[1; 12], 3));
     cells[1] = layout.cell(Some(b"changed")).unwrap();
     *current.lock().unwrap() = Cells::new(&parameters(), layout, 4, &cells);
-    assert_eq!(pair.ask(&[Question::Index(1)])[0], Answer { record: Some(b"changed".to_vec()), version: 4 });
-    // Another layout is another service.
+    assert_eq!(pair.ask(&[Question::Index(1)])[0], found(b"changed", 4));
+    // A database in another layout needs a new service.
     let (layout, cells) = by_key(&[]);
     *current.lock().unwrap() = Cells::new(&parameters(), layout, 5, &cells);
-    let query = pair.asker.query(&[Question::Index(1)]).unwrap();
-    let refused = pair.retriever.answer(&pair.keys, &query, &AtomicBool::new(false)).unwrap_err();
+    let query = pair.query(&[Question::Index(1)]).unwrap();
+    let refused = pair.server.answer(CLIENT, &pair.keys, &query, &AtomicBool::new(false)).unwrap_err();
     assert!(refused.to_string().contains("started anew"), "{refused}");
 }
 
 #[test]
 fn answers_for_another_layout_are_not_read() {
     let (layout, cells) = by_index();
-    let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), Choice::new(Mode::Packed).unwrap());
+    let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Packed));
     let other = Layout::Index { records: 51, length: Length::Variable { max: 600 } };
     let longer = [cells, vec![layout.cell(None).unwrap()]].concat();
-    let (rebuilt, _) = Pair::new(Cells::new(&parameters(), other, 1, &longer), Choice::new(Mode::Packed).unwrap());
-    let query = pair.asker.query(&[Question::Index(1)]).unwrap();
-    let keys = rebuilt.retriever.load_keys(&mut pair.bundle.as_slice()).unwrap();
-    let answer = rebuilt.retriever.answer(&keys, &query, &AtomicBool::new(false)).unwrap();
-    let error = pair.asker.read(&answer, &[Question::Index(1)]).unwrap_err().to_string();
+    let (rebuilt, _) = Pair::new(Cells::new(&parameters(), other, 1, &longer), options(Mode::Packed));
+    let query = pair.query(&[Question::Index(1)]).unwrap();
+    let keys = rebuilt.server.load_keys(&mut pair.bundle.as_slice()).unwrap();
+    let answer = rebuilt.server.answer(CLIENT, &keys, &query, &AtomicBool::new(false)).unwrap();
+    let error = pair.read(&answer, &[Question::Index(1)]).unwrap_err().to_string();
     assert!(error.contains("connect again"), "{error}");
     let answer = pair.answer(&query);
     for wrong in [&answer[..15], &answer[..answer.len() - 1], &[]] {
-        assert!(pair.asker.read(wrong, &[Question::Index(1)]).is_err());
+        assert!(pair.read(wrong, &[Question::Index(1)]).is_err());
     }
-    assert!(pair.asker.read(&answer, &[Question::Index(1), Question::Index(2)]).is_err());
+    assert!(pair.read(&answer, &[Question::Index(1), Question::Index(2)]).is_err());
 }
 
 #[test]
 fn session_numbers_that_come_again_are_refused() {
     let (layout, cells) = by_index();
     let numbers = Numbers::default();
-    let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), Choice::session(numbers.clone()));
-    let first = pair.asker.query(&[Question::Index(1), Question::Index(2)]).unwrap();
+    let (mut pair, _) =
+        Pair::new(Cells::new(&parameters(), layout, 3, &cells), RetrieveOptions::new(Mode::Session, numbers.clone()));
+    let first = pair.query(&[Question::Index(1), Question::Index(2)]).unwrap();
     assert_eq!(first.len(), 12);
-    // The same bytes again are a client that tries again.
+    // The same bytes again are a retry.
     assert_eq!(pair.answer(&first), pair.answer(&first));
     *numbers.0.lock().unwrap() = 1;
-    let again = pair.asker.query(&[Question::Index(5)]).unwrap();
-    let refused = pair.retriever.answer(&pair.keys, &again, &AtomicBool::new(false)).unwrap_err();
+    let again = pair.query(&[Question::Index(5)]).unwrap();
+    let refused = pair.server.answer(CLIENT, &pair.keys, &again, &AtomicBool::new(false)).unwrap_err();
     assert!(refused.to_string().contains("never used"), "{refused}");
-    assert!(Choice::new(Mode::Session).is_err());
     *numbers.0.lock().unwrap() = u32::MAX - 1;
-    let last = pair.asker.query(&[Question::Index(1)]).unwrap();
+    let last = pair.query(&[Question::Index(1)]).unwrap();
     let overflowing = [&last[..], &[0; 8]].concat();
-    assert!(pair.retriever.answer(&pair.keys, &overflowing, &AtomicBool::new(false)).is_err());
+    assert!(pair.server.answer(CLIENT, &pair.keys, &overflowing, &AtomicBool::new(false)).is_err());
 }
 
 #[test]
 fn what_does_not_fit_is_named() {
     let (layout, cells) = by_index();
-    let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), Choice::new(Mode::Packed).unwrap());
-    let query = pair.asker.query(&[Question::Index(1)]).unwrap();
+    let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Packed));
+    let query = pair.query(&[Question::Index(1)]).unwrap();
     for wrong in [&query[..query.len() - 1], &[], &query.repeat(17)] {
-        let error = pair.retriever.answer(&pair.keys, wrong, &AtomicBool::new(false)).unwrap_err();
-        assert_eq!(error.fault(), Fault::DoesNotFit, "{error}");
+        let error = pair.server.answer(CLIENT, &pair.keys, wrong, &AtomicBool::new(false)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
         assert!(error.to_string().contains("packed queries"), "{error}");
     }
-    let stopped = pair.retriever.answer(&pair.keys, &query, &AtomicBool::new(true)).unwrap_err();
-    assert_eq!(stopped.fault(), Fault::Interrupted);
+    let stopped = pair.server.answer(CLIENT, &pair.keys, &query, &AtomicBool::new(true)).unwrap_err();
+    assert_eq!(stopped.kind(), ErrorKind::Cancelled);
     let secure = Preset::N11.build().unwrap();
-    let theirs =
-        RecordAsker::open(Description::new(&secure, layout).unwrap(), Choice::new(Mode::Packed).unwrap(), None);
+    let theirs = RetrieveClient::open(Description::new(&secure, layout).unwrap(), options(Mode::Packed), None);
     let mut bundle = Vec::new();
     theirs.unwrap().write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).unwrap();
-    let refused = pair.retriever.load_keys(&mut bundle.as_slice()).unwrap_err();
-    assert_eq!(refused.fault(), Fault::DoesNotFit, "{refused}");
-    let short = pair.retriever.load_keys(&mut &bundle[..40]).unwrap_err();
-    assert_eq!(short.fault(), Fault::Malformed, "{short}");
+    let refused = pair.server.load_keys(&mut bundle.as_slice()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Mismatch, "{refused}");
+    let short = pair.server.load_keys(&mut &bundle[..40]).unwrap_err();
+    assert_eq!(short.kind(), ErrorKind::Malformed, "{short}");
 }
 
 #[test]
@@ -289,7 +307,8 @@ fn descriptions_are_checked() {
     assert!(error.contains("a secure one"), "{error}");
     assert!(Description::read(&bytes[..bytes.len() - 1], true).is_err());
     assert!(Description::read(&[], true).is_err());
-    // The last field says how records become entries: a client of another version would read pads.
+    // The last field is the version of the mapping from records to entries: a client of another version would read
+    // pads.
     let (format, before) = bytes.split_last().unwrap();
     let error = Description::read(&[before, &[format + 1]].concat(), true).unwrap_err().to_string();
     assert!(error.contains("entries") && error.contains("update"), "{error}");
@@ -308,13 +327,52 @@ fn descriptions_are_checked() {
 #[test]
 fn a_stored_secret_reads_what_it_asked_for_before() {
     let (layout, cells) = by_index();
-    let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), Choice::new(Mode::Bits).unwrap());
-    let secret = pair.asker.secret_bytes().unwrap();
-    let description = pair.asker.description().clone();
-    let open = |bytes: &[u8]| RecordAsker::open(description.clone(), Choice::new(Mode::Bits).unwrap(), Some(bytes));
-    let query = pair.asker.query(&[Question::Index(8)]).unwrap();
+    let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Bits));
+    let secret = pair.client.secret_bytes().unwrap();
+    let description = pair.client.description().clone();
+    let open = |bytes: &[u8]| RetrieveClient::open(description.clone(), options(Mode::Bits), Some(bytes));
+    let query = pair.query(&[Question::Index(8)]).unwrap();
     let answer = pair.answer(&query);
-    let found = open(&secret).unwrap().read(&answer, &[Question::Index(8)]).unwrap();
-    assert_eq!(found[0].record, Some(vec![8; 96]));
+    let client = open(&secret).unwrap();
+    let found = client.read(&answer, &client.encode(&[Question::Index(8)]).unwrap()).unwrap();
+    assert_eq!(found[0].record.as_deref(), Some(&vec![8; 96]));
     assert!(open(&secret[1..]).is_err());
+}
+
+#[test]
+fn an_index_that_does_not_exist_is_asked_for_all_the_same() {
+    let (layout, cells) = by_index();
+    let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Compact));
+    let inside = pair.query(&[Question::Index(1), Question::Index(49)]).unwrap();
+    let questions = [Question::Index(1), Question::Index(7_654_321)];
+    let outside = pair.query(&questions).unwrap();
+    assert_eq!(inside.len(), outside.len());
+    let error = pair.read(&pair.answer(&outside), &questions).unwrap_err();
+    assert!(matches!(error, RetrieveError::NoSuchIndex { position: 1, records: 50 }), "{error}");
+    assert!(!error.to_string().contains("7654321"), "{error}");
+}
+
+#[test]
+fn a_database_that_shrank_is_refused() {
+    let description =
+        |records| Description::new(&parameters(), Layout::Index { records, length: Length::Fixed(100) }).unwrap();
+    RetrieveClient::check_change(&description(2000), &description(3000)).unwrap();
+    RetrieveClient::check_change(&description(2000), &description(2000)).unwrap();
+    let error = RetrieveClient::check_change(&description(3000), &description(2000)).unwrap_err();
+    assert!(error.to_string().contains("do not trust this service"), "{error}");
+}
+
+#[test]
+fn one_client_cannot_use_up_the_session_numbers_of_another() {
+    let (layout, cells) = by_index();
+    let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Session));
+    let query = pair.query(&[Question::Index(1)]).unwrap();
+    // A client with the same public seed sends the largest number possible, and another query under the victim's
+    // number.
+    let attacker = ClientId::new([2; 16]);
+    let answer = |client, query: &[u8]| pair.server.answer(client, &pair.keys, query, &AtomicBool::new(false));
+    answer(attacker, &[&query[..4], &[9; 4]].concat()).unwrap();
+    answer(attacker, &[255, 255, 255, 255, 0, 0, 0, 0]).unwrap();
+    answer(CLIENT, &query).unwrap();
+    assert!(pair.server.prepared_bytes() > 1 << 20, "the memory of numbers is counted");
 }

@@ -1,8 +1,9 @@
-//! Trains on MNIST, and compares the first test images, encrypted, with the network in the clear.
+//! Trains on MNIST, runs the network on the first test images encrypted, and compares the scores with those in the
+//! clear.
 //!
 //! ```text
 //! python3 scripts/fetch_data.py mnist
-//! cargo run --release -p unspoken-digits --example mnist -- data/mnist [lite|full] [images] [batch]
+//! cargo run --release -p unspoken-cnn --example mnist -- data/mnist [lite|full] [images] [batch]
 //! ```
 
 use std::error::Error;
@@ -16,12 +17,12 @@ use unspoken_digits_model::{CLASSES, Image, LabelledImages, Network, Part, Progr
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyBundle, SecretKey};
 
-/// Most images for the circuit whose weights are encrypted: it takes its time in four batches.
+/// Maximum number of images for the circuit with encrypted weights, which is slow and runs with four batch sizes.
 const MOST_OBLIVIOUS: usize = 512;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let directory = arguments.next().ok_or("name the folder of the data")?;
+    let directory = arguments.next().ok_or("give the folder of the data as the first argument")?;
     let shape = if arguments.next().as_deref() == Some("full") { Shape::FULL } else { Shape::LITE };
     let count: usize = arguments.next().map_or(Ok(512), |count| count.parse())?;
     let batch = arguments.next().map(|batch| batch.parse::<usize>()).transpose()?;
@@ -50,7 +51,7 @@ fn trained(train: &LabelledImages, shape: Shape) -> Result<Network, Box<dyn Erro
     Ok(fit(train, &options, &mut progress, &AtomicBool::new(false))?)
 }
 
-/// The circuit whose weights are known to the server.
+/// Runs the circuit with plaintext weights.
 fn owner(
     network: &Network,
     test: &LabelledImages,
@@ -104,7 +105,7 @@ fn owner(
     Ok(())
 }
 
-/// The circuit whose weights are encrypted too; here under the same key, as if images and weights had one owner.
+/// Runs the circuit with encrypted weights. Images and weights are encrypted under one key.
 fn oblivious(
     network: &Network,
     test: &LabelledImages,
@@ -134,7 +135,8 @@ fn oblivious(
         let start = Instant::now();
         let answer = circuit.evaluate(&evaluator, &weights, &inputs)?;
         fastest = fastest.min(start.elapsed().as_secs_f64());
-        let slots = answer.iter().map(|vector| encoder.decrypt(vector, &secret)).collect::<Result<Vec<_>, _>>()?;
+        let slots = answer.iter().map(|vector| encoder.decrypt(vector, &secret).map(|slots| slots.to_vec()));
+        let slots = slots.collect::<Result<Vec<_>, _>>()?;
         difference.add(network, images, &layout.scores(&slots, images.len())?);
     }
     println!(
@@ -148,7 +150,7 @@ fn oblivious(
     Ok(())
 }
 
-/// How encrypted scores compare with those in the clear.
+/// Comparison of encrypted scores with those in the clear.
 #[derive(Default)]
 struct Difference {
     images: usize,

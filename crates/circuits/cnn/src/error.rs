@@ -2,21 +2,21 @@
 
 use unspoken_ckks::CkksError;
 
-/// An encrypted network could not be prepared or run.
+/// Errors of this crate: an encrypted network cannot be prepared or run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CnnError {
     /// Encrypted arithmetic failed.
     #[error(transparent)]
     Ckks(#[from] CkksError),
-    /// Network, parameters, images and vectors do not fit together.
+    /// Network, parameters, images or vectors do not match.
     #[error("{operation}: found {found}, needed {needed}")]
     Mismatch {
-        /// What was done.
+        /// The operation.
         operation: &'static str,
-        /// What was there.
+        /// What was found.
         found: String,
-        /// What would have done.
+        /// What was needed.
         needed: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Encrypted images and encrypted weights: against the network in the clear, for every way to tile a batch.
+//! Encrypted images with encrypted weights, compared with the network in the clear, for all tilings of a batch.
 
 mod common;
 
@@ -7,7 +7,7 @@ use unspoken_ckks::{Evaluator, Simulator};
 use unspoken_cnn::EncryptedWeightsCircuit;
 use unspoken_digits_model::Shape;
 
-/// Shapes, batches, vectors of images and of scores in 2048 slots.
+/// Shapes, batch sizes, and numbers of vectors of images and of scores in 2048 slots.
 const CASES: [(Shape, usize, usize, usize); 4] = [
     (Shape { channels: 1, hidden: 16 }, 2, 4, 1),
     (Shape::LITE, 1, 4, 1),

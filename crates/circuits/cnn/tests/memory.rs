@@ -1,4 +1,4 @@
-//! Estimates of memory against what is allocated.
+//! Comparison of memory estimates with measured allocations.
 
 #[allow(dead_code, reason = "the server of the measurement makes its own keys")]
 mod common;
@@ -20,7 +20,7 @@ fn estimates_bound_what_is_allocated() {
         let circuit = PlainWeightsCircuit::new(&network, &parameters, batch).unwrap();
         let (level, scale, vectors) = (circuit.input_level(), circuit.scale(), circuit.layout().vectors());
         let server = Server::new(PRESET, circuit.key_plan(), vectors, (level, scale));
-        // Weights are encoded in the first run, so it takes both.
+        // The first run encodes the weights, so its peak includes prepared and working bytes.
         let run = || {
             let circuit = PlainWeightsCircuit::new(&network, server.encoder.parameters(), batch).unwrap();
             let scores = circuit.evaluate(&server.evaluator(), &server.inputs).unwrap();

@@ -1,4 +1,4 @@
-//! Encrypted images, weights in the clear: against the network in the clear, for every way to lay out a batch.
+//! Encrypted images with plaintext weights, compared with the network in the clear, for all layouts of a batch.
 
 mod common;
 
@@ -8,7 +8,7 @@ use unspoken_cnn::{CnnError, ImageLayout, PlainWeightsCircuit};
 use unspoken_digits_model::Shape;
 use unspoken_rlwe::RlweError;
 
-/// Shapes, batches, and vectors that a batch takes in 2048 slots.
+/// Shapes, batch sizes, and numbers of vectors of a batch in 2048 slots.
 const CASES: [(Shape, usize, usize); 4] =
     [(Shape::LITE, 16, 8), (Shape::LITE, 4, 2), (Shape::LITE, 2, 1), (Shape { channels: 1, hidden: 16 }, 4, 2)];
 

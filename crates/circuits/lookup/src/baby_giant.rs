@@ -1,4 +1,4 @@
-//! Giant steps: rows that are sums over groups of a combination of babies times a giant, relinearised once.
+//! Giant steps: each row is a sum over groups of a combination of babies times a giant, relinearised once.
 
 use std::ops::Range;
 
@@ -7,28 +7,29 @@ use unspoken_ckks::{Arithmetic, CkksError, Complex64, PreparedMatrix};
 use crate::error::LookupError;
 use crate::program::{Compiler, bytes_of};
 
-/// Inner combinations held at one time.
+/// Maximum number of inner combinations in memory at the same time.
 const BLOCK_VECTORS: usize = 64;
 
-/// Rows of a block, for rows of so many groups.
+/// Number of rows of a block, for rows with this number of groups.
 pub(crate) fn block_rows(groups: usize) -> usize {
     (BLOCK_VECTORS / groups).max(1)
 }
 
-/// Rows whose inner combinations are in memory at one time.
+/// A block of rows, whose inner combinations are in memory at the same time.
 pub(crate) struct RowBlock {
     rows: usize,
-    /// Per subtable: one matrix row per group and table row, group by group.
+    /// Per subtable: a matrix with one row per group and table row, group by group.
     matrices: Vec<PreparedMatrix>,
-    /// Per subtable, in the order of the matrix's rows: what is added to each combination, but for those of group 0.
+    /// Per subtable, in the order of the rows of the matrix: the constant added to each combination, except those of
+    /// group 0.
     constants: Vec<Vec<f64>>,
-    /// Per row: the constants of group 0 of all subtables, added at the end.
+    /// Per row: the sum of the constants of group 0 of all subtables, which is added at the end.
     sums: Vec<f64>,
 }
 
-/// The coefficients of the groups, and where they are combined.
+/// The coefficients of the groups, and the levels and scales of their combinations.
 pub(crate) struct Groups<E, C> {
-    /// Rows of the output.
+    /// Number of rows of the output.
     pub(crate) rows: usize,
     /// The level of the combinations and of their products with the giants.
     pub(crate) level: usize,
@@ -36,9 +37,9 @@ pub(crate) struct Groups<E, C> {
     pub(crate) babies: Vec<f64>,
     /// Scale of the combinations of each group.
     pub(crate) scales: Vec<f64>,
-    /// Coefficient of subtable, row, group, column.
+    /// Coefficient for a subtable, row, group and column.
     pub(crate) entry: E,
-    /// Constant of subtable, row, group.
+    /// Constant for a subtable, row and group.
     pub(crate) constant: C,
 }
 
@@ -47,7 +48,7 @@ where
     E: Fn(usize, usize, usize, usize) -> Complex64,
     C: Fn(usize, usize, usize) -> f64,
 {
-    /// Cuts the rows into blocks.
+    /// Splits the rows into blocks.
     ///
     /// # Errors
     /// If a coefficient does not fit its scale.
@@ -79,16 +80,16 @@ where
 }
 
 impl RowBlock {
-    /// Bytes its matrices and constants take in memory.
+    /// Bytes of memory of its matrices and constants.
     pub(crate) fn bytes(&self) -> usize {
         let constants: usize = self.constants.iter().map(|constants| size_of_val(constants.as_slice())).sum();
         bytes_of(&self.matrices) + constants + size_of_val(self.sums.as_slice())
     }
 
-    /// The rows: `sum_t (inner_(t,0) + sum_g inner_(t,g) giant_(t,g))`, relinearised once each.
+    /// The rows `sum_t (inner_(t,0) + sum_g inner_(t,g) giant_(t,g))`, each relinearised once.
     ///
     /// # Errors
-    /// If babies or giants are not those the block was made for, or the relinearisation key is missing.
+    /// If babies or giants do not match the block, or the relinearisation key is missing.
     pub(crate) fn evaluate<A: Arithmetic>(
         &self,
         arithmetic: &A,

@@ -1,13 +1,13 @@
 //! Tables as polynomials in one real number, for the conjugate-invariant ring.
 //!
-//! Index `j` of `p` columns is sent as `c_j = cos(theta_j)`, `theta_j = (2j + 1) pi / 2p`, a root of the Chebyshev
+//! Index `j` of `p` columns is encoded as `c_j = cos(theta_j)`, `theta_j = (2j + 1) pi / 2p`, a root of the Chebyshev
 //! polynomial `T_p`. The numbers `T_k(c_j) = cos(k theta_j)`, `k < p`, are up to factors the columns of an orthogonal
-//! matrix (the discrete cosine transform DCT-II), so a table row is `m_j = sum_k A_k T_k(c_j)` with
+//! matrix (the discrete cosine transform DCT-II). So a table row is `m_j = sum_k A_k T_k(c_j)` with
 //! `A_k = (2/p) sum_j m_j cos(k theta_j)`, and half of that for `k = 0`.
 //!
-//! A padded slot holds `c = 0`, where `T_k` vanishes for odd `k` only. But `T_p` is zero at every `c_j` and one at 0
-//! (`p` is a multiple of 4): taking off `f(0) T_p`, for the row's polynomial `f`, changes no entry and makes every row
-//! vanish at 0, centred or not. As `T_p = 2 T_(p/2)^2 - 1` this needs no further power.
+//! A padded slot contains `c = 0`, where `T_k` vanishes for odd `k` only. But `T_p` is 0 at every `c_j` and 1 at 0
+//! (`p` is a multiple of 4). Let `f` be the polynomial of a row. Subtracting `f(0) T_p` changes no entry, and the row
+//! then vanishes at 0, centred or not. Since `T_p = 2 T_(p/2)^2 - 1`, this needs no further power.
 
 use std::f64::consts::PI;
 
@@ -18,7 +18,7 @@ use crate::error::LookupError;
 use crate::powers::{LevelScale, power_shapes};
 use crate::program::Compiler;
 
-/// `c_j` for `columns` columns.
+/// `c_j` for `columns` columns. The running time depends on the index: for public indices.
 pub fn cosine(index: usize, columns: usize) -> f64 {
     angle(index, columns).cos()
 }
@@ -27,21 +27,21 @@ fn angle(index: usize, columns: usize) -> f64 {
     (2 * index + 1) as f64 * PI / (2 * columns) as f64
 }
 
-/// A row's polynomial cut at the multiples of `m`: `sum_g q_g T_gm`, with `q_g` of degree below `m`, and
-/// `2 top T_(p/2)^2` besides.
+/// The polynomial of a row, split at the multiples of `m`: `sum_g q_g T_gm + 2 top T_(p/2)^2`, with `q_g` of degree
+/// below `m`.
 #[derive(Clone, Debug)]
 struct Cut {
-    /// `q_g` by its Chebyshev coefficients.
+    /// The Chebyshev coefficients of each `q_g`.
     groups: Vec<Vec<f64>>,
-    /// What cancels the polynomial at 0.
+    /// The factor of `T_p` that makes the polynomial 0 at 0.
     top: f64,
 }
 
 impl Cut {
     fn new(row: &[f64], babies: usize) -> Self {
         let p = row.len();
-        // 2 cos(x) cos(theta) by the recurrence would lose digits: p is at most 4096, and all k theta_j are multiples
-        // of pi / 2p.
+        // A table of cosines, because the recurrence with 2 cos(x) cos(theta) would lose digits. p is at most 4096, and
+        // all k theta_j are multiples of pi / 2p.
         let table: Vec<f64> = (0..4 * p).map(|i| (i as f64 * PI / (2 * p) as f64).cos()).collect();
         let coefficient = |k: usize| {
             let sum: f64 = row.iter().enumerate().map(|(j, m)| m * table[k * (2 * j + 1) % (4 * p)]).sum();
@@ -71,20 +71,20 @@ impl Cut {
     }
 }
 
-/// Levels of the plan: the babies, the giants, one product.
+/// Number of levels of the plan: for the babies, the giants and one product.
 pub(crate) fn depth(columns: usize, babies: usize) -> usize {
     let log2 = columns.ilog2() as usize;
-    // Two groups need the one giant T_(p/2); more need one beyond it.
+    // Two groups need only the giant T_(p/2); more groups need giants beyond it.
     if babies * 2 == columns { log2 } else { log2 + 1 }
 }
 
-/// The shapes of `T_1 .. T_m` and of `T_m, T_2m ..` below `T_p`.
+/// The shapes of the babies `T_1 .. T_m` and of the giants `T_m, T_2m ..` below `T_p`.
 pub(crate) struct CosineShapes {
     pub(crate) babies: Vec<LevelScale>,
     pub(crate) giants: Vec<LevelScale>,
 }
 
-/// `None` if the levels do not suffice.
+/// The shapes of babies and giants; `None` if there are too few levels.
 pub(crate) fn shapes(
     input: LevelScale,
     columns: usize,
@@ -96,10 +96,11 @@ pub(crate) fn shapes(
     Some(CosineShapes { babies: low, giants })
 }
 
-/// The rows' blocks and the shape of the outputs. The columns of the matrices are `T_1 .. T_(m-1)` and `T_(p/2)`.
+/// Compiles the plan. Returns the level of the giant steps, the blocks of rows, and the shape of the outputs. The
+/// columns of the matrices are `T_1 .. T_(m-1)` and `T_(p/2)`.
 ///
 /// # Errors
-/// If levels or modulus do not suffice, or the number of babies does not fit.
+/// If there are too few levels, the modulus is too small, or the number of babies is invalid.
 pub(crate) fn compile(
     compiler: &Compiler<'_>,
     babies: usize,

@@ -1,42 +1,42 @@
-//! What can go wrong with a lookup.
+//! Errors of this crate.
 
 use unspoken_ckks::CkksError;
 
-/// Errors of this crate. Each says what was found and what was needed.
+/// Errors of this crate. Each message says what was found and what was needed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupError {
     /// Encrypted arithmetic failed.
     #[error(transparent)]
     Ckks(#[from] CkksError),
-    /// A table cannot be used.
+    /// A table is invalid.
     #[error("table: {what} is {found}; needed {needed}")]
     Table {
-        /// Which part of it.
+        /// The wrong part.
         what: &'static str,
-        /// What it is.
+        /// What was found.
         found: String,
-        /// What would do.
+        /// What was needed.
         needed: String,
     },
-    /// A query does not fit the lookup.
+    /// A query does not match the lookup.
     #[error("query: {what} is {found}; needed {needed}")]
     Query {
-        /// Which part of it.
+        /// The wrong part.
         what: &'static str,
-        /// What it is.
+        /// What was found.
         found: String,
-        /// What would do.
+        /// What was needed.
         needed: String,
     },
-    /// A plan cannot be carried out with these parameters.
+    /// A plan cannot run with these parameters.
     #[error("plan '{plan}' cannot run with preset '{preset}': {reason}")]
     Plan {
         /// The plan.
         plan: String,
         /// The preset.
         preset: String,
-        /// Why not, and what would help.
+        /// The reason, and what to do.
         reason: String,
     },
 }

@@ -1,17 +1,18 @@
-//! How large the error of a lookup can get: the bound of the paper's Theorem 5.1.
+//! The bound of the error of a lookup: the paper's Theorem 5.1.
 //!
-//! An error `e` in the encrypted number moves the vector `v` of its powers by at most `C_V e (p + 2) / sqrt 12` (Lemma
-//! C.2), and the matrix `M L`, with `L` orthogonal, stretches that by at most `||M||_2`. Per row (root mean square over
-//! the `d` rows) the error is at most `C_PCMM / scale + (||M||_2 / sqrt d) C_V (p + 2) / sqrt 12 C_0 / scale`.
+//! An error `e` in the encrypted number changes the vector `v` of its powers by at most `C_V e (p + 2) / sqrt 12`
+//! (Lemma C.2). The matrix `M L`, with `L` orthogonal, increases that by a factor of at most `||M||_2`. Per row (root
+//! mean square over the `d` rows) the error is at most `C_PCMM / scale + (||M||_2 / sqrt d) C_V (p + 2) / sqrt 12 C_0 /
+//! scale`.
 //!
-//! The theorem leaves out two things that count here. The products of the tree round too, and for a secret that is not
-//! sparse more than encryption does: power `k` takes in at most `k - 1` roundings, so they are counted as part of
-//! `C_0`. And the entries of `M L` are rounded to integers, which no scale of the query helps against: a term of its
-//! own.
+//! The theorem leaves out two errors that matter here. First, the products of the tree are rounded too, and for a
+//! secret that is not sparse these errors are larger than that of encryption. Power `k` has at most `k - 1` roundings,
+//! so they are counted as part of `C_0`. Second, the entries of `M L` are rounded to integers. No scale of the query
+//! reduces this error, so it is a separate term.
 //!
-//! It is a bound: errors of six deviations, all aligned with the largest singular direction. Where they dominate
-//! (`paper`, `cosine-m`), measured errors are some 50 to 120 times smaller. The term of the matrix is twice a root mean
-//! square, and where it dominates, the bound is little more than that.
+//! The bound assumes errors of six standard deviations, all aligned with the largest singular direction. If they
+//! dominate (`paper`, `cosine-m`), measured errors are some 50 to 120 times smaller. The term of the matrix is twice a
+//! root mean square. If it dominates, the bound is little more than that.
 
 use std::f64::consts::PI;
 
@@ -21,13 +22,13 @@ use crate::plan::{IndexEncoding, Plan};
 use crate::program::matrix_bits;
 use crate::table::{Table, padded_columns};
 
-/// Deviations that an error stays within but for a chance below 2^-28.
+/// Number of standard deviations that an error exceeds with a probability below 2^-28.
 const DEVIATIONS: f64 = 6.0;
 
-/// The paper's `C_coeff`: six deviations of 3.2.
+/// The paper's `C_coeff`: six standard deviations of 3.2.
 const COEFFICIENT_BOUND: f64 = 19.2;
 
-/// Steps of the power iteration, at most.
+/// Maximum number of steps of the power iteration.
 const ITERATIONS: usize = 1000;
 
 /// The terms of the bound, for one plan.
@@ -35,17 +36,17 @@ const ITERATIONS: usize = 1000;
 pub struct ErrorBound {
     /// `||M||_2 / sqrt d`, summed over the subtables.
     pub gain: f64,
-    /// How much `v` moves for an error of the query: `C_V (p + 2) / sqrt 12`.
+    /// Change of `v` per error of the query: `C_V (p + 2) / sqrt 12`.
     pub lipschitz: f64,
     /// `C_0`: the largest error of the query, times its scale.
     pub input: f64,
-    /// `C_PCMM`: root mean square of the roundings after the matrix, times the scale.
+    /// `C_PCMM`: bound of the root mean square of the roundings after the matrix, times the scale.
     pub output: f64,
-    /// What rounding the matrix does to an output, whatever the scale: twice the root mean square.
+    /// Error of an output from the rounding of the matrix, independent of the scale: twice the root mean square.
     pub matrix: f64,
 }
 
-/// What an error bound takes of the tables: their shape and norm.
+/// The properties of the tables that an error bound depends on: their shape, norm and outputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TableSummary {
     /// Subtables `l`.
@@ -61,14 +62,14 @@ pub struct TableSummary {
 }
 
 impl TableSummary {
-    /// Of tables of one shape.
+    /// The summary of tables of one shape.
     pub fn of(tables: &[Table], bound: f64) -> Self {
         let (rows, columns) = tables.first().map_or((1, 4), |table| (table.rows(), table.columns()));
         TableSummary { subtables: tables.len(), rows, columns, norm: tables.iter().map(spectral_norm).sum(), bound }
     }
 
-    /// Of tables whose entries are independent with mean square 1: `||M||_2` is near `sqrt d + sqrt p` (the paper's
-    /// `C_T = 1`), and an output hardly exceeds six deviations.
+    /// The summary of tables whose entries are independent with mean square 1: `||M||_2` is near `sqrt d + sqrt p` (the
+    /// paper's `C_T = 1`), and an output rarely exceeds six standard deviations.
     pub fn typical(subtables: usize, rows: usize, columns: usize) -> Self {
         let columns = padded_columns(columns);
         let norm = subtables as f64 * ((rows as f64).sqrt() + (columns as f64).sqrt());
@@ -77,16 +78,15 @@ impl TableSummary {
 }
 
 impl ErrorBound {
-    /// The theorem as it stands, with `C_0 = 19.2 sqrt N` (equation 3): `lipschitz_factor` is `C_V`, `output` is
-    /// `C_PCMM`.
+    /// The published theorem, with `C_0 = 19.2 sqrt N` (equation 3). `lipschitz_factor` is `C_V`, `output` is `C_PCMM`.
     pub fn theorem(tables: TableSummary, degree: usize, lipschitz_factor: f64, output: f64) -> Self {
         let input = COEFFICIENT_BOUND * (degree as f64).sqrt();
         let lipschitz = lipschitz_factor * power_lipschitz(tables.columns);
         ErrorBound { gain: tables.norm / (tables.rows as f64).sqrt(), lipschitz, input, output, matrix: 0.0 }
     }
 
-    /// For queries at the level the plan needs. `None` for plans that send no power basis: their errors are of another
-    /// kind.
+    /// The bound for queries at the minimum level of the plan. `None` for plans without a power basis, to which the
+    /// theorem does not apply.
     pub fn of(parameters: &CkksParameters, plan: Plan, tables: TableSummary) -> Option<Self> {
         let lipschitz = match plan.index_encoding() {
             IndexEncoding::Alpha => power_lipschitz(tables.columns),
@@ -96,19 +96,19 @@ impl ErrorBound {
         let noise = NoiseModel::new(parameters);
         let rounding = noise.rounding(2);
         let matrix_scale = matrix_bits(parameters, plan, tables.bound).exp2();
-        // Each rounded part of an entry is off by 1/12 in the mean square, and there are p of them, times 2 Re or 2 Im.
+        // Each rounded part of an entry has a mean square error of 1/12, and there are p of them, times 2 Re or 2 Im.
         let entries = (tables.subtables * tables.columns) as f64;
         Some(ErrorBound {
             gain: tables.norm / (tables.rows as f64).sqrt(),
             lipschitz,
             input: DEVIATIONS * (noise.encryption() + noise.encoding() + rounding),
-            // A rescale, and where there is one the switch of the conjugate.
+            // A rescale, and the key switch of the conjugation if there is one.
             output: 2.0 * rounding,
             matrix: 2.0 * (entries / 6.0).sqrt() / matrix_scale,
         })
     }
 
-    /// The bound of the error for queries of this scale, root mean square over the rows of an output.
+    /// The bound of the error for queries of this scale: a root mean square over the rows of an output.
     pub fn error(&self, scale: f64) -> f64 {
         self.matrix + (self.output + self.gain * self.lipschitz * self.input) / scale
     }
@@ -125,8 +125,8 @@ fn power_lipschitz(columns: usize) -> f64 {
     (columns as f64 + 2.0) / 12f64.sqrt()
 }
 
-/// The same for `sqrt(2/p) (T_1 .. T_(p-1))`, by `T_k'(cos x) = k sin kx / sin x`, at the index where it is largest:
-/// the first, whose cosine is closest to 1.
+/// The same for `sqrt(2/p) (T_1 .. T_(p-1))`, by `T_k'(cos x) = k sin kx / sin x`. It is largest at the first index,
+/// whose cosine is closest to 1.
 fn cosine_lipschitz(columns: usize) -> f64 {
     let x = PI / (2 * columns) as f64;
     let square = |k: usize| (k as f64 * (k as f64 * x).sin() / x.sin()).powi(2);
@@ -135,7 +135,7 @@ fn cosine_lipschitz(columns: usize) -> f64 {
 
 /// The largest singular value of a table, by power iteration.
 pub fn spectral_norm(table: &Table) -> f64 {
-    // No symmetric start: it could be orthogonal to the direction sought.
+    // The start is not symmetric, because a symmetric one could be orthogonal to the singular direction.
     let mut direction: Vec<f64> = (0..table.columns()).map(|j| 1.0 + ((j * j + 3 * j) % 11) as f64).collect();
     let mut norm = 0.0;
     for _ in 0..ITERATIONS {

@@ -1,10 +1,10 @@
-//! The baseline's one-hot vector, by an encrypted indicator per column.
+//! The one-hot vector of the baseline: an encrypted indicator per column.
 
 use unspoken_ckks::{Arithmetic, CkksError, Complex64};
 
 use crate::plan::indicator_squarings;
 
-/// The encrypted indicator of `x = k/p`: near 1 there and near 0 at every other multiple of `1/p` in `[0, 1)`.
+/// The encrypted indicator of `x = k/p`: near 1 if `x = k/p`, and near 0 at all other multiples of `1/p` in `[0, 1)`.
 ///
 /// # Errors
 /// If levels or the relinearisation key are missing.
@@ -18,7 +18,7 @@ pub fn indicator<A: Arithmetic>(
     near_zero(arithmetic, &shifted, columns)
 }
 
-/// `(1 - y^2)^(2^r)`: near 1 at `y = 0` and near 0 at every other multiple of `1/p` up to 1.
+/// `(1 - y^2)^(2^r)`: near 1 at `y = 0`, and near 0 at all other multiples of `1/p` up to 1.
 pub(crate) fn near_zero<A: Arithmetic>(arithmetic: &A, y: &A::Vector, columns: usize) -> Result<A::Vector, CkksError> {
     let square = arithmetic.multiply(y, y)?;
     let negated = arithmetic.mul_constant(&square, Complex64::from(-1.0), arithmetic.scale(&square))?;

@@ -2,6 +2,7 @@
 
 mod baby_giant;
 mod cosine;
+mod encoder;
 mod error;
 mod error_bound;
 mod indicator;
@@ -14,6 +15,7 @@ mod strided;
 mod table;
 
 pub use cosine::cosine;
+pub use encoder::{IndexEncoder, index_or};
 pub use error::LookupError;
 pub use error_bound::{ErrorBound, TableSummary, spectral_norm};
 pub use indicator::indicator;

@@ -1,4 +1,4 @@
-//! Evaluating a lookup: encrypted indices to encrypted table columns.
+//! Evaluation of a lookup: from encrypted indices to encrypted table columns.
 
 use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, PreparedMatrix, SCALE_TOLERANCE};
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
@@ -24,26 +24,29 @@ pub struct Lookup {
     columns: usize,
     input: LevelScale,
     output: LevelScale,
-    /// Sum over the subtables of each row's mean.
+    /// For each row, the sum of its means over the subtables; 0 for plans that need no constants.
     constants: Vec<f64>,
     program: Program,
     working_bytes: u64,
 }
 
-/// The result of the first stage (VecGen in the paper): everything that depends on the indices alone.
+/// The result of the first stage (VecGen in the paper): the vectors that depend on the indices only.
 pub struct Generated<V> {
-    /// Per subtable: powers, or one-hot coordinates, or real and imaginary parts.
+    /// Per subtable: powers, one-hot coordinates, or real and imaginary parts.
     parts: Vec<Vec<V>>,
-    /// Per subtable: what the plan multiplies combinations by.
+    /// Per subtable: the giants that combinations are multiplied by, or the last layer of powers; empty for other
+    /// plans.
     giants: Vec<Vec<V>>,
 }
 
 impl Lookup {
-    /// Prepares a lookup. `bound` is the largest magnitude an output can reach before it is read or rescaled, sums over
-    /// slots included; queries are of level `plan.depth(p)` or `level` if given, at [`query_scale`].
+    /// Prepares a lookup. `bound` is the largest magnitude that an output can reach before it is decrypted or rescaled,
+    /// including sums over slots. Queries are at `level`, or at level `plan.depth(p)` if it is `None`, and have the
+    /// scale [`query_scale`].
     ///
     /// # Errors
-    /// If the tables differ in shape, or levels or modulus do not suffice for the plan.
+    /// If the tables differ in shape, the plan does not fit the slots or the form, there are too few levels, or the
+    /// modulus is too small.
     pub fn new(
         parameters: &CkksParameters,
         tables: &[Table],
@@ -56,8 +59,7 @@ impl Lookup {
         let refuse =
             |reason: String| LookupError::Plan { plan: plan.to_string(), preset: parameters.name().into(), reason };
         if !plan.fits(parameters.ring().kind(), form) {
-            let reason =
-                "its queries or outputs are complex where the preset's slots are real, or it is for real slots";
+            let reason = "its queries or outputs are complex and the preset's slots are real, or it needs real slots";
             return Err(refuse(format!("{reason}; `unspoken plan --explain` lists the plans of a preset")));
         }
         if !bound.is_finite() {
@@ -70,7 +72,8 @@ impl Lookup {
         }
         let input = LevelScale { level, scale: query_scale(parameters, level) };
         let (program, output) = Compiler { parameters, plan, tables, form, bound, input }.compile()?;
-        // One-hot coordinates select entries as they are; cosines have it in a group: only alphas split it off.
+        // Only plans over powers of alpha add the mean separately. One-hot coordinates select whole entries, and cosine
+        // plans have the mean in a group.
         let constant = |r| match plan.index_encoding() {
             IndexEncoding::Alpha => tables.iter().map(|table| table.expansion(r).constant).sum(),
             IndexEncoding::Cosine | IndexEncoding::Index | IndexEncoding::OneHot => 0.0,
@@ -130,7 +133,7 @@ impl Lookup {
         self.output.scale
     }
 
-    /// How many vectors come out.
+    /// Number of output vectors.
     pub fn outputs(&self) -> usize {
         match self.form {
             OutputForm::Rows => self.rows,
@@ -138,18 +141,19 @@ impl Lookup {
         }
     }
 
-    /// Bytes the prepared tables take in memory.
+    /// Bytes of memory of the prepared tables.
     pub fn prepared_bytes(&self) -> u64 {
         self.program.bytes() as u64
     }
 
-    /// Bytes of memory that one run takes at its peak, its outputs included, beyond its query, the keys and
+    /// Peak memory of one run in bytes. It includes the outputs, but not the query, the keys and
     /// [`Lookup::prepared_bytes`].
     pub fn working_bytes(&self) -> u64 {
         self.working_bytes
     }
 
-    /// Whether a padded slot (a query of zero) contributes nothing: all rows are centred, or the plan sees to it.
+    /// Whether a padded slot (a query of zero) adds nothing to the outputs, because all rows are centred or because of
+    /// the plan.
     pub fn is_centred(&self) -> bool {
         self.constants.iter().all(|&c| c == 0.0)
     }
@@ -173,20 +177,20 @@ impl Lookup {
         plan
     }
 
-    /// The whole lookup: a query's vectors in (one per subtable, or one per column of one-hot queries),
-    /// [`Lookup::outputs`] vectors out, at [`Lookup::output_level`] and [`Lookup::output_scale`].
+    /// Runs both stages. The query has one vector per subtable, or one per column and subtable if it is one-hot.
+    /// Returns [`Lookup::outputs`] vectors at [`Lookup::output_level`] and [`Lookup::output_scale`].
     ///
     /// # Errors
-    /// If the query does not fit, or keys are missing.
+    /// If the query does not match the lookup, or keys are missing.
     pub fn run<A: Arithmetic>(&self, arithmetic: &A, query: &[A::Vector]) -> Result<Vec<A::Vector>, LookupError> {
         let generated = self.generate(arithmetic, query)?;
         self.combine(arithmetic, &generated)
     }
 
-    /// The first stage: powers, or one-hot vectors, of the indices.
+    /// The first stage: powers or one-hot vectors of the indices.
     ///
     /// # Errors
-    /// If the query does not fit, or keys are missing.
+    /// If the query does not match the lookup, or keys are missing.
     pub fn generate<A: Arithmetic>(
         &self,
         arithmetic: &A,
@@ -215,13 +219,14 @@ impl Lookup {
                 Program::Cosine { babies, groups, .. } => {
                     let mut babies = chebyshev(arithmetic, alpha, *babies)?;
                     let giants = chebyshev(arithmetic, &babies[babies.len() - 1], groups - 1)?;
-                    // The last baby is the first giant; in its place comes the factor of what cancels padded slots.
+                    // The last baby is also the first giant. It is replaced by T_(p/2), whose square makes padded slots
+                    // zero.
                     let last = babies.len() - 1;
                     babies[last] = giants[groups / 2 - 1].clone();
                     (babies, giants)
                 }
             };
-            // On the fewest primes the second stage can work on: less memory, and less to read.
+            // Drop to the lowest level that the second stage can use, which needs less memory and bandwidth.
             let level = self.program.level();
             generated.parts.push(drop_all(arithmetic, parts, level)?);
             generated.giants.push(drop_all(arithmetic, giants, level)?);
@@ -229,10 +234,10 @@ impl Lookup {
         Ok(generated)
     }
 
-    /// The second stage: the table.
+    /// The second stage: the products with the tables.
     ///
     /// # Errors
-    /// If keys are missing, or `generated` comes from another lookup.
+    /// If keys are missing, or `generated` is from a different lookup.
     pub fn combine<A: Arithmetic>(
         &self,
         arithmetic: &A,

@@ -1,4 +1,4 @@
-//! The ways to evaluate a lookup, by name, and the levels each consumes.
+//! The plans to evaluate a lookup, their names and their levels.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,37 +10,38 @@ use crate::cosine::{self, cosine};
 use crate::error::LookupError;
 use crate::table::alpha;
 
-/// How the selected columns are computed from the encrypted indices. `p = 2n` columns, `l` subtables, `d` rows.
+/// A plan: the method to compute the selected columns from the encrypted indices. `p = 2n` columns, `l` subtables, `d`
+/// rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Plan {
-    /// The paper's (Algorithm 1): all powers, each conjugated to split its real and imaginary part, then a real matrix.
-    /// `l (2n - 1)` key switches.
+    /// The paper's plan (Algorithm 1): all powers, each conjugated to split its real and imaginary part, then a real
+    /// matrix: `l (2n - 1)` key switches.
     Paper,
     /// All powers, then a complex matrix, then one conjugation per output: `l (n - 1) + d` key switches.
     ComplexFirst,
-    /// As `ComplexFirst`, the last layer of the power tree left unrelinearised until after the matrix:
-    /// `l (n/2 - 1) + 2d` key switches.
+    /// Same as `ComplexFirst`, but the last layer of the power tree is relinearised after the matrix: `l (n/2 - 1) +
+    /// 2d` key switches.
     LazyLast,
-    /// Powers up to `babies = m`, and multiples of `m`; each output is a sum over groups of a combination of the former
-    /// times one of the latter, relinearised once: about `l (m + n/m) + 2d` key switches.
+    /// Powers up to `babies = m`, and powers of multiples of `m`. Each output is a sum over groups of a combination of
+    /// the former times one of the latter, relinearised once: about `l (m + n/m) + 2d` key switches.
     BabyGiant {
         /// `m`, a power of two from 2 to `n/2`.
         babies: usize,
     },
-    /// In the conjugate-invariant ring, where a ciphertext has twice the slots: Chebyshev polynomials up to `babies =
-    /// m` of a cosine, and those of multiples of `m`, combined as by `BabyGiant`; nothing is conjugated. About `l (m +
-    /// p/m) + d` key switches for twice the tokens. The cosines lie densest near 1 and -1, which costs about `log2 p +
-    /// 1` bits of precision there.
+    /// For the conjugate-invariant ring, where a ciphertext has twice the slots: Chebyshev polynomials of a cosine up
+    /// to degree `babies = m`, and those of multiples of `m`, combined as in `BabyGiant`, without conjugations. About
+    /// `l (m + p/m) + d` key switches for twice the tokens. The cosines are densest near 1 and -1, where about `log2 p
+    /// + 1` bits of precision are lost.
     Cosine {
         /// `m`, a power of two from 2 to `p/2`.
         babies: usize,
     },
-    /// Kim et al. (ICML 2024): the client sends the index itself, the server makes the one-hot vector with an encrypted
-    /// indicator per column. Our reading of it: `(1 - ((x - k)/p)^2)` squared `2 log2 p + 6` times, which gives the
-    /// depths of the paper's Table 3 for p = 64 and 256. The baseline.
+    /// The baseline of Kim et al. (ICML 2024): the client sends the index itself, and the server computes the one-hot
+    /// vector with an encrypted indicator per column. Our interpretation: `(1 - ((x - k)/p)^2)` squared `2 log2 p + 6`
+    /// times, which gives the depths of the paper's Table 3 for p = 64 and 256.
     Indicator,
     /// The client sends the one-hot vector itself (the form of HE-LRM): no key switch and one level, but `p`
-    /// ciphertexts per subtable. The planner leaves it out; the baseline for bytes.
+    /// ciphertexts per subtable. It is the baseline for bytes, and the planner does not consider it.
     OneHot,
 }
 
@@ -77,32 +78,34 @@ impl FromStr for Plan {
         babies("cosine-").map(|babies| Plan::Cosine { babies }).ok_or_else(|| LookupError::Plan {
             plan: name.into(),
             preset: "any".into(),
-            reason: "no such plan; there are paper, complex-first, lazy-last, baby-giant-<m>, cosine-<m>, indicator, one-hot"
+            reason: "no such plan; there are paper, complex-first, lazy-last, baby-giant-<m>, cosine-<m>, indicator, \
+                     one-hot"
                 .into(),
         })
     }
 }
 
-/// What the client encrypts for each index.
+/// Encoding of an index, which the client encrypts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IndexEncoding {
     /// `alpha_j`; zero in a padded slot.
     Alpha,
     /// `cos((2j + 1) pi / 2p)`; zero in a padded slot.
     Cosine,
-    /// `j / p`; one in a padded slot, an index beyond all columns.
+    /// `j / p`; 1 in a padded slot, which is an index beyond all columns.
     Index,
-    /// `p` numbers, of which number `j` is one and the others are zero; all zero in a padded slot.
+    /// `p` numbers, of which number `j` is 1 and the others are 0; all 0 in a padded slot.
     OneHot,
 }
 
 impl IndexEncoding {
-    /// Vectors per subtable.
+    /// Number of vectors per subtable.
     pub fn vectors(self, columns: usize) -> usize {
         if self == IndexEncoding::OneHot { columns } else { 1 }
     }
 
-    /// What a slot of vector `vector` holds for an index; padding for `None`.
+    /// The slot of vector `vector` for an index; padding for `None`. The running time depends on the index: for public
+    /// indices. Clients use an [`IndexEncoder`](crate::IndexEncoder).
     pub fn value(self, index: Option<usize>, columns: usize, vector: usize) -> Complex64 {
         match (self, index) {
             (IndexEncoding::Alpha, Some(j)) => alpha(j, columns),
@@ -115,7 +118,7 @@ impl IndexEncoding {
 }
 
 impl Plan {
-    /// What the client encrypts for this plan.
+    /// The encoding of the indices that the client encrypts for this plan.
     pub fn index_encoding(self) -> IndexEncoding {
         match self {
             Plan::Indicator => IndexEncoding::Index,
@@ -136,7 +139,7 @@ impl Plan {
         }
     }
 
-    /// Levels it consumes for `columns` columns.
+    /// Number of levels it uses for `columns` columns.
     pub fn depth(self, columns: usize) -> usize {
         let log2_n = columns.ilog2() as usize - 1;
         match self {
@@ -149,12 +152,12 @@ impl Plan {
     }
 }
 
-/// Squarings after the first that make `1 - (1/p)^2` vanish: below `exp(-64)`.
+/// Number of squarings after the first that reduce `1 - (1/p)^2` below `exp(-64)`.
 pub(crate) fn indicator_squarings(columns: usize) -> usize {
     2 * columns.ilog2() as usize + 6
 }
 
-/// How rows of the tables become outputs.
+/// Form of the outputs: how rows of the tables are packed into vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputForm {
     /// One real vector per row.

@@ -1,4 +1,4 @@
-//! Choosing a plan by counted cost.
+//! The planner: cost estimates of all plans, and the choice of the cheapest.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::plan::{OutputForm, Plan, indicator_squarings};
 use crate::powers::{LevelScale, power_shapes, query_scale};
 use crate::table::padded_columns;
 
-/// What is to be looked up.
+/// A planning task: the shape of the tables and the form of the outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
     /// Subtables `l`.
@@ -22,32 +22,32 @@ pub struct Task {
     pub rows: usize,
     /// Columns `p`, padded to a power of two as a [`Table`](crate::Table) pads them.
     pub columns: usize,
-    /// How rows become outputs.
+    /// Form of the outputs.
     pub form: OutputForm,
 }
 
-/// A plan and what it costs.
+/// A plan and its cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// The plan.
     pub plan: Plan,
-    /// Levels it consumes.
+    /// Number of levels it uses.
     pub depth: usize,
-    /// Counted work.
+    /// The counted operations.
     pub cost: Cost,
-    /// Bytes of memory that one run takes at its peak, beyond its query, the keys and the prepared tables.
+    /// Peak memory of one run in bytes, without its query, the keys and the prepared tables.
     pub working_bytes: u64,
     /// Predicted seconds.
     pub seconds: f64,
-    /// The bound of the error (see [`ErrorBound`]) for tables of independent entries of mean square 1, root mean square
-    /// over the rows; `None` for the baseline.
+    /// The bound of the error (see [`ErrorBound`]), a root mean square over the rows, for tables of independent entries
+    /// of mean square 1. `None` for the baselines.
     pub error: Option<f64>,
 }
 
-/// Every plan the preset has the slots and the levels for, cheapest first; one-hot queries, which are a client's
-/// burden, aside.
+/// Estimates of all plans that fit the slots and the levels of the preset, the cheapest first. One-hot queries are left
+/// out, because their cost is the client's.
 ///
-/// Queries are encrypted at the level the plan needs, so a shallower plan also works on smaller ciphertexts.
+/// Queries are encrypted at the minimum level of the plan, so a shallower plan also uses smaller ciphertexts.
 pub fn estimates(parameters: &CkksParameters, task: Task, model: &CostModel) -> Vec<Estimate> {
     let columns = padded_columns(task.columns);
     let babies = (1..columns.ilog2() - 1).map(|log| Plan::BabyGiant { babies: 1 << log });
@@ -62,15 +62,15 @@ pub fn estimates(parameters: &CkksParameters, task: Task, model: &CostModel) -> 
 /// The cheapest plan by the nominal cost model.
 ///
 /// # Errors
-/// If the preset has the levels for none.
+/// If no plan fits the slots and the levels of the preset.
 pub fn best_plan(parameters: &CkksParameters, task: Task) -> Result<Plan, LookupError> {
     let cheapest = estimates(parameters, task, &CostModel::nominal(parameters)).into_iter().next();
     cheapest.map(|estimate| estimate.plan).ok_or_else(|| LookupError::Plan {
         plan: "auto".into(),
         preset: parameters.name().into(),
         reason: format!(
-            "no plan for {} columns with outputs as {:?} fits its slots and {} levels; use a deeper preset, and rows where \
-             slots are real",
+            "no plan for {} columns with outputs as {:?} fits its slots and {} levels; use a deeper preset, or rows \
+             if the slots are real",
             padded_columns(task.columns),
             task.form,
             parameters.max_level()
@@ -78,7 +78,7 @@ pub fn best_plan(parameters: &CkksParameters, task: Task) -> Result<Plan, Lookup
     })
 }
 
-/// What one plan costs; `None` if the preset is too shallow or its slots are of the wrong kind.
+/// Estimate of one plan; `None` if the preset has too few levels or slots of the wrong kind.
 pub fn estimate(parameters: &CkksParameters, task: Task, plan: Plan, model: &CostModel) -> Option<Estimate> {
     let task = Task { columns: padded_columns(task.columns), ..task };
     if plan.depth(task.columns) > parameters.max_level() || !plan.fits(parameters.ring().kind(), task.form) {
@@ -94,25 +94,25 @@ pub fn estimate(parameters: &CkksParameters, task: Task, plan: Plan, model: &Cos
     Some(Estimate { plan, depth, seconds: model.seconds(&cost), cost, working_bytes, error })
 }
 
-/// Bytes of memory that one run of a plan takes at its peak on queries of `level`, its outputs included, beyond the
-/// query, the keys and the prepared tables; `None` if the levels do not suffice.
+/// Peak memory in bytes of one run of a plan on queries at `level`. It includes the outputs, but not the query, the
+/// keys and the prepared tables. `None` if there are too few levels.
 pub(crate) fn working_bytes(parameters: &CkksParameters, task: Task, plan: Plan, level: usize) -> Option<u64> {
     let mut counter = Counter::new(parameters, task);
     counter.run(plan, level)?;
     Some(counter.working_bytes(level))
 }
 
-/// Counts the work and the memory of a plan by formulas: what a run on
-/// [`Simulator::counting`](unspoken_ckks::Simulator) counts, without tables.
+/// Counts the operations and the memory of a plan by formulas, without tables. The counts are those of a run on
+/// [`Simulator::counting`](unspoken_ckks::Simulator).
 struct Counter<'a> {
     parameters: &'a CkksParameters,
     task: Task,
     cost: Cost,
-    /// Bytes the first stage holds while it makes the vectors of one subtable.
+    /// Bytes that the first stage holds while it computes the vectors of one subtable.
     generating: u64,
-    /// Bytes of what the first stage hands to the second, for each subtable.
+    /// Bytes of the result of the first stage, for each subtable.
     generated: u64,
-    /// Bytes the second stage holds beside that.
+    /// Bytes that the second stage holds in addition.
     combining: u64,
 }
 
@@ -121,7 +121,7 @@ impl<'a> Counter<'a> {
         Counter { parameters, task, cost: Cost::default(), generating: 0, generated: 0, combining: 0 }
     }
 
-    /// Counts a run on queries of `level`.
+    /// Counts a run on queries at level `top`.
     fn run(&mut self, plan: Plan, top: usize) -> Option<()> {
         let task = self.task;
         let n = task.columns / 2;
@@ -137,7 +137,7 @@ impl<'a> Counter<'a> {
             Plan::Paper => {
                 let shapes = self.powers(input, n, l)?;
                 shapes.iter().for_each(|shape| self.conjugations(shape.level, l));
-                // The difference beside the sum.
+                // The differences; `conjugations` has counted the sums.
                 shapes.iter().for_each(|shape| self.sums(shape.level, l));
                 // Every power, its real and its imaginary part.
                 self.generating *= 3;
@@ -149,7 +149,7 @@ impl<'a> Counter<'a> {
                 for level in last + 1..=top {
                     self.products(level, l * task.columns);
                 }
-                // All columns at the last level, and one on its way.
+                // All columns at the last level, and the intermediate vectors of one column.
                 self.generating = self.vectors(task.columns, last) + self.vectors(3, top);
                 self.real_matrix(last, task.columns);
             }
@@ -197,7 +197,7 @@ impl<'a> Counter<'a> {
                 let shapes = cosine::shapes(input, task.columns, babies, self.parameters)?;
                 for shape in shapes.babies[1..].iter().chain(&shapes.giants[1..]) {
                     self.products(shape.level + 1, l);
-                    // Doubled; another polynomial scaled and taken off.
+                    // The product is doubled, and another polynomial is scaled and subtracted.
                     self.cost +=
                         Cost::elementwise(self.ring(), 20 * self.parameters.chain(shape.level + 1)).times(l as u64);
                 }
@@ -211,7 +211,7 @@ impl<'a> Counter<'a> {
         Some(())
     }
 
-    /// The peak of a run on queries of `level`, and a product and its relinearisation at the highest level beside it.
+    /// The peak memory of a run on queries at `level`, plus a product and its relinearisation at that level.
     fn working_bytes(&self, level: usize) -> u64 {
         let subtables = self.task.subtables as u64;
         let generating = (subtables - 1) * self.generated + self.generating;
@@ -227,23 +227,23 @@ impl<'a> Counter<'a> {
         self.parameters.ring()
     }
 
-    /// Bytes of so many polynomials.
+    /// Bytes of `count` polynomials.
     fn polynomials(&self, count: usize, level: usize) -> u64 {
         (count * self.ring().poly_bytes(Basis::chain(self.parameters.chain(level)))) as u64
     }
 
-    /// Bytes of so many vectors of two components.
+    /// Bytes of `count` vectors of two components.
     fn vectors(&self, count: usize, level: usize) -> u64 {
         count as u64 * vector_bytes(self.parameters, level)
     }
 
-    /// How many lists of rows the sum over the subtables holds at once: the sums so far, the next rows, the sums with
-    /// them.
+    /// Number of lists of rows that the sum over the subtables holds at the same time: the sums so far, the next rows,
+    /// and the new sums.
     fn summands(&self) -> usize {
         if self.task.subtables > 1 { 3 } else { 1 }
     }
 
-    /// Real matrices over so many parts of each subtable, and a rescale of every row.
+    /// Counts real matrices over `columns` parts of each subtable, and a rescale of every row.
     fn real_matrix(&mut self, level: usize, columns: usize) {
         let rows = self.task.rows;
         self.generated = self.vectors(columns, level);
@@ -254,7 +254,8 @@ impl<'a> Counter<'a> {
         self.combining = self.vectors(self.summands() * rows, level).max(rescaling);
     }
 
-    /// Combinations of the babies, each but the first of a row times a giant; returns their level.
+    /// Counts the combinations of the babies, and the products with a giant for all but the first of a row. Returns
+    /// their level.
     fn giant_steps(&mut self, rows: usize, babies: usize, giants: &[LevelScale]) -> Option<usize> {
         let level = giants.iter().map(|s| s.level).min()?;
         let (groups, subtables) = (giants.len() + 1, self.task.subtables);
@@ -270,7 +271,8 @@ impl<'a> Counter<'a> {
         Some(level)
     }
 
-    /// `a^1 .. a^count` for `times` subtables; sets what the first stage holds to the powers of one subtable.
+    /// Counts `a^1 .. a^count` for `times` subtables, and sets the memory of the first stage to the powers of one
+    /// subtable.
     fn powers(&mut self, start: LevelScale, count: usize, times: usize) -> Option<Vec<LevelScale>> {
         let shapes = power_shapes(start, count, self.parameters)?;
         for shape in &shapes[1..] {
@@ -280,7 +282,7 @@ impl<'a> Counter<'a> {
         Some(shapes)
     }
 
-    /// Products at `level`, relinearised and rescaled.
+    /// Counts relinearised and rescaled products at `level`.
     fn products(&mut self, level: usize, count: usize) {
         self.tensors(level, count);
         self.relinearisations(level, count);
@@ -296,18 +298,18 @@ impl<'a> Counter<'a> {
         self.cost += cost.times(count as u64);
     }
 
-    /// Conjugations, each added to something.
+    /// Counts conjugations, each followed by a sum.
     fn conjugations(&mut self, level: usize, count: usize) {
         self.cost += Cost::key_switch(self.ring(), self.parameters.chain(level), 0).times(count as u64);
         self.sums(level, count);
     }
 
-    /// Sums of vectors.
+    /// Counts sums of vectors.
     fn sums(&mut self, level: usize, count: usize) {
         self.cost += Cost::addition(self.ring(), self.parameters.chain(level), 2).times(count as u64);
     }
 
-    /// One matrix of each subtable over vectors of so many components, and the sums over the subtables.
+    /// Counts one matrix per subtable over vectors with this number of components, and the sums over the subtables.
     fn matrix(&mut self, level: usize, components: usize, rows: usize, columns: usize) {
         let (chain, subtables) = (self.parameters.chain(level), self.task.subtables);
         self.cost += Cost::matrix(self.ring(), chain, components, (rows, columns)).times(subtables as u64);
@@ -315,8 +317,8 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// The table `--explain` prints: one line per plan, cheapest first, with the bound of its error for entries of mean
-/// square 1.
+/// The table that `--explain` prints: one line per plan, the cheapest first, with the bound of its error for entries of
+/// mean square 1.
 pub struct Explanation<'a>(pub &'a [Estimate]);
 
 impl fmt::Display for Explanation<'_> {

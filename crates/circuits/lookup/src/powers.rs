@@ -1,8 +1,8 @@
-//! Powers and Chebyshev polynomials of an encrypted number by a product tree, and where their levels and scales end up.
+//! Powers and Chebyshev polynomials of an encrypted number by a product tree, and their levels and scales.
 
 use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64};
 
-/// The level and scale of a vector, to plan with.
+/// The level and scale of a vector, for planning. Comments call it the shape of the vector.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LevelScale {
     pub(crate) level: usize,
@@ -18,20 +18,22 @@ impl LevelScale {
     }
 }
 
-/// The scale of queries of level `level`: the one that repeated squaring from there keeps near the default, which is
-/// what squaring from the highest level of circuits gives. With any other, the deviation doubles with every squaring.
+/// The scale of queries at level `level` for which repeated squaring keeps the scale near the default. It is the scale
+/// that repeated squaring from the highest level of circuits has at `level`. With any other scale, the deviation
+/// doubles with every squaring.
 pub fn query_scale(parameters: &CkksParameters, level: usize) -> f64 {
     let levels = (level + 1..=parameters.circuit_level()).rev();
     levels.fold(parameters.scale(), |scale, level| scale * scale / parameters.level_modulus(level))
 }
 
-/// `k = i + j` with `i` the largest power of two below `k`: the paper's tree (Algorithm 1), of depth `ceil(log2 k)`.
+/// Splits `k = i + j`, where `i` is the largest power of two below `k`: the paper's tree (Algorithm 1), of depth
+/// `ceil(log2 k)`.
 fn split(k: usize) -> (usize, usize) {
     let half = k.next_power_of_two() / 2;
     (half, k - half)
 }
 
-/// The shapes of `a^1 .. a^count`; `None` if the levels do not suffice.
+/// The shapes of `a^1 .. a^count`; `None` if there are too few levels.
 pub(crate) fn power_shapes(a: LevelScale, count: usize, parameters: &CkksParameters) -> Option<Vec<LevelScale>> {
     let mut shapes = vec![a];
     for k in 2..=count {
@@ -72,7 +74,8 @@ pub(crate) fn chebyshev<A: Arithmetic>(
         let rest = if i == j {
             arithmetic.add_constant(&twice, Complex64::from(-1.0))?
         } else {
-            // The third polynomial meets the product before it is rescaled, where any scale can be had precisely.
+            // The third polynomial is subtracted before the rescale, where a product with a constant can match the
+            // scale precisely.
             let third = arithmetic.lowered(&values[i - j - 1], arithmetic.level(&twice))?;
             let third = arithmetic.mul_constant(&third, Complex64::from(1.0), arithmetic.scale(&twice))?;
             arithmetic.sub(&twice, &third)?
@@ -82,10 +85,11 @@ pub(crate) fn chebyshev<A: Arithmetic>(
     Ok(values)
 }
 
-/// The `a^(i + half)`, `i = 1 ..= half`, as products that wait to be relinearised: the last layer of the tree.
+/// The last layer of the tree: the powers `a^(i + half)`, `i = 1 ..= half`, as products without relinearisation.
+/// `powers` must be `a^1 .. a^half`.
 ///
 /// # Errors
-/// If `powers` does not hold `a^1 .. a^half`.
+/// If a product fails.
 pub(crate) fn last_layer<A: Arithmetic>(arithmetic: &A, powers: &[A::Vector]) -> Result<Vec<A::Vector>, CkksError> {
     let Some(top) = powers.last() else { return Ok(Vec::new()) };
     powers.iter().map(|power| arithmetic.tensor(top, power)).collect()

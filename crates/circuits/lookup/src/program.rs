@@ -1,4 +1,4 @@
-//! Plans made ready to run: their matrices, and the levels and scales on the way.
+//! Compiled plans: their matrices, and the levels and scales of all steps.
 
 use unspoken_ckks::{CkksParameters, Complex64, PreparedMatrix};
 
@@ -9,17 +9,17 @@ use crate::plan::{OutputForm, Plan, indicator_squarings};
 use crate::powers::{LevelScale, power_shapes};
 use crate::table::{Expansion, Table};
 
-/// Matrices and shapes of a plan, ready to run.
+/// The matrices of a compiled plan.
 pub(crate) enum Program {
-    /// One real matrix per subtable over all parts: of `alpha^k` and conjugates, or of one-hot coordinates.
+    /// One real matrix per subtable over all parts: real and imaginary parts of powers, or one-hot coordinates.
     Real { matrices: Vec<PreparedMatrix> },
     /// One complex matrix per subtable over all powers.
     Complex { matrices: Vec<PreparedMatrix> },
-    /// Complex matrices over the lower half of the powers and over the unrelinearised upper half.
+    /// Complex matrices over the lower half of the powers, and over the upper half, which is not relinearised.
     Lazy { lower: Vec<PreparedMatrix>, upper: Vec<PreparedMatrix> },
-    /// Blocks of rows over babies and giants of level `level`.
+    /// Blocks of rows over babies and giants at level `level`.
     BabyGiant { babies: usize, groups: usize, level: usize, blocks: Vec<RowBlock> },
-    /// The same over Chebyshev polynomials.
+    /// Blocks of rows over Chebyshev polynomials at level `level`.
     Cosine { babies: usize, groups: usize, level: usize, blocks: Vec<RowBlock> },
 }
 
@@ -34,7 +34,7 @@ impl Program {
         }
     }
 
-    /// Bytes its matrices take in memory.
+    /// Bytes of memory of its matrices.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Program::Real { matrices } | Program::Complex { matrices } => bytes_of(matrices),
@@ -46,26 +46,27 @@ impl Program {
     }
 }
 
-/// Bytes these matrices take in memory.
+/// Bytes of memory of these matrices.
 pub(crate) fn bytes_of(matrices: &[PreparedMatrix]) -> usize {
     matrices.iter().map(PreparedMatrix::bytes).sum()
 }
 
-/// Fewest bits by which the matrix must be scaled up: what its rounding leaves of precision.
+/// Minimum number of bits by which the matrix is scaled up before it is rounded. It limits the precision.
 const MATRIX_BITS: f64 = 10.0;
 
-/// Most bits by which it is, where no level is spent on it.
+/// Maximum number of bits by which the matrix is scaled up if no level is used for it.
 const MATRIX_BITS_MAX: f64 = 30.0;
 
-/// Bits by which the scale of outputs up to `bound` at `level` is above the default: at most [`MATRIX_BITS_MAX`], and
-/// no more than the modulus has room for.
+/// Number of bits by which the scale of outputs up to `bound` at `level` is above the default: as many as the modulus
+/// allows, but at most [`MATRIX_BITS_MAX`].
 pub(crate) fn output_bits(parameters: &CkksParameters, level: usize, bound: f64) -> f64 {
-    // One bit for the sign, one to spare.
+    // One bit for the sign, and one as a margin.
     let room = parameters.log2_modulus(level) - 2.0 - bound.max(1.0).log2();
     (room - parameters.scale().log2()).min(MATRIX_BITS_MAX)
 }
 
-/// Bits by which the matrix of a plan is scaled up before it is rounded, for queries of the level the plan needs.
+/// Number of bits by which the matrix of a plan is scaled up before it is rounded, for queries at the minimum level of
+/// the plan.
 pub(crate) fn matrix_bits(parameters: &CkksParameters, plan: Plan, bound: f64) -> f64 {
     let rescaled = match plan {
         Plan::Paper | Plan::Indicator | Plan::OneHot => parameters.scale().log2(),
@@ -74,13 +75,13 @@ pub(crate) fn matrix_bits(parameters: &CkksParameters, plan: Plan, bound: f64) -
     output_bits(parameters, 0, bound) + rescaled
 }
 
-/// Makes the program of a plan; returns it with the shape of its outputs.
+/// Compiles a plan to a program and the level and scale of its outputs.
 pub(crate) struct Compiler<'a> {
     pub(crate) parameters: &'a CkksParameters,
     pub(crate) plan: Plan,
     pub(crate) tables: &'a [Table],
     pub(crate) form: OutputForm,
-    /// Largest magnitude an output slot may reach.
+    /// Largest magnitude that an output slot may reach.
     pub(crate) bound: f64,
     pub(crate) input: LevelScale,
 }
@@ -131,8 +132,8 @@ impl Compiler<'_> {
         if bits < least_bits {
             let (room, needed) = (default + bits, default + least_bits);
             return Err(self.refuse(format!(
-                "outputs up to {:.3e} leave 2^{room:.1} for the scale at level {level}, needed 2^{needed:.1}; scale the \
-                 table down or use a preset with a larger base",
+                "outputs up to {:.3e} leave 2^{room:.1} for the scale at level {level}, needed 2^{needed:.1}; scale \
+                 the table down or use a preset with a larger base",
                 self.bound
             )));
         }
@@ -154,7 +155,7 @@ impl Compiler<'_> {
 
     fn paper(&self, n: usize) -> Result<(Program, LevelScale), LookupError> {
         let shapes = self.power_shapes(self.input, n)?;
-        // Inputs: 2 Re alpha^1 .. alpha^n, then 2 Im alpha^1 .. alpha^(n-1); the constant is added apart.
+        // Inputs: 2 Re alpha^1 .. alpha^n, then 2 Im alpha^1 .. alpha^(n-1). The constant is added separately.
         let parts: Vec<LevelScale> = shapes.iter().chain(&shapes[..n - 1]).copied().collect();
         let expansions = self.expansions();
         let entry = |t: usize, r: usize, c: usize| {
@@ -172,7 +173,7 @@ impl Compiler<'_> {
         self.one_hot(shape)
     }
 
-    /// The tables as they are, over one-hot coordinates of this shape.
+    /// The tables themselves as matrices, over one-hot coordinates of this level and scale.
     fn one_hot(&self, shape: LevelScale) -> Result<(Program, LevelScale), LookupError> {
         let parts = vec![shape; self.columns()];
         self.real_program(&parts, |t, r, c| self.tables[t].row(r)[c])
@@ -182,7 +183,7 @@ impl Compiler<'_> {
         self.tables.iter().map(|table| (0..table.rows()).map(|r| table.expansion(r)).collect()).collect()
     }
 
-    /// A real matrix over `parts`, rescaled afterwards.
+    /// A real matrix over `parts`, followed by a rescale.
     fn real_program(
         &self,
         parts: &[LevelScale],
@@ -192,7 +193,7 @@ impl Compiler<'_> {
         if level == 0 {
             return Err(self.too_shallow());
         }
-        // The matrix is scaled up by the whole level that is divided out afterwards.
+        // The matrix is scaled up by the modulus of the level, which the rescale divides by.
         let scale = self.output_scale(level - 1, -MATRIX_BITS)?;
         let scales: Vec<f64> = parts.iter().map(|s| s.scale).collect();
         let outputs = vec![scale * self.parameters.level_modulus(level); self.tables[0].rows()];
@@ -242,7 +243,8 @@ impl Compiler<'_> {
         self.complex_rows().iter().map(prepare).collect()
     }
 
-    /// The shape of outputs that are sums of products of `level`, relinearised and rescaled, and the scale of the sums.
+    /// The shape of outputs that are relinearised and rescaled sums of products at `level`, and the scale of these
+    /// sums.
     pub(crate) fn product_output(&self, level: usize) -> Result<(LevelScale, f64), LookupError> {
         let below = level.checked_sub(1).ok_or_else(|| self.too_shallow())?;
         let output = LevelScale { level: below, scale: self.output_scale(below, MATRIX_BITS)? };
@@ -260,7 +262,7 @@ impl Compiler<'_> {
             rows: rows[0].len(),
             level,
             babies: baby_shapes.iter().map(|s| s.scale).collect(),
-            // Group 0 is added as it is, group g is multiplied by giant g.
+            // Group 0 is added directly; group g is multiplied by giant g.
             scales: (0..count).map(|g| if g == 0 { before } else { before / giant_shapes[g - 1].scale }).collect(),
             entry: |t: usize, row: usize, group: usize, column: usize| rows[t][row][group * babies + column],
             constant: |_, _, _| 0.0,

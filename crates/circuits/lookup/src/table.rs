@@ -1,9 +1,9 @@
-//! Tables to look up in, and their columns as polynomials in one complex number.
+//! Tables for lookups, and their rows as polynomials in one complex number.
 //!
-//! Index `j` of `p = 2n` columns is sent as `alpha_j = exp(2 pi i J_j)`, `J_j = (-1)^j (2j + 1) / 4p`. The vectors
-//! `v(alpha_j)` of the real parts of `alpha^1 .. alpha^n`, the imaginary parts of `alpha^1 .. alpha^(n-1)` and a constant
-//! are, suitably scaled, the columns of an orthogonal matrix `D` (a discrete cosine transform with its rows in another
-//! order; paper, section 4.1 and Appendix B). So a table row `m` is `m_j = (m D^T) v(alpha_j)`, which is
+//! Index `j` of `p = 2n` columns is encoded as `alpha_j = exp(2 pi i J_j)`, `J_j = (-1)^j (2j + 1) / 4p`. The vectors
+//! `v(alpha_j)` of the real parts of `alpha^1 .. alpha^n`, the imaginary parts of `alpha^1 .. alpha^(n-1)` and a
+//! constant are, suitably scaled, the columns of an orthogonal matrix `D` (a discrete cosine transform with its rows in
+//! another order; paper, section 4.1 and Appendix B). So a table row `m` is `m_j = (m D^T) v(alpha_j)`, which is
 //! `constant + 2 Re sum_k c_k alpha_j^k` for complex `c_1 .. c_n`.
 
 use std::f64::consts::PI;
@@ -15,11 +15,11 @@ use crate::error::LookupError;
 /// Largest magnitude of a table entry.
 const LARGEST_ENTRY: f64 = 1e12;
 
-/// A mean below this fraction of a row's largest entry counts as zero.
+/// A mean below this fraction of the largest entry of the row counts as zero.
 const CENTRED: f64 = 1e-9;
 
-/// One subtable: `d` rows of `p` columns, `p` a power of two from 4 to 4096 (narrower ones are padded with zero
-/// columns).
+/// One subtable: `d` rows of `p` columns. `p` is a power of two from 4 to 4096; other tables are padded with zero
+/// columns.
 #[derive(Clone, Debug)]
 pub struct Table {
     rows: usize,
@@ -29,12 +29,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table of `rows` rows given row-major; the number of columns follows from the length and is padded to a power of
-    /// two.
+    /// A table with `rows` rows from entries in row-major order. The number of columns follows from the length and is
+    /// padded to a power of two.
     ///
     /// # Errors
-    /// If the length is no multiple of `rows`, there are too few or too many columns, or an entry is not finite or
-    /// beyond 10^12.
+    /// If the length is zero or not a multiple of `rows`, there are more than 4096 columns, or an entry is not finite
+    /// or above 10^12 in magnitude.
     pub fn new(rows: usize, entries: &[f64]) -> Result<Self, LookupError> {
         let refuse = |what, found: String, needed: &str| LookupError::Table { what, found, needed: needed.into() };
         if rows == 0 || entries.is_empty() || !entries.len().is_multiple_of(rows) {
@@ -81,10 +81,10 @@ impl Table {
     }
 }
 
-/// Rows and columns, which all tables must have in common.
+/// The common number of rows and columns of all tables.
 ///
 /// # Errors
-/// If there is no table, or two differ.
+/// If there is no table, or the shapes differ.
 pub(crate) fn check_shapes(tables: &[Table]) -> Result<(usize, usize), LookupError> {
     let Some(first) = tables.first() else {
         let needed = "at least one".into();
@@ -100,12 +100,12 @@ pub(crate) fn check_shapes(tables: &[Table]) -> Result<(usize, usize), LookupErr
     }
 }
 
-/// The width a table of `columns` columns is padded to: a power of two, at least 4.
+/// The number of columns that a table of `columns` columns is padded to: a power of two, at least 4.
 pub fn padded_columns(columns: usize) -> usize {
     columns.next_power_of_two().max(4)
 }
 
-/// `alpha_j` for `columns` columns.
+/// `alpha_j` for `columns` columns. The running time depends on the index: for public indices.
 pub fn alpha(index: usize, columns: usize) -> Complex64 {
     let sign = if index.is_multiple_of(2) { 1.0 } else { -1.0 };
     Complex64::cis(2.0 * PI * sign * (2 * index + 1) as f64 / (4 * columns) as f64)
@@ -114,7 +114,7 @@ pub fn alpha(index: usize, columns: usize) -> Complex64 {
 /// A table row as `constant + 2 Re sum_k c_k alpha^k`.
 #[derive(Clone, Debug)]
 pub struct Expansion {
-    /// The constant: the row's mean, exactly zero for a centred row.
+    /// The constant: the mean of the row, exactly zero for a centred row.
     pub constant: f64,
     /// `c_1 .. c_n`.
     pub coefficients: Vec<Complex64>,

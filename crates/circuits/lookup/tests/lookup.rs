@@ -1,4 +1,4 @@
-//! Every plan against the table itself, encrypted, at small insecure rings.
+//! All plans, encrypted with small insecure rings and compared with the table.
 
 use unspoken_ckks::{
     Ciphertext, CkksParameters, Complex64, CostModel, Encoder, ErrorStatistics, Evaluator, Preset, Simulator,
@@ -18,7 +18,7 @@ fn table(rows: usize, columns: usize, seed: usize) -> Table {
     Table::new(rows, &(0..rows * columns).map(entry).collect::<Vec<_>>()).unwrap()
 }
 
-/// A lookup of indices of which every seventh is padding, and what it should give.
+/// A lookup with its indices, of which every seventh may be padding, and the expected outputs.
 struct Question {
     tables: Vec<Table>,
     indices: Vec<Vec<Option<usize>>>,
@@ -37,7 +37,7 @@ impl Question {
         Question { tables, indices, lookup }
     }
 
-    /// The slots of a query: for each subtable as many vectors as the encoding takes.
+    /// The slots of the vectors of a query: for each subtable, the vectors of the index encoding.
     fn queries(&self) -> Vec<Vec<Complex64>> {
         let (encoding, columns) = (self.lookup.plan().index_encoding(), self.tables[0].columns());
         let vector = |indices: &Vec<Option<usize>>, vector: usize| {
@@ -62,7 +62,7 @@ impl Question {
     }
 }
 
-/// The outputs of an encrypted run, decrypted.
+/// The decrypted outputs of an encrypted run.
 fn run(parameters: &CkksParameters, question: &Question) -> Vec<Vec<Complex64>> {
     let encoder = Encoder::new(parameters);
     let mut rng = SecretRng::insecure_from_seed(1);
@@ -79,12 +79,12 @@ fn run(parameters: &CkksParameters, question: &Question) -> Vec<Vec<Complex64>> 
     assert_eq!(outputs.len(), lookup.outputs());
     let open = |output: &Ciphertext| {
         assert_eq!((output.level(), output.scale()), (lookup.output_level(), lookup.output_scale()));
-        encoder.decrypt(output, &secret).unwrap()
+        encoder.decrypt(output, &secret).unwrap().to_vec()
     };
     outputs.iter().map(open).collect()
 }
 
-/// Errors of all slots and rows.
+/// The errors of all slots and rows.
 fn errors(question: &Question, form: OutputForm, outputs: &[Vec<Complex64>]) -> ErrorStatistics {
     let exact: Vec<Complex64> =
         (0..outputs.len()).flat_map(|o| (0..outputs[o].len()).map(move |i| question.expected(form, o, i))).collect();
@@ -150,7 +150,7 @@ fn the_simulator_predicts_a_real_lookup() {
     assert_eq!(estimate.cost.tensors, simulator.cost().tensors);
 }
 
-/// The bound holds, and how loose it is.
+/// Errors are below the bound, and the bound is not too loose.
 #[test]
 fn errors_stay_within_the_bound_of_theorem_5_1() {
     let cases = [
@@ -183,7 +183,7 @@ fn tables_of_any_width_are_padded() {
 
 #[test]
 fn the_indicator_baseline_selects_columns() {
-    // From level 16 down and from level 12 down: scales must not drift over as many squarings.
+    // From level 16 down and from level 12 down: scales must stay near the default over this many squarings.
     for columns in [16, 4] {
         let error = worst_error(DEEP, Plan::Indicator, OutputForm::Rows, (1, 2, columns));
         assert!(error < 2f64.powi(-10), "{columns}: 2^{:.1}", error.log2());

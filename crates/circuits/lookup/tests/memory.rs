@@ -1,4 +1,4 @@
-//! Estimates of memory against what is allocated, and the planner's formulas against a run that counts.
+//! Comparison of memory estimates with measured allocations, and of the planner's formulas with a counting run.
 
 #[path = "../../../engine/ckks/tests/common/memory.rs"]
 mod memory;
@@ -11,7 +11,7 @@ const COMPLEX: &str = "insecure_n11_depth9_scale50";
 const REAL: &str = "insecure_n11_real_depth9_scale50";
 const DEEP: &str = "insecure_n11_depth24_scale52";
 
-/// Preset, plan, form, and subtables, rows and columns.
+/// Test cases: preset, plan, form, and the numbers of subtables, rows and columns.
 const CASES: [(&str, Plan, OutputForm, [usize; 3]); 10] = [
     (COMPLEX, Plan::Paper, OutputForm::Rows, [2, 5, 64]),
     (COMPLEX, Plan::ComplexFirst, OutputForm::Pairs, [3, 8, 64]),
@@ -43,7 +43,7 @@ fn estimates_bound_what_is_allocated_and_counted() {
         let vectors = subtables * plan.index_encoding().vectors(columns);
         let query = (planned.input_level(), planned.input_scale());
 
-        // The formulas of the planner are those of a run that counts.
+        // The formulas of the planner agree with a counting run.
         let counter = Simulator::counting(&Encoder::new(&parameters));
         let inputs: Vec<_> = (0..vectors).map(|_| counter.encrypt(&[], query.0, query.1).unwrap()).collect();
         let counted = counter.working_bytes(|counter| planned.run(counter, &inputs)).unwrap();

@@ -1,4 +1,4 @@
-//! Strided lookups of few tokens, encrypted and simulated, at small insecure rings.
+//! Strided lookups of few tokens, encrypted and simulated, with small insecure rings.
 
 use unspoken_ckks::{Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, Preset, Simulator};
 use unspoken_lookup::{StridedLookup, StridedPlan, Table};
@@ -51,7 +51,7 @@ impl Case {
         slots.iter().enumerate().map(|(i, z)| (z - self.expected(i)).norm()).fold(0.0, f64::max)
     }
 
-    /// Largest error of an encrypted run, hoisted, and of one by plain rotations.
+    /// The largest error of an encrypted run with hoisted rotations, and of one with single rotations.
     fn encrypted(&self) -> [f64; 2] {
         let encoder = Encoder::new(&self.parameters);
         let mut rng = SecretRng::insecure_from_seed(1);
@@ -75,7 +75,7 @@ impl Case {
 
 #[test]
 fn powers_in_one_ciphertext_select_columns() {
-    // Subtables that share a ciphertext, some of them missing; one that fills it; an odd number of rows.
+    // Subtables that share a ciphertext, some places unused; a subtable that fills one; an odd number of rows.
     for (batch, shape) in [(16, (4, 5, 16)), (16, (3, 20, 32)), (32, (2, 7, 64)), (1, (1, 3, 128))] {
         let [hoisted, plain] = Case::new(SHALLOW, StridedPlan::Powers, batch, shape).encrypted();
         assert!(hoisted < 2f64.powi(-24) && plain < 2f64.powi(-24), "{batch} {shape:?}: {hoisted:e} {plain:e}");
@@ -84,7 +84,7 @@ fn powers_in_one_ciphertext_select_columns() {
 
 #[test]
 fn indicators_in_the_same_packing() {
-    // The second takes two ciphertexts per subtable.
+    // The second case needs two ciphertexts per subtable.
     for (batch, shape) in [(16, (2, 5, 16)), (64, (2, 3, 32))] {
         let [hoisted, plain] = Case::new(DEEP, StridedPlan::Indicator, batch, shape).encrypted();
         assert!(hoisted < 2f64.powi(-10) && plain < 2f64.powi(-10), "{batch} {shape:?}: {hoisted:e} {plain:e}");

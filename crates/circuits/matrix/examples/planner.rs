@@ -1,5 +1,5 @@
-//! Measures every way to multiply in every encoding space, beside what the planner predicts, and says how much slower its
-//! choice is than the best.
+//! Measures every product method in every encoding space, compares the times with the planner's predictions, and prints
+//! how much slower the planner's choice is than the best method.
 //!
 //! `cargo run --release -p unspoken-matrix --example planner -- insecure_n11_real_depth17_scale30 8`
 
@@ -11,7 +11,7 @@ use unspoken_matrix::{EncryptedMatrix, Estimate, Layout, Product, Task, estimate
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
 
-/// Repetitions, of which the fastest counts.
+/// Number of repetitions. The fastest one counts.
 const REPETITIONS: usize = 3;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,11 +1,11 @@
-//! Sums, differences, multiples and products entry by entry.
+//! Elementwise sums, differences, multiples and products.
 
 use unspoken_ckks::{Arithmetic, CkksError, Complex64, SCALE_TOLERANCE};
 
 use crate::encrypted::{EncryptedMatrix, check_match};
-use crate::error::{MatrixError, check_depth, shape_error, shown};
+use crate::error::{MatrixError, check_depth, display_shape, shape_error};
 
-/// `a + b`, at the lower of the two levels; one below if their levels are equal and their scales are not.
+/// `a + b`, at the lower of the two levels, or one level below it if the levels are equal and the scales differ.
 ///
 /// # Errors
 /// If shapes, layouts or batches differ, or scales differ at level 0.
@@ -14,25 +14,26 @@ pub fn add<A: Arithmetic>(
     a: &EncryptedMatrix<A::Vector>,
     b: &EncryptedMatrix<A::Vector>,
 ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
-    let (a, b) = meet("add", arithmetic, a, b)?;
+    let (a, b) = align("add", arithmetic, a, b)?;
     pairwise("add", &a, &b, a.is_clean() && b.is_clean(), |x, y| arithmetic.add(x, y))
 }
 
 /// `a - b`, with the levels of [`add`].
 ///
 /// # Errors
-/// As for [`add`].
+/// Same as [`add`].
 pub fn subtract<A: Arithmetic>(
     arithmetic: &A,
     a: &EncryptedMatrix<A::Vector>,
     b: &EncryptedMatrix<A::Vector>,
 ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
-    let (a, b) = meet("subtract", arithmetic, a, b)?;
+    let (a, b) = align("subtract", arithmetic, a, b)?;
     pairwise("subtract", &a, &b, a.is_clean() && b.is_clean(), |x, y| arithmetic.sub(x, y))
 }
 
-/// The product entry by entry, one level below the lower of the two levels. Clean if one of the factors is. Where the
-/// levels differ it has the parameters' scale; else the scale is the product of both over the level's modulus.
+/// The elementwise product, one level below the lower of the two levels. It is clean if one of the factors is. If the
+/// levels differ, it has the parameters' scale; otherwise its scale is the product of both scales over the modulus of
+/// the level.
 ///
 /// # Errors
 /// If shapes, layouts or batches differ, there is no level left, or the relinearisation key is missing.
@@ -43,7 +44,7 @@ pub fn multiply<A: Arithmetic>(
 ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
     const OPERATION: &str = "multiply";
     check_same(OPERATION, a, b)?;
-    let ((a_level, a_scale), (b_level, b_scale)) = (a.form(arithmetic)?, b.form(arithmetic)?);
+    let ((a_level, a_scale), (b_level, b_scale)) = (a.level_and_scale(arithmetic)?, b.level_and_scale(arithmetic)?);
     let level = a_level.min(b_level);
     check_depth(OPERATION, level, 1, "start at a higher level, or use a deeper preset")?;
     let parameters = arithmetic.parameters();
@@ -61,7 +62,7 @@ pub fn multiply<A: Arithmetic>(
     pairwise(OPERATION, a, b, a.is_clean() || b.is_clean(), |x, y| arithmetic.multiply(x, y))
 }
 
-/// `factor * a`, one level below, at the parameters' scale.
+/// `factor * a`, one level below `a`, at the parameters' scale.
 ///
 /// # Errors
 /// If the factor is not finite or there is no level left.
@@ -70,7 +71,7 @@ pub fn scale<A: Arithmetic>(
     a: &EncryptedMatrix<A::Vector>,
     factor: f64,
 ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
-    let (level, _) = a.form(arithmetic)?;
+    let (level, _) = a.level_and_scale(arithmetic)?;
     check_depth("scale", level, 1, "start at a higher level, or use a deeper preset")?;
     let parameters = arithmetic.parameters();
     let scale = parameters.scale() * parameters.level_modulus(level);
@@ -82,15 +83,15 @@ pub fn scale<A: Arithmetic>(
 
 type Pair<V> = (EncryptedMatrix<V>, EncryptedMatrix<V>);
 
-/// Both at the same level and scale.
-fn meet<A: Arithmetic>(
+/// Brings both matrices to the same level and scale.
+fn align<A: Arithmetic>(
     operation: &'static str,
     arithmetic: &A,
     a: &EncryptedMatrix<A::Vector>,
     b: &EncryptedMatrix<A::Vector>,
 ) -> Result<Pair<A::Vector>, MatrixError> {
     check_same(operation, a, b)?;
-    let ((a_level, a_scale), (b_level, b_scale)) = (a.form(arithmetic)?, b.form(arithmetic)?);
+    let ((a_level, a_scale), (b_level, b_scale)) = (a.level_and_scale(arithmetic)?, b.level_and_scale(arithmetic)?);
     if (a_scale / b_scale - 1.0).abs() < SCALE_TOLERANCE {
         return Ok((a.clone(), b.clone()));
     }
@@ -100,12 +101,12 @@ fn meet<A: Arithmetic>(
     if b_level > a_level {
         return Ok((a.clone(), rescaled(arithmetic, b, a_level, a_scale)?));
     }
-    check_depth(operation, a_level, 1, "operands of different scales meet one level below: start higher")?;
+    check_depth(operation, a_level, 1, "operands of different scales are aligned one level below; start higher")?;
     let lowered = a.try_map(|tile| arithmetic.drop_to(tile, a_level - 1))?;
     Ok((lowered, rescaled(arithmetic, b, a_level - 1, a_scale)?))
 }
 
-/// The same values at a lower level and exactly this scale.
+/// The same values at a lower level and with exactly this scale.
 fn rescaled<A: Arithmetic>(
     arithmetic: &A,
     a: &EncryptedMatrix<A::Vector>,
@@ -124,9 +125,13 @@ fn check_same<V>(operation: &'static str, a: &EncryptedMatrix<V>, b: &EncryptedM
     check_match(operation, a, b)
 }
 
-/// Whether two shapes are the same.
+/// Checks that two shapes are equal.
 pub(crate) fn check_equal(operation: &'static str, a: (usize, usize), b: (usize, usize)) -> Result<(), MatrixError> {
-    if a == b { Ok(()) } else { Err(shape_error(operation, format!("shapes {} and {} differ", shown(a), shown(b)))) }
+    if a == b {
+        Ok(())
+    } else {
+        Err(shape_error(operation, format!("shapes {} and {} differ", display_shape(a), display_shape(b))))
+    }
 }
 
 fn pairwise<V>(

@@ -5,14 +5,15 @@ use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, 
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::SecretKey;
 
-use crate::error::{MatrixError, shape_error, shown};
+use crate::error::{MatrixError, display_shape, shape_error};
 use crate::layout::Layout;
 
-/// A batch of encrypted matrices of one shape: a grid of zero-padded tiles, one vector each, every vector with the same
-/// tile of all matrices of the batch.
+/// A batch of encrypted matrices of one shape: a grid of zero-padded tiles with one vector per tile. A vector contains
+/// the same tile of all matrices of the batch.
 ///
-/// Slots of a vector outside its tile are zero in a *clean* matrix. Products over several blocks leave something there;
-/// what cannot bear it says so or cleans it with a mask, at the price of a level.
+/// In a *clean* matrix, the slots of a vector outside its tile are zero. Products over several blocks leave
+/// intermediate values there. Operations that need a clean operand refuse others; [`TileMask`](crate::TileMask) cleans
+/// a matrix and uses one level.
 #[derive(Clone, Debug)]
 pub struct EncryptedMatrix<V> {
     layout: Layout,
@@ -24,15 +25,15 @@ pub struct EncryptedMatrix<V> {
 }
 
 impl<V> EncryptedMatrix<V> {
-    /// The matrix of these tiles, row-major, clean: zero wherever no entry lies.
+    /// The matrix with these tiles in row-major order. They must be clean: zero in all slots without an entry.
     ///
     /// # Errors
-    /// If the shape is empty, the batch is empty or more than the layout has room for, or there are not as many tiles as
-    /// the shape takes.
+    /// If the shape is empty, the batch is empty or larger than the layout allows, or the number of tiles does not
+    /// match the shape.
     pub fn from_tiles(layout: Layout, shape: (usize, usize), batch: usize, tiles: Vec<V>) -> Result<Self, MatrixError> {
         let needed = check_extent(layout, shape, batch)?;
         if tiles.len() != needed {
-            let reason = format!("{} tiles for shape {}; it takes {needed}", tiles.len(), shown(shape));
+            let reason = format!("{} tiles for shape {}; needed {needed}", tiles.len(), display_shape(shape));
             return Err(shape_error("matrix of tiles", reason));
         }
         Ok(EncryptedMatrix { layout, shape, batch, tiles, clean: true })
@@ -43,12 +44,12 @@ impl<V> EncryptedMatrix<V> {
         self.shape
     }
 
-    /// Matrices it holds.
+    /// Number of matrices of the batch.
     pub fn batch(&self) -> usize {
         self.batch
     }
 
-    /// How its tiles lie.
+    /// The layout of its tiles.
     pub fn layout(&self) -> Layout {
         self.layout
     }
@@ -58,12 +59,17 @@ impl<V> EncryptedMatrix<V> {
         &self.tiles
     }
 
+    /// Its tiles, row-major, by value.
+    pub fn into_tiles(self) -> Vec<V> {
+        self.tiles
+    }
+
     /// Whether all slots outside the tiles are zero.
     pub fn is_clean(&self) -> bool {
         self.clean
     }
 
-    /// Rows and columns of tiles.
+    /// Number of rows and columns of tiles.
     pub fn grid(&self) -> (usize, usize) {
         (self.layout.tiles(self.shape.0), self.layout.tiles(self.shape.1))
     }
@@ -72,17 +78,17 @@ impl<V> EncryptedMatrix<V> {
         &self.tiles[row * self.grid().1 + column]
     }
 
-    /// A result of this shape; the caller vouches for the number of tiles.
+    /// A matrix of this shape with the layout and batch of `self`. The number of tiles is not checked.
     pub(crate) fn result<W>(&self, shape: (usize, usize), tiles: Vec<W>, clean: bool) -> EncryptedMatrix<W> {
-        // With a single block there is nothing outside the tile.
+        // With a single block there are no slots outside the tile.
         let clean = clean || self.layout.blocks() == 1;
         EncryptedMatrix { layout: self.layout, shape, batch: self.batch, tiles, clean }
     }
 
-    /// The same matrix with every tile changed.
+    /// Applies `change` to every tile.
     ///
     /// # Errors
-    /// The first that `change` gives.
+    /// The first error of `change`.
     pub fn try_map<W, E>(&self, change: impl FnMut(&V) -> Result<W, E>) -> Result<EncryptedMatrix<W>, E> {
         let tiles = self.tiles.iter().map(change).collect::<Result<_, E>>()?;
         Ok(self.result(self.shape, tiles, self.clean))
@@ -92,7 +98,7 @@ impl<V> EncryptedMatrix<V> {
     ///
     /// # Errors
     /// If tiles differ in scale.
-    pub fn form<A: Arithmetic<Vector = V>>(&self, arithmetic: &A) -> Result<(usize, f64), MatrixError> {
+    pub fn level_and_scale<A: Arithmetic<Vector = V>>(&self, arithmetic: &A) -> Result<(usize, f64), MatrixError> {
         let level = self.tiles.iter().map(|tile| arithmetic.level(tile)).min().unwrap_or(0);
         let scale = self.tiles.first().map_or(1.0, |tile| arithmetic.scale(tile));
         let differs = |tile: &V| (arithmetic.scale(tile) / scale - 1.0).abs() > unspoken_ckks::SCALE_TOLERANCE;
@@ -101,38 +107,49 @@ impl<V> EncryptedMatrix<V> {
             Some(index) => Err(MatrixError::Layout {
                 operation: "use a matrix",
                 found: format!("tile {index} of another scale than tile 0"),
-                needed: "tiles of one scale: make them by one operation".into(),
+                needed: "the same scale for all tiles: compute them by the same operation".into(),
             }),
         }
     }
 }
 
-/// Tiles of a shape, if shape and batch can be.
+/// Number of tiles of a shape, after a check of shape and batch.
 fn check_extent(layout: Layout, shape: (usize, usize), batch: usize) -> Result<usize, MatrixError> {
     if shape.0 == 0 || shape.1 == 0 {
-        return Err(shape_error("matrix", format!("shape {} has no entries; needed at least one", shown(shape))));
+        return Err(shape_error(
+            "matrix",
+            format!("shape {} has no entries; needed at least one", display_shape(shape)),
+        ));
     }
     if batch == 0 || batch > layout.parallel() {
         let reason = format!(
-            "{batch} matrices; the layout has room for 1 to {} at once: use fewer blocks, smaller tiles or several batches",
+            "{batch} matrices; the layout has room for 1 to {} at once: use fewer blocks, smaller tiles or several \
+             batches",
             layout.parallel()
         );
         return Err(shape_error("batch of matrices", reason));
     }
     layout.tiles(shape.0).checked_mul(layout.tiles(shape.1)).ok_or_else(|| {
-        shape_error("matrix", format!("shape {} has more tiles than can be counted; needed fewer", shown(shape)))
+        shape_error(
+            "matrix",
+            format!("shape {} has more tiles than can be counted; needed fewer", display_shape(shape)),
+        )
     })
 }
 
 /// The slots of every tile of a batch of matrices of one shape.
 ///
 /// # Errors
-/// If there are no matrices, or more than the layout holds, their shapes differ, or a shape is empty.
+/// If there are no matrices or more than the layout holds, their shapes differ, or the shape is empty.
 pub fn encode_tiles(layout: Layout, matrices: &[Array2<f64>]) -> Result<EncryptedMatrix<Vec<Complex64>>, MatrixError> {
     let shape = matrices.first().map_or((0, 0), Array2::dim);
     let count = check_extent(layout, shape, matrices.len())?;
     if let Some(other) = matrices.iter().find(|matrix| matrix.dim() != shape) {
-        let reason = format!("shapes {} and {} in one batch; needed one shape", shown(shape), shown(other.dim()));
+        let reason = format!(
+            "shapes {} and {} in one batch; needed one shape",
+            display_shape(shape),
+            display_shape(other.dim())
+        );
         return Err(shape_error("batch of matrices", reason));
     }
     let (d, columns) = (layout.dim(), layout.tiles(shape.1));
@@ -146,10 +163,11 @@ pub fn encode_tiles(layout: Layout, matrices: &[Array2<f64>]) -> Result<Encrypte
 }
 
 /// The matrices whose tiles have these slots.
-pub fn decode_tiles(tiles: &EncryptedMatrix<Vec<Complex64>>) -> Vec<Array2<f64>> {
+pub fn decode_tiles(tiles: &EncryptedMatrix<impl AsRef<[Complex64]>>) -> Vec<Array2<f64>> {
     let (layout, d) = (tiles.layout, tiles.layout.dim());
-    let entry =
-        |p: usize, row: usize, column: usize| tiles.tile(row / d, column / d)[layout.slot(p, row % d, column % d)].re;
+    let entry = |p: usize, row: usize, column: usize| {
+        tiles.tile(row / d, column / d).as_ref()[layout.slot(p, row % d, column % d)].re
+    };
     (0..tiles.batch).map(|p| Array2::from_shape_fn(tiles.shape, |(row, column)| entry(p, row, column))).collect()
 }
 
@@ -157,7 +175,7 @@ impl EncryptedMatrix<SeededCiphertext> {
     /// Encrypts a batch of matrices of one shape at `level`, at the parameters' scale.
     ///
     /// # Errors
-    /// As for [`encode_tiles`], or if the values do not fit their scale.
+    /// Same as [`encode_tiles`], or if the values do not fit their scale.
     pub fn encrypt(
         encoder: &Encoder,
         secret: &SecretKey,
@@ -191,7 +209,7 @@ impl EncryptedMatrix<Ciphertext> {
     }
 }
 
-/// Whether two operands can meet: the same layout and batch.
+/// Checks that two operands have the same layout and batch size.
 pub(crate) fn check_match<V, W>(
     operation: &'static str,
     a: &EncryptedMatrix<V>,
@@ -207,11 +225,11 @@ pub(crate) fn check_match<V, W>(
                 b.layout.dim(),
                 b.layout.blocks()
             ),
-            needed: "one layout for both: encrypt them alike".into(),
+            needed: "one layout for both: encrypt them with the same layout".into(),
         });
     }
     if a.batch != b.batch {
-        let reason = format!("batches of {} and {} matrices; needed as many of both", a.batch, b.batch);
+        let reason = format!("batches of {} and {} matrices; needed batches of the same size", a.batch, b.batch);
         return Err(shape_error(operation, reason));
     }
     Ok(())

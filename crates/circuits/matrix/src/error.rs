@@ -1,56 +1,66 @@
-//! What can go wrong with encrypted matrices.
+//! Errors of this crate.
 
 use unspoken_ckks::CkksError;
 use unspoken_permute::PermuteError;
 use unspoken_rlwe::RlweError;
 
-/// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
+/// Errors of this crate. Each message names the operation, what was found, what was needed and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MatrixError {
-    /// Encrypted arithmetic failed; keys that are missing are all named.
+    /// Encrypted arithmetic failed. If keys are missing, all of them are named.
     #[error(transparent)]
     Ckks(#[from] CkksError),
-    /// Keys or ciphertexts failed.
+    /// An operation on keys or ciphertexts failed.
     #[error(transparent)]
     Rlwe(#[from] RlweError),
-    /// A permutation of entries cannot be had.
+    /// The construction of a permutation of entries failed.
     #[error(transparent)]
     Permute(#[from] PermuteError),
-    /// Shapes do not fit each other, or an index leaves its matrix.
+    /// Shapes do not fit each other, or an index is out of bounds.
     #[error("{operation}: {reason}")]
     Shape {
         /// The operation.
         operation: &'static str,
-        /// Which shapes, and what about them does not fit.
+        /// The shapes, and the reason why they do not fit.
         reason: String,
     },
-    /// Operands are laid out differently, or a layout does not exist.
+    /// Layouts of operands differ, or a layout is not possible.
     #[error("{operation}: found {found}; needed {needed}")]
     Layout {
         /// The operation.
         operation: &'static str,
-        /// What it got.
+        /// What was found.
         found: String,
-        /// What it takes, and how to get there.
+        /// What was needed, and how to get it.
         needed: String,
     },
-    /// There are not enough levels.
+    /// A node does not fit its graph, for a reason other than its shape.
+    #[error("{operation}: found {found}; needed {needed}")]
+    Graph {
+        /// The operation.
+        operation: &'static str,
+        /// The node that was to be added, or the wrong part of it.
+        found: String,
+        /// What was needed.
+        needed: String,
+    },
+    /// Too few levels.
     #[error("{operation} needs {needed} levels, found {found}; {remedy}")]
     Depth {
         /// The operation.
         operation: &'static str,
-        /// Levels there are.
+        /// Number of available levels.
         found: usize,
-        /// Levels it spends.
+        /// Number of levels that the operation uses.
         needed: usize,
-        /// A shallower way, or where deeper parameters are.
+        /// A shallower method, or the way to deeper parameters.
         remedy: String,
     },
 }
 
 /// A shape as numpy prints it.
-pub(crate) fn shown((rows, columns): (usize, usize)) -> String {
+pub(crate) fn display_shape((rows, columns): (usize, usize)) -> String {
     format!("({rows}, {columns})")
 }
 
@@ -58,7 +68,11 @@ pub(crate) fn shape_error(operation: &'static str, reason: impl Into<String>) ->
     MatrixError::Shape { operation, reason: reason.into() }
 }
 
-/// Whether the levels are there; `remedy` says what to do if not.
+pub(crate) fn graph_error(operation: &'static str, found: impl Into<String>, needed: impl Into<String>) -> MatrixError {
+    MatrixError::Graph { operation, found: found.into(), needed: needed.into() }
+}
+
+/// Checks that there are enough levels; `remedy` says what to do if not.
 pub(crate) fn check_depth(
     operation: &'static str,
     found: usize,

@@ -1,37 +1,38 @@
-//! Masks and sums: cleaning, sums over rows and columns, products of a matrix with a vector.
+//! Masks of tiles, sums over rows and columns, and products of a matrix with a vector.
 
 use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, InnerSum, PreparedVector};
 
 use crate::encrypted::{EncryptedMatrix, check_match};
-use crate::error::{MatrixError, check_depth, shape_error, shown};
-use crate::layout::{Layout, one_if};
-use crate::linear::Input;
+use crate::error::{MatrixError, check_depth, display_shape, shape_error};
+use crate::layout::{Layout, indicator};
+use crate::linear::Operand;
 
 const REMEDY: &str = "start at a higher level, or use a deeper preset";
 
-/// Stages of sums are of this many rotations at most: one division each, where a doubling has one per factor of 2.
+/// Maximum number of rotations of a stage of a sum. A stage has one division; doublings would have one per factor of 2.
 const RADIX: usize = InnerSum::RADIX;
 
-/// A mask that leaves nothing outside the tiles: one level. The result has the parameters' scale.
-pub struct Cleaning {
+/// A prepared mask that sets all slots outside the tiles to zero. It uses one level. The result has the parameters'
+/// scale.
+pub struct TileMask {
     mask: PreparedVector,
     level: usize,
 }
 
-impl Cleaning {
-    /// Makes the mask ready for matrices of this level (or above) and scale, of any shape.
+impl TileMask {
+    /// Prepares the mask for matrices of this level (or above) and scale, of any shape.
     ///
     /// # Errors
     /// If there is no level left.
     pub fn new(parameters: &CkksParameters, layout: Layout, level: usize, scale: f64) -> Result<Self, MatrixError> {
-        let mask = layout.fill(|block, _, _| one_if(block == 0));
-        Ok(Cleaning { mask: prepare("clean", parameters, mask, level, scale)?, level })
+        let mask = layout.fill(|block, _, _| indicator(block == 0));
+        Ok(TileMask { mask: prepare("clean", parameters, mask, level, scale)?, level })
     }
 
-    /// The same matrix, clean.
+    /// Masks a matrix. The result is clean.
     ///
     /// # Errors
-    /// If its level is too low.
+    /// If the level of the matrix is too low.
     pub fn apply<A: Arithmetic>(
         &self,
         arithmetic: &A,
@@ -59,7 +60,7 @@ fn prepare(
     Ok(PreparedVector::new(values, level, factor)?)
 }
 
-/// What a sum runs over.
+/// The extent that a sum runs over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Axis {
     /// All rows: numpy's `sum(axis=0, keepdims=True)`, a row.
@@ -81,7 +82,7 @@ impl Axis {
     }
 }
 
-/// A sum over rows or columns made ready: one level, for the mask that leaves only the sum. The result is clean.
+/// A prepared sum over rows or columns. It uses one level, for the mask that keeps only the sum. The result is clean.
 pub struct Sum {
     axis: Axis,
     level: usize,
@@ -90,7 +91,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Makes a sum ready for matrices of this level (or above) and scale, of any shape.
+    /// Prepares a sum for matrices of this level (or above) and scale, of any shape.
     ///
     /// # Errors
     /// If there is no level left.
@@ -105,16 +106,16 @@ impl Sum {
         let columns = InnerSum::with_radix(layout.column_step() as i64, layout.dim(), 0, RADIX)?;
         let (over_rows, over_columns) = (axis != Axis::Columns, axis != Axis::Rows);
         let kept = |block, row, column| block == 0 && !(over_rows && row > 0) && !(over_columns && column > 0);
-        let mask = layout.fill(|block, row, column| one_if(kept(block, row, column)));
+        let mask = layout.fill(|block, row, column| indicator(kept(block, row, column)));
         let sums = [(over_rows, rows), (over_columns, columns)];
-        let sums = sums.into_iter().filter(|(wanted, _)| *wanted).map(|(_, sum)| sum).collect();
+        let sums = sums.into_iter().filter(|(wanted, _)| *wanted).map(|(_, inner_sum)| inner_sum).collect();
         Ok(Sum { axis, level, sums, mask: prepare("sum", parameters, mask, level, scale)? })
     }
 
-    /// The sum of every matrix of the batch, one level below.
+    /// The sum of every matrix of the batch, one level below the prepared level.
     ///
     /// # Errors
-    /// If the level is too low, the scale is not the one prepared for, or keys are missing.
+    /// If the level is too low, the scale is not the prepared one, or keys are missing.
     pub fn apply<A: Arithmetic>(
         &self,
         arithmetic: &A,
@@ -136,8 +137,8 @@ impl Sum {
                 }
             }
             let mut sum = sum.ok_or_else(|| shape_error("sum", "no tiles; needed at least one"))?;
-            for inner in &self.sums {
-                sum = inner.apply(arithmetic, &sum)?;
+            for inner_sum in &self.sums {
+                sum = inner_sum.apply(arithmetic, &sum)?;
             }
             tiles.push(arithmetic.rescale(&arithmetic.mul_prepared(&sum, &self.mask)?)?);
         }
@@ -145,8 +146,8 @@ impl Sum {
     }
 }
 
-/// The product of a matrix with a vector made ready: `2 log2 d` rotations and two levels, where a product of matrices
-/// takes `5 log2 d`. The result is clean.
+/// A prepared product of a matrix with a vector. It uses two levels and `2 log2 d` rotations, and a product of matrices
+/// `5 log2 d`. The result is clean.
 pub struct MatrixVector {
     level: usize,
     replicate: InnerSum,
@@ -154,11 +155,16 @@ pub struct MatrixVector {
 }
 
 impl MatrixVector {
-    /// Makes it ready for a matrix and a vector of these levels (or above) and scales.
+    /// Prepares the product for a matrix and a vector of these levels (or above) and scales.
     ///
     /// # Errors
-    /// If there are not two levels.
-    pub fn new(parameters: &CkksParameters, layout: Layout, matrix: Input, vector: Input) -> Result<Self, MatrixError> {
+    /// If there are fewer than two levels.
+    pub fn new(
+        parameters: &CkksParameters,
+        layout: Layout,
+        matrix: Operand,
+        vector: Operand,
+    ) -> Result<Self, MatrixError> {
         let level = matrix.level.min(vector.level);
         check_depth(VECTOR, level.min(parameters.max_level()), 2, REMEDY)?;
         let scale = matrix.scale * vector.scale / parameters.level_modulus(level);
@@ -166,7 +172,8 @@ impl MatrixVector {
         Ok(MatrixVector { level, replicate, sum: Sum::new(parameters, layout, Axis::Columns, level - 1, scale)? })
     }
 
-    /// `a @ x` for a matrix of shape `(r, c)` and a vector that lies in a row, shape `(1, c)`: a column, shape `(r, 1)`.
+    /// `a @ x` for a matrix of shape `(r, c)` and a vector stored as a row, shape `(1, c)`. The result is a column,
+    /// shape `(r, 1)`.
     ///
     /// # Errors
     /// If shapes, layouts or batches do not fit, the vector is not clean, levels are too low, or keys are missing.
@@ -179,7 +186,7 @@ impl MatrixVector {
         check_vector(a.shape(), x.shape())?;
         check_match(VECTOR, a, x)?;
         if !x.is_clean() {
-            let needed = "a clean vector: mask it with Cleaning, one level".into();
+            let needed = "a clean vector: mask it with TileMask, one level".into();
             return Err(MatrixError::Layout { operation: VECTOR, found: "a vector that is not clean".into(), needed });
         }
         let replicated = x.try_map(|tile| {
@@ -200,7 +207,7 @@ impl MatrixVector {
             let sum = sum.ok_or_else(|| shape_error(VECTOR, "no tiles; needed at least one"))?;
             tiles.push(arithmetic.relinearise_rescale(&sum)?);
         }
-        // One column of tiles is left: the sum over its columns is the sum over all.
+        // One column of tiles remains: the sum over its columns is the sum over all columns.
         let inner = (a.shape().0, a.layout().dim().min(a.shape().1));
         self.sum.apply(arithmetic, &a.result(inner, tiles, true))
     }
@@ -208,11 +215,12 @@ impl MatrixVector {
 
 const VECTOR: &str = "matrix times vector";
 
-/// Whether a matrix and a vector in a row can be multiplied.
+/// Checks that a matrix and a vector stored as a row can be multiplied.
 pub(crate) fn check_vector(a: (usize, usize), x: (usize, usize)) -> Result<(), MatrixError> {
     if x.0 == 1 && x.1 == a.1 {
         return Ok(());
     }
-    let reason = format!("matrix {} and vector {}; needed a row, shape (1, {})", shown(a), shown(x), a.1);
+    let reason =
+        format!("matrix {} and vector {}; needed a row, shape (1, {})", display_shape(a), display_shape(x), a.1);
     Err(shape_error(VECTOR, reason))
 }

@@ -1,13 +1,14 @@
-//! Matrices with one ciphertext per row, for products with plaintext matrices without any key.
+//! Matrices with one ciphertext per row, for products with plaintext matrices without keys.
 
 use ndarray::{Array2, Axis};
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, PreparedMatrix, SeededCiphertext};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::SecretKey;
 
-use crate::error::{MatrixError, check_depth, shape_error, shown};
+use crate::error::{MatrixError, check_depth, display_shape, shape_error};
 
-/// An encrypted matrix with one vector per row, its entries in the coefficients: up to `n` columns for a ring of degree `n`.
+/// An encrypted matrix with one vector per row. The entries are the coefficients, so there are up to `n` columns for a
+/// ring of degree `n`.
 #[derive(Clone, Debug)]
 pub struct EncryptedRows<V> {
     columns: usize,
@@ -21,7 +22,7 @@ impl<V> EncryptedRows<V> {
     /// If there are no rows or no columns.
     pub fn from_rows(columns: usize, rows: Vec<V>) -> Result<Self, MatrixError> {
         if rows.is_empty() || columns == 0 {
-            let reason = format!("shape {} has no entries; needed at least one", shown((rows.len(), columns)));
+            let reason = format!("shape {} has no entries; needed at least one", display_shape((rows.len(), columns)));
             return Err(shape_error("matrix of rows", reason));
         }
         Ok(EncryptedRows { columns, rows })
@@ -81,24 +82,25 @@ impl EncryptedRows<Ciphertext> {
         let mut matrix = Array2::zeros(self.shape());
         for (row, mut entries) in self.rows.iter().zip(matrix.axis_iter_mut(Axis(0))) {
             let coefficients = encoder.decode_coefficients(&secret.decrypt(row.inner())?, row.scale())?;
-            entries.iter_mut().zip(coefficients).for_each(|(entry, value)| *entry = value);
+            entries.iter_mut().zip(coefficients.iter()).for_each(|(entry, value)| *entry = *value);
         }
         Ok(matrix)
     }
 }
 
-/// Plaintext weights made ready for products with matrices of rows: integers on the coefficients, by the ring's matrix
-/// kernel. No key, one level.
+/// Prepared plaintext weights for products with matrices of rows. The product multiplies coefficients by integers, with
+/// the matrix kernel of the ring. It needs no key and uses one level.
 pub struct RowsProduct {
     matrix: PreparedMatrix,
     level: usize,
 }
 
 impl RowsProduct {
-    /// Rounds the weights for rows of this scale, at `level` or above. The result is one level below, at the same scale.
+    /// Rounds the weights for rows of this scale, at `level` or above. The result is one level below `level`, at the
+    /// same scale.
     ///
     /// # Errors
-    /// If there are no weights, one is not finite or does not fit after scaling, or there is no level left.
+    /// If there are no weights, a weight is not finite or does not fit after scaling, or there is no level left.
     pub fn new(
         parameters: &CkksParameters,
         weights: &Array2<f64>,
@@ -107,7 +109,7 @@ impl RowsProduct {
     ) -> Result<Self, MatrixError> {
         const OPERATION: &str = "multiply rows by a plaintext";
         if weights.is_empty() {
-            let reason = format!("weights of shape {}; needed at least one", shown(weights.dim()));
+            let reason = format!("weights of shape {}; needed at least one", display_shape(weights.dim()));
             return Err(shape_error(OPERATION, reason));
         }
         let remedy = "start at a higher level, or use a deeper preset";
@@ -122,7 +124,8 @@ impl RowsProduct {
     /// `weights @ x`.
     ///
     /// # Errors
-    /// If `x` has not as many rows as the weights have columns, or its level or scale is not the one prepared for.
+    /// If the number of rows of `x` is not the number of columns of the weights, the level of `x` is too low, or its
+    /// scale is not the prepared one.
     pub fn apply<A: Arithmetic>(
         &self,
         arithmetic: &A,

@@ -1,5 +1,6 @@
-//! Matrices with skewed columns, and their products with plaintext matrices: one level each, whatever the skew before and
-//! after.
+//! Matrices with skewed columns, and their products with plaintext matrices. A product uses one level and may change
+//! the
+//! skew to any other.
 
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, SeededCiphertext};
@@ -9,32 +10,33 @@ use unspoken_rlwe::{KeyPlan, SecretKey};
 use crate::encrypted::{EncryptedMatrix, decode_tiles, encode_tiles};
 use crate::error::MatrixError;
 use crate::layout::Layout;
-use crate::linear::{Input, LinearMap, Skews};
+use crate::linear::{LinearMap, Operand, Skews};
 
 const OPERATION: &str = "multiply a skewed matrix by a plaintext";
 
-/// A batch of encrypted matrices that lie as `tau^exponent` of them: in every `d x d` tile, column `j` is shifted up by
-/// `exponent * j` rows, cyclically. `tau` is the permutation of Jiang, Kim, Lauter and Song (CCS 2018) that turns diagonals
-/// into rows: `tau(M)[i][j] = M[i + j mod d][j]`, and `tau^d` is none.
+/// A batch of encrypted matrices `M` stored as `tau^exponent(M)`: in every `d x d` tile, column `j` is shifted up by
+/// `exponent * j` rows, cyclically. `tau` is the permutation of Jiang, Kim, Lauter and Song (CCS 2018) that turns
+/// diagonals into rows: `tau(M)[i][j] = M[i + j mod d][j]`. `tau^d` is the identity.
 ///
-/// Nothing that expects a matrix row by row takes one, unless its exponent is 0 ([`SkewedMatrix::into_plain`]).
+/// Operations on plain matrices do not accept a skewed one. [`SkewedMatrix::into_plain`] converts it if its exponent is
+/// 0.
 #[derive(Clone, Debug)]
 pub struct SkewedMatrix<V> {
-    /// Its tiles as they lie.
+    /// Its tiles, skewed.
     matrix: EncryptedMatrix<V>,
-    /// Below the dimension of a tile.
+    /// The exponent of `tau`, below the dimension of a tile.
     exponent: usize,
 }
 
 impl<V> From<EncryptedMatrix<V>> for SkewedMatrix<V> {
-    /// A matrix as it is: exponent 0.
+    /// The same matrix with exponent 0.
     fn from(matrix: EncryptedMatrix<V>) -> Self {
         SkewedMatrix { matrix, exponent: 0 }
     }
 }
 
 impl<V> SkewedMatrix<V> {
-    /// How often `tau` was applied, modulo the dimension of a tile.
+    /// The exponent of `tau`, modulo the dimension of a tile.
     pub fn exponent(&self) -> usize {
         self.exponent
     }
@@ -44,7 +46,7 @@ impl<V> SkewedMatrix<V> {
         self.matrix.shape()
     }
 
-    /// The matrix, row by row.
+    /// The plain matrix, without skew.
     ///
     /// # Errors
     /// If the exponent is not 0.
@@ -54,15 +56,15 @@ impl<V> SkewedMatrix<V> {
             exponent => Err(MatrixError::Layout {
                 operation: "read a skewed matrix row by row",
                 found: format!("exponent {exponent}"),
-                needed: "exponent 0: let the last product end there".into(),
+                needed: "exponent 0: prepare the last product with `to` = 0".into(),
             }),
         }
     }
 
-    /// The same matrix with every tile changed. What works entry by entry, as a sum or a square, does not mind the skew.
+    /// Applies `change` to every tile. Elementwise operations, such as a sum or a square, are independent of the skew.
     ///
     /// # Errors
-    /// The first that `change` gives.
+    /// The first error of `change`.
     pub fn try_map<W, E>(&self, change: impl FnMut(&V) -> Result<W, E>) -> Result<SkewedMatrix<W>, E> {
         Ok(SkewedMatrix { matrix: self.matrix.try_map(change)?, exponent: self.exponent })
     }
@@ -71,8 +73,8 @@ impl<V> SkewedMatrix<V> {
     ///
     /// # Errors
     /// If tiles differ in scale.
-    pub fn form<A: Arithmetic<Vector = V>>(&self, arithmetic: &A) -> Result<(usize, f64), MatrixError> {
-        self.matrix.form(arithmetic)
+    pub fn level_and_scale<A: Arithmetic<Vector = V>>(&self, arithmetic: &A) -> Result<(usize, f64), MatrixError> {
+        self.matrix.level_and_scale(arithmetic)
     }
 }
 
@@ -80,24 +82,26 @@ impl SkewedMatrix<Vec<Complex64>> {
     /// The slots of every tile of a batch of matrices of one shape, skewed.
     ///
     /// # Errors
-    /// If there are no matrices, or more than the layout holds, their shapes differ, or a shape is empty.
+    /// If there are no matrices or more than the layout holds, their shapes differ, or the shape is empty.
     pub fn encode(layout: Layout, matrices: &[Array2<f64>], exponent: usize) -> Result<Self, MatrixError> {
         let exponent = exponent % layout.dim();
         let skew = |slots: &Vec<Complex64>| Ok::<_, MatrixError>(skewed(layout, slots, exponent));
         Ok(SkewedMatrix { matrix: encode_tiles(layout, matrices)?.try_map(skew)?, exponent })
     }
+}
 
+impl<S: AsRef<[Complex64]>> SkewedMatrix<S> {
     /// The matrices whose tiles have these slots.
     pub fn decode(&self) -> Vec<Array2<f64>> {
         let layout = self.matrix.layout();
-        // The exponents add up to none.
-        let back = |slots: &Vec<Complex64>| skewed(layout, slots, layout.dim() - self.exponent);
+        // The exponents add up to `d`, and `tau^d` is the identity.
+        let back = |slots: &S| skewed(layout, slots.as_ref(), layout.dim() - self.exponent);
         let tiles = self.matrix.tiles().iter().map(back).collect();
         decode_tiles(&self.matrix.result(self.matrix.shape(), tiles, true))
     }
 }
 
-/// The slots of a tile with column `j` shifted up by `exponent * j` rows more; zero outside the tile.
+/// The slots of a tile with column `j` shifted up by a further `exponent * j` rows; zero outside the tile.
 fn skewed(layout: Layout, slots: &[Complex64], exponent: usize) -> Vec<Complex64> {
     let (d, parallel) = (layout.dim(), layout.parallel());
     let mut skewed = vec![Complex64::default(); layout.slots()];
@@ -112,11 +116,11 @@ fn skewed(layout: Layout, slots: &[Complex64], exponent: usize) -> Vec<Complex64
 }
 
 impl SkewedMatrix<SeededCiphertext> {
-    /// Encrypts a batch of matrices of one shape at `level`, at the parameters' scale, skewed: `tau^exponent` costs the
-    /// client nothing.
+    /// Skews and encrypts a batch of matrices of one shape at `level`, at the parameters' scale. The skew has no extra
+    /// cost for the client.
     ///
     /// # Errors
-    /// As for [`SkewedMatrix::encode`], or if the values do not fit their scale.
+    /// Same as [`SkewedMatrix::encode`], or if the values do not fit their scale.
     pub fn encrypt(
         encoder: &Encoder,
         secret: &SecretKey,
@@ -140,7 +144,7 @@ impl SkewedMatrix<SeededCiphertext> {
 }
 
 impl SkewedMatrix<Ciphertext> {
-    /// Decrypts the matrices of the batch, whatever the exponent.
+    /// Decrypts the matrices of the batch and undoes the skew.
     ///
     /// # Errors
     /// If secret and ciphertexts belong to different parameters.
@@ -149,12 +153,13 @@ impl SkewedMatrix<Ciphertext> {
     }
 }
 
-/// Plaintext weights made ready for products `weights @ x` that take `tau^from(x)` to `tau^to(weights @ x)`, for any two
-/// exponents. One level, `2 sqrt(d)` to `d - 1` rotations by whole rows with one block, no mask: both permutations are in the weights.
+/// Prepared plaintext weights for products `weights @ x` that map `tau^from(x)` to `tau^to(weights @ x)`, for any two
+/// exponents. A product uses one level and no mask, because both permutations are part of the weights. With one block
+/// it needs `2 sqrt(d)` to `d - 1` rotations by whole rows.
 ///
-/// Let `C = W B` in a tile, rows and columns modulo `d`. Entry `(r, j)` of a matrix is entry `(r - e j, j)` of its
-/// `tau^e`, so with `psi^k` for the shift up by `k` rows and the substitution `m = i + k + from j`, under which `k` runs
-/// through all rows as `m` does,
+/// Let `C = W B` in a tile, with rows and columns modulo `d`. Entry `(r, j)` of a matrix is entry `(r - e j, j)` of its
+/// `tau^e`. Let `psi^k` be the shift up by `k` rows, and substitute `m = i + k + from j`; then `k` runs through all
+/// rows if `m` does:
 ///
 /// ```text
 /// tau^to(C)[i][j] = C[i + to j][j] = sum_m W[i + to j][m] B[m][j]
@@ -162,13 +167,15 @@ impl SkewedMatrix<Ciphertext> {
 ///                 = sum_k W[i + to j][i + k + from j] psi^k(tau^from(B))[i][j].
 /// ```
 ///
-/// The factors `P_k[i][j] = W[i + to j][i + k + from j]` are in the clear: one product with a plaintext per `k`, one
-/// rescale for their sum. A tile over several others is a sum of such products, and what is padded has weight 0.
+/// The factors `P_k[i][j] = W[i + to j][i + k + from j]` are plaintexts, so there is one product with a plaintext per
+/// `k`, and one rescale of their sum. With several tiles, a tile of the result is a sum of such products, and padding
+/// has weight 0.
 ///
 /// * `from = l + 1`, `to = l`: `P_k = tau^l(phi^k(sigma(W)))`, Theorem 4.2 of *Scaling up Privacy-Preserving ML: A CKKS
-///   Implementation of Llama-2-7B* (section 4.3). A client who encrypts `tau^L(x)` gets `L` products at a level each.
-/// * `from = to`: the exponent stays, so chains are not bounded by it. `0, 0` is [`LinearMap::times_left`], at the same cost.
-/// * The identity matrix as weights: `tau` to any power, as a permutation.
+///   Implementation of Llama-2-7B* (section 4.3). A client who encrypts `tau^L(x)` gets `L` products, one level each.
+/// * `from = to`: the exponent does not change, so it does not limit the length of a chain. `0, 0` is
+///   [`LinearMap::times_left`], at the same cost.
+/// * The identity matrix as weights: any power of `tau`, as a permutation.
 pub struct SkewedProduct {
     map: LinearMap,
     layout: Layout,
@@ -176,15 +183,16 @@ pub struct SkewedProduct {
 }
 
 impl SkewedProduct {
-    /// Makes weights ready for matrices of this shape, level (or above) and scale, whose exponent is `from`. The result has
-    /// exponent `to`, the parameters' scale, and is one level below. Exponents are taken modulo the dimension of a tile.
+    /// Prepares weights for matrices of this shape, level (or above) and scale, whose exponent is `from`. The result
+    /// has exponent `to` and the parameters' scale, and is one level below. Exponents are reduced modulo the dimension
+    /// of a tile.
     ///
     /// # Errors
     /// If shapes do not fit, a weight is not finite, or there is no level left.
     pub fn new(
         parameters: &CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
         weights: &Array2<f64>,
         from: usize,
         to: usize,
@@ -194,7 +202,7 @@ impl SkewedProduct {
         Ok(SkewedProduct { map, layout, skews })
     }
 
-    /// The keys it needs: few, since all rotations are by multiples of a row.
+    /// The keys it needs. They are few, because all rotations are by multiples of a row.
     pub fn key_plan(&self) -> KeyPlan {
         self.map.key_plan()
     }
@@ -202,20 +210,20 @@ impl SkewedProduct {
     /// `weights @ x` for every matrix of the batch.
     ///
     /// # Errors
-    /// If `x` has another exponent, shape or layout than prepared for, its level is too low, its scale another, or keys are
-    /// missing: all of them are named before anything is done.
+    /// If the exponent, shape, layout or scale of `x` is not the prepared one, its level is too low, or keys are
+    /// missing. The error names all missing keys, before any computation starts.
     pub fn apply<A: Arithmetic>(
         &self,
         arithmetic: &A,
         x: &SkewedMatrix<A::Vector>,
     ) -> Result<SkewedMatrix<A::Vector>, MatrixError> {
-        // In tiles of another dimension exponents mean something else: the map refuses those.
+        // Exponents cannot be compared between layouts of different dimensions. The map below refuses another layout.
         if x.matrix.layout() == self.layout && x.exponent != self.skews.from {
             return Err(MatrixError::Layout {
                 operation: OPERATION,
                 found: format!("exponent {}", x.exponent),
                 needed: format!(
-                    "exponent {}, for which it was made ready; make one ready for the other",
+                    "exponent {}, for which it was prepared; prepare a product for the other one",
                     self.skews.from
                 ),
             });

@@ -1,4 +1,4 @@
-//! Linear maps inside tiles: what permutations, sums of diagonals and products with plaintexts are made of.
+//! Linear maps inside tiles, the building block of permutations, sums of diagonals and products with plaintexts.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::layout::Layout;
 
 /// Level, input scale and output scale of a linear map.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Form {
+pub(crate) struct LevelAndScales {
     pub(crate) level: usize,
     pub(crate) input: f64,
     pub(crate) output: f64,
 }
 
-/// One coefficient of a linear map of a tile: entry (`row`, `column`) of the result takes `weight` times the entry
-/// `index * unit` positions after it.
+/// One coefficient of a linear map of a tile: `weight` times the entry `index * unit` positions later is added to entry
+/// (`row`, `column`) of the result.
 pub(crate) struct Term {
     pub(crate) row: usize,
     pub(crate) column: usize,
@@ -25,18 +25,18 @@ pub(crate) struct Term {
     pub(crate) weight: f64,
 }
 
-/// The map with these terms, for all matrices of a vector alike; zero outside the tile, whatever lay there before. Its
-/// diagonals are in an arithmetic progression of difference `unit` positions, split into the baby steps and giant steps
-/// that cost least.
+/// The map with these terms, the same for all matrices of a vector. The result is zero outside the tile, also if the
+/// input is not. The diagonals form an arithmetic progression of difference `unit` positions. They are split into baby
+/// steps and giant steps of least cost.
 pub(crate) fn transform(
     parameters: &CkksParameters,
     layout: Layout,
-    form: Form,
+    scales: LevelAndScales,
     unit: usize,
     terms: impl IntoIterator<Item = Term>,
 ) -> Result<LinearTransform, MatrixError> {
     let (d, parallel) = (layout.dim(), layout.parallel());
-    // A single block is cyclic in its rows: shifts up are shifts down.
+    // With a single block, rotations by rows are cyclic, so a shift up is also a shift down.
     let cyclic = layout.blocks() == 1 && unit == d;
     let mut diagonals: BTreeMap<i64, Vec<Complex64>> = BTreeMap::new();
     for Term { row, column, index, weight } in terms {
@@ -53,15 +53,15 @@ pub(crate) fn transform(
     let difference = (unit * parallel).max(1);
     let slots = |(index, diagonal)| (layout.rotation(index * difference as i64), diagonal);
     let diagonals: BTreeMap<usize, _> = diagonals.into_iter().map(slots).collect();
-    let plan = LinearPlan::new(parameters, diagonals, form.level, form.input, form.output)?;
+    let plan = LinearPlan::new(parameters, diagonals, scales.level, scales.input, scales.output)?;
     Ok(LinearTransform::deferred(cheapest(parameters, plan, difference, first, (last - first) as usize + 1)?))
 }
 
-/// The permutation of the entries of a tile, row-major, for all matrices of a vector alike.
+/// The permutation of the entries of a tile in row-major order, the same for all matrices of a vector.
 pub(crate) fn permutation(
     parameters: &CkksParameters,
     layout: Layout,
-    form: Form,
+    scales: LevelAndScales,
     permutation: &Permutation,
 ) -> Result<LinearTransform, MatrixError> {
     let diagonals = Diagonals::new(permutation, Shifts::Exact);
@@ -74,10 +74,10 @@ pub(crate) fn permutation(
             weight: 1.0,
         })
     });
-    transform(parameters, layout, form, unit, terms)
+    transform(parameters, layout, scales, unit, terms)
 }
 
-/// The plan with the number of baby steps that costs least.
+/// The plan with the cheapest number of baby steps.
 fn cheapest(
     parameters: &CkksParameters,
     plan: LinearPlan,

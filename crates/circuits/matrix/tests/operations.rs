@@ -1,4 +1,4 @@
-//! Everything but products, for square, rectangular and blocked shapes, encrypted with exactly the keys that were counted.
+//! All operations except products, for square, rectangular and tiled shapes, encrypted with exactly the counted keys.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{COMPLEX, Client, LEVEL, Matrices, REAL, random, worst};
 use ndarray::{Array2, Axis as Along};
 use unspoken_ckks::{Evaluator, Simulator};
 use unspoken_matrix::{
-    Axis, Cleaning, EncryptedMatrix, Input, Layout, LinearMap, MatrixError, MatrixVector, Method, Product, Sum, add,
+    Axis, EncryptedMatrix, Layout, LinearMap, MatrixError, MatrixVector, Method, Operand, Product, Sum, TileMask, add,
     encode_tiles, multiply, scale, subtract,
 };
 use unspoken_rlwe::EvaluationKeys;
@@ -17,23 +17,23 @@ circuit!(Map(map: LinearMap), |this, a, inputs| this.map.apply(a, &inputs[0]));
 circuit!(Summed(sum: Sum), |this, a, inputs| this.sum.apply(a, &inputs[0]));
 circuit!(Vector(product: MatrixVector), |this, a, inputs| this.product.apply(a, &inputs[0], &inputs[1]));
 circuit!(Arithmetics(), |_this, a, inputs| {
-    // Levels and scales differ on the way: ((x + y) * x - 3 y) * (x - y) + x.
+    // Levels and scales of operands differ: ((x + y) * x - 3 y) * (x - y) + x.
     let [x, y] = inputs else { panic!("two inputs") };
     let product = multiply(a, &add(a, x, y)?, x)?;
     let difference = subtract(a, &product, &scale(a, y, 3.0)?)?;
     add(a, &multiply(a, &difference, &subtract(a, x, y)?)?, x)
 });
-circuit!(Cleaned(product: Product, cleaning: Cleaning, then: Product), |this, a, inputs| {
+circuit!(MaskedProduct(product: Product, mask: TileMask, then: Product), |this, a, inputs| {
     let product = this.product.apply(a, &inputs[0], &inputs[1])?;
     let Err(MatrixError::Layout { found, .. }) = this.then.apply(a, &product, &inputs[0]) else { panic!("not clean") };
     assert!(found.contains("outside its tiles"), "{found}");
-    this.then.apply(a, &this.cleaning.apply(a, &product)?, &inputs[0])
+    this.then.apply(a, &this.mask.apply(a, &product)?, &inputs[0])
 });
 circuit!(Masked(product: Product, then: LinearMap), |this, a, inputs| {
     this.then.apply(a, &this.product.apply(a, &inputs[0], &inputs[1])?)
 });
 
-/// Tiles of 8 over shapes below, at and beyond them.
+/// Shapes below, equal to and above tiles of dimension 8.
 const SHAPES: [(usize, usize); 6] = [(1, 1), (8, 8), (3, 5), (1, 11), (13, 2), (17, 9)];
 
 fn layouts(client: &Client) -> [Layout; 2] {
@@ -48,11 +48,11 @@ fn check_map(
     client: &mut Client,
     layout: Layout,
     shape: (usize, usize),
-    map: impl Fn(&Client, Input) -> LinearMap,
+    map: impl Fn(&Client, Operand) -> LinearMap,
     expected: impl Fn(&Array2<f64>) -> Array2<f64>,
 ) {
     let input = random(shape, 3, 1);
-    let ready = map(client, Input { shape, level: LEVEL, scale: client.parameters().scale() });
+    let ready = map(client, Operand { shape, level: LEVEL, scale: client.parameters().scale() });
     let depth = ready.depth();
     let run = client.run(layout, &[&input], LEVEL + 1, &Map { map: ready }).unwrap();
     let error = worst(&run.matrices, &each(&input, expected));
@@ -152,7 +152,7 @@ fn matrices_times_vectors() {
     for layout in layouts(&client) {
         for shape in SHAPES {
             let (a, x) = (random(shape, 2, 1), random((1, shape.1), 2, 2));
-            let input = |shape| Input { shape, level: LEVEL, scale: client.parameters().scale() };
+            let input = |shape| Operand { shape, level: LEVEL, scale: client.parameters().scale() };
             let product = MatrixVector::new(client.parameters(), layout, input(shape), input((1, shape.1))).unwrap();
             let run = client.run(layout, &[&a, &x], LEVEL, &Vector { product }).unwrap();
             let expected: Matrices = a.iter().zip(&x).map(|(a, x)| a.dot(&x.t())).collect();
@@ -172,7 +172,7 @@ fn entry_by_entry() {
         let expected: Matrices = x.iter().zip(&y).map(|(x, y)| ((x + y) * x - 3.0 * y) * (x - y) + x).collect();
         let error = worst(&run.matrices, &expected);
         assert!(error < 2f64.powi(-BITS), "2^{:.1}", error.log2());
-        // One for each product, one where two scales meet at one level; none where levels differ.
+        // One level for each product, and one where the levels are equal and the scales differ.
         assert_eq!(run.level, LEVEL - 3);
     }
 }
@@ -186,13 +186,13 @@ fn products_chain_once_cleaned_and_maps_clean_by_themselves() {
     let (a, b) = (random((9, 9), 2, 1), random((9, 9), 2, 2));
     let ready = |level| Product::new(client.parameters(), layout, method, level, [scale, scale]).unwrap();
     let (product, then) = (ready(8), ready(5));
-    let cleaning = Cleaning::new(client.parameters(), layout, 6, scale).unwrap();
-    let run = client.run(layout, &[&a, &b], 8, &Cleaned { product, cleaning, then }).unwrap();
+    let mask = TileMask::new(client.parameters(), layout, 6, scale).unwrap();
+    let run = client.run(layout, &[&a, &b], 8, &MaskedProduct { product, mask, then }).unwrap();
     let expected: Matrices = a.iter().zip(&b).map(|(a, b)| a.dot(b).dot(a)).collect();
     assert!(worst(&run.matrices, &expected) < 2f64.powi(-20));
 
     let ready = |level| Product::new(client.parameters(), layout, method, level, [scale, scale]).unwrap();
-    let input = Input { shape: (9, 9), level: 6, scale };
+    let input = Operand { shape: (9, 9), level: 6, scale };
     let (product, then) = (ready(8), LinearMap::transpose(client.parameters(), layout, input, 1).unwrap());
     let run = client.run(layout, &[&a, &b], 8, &Masked { product, then }).unwrap();
     let expected: Matrices = a.iter().zip(&b).map(|(a, b)| a.dot(b).t().to_owned()).collect();
@@ -207,7 +207,7 @@ fn refusals_say_what_was_found_and_what_would_do() {
     let parameters = client.parameters().clone();
     let scale = parameters.scale();
     let message = |error: MatrixError| error.to_string();
-    let input = |shape, level| Input { shape, level, scale };
+    let input = |shape, level| Operand { shape, level, scale };
 
     assert!(message(Layout::new(&parameters, 6, 1).unwrap_err()).contains("power of two"));
     assert!(message(Layout::new(&parameters, 8, 16).unwrap_err()).contains("from 1 to the dimension, 8"));
@@ -247,7 +247,7 @@ fn refusals_say_what_was_found_and_what_would_do() {
     assert!(message(add(&simulator, &a, &of(other, (2, 3), 1)).unwrap_err()).contains("one layout"));
     assert!(product.apply(&simulator, &of(other, (2, 3), 1), &of(other, (3, 2), 1)).is_err());
 
-    // Keys: all that are missing are named at once.
+    // The error names all missing keys at once.
     let a = client.encrypt(layout, &random((8, 8), 1, 1), LEVEL);
     let none = EvaluationKeys::new();
     let map = LinearMap::transpose(&parameters, layout, input((8, 8), LEVEL), 1).unwrap();

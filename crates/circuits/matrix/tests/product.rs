@@ -1,4 +1,4 @@
-//! Every way to multiply, against the definition, encrypted with exactly the keys that were counted.
+//! All product methods, compared with the definition, encrypted with exactly the counted keys.
 
 mod common;
 
@@ -11,7 +11,7 @@ fn products(a: &Matrices, b: &Matrices) -> Matrices {
     a.iter().zip(b).map(|(a, b)| a.dot(b)).collect()
 }
 
-/// Multiplies random matrices, from one level above the product's.
+/// Multiplies random matrices, encrypted one level above the level of the product.
 fn check(
     client: &mut Client,
     layout: Layout,

@@ -1,16 +1,16 @@
-//! Skewed matrices and their products with plaintexts, encrypted with exactly the keys that were counted.
+//! Skewed matrices and their products with plaintexts, encrypted with exactly the counted keys.
 
 mod common;
 
 use common::{COMPLEX, Client, LEVEL, Matrices, REAL, random, worst};
 use ndarray::Array2;
 use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, Evaluator, Simulator};
-use unspoken_matrix::{Input, Layout, LinearMap, MatrixError, SkewedMatrix, SkewedProduct};
+use unspoken_matrix::{Layout, LinearMap, MatrixError, Operand, SkewedMatrix, SkewedProduct};
 use unspoken_rlwe::EvaluationKeys;
 
 const BITS: i32 = 26;
 
-/// Products one after the other.
+/// A chain of products.
 fn run<A: Arithmetic>(
     arithmetic: &A,
     products: &[SkewedProduct],
@@ -27,15 +27,15 @@ fn ready(
     layers: &[(Array2<f64>, usize, usize)],
 ) -> Vec<SkewedProduct> {
     let shapes = std::iter::once(rows).chain(layers.iter().map(|(weights, ..)| weights.nrows()));
-    let input = |(number, rows)| Input { shape: (rows, columns), level: LEVEL - number, scale: parameters.scale() };
+    let input = |(number, rows)| Operand { shape: (rows, columns), level: LEVEL - number, scale: parameters.scale() };
     let inputs = shapes.enumerate().map(input);
-    let product = |(input, (weights, from, to)): (Input, &(Array2<f64>, usize, usize))| {
+    let product = |(input, (weights, from, to)): (Operand, &(Array2<f64>, usize, usize))| {
         SkewedProduct::new(parameters, layout, input, weights, *from, *to).unwrap()
     };
     inputs.zip(layers).map(product).collect()
 }
 
-/// Counts a chain, makes exactly its keys, runs it encrypted and compares: one level a layer.
+/// Counts a chain, generates exactly its keys, runs it encrypted and compares the result. Each layer uses one level.
 fn check(client: &mut Client, layout: Layout, shape: (usize, usize), layers: &[(Array2<f64>, usize, usize)]) {
     let parameters = client.parameters().clone();
     let products = ready(&parameters, layout, shape.0, shape.1, layers);
@@ -52,8 +52,8 @@ fn check(client: &mut Client, layout: Layout, shape: (usize, usize), layers: &[(
     let encrypted = client.encrypt_skewed(layout, &x, first, LEVEL);
     let evaluator = Evaluator::new(&client.encoder, &keys);
     let found = run(&evaluator, &products, encrypted).unwrap();
-    let (level, scale) = found.form(&evaluator).unwrap();
-    assert_eq!((level, scale), counted.form(&simulator).unwrap());
+    let (level, scale) = found.level_and_scale(&evaluator).unwrap();
+    assert_eq!((level, scale), counted.level_and_scale(&simulator).unwrap());
     assert_eq!(level, LEVEL - layers.len(), "one level for each product");
     assert!((scale / parameters.scale() - 1.0).abs() < 1e-12);
     assert_eq!((found.exponent(), counted.exponent()), (last % layout.dim(), last % layout.dim()));
@@ -63,7 +63,7 @@ fn check(client: &mut Client, layout: Layout, shape: (usize, usize), layers: &[(
     let expected: Matrices = x.iter().map(product).collect();
     let error = worst(&client.decrypt_skewed(&found), &expected);
     assert!(error < 2f64.powi(-BITS + 2 * layers.len() as i32), "{shape:?} {}: 2^{:.1}", layout.dim(), error.log2());
-    // The tiles lie as they are said to, and nothing is outside them.
+    // The tiles have the declared skew, and all slots outside them are zero.
     let exact = SkewedMatrix::encode(layout, &expected, last).unwrap();
     let (mut slots, mut wanted) = (Vec::new(), Vec::new());
     found.try_map(|tile| client.open(tile).map(|tile| slots.extend(tile))).unwrap();
@@ -99,7 +99,7 @@ fn chains_lower_the_exponent_by_one_a_level() {
         let layout = Layout::new(client.parameters(), 8, 1).unwrap();
         let layers: Vec<_> = (0..4).rev().map(|l| (weights((8, 8), l), l + 1, l)).collect();
         check(&mut client, layout, (8, 8), &layers);
-        // The exponent may as well stay, and then end anywhere.
+        // The exponent may also stay the same, and the last product may change it to any other.
         let layers = [(weights((8, 8), 1), 3, 3), (weights((8, 8), 2), 3, 3), (weights((8, 8), 3), 3, 0)];
         check(&mut client, layout, (8, 8), &layers);
     }
@@ -123,7 +123,7 @@ fn a_skew_costs_nothing() {
     let parameters = client.parameters();
     let layout = Layout::new(parameters, 16, 1).unwrap();
     let (x, weights) = (random((16, 16), layout.parallel(), 1), weights((16, 16), 2));
-    let input = Input { shape: (16, 16), level: LEVEL, scale: parameters.scale() };
+    let input = Operand { shape: (16, 16), level: LEVEL, scale: parameters.scale() };
     let count = |from: usize, to: usize| {
         let simulator = Simulator::counting(&client.encoder);
         let x = SkewedMatrix::encode(layout, &x, from).unwrap();
@@ -139,7 +139,7 @@ fn a_skew_costs_nothing() {
     for (from, to) in [(0, 0), (1, 0), (3, 2), (0, 1), (5, 5)] {
         assert_eq!(count(from, to), (simulator.cost(), simulator.key_plan()), "{from} to {to}");
     }
-    // Far fewer rotations than the 15 of one for each diagonal.
+    // Far fewer rotations than 15, one for each diagonal.
     assert!(simulator.cost().total_key_switches() < 10, "{:?}", simulator.cost());
 }
 
@@ -149,7 +149,7 @@ fn refusals_say_what_was_found_and_what_would_do() {
     let parameters = client.parameters().clone();
     let layout = Layout::new(&parameters, 8, 1).unwrap();
     let (x, weights) = (random((8, 8), 2, 1), weights((8, 8), 2));
-    let input = |shape, level| Input { shape, level, scale: parameters.scale() };
+    let input = |shape, level| Operand { shape, level, scale: parameters.scale() };
     let product = SkewedProduct::new(&parameters, layout, input((8, 8), LEVEL), &weights, 2, 1).unwrap();
     let keys = client.keys(&product.key_plan());
     let message = |error: MatrixError| error.to_string();
@@ -193,13 +193,13 @@ fn what_works_entry_by_entry_does_not_mind_the_skew() {
     let parameters = client.parameters().clone();
     let layout = Layout::new(&parameters, 4, 1).unwrap();
     let (x, first, second) = (random((4, 4), 3, 1), weights((4, 4), 2), weights((4, 4), 3));
-    let input = |level| Input { shape: (4, 4), level, scale: parameters.scale() };
+    let input = |level| Operand { shape: (4, 4), level, scale: parameters.scale() };
     let simulator = Simulator::counting(&client.encoder);
     let product = |level, weights, from| SkewedProduct::new(&parameters, layout, input(level), weights, from, from - 1);
     let before = product(LEVEL, &first, 2).unwrap();
-    // A square has the scale squared over its level's modulus.
+    // A square has the squared scale over the modulus of its level.
     let squared = parameters.scale() * parameters.scale() / parameters.level_modulus(LEVEL - 1);
-    let input = Input { scale: squared, ..input(LEVEL - 2) };
+    let input = Operand { scale: squared, ..input(LEVEL - 2) };
     let after = SkewedProduct::new(&parameters, layout, input, &second, 1, 0).unwrap();
 
     fn network<A: Arithmetic>(

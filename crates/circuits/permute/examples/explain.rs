@@ -1,4 +1,6 @@
-//! The planner's table: `explain PRESET random LOG2_LENGTH [MAX_KEYS]` or `explain PRESET transpose DIMENSION [MAX_KEYS]`.
+//! Prints the planner's table.
+//!
+//! Usage: `explain PRESET random LOG2_LENGTH [MAX_KEYS]` or `explain PRESET transpose DIMENSION [MAX_KEYS]`.
 
 use std::io::Write;
 use std::time::Instant;

@@ -46,8 +46,8 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
             let error = ErrorStatistics::between(&found[..expected.len()], &expected);
             let [hoisted, whole] = best.estimate.total_rotations();
             println!(
-                "{strategy}: {:.1} ms, predicted {:.1}; depth {}, {hoisted} + {whole} rotations, {} masks of {} MB, {} keys \
-                 of {} MB, error 2^{:.1}",
+                "{strategy}: {:.1} ms, predicted {:.1}; depth {}, {hoisted} + {whole} rotations, {} masks of {} MB, {} \
+                 keys of {} MB, error 2^{:.1}",
                 fastest * 1e3,
                 best.seconds * 1e3,
                 best.estimate.depth,

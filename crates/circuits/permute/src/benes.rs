@@ -1,9 +1,9 @@
 //! The Benes network of any permutation, and its collapsed forms.
 //!
-//! Source: Benes, "Optimal rearrangeable multistage connecting networks" (1964); collapsing levels: Halevi and Shoup,
-//! "Algorithms in HElib" (CRYPTO 2014), section 4. A level exchanges entries whose positions differ in one bit: shifts 0
-//! and plus or minus that power of two. From the outside in, the bits are taken from the highest down, so what is left
-//! after some levels is a permutation within blocks.
+//! Sources: Benes, "Optimal rearrangeable multistage connecting networks" (1964); collapsing levels: Halevi and Shoup,
+//! "Algorithms in HElib" (CRYPTO 2014), section 4. A level exchanges entries whose positions differ in one bit: its
+//! shifts are 0 and plus or minus that power of two. From the outside in, levels use the bits from the highest down, so
+//! the remaining permutation after some levels is a permutation within blocks.
 
 use crate::error::{PermuteError, shape};
 use crate::permutation::Permutation;
@@ -11,11 +11,12 @@ use crate::permutation::Permutation;
 const OPERATION: &str = "route a Benes network";
 
 /// The `2 log2 n - 1` levels of the network of a permutation whose length `n` is a power of two, in the order they are
-/// applied. Level `l` exchanges bit `log2 n - 1 - l` on the way in; the way out is its mirror image. Loops start with an
-/// entry that stays, so that what the permutation leaves in place is left in place on every level.
+/// applied. Level `l` of the first half exchanges bit `log2 n - 1 - l`; the second half is its mirror image. The
+/// routing of each loop starts with an entry that stays, so that entries which the permutation leaves in place stay in
+/// place on every level.
 ///
 /// # Errors
-/// If the length is no power of two.
+/// If the length is not a power of two.
 pub fn levels(permutation: &Permutation) -> Result<Vec<Permutation>, PermuteError> {
     let n = permutation.len();
     if !n.is_power_of_two() {
@@ -38,12 +39,12 @@ pub fn levels(permutation: &Permutation) -> Result<Vec<Permutation>, PermuteErro
     Ok(inward)
 }
 
-/// The collapsed network: the first `groups.len() - 1` groups take so many bits each, from the highest down, on the way in
-/// and again on the way out; the last group is the middle. So `2 groups.len() - 1` factors, fewer than the identity's are
-/// never left out.
+/// The collapsed network, whose factors merge the levels of a group of bits. Groups are taken from the highest bit
+/// down; each of the first `groups.len() - 1` groups gives one factor on the way in and one on the way out, and the
+/// last group gives the middle factor. There are always `2 groups.len() - 1` factors, also if some are the identity.
 ///
 /// # Errors
-/// If the groups do not add up to the bits of the length, or one is empty.
+/// If the groups do not add up to `log2` of the length, or a group is empty.
 pub fn collapsed(permutation: &Permutation, groups: &[u32]) -> Result<Vec<Permutation>, PermuteError> {
     let n = permutation.len();
     let bits: u32 = groups.iter().sum();
@@ -75,8 +76,8 @@ pub fn collapsed(permutation: &Permutation, groups: &[u32]) -> Result<Vec<Permut
     Ok(inward)
 }
 
-/// Takes the outermost levels off a permutation within blocks of `size`: exchanges of entries half a block apart, a
-/// permutation within halves of blocks, exchanges again.
+/// Splits off the outermost levels of a permutation within blocks of `size`. Returns exchanges of entries half a block
+/// apart, a permutation within half blocks, and the final exchanges of entries half a block apart.
 fn peel(permutation: &Permutation, size: usize) -> (Permutation, Permutation, Permutation) {
     let (n, half) = (permutation.len(), size / 2);
     let source = permutation.source();
@@ -88,8 +89,8 @@ fn peel(permutation: &Permutation, size: usize) -> (Permutation, Permutation, Pe
         let (mut position, mut up) = (start, source[start] as usize & half != 0);
         while upper[position].is_none() {
             upper[position] = Some(up);
-            // The other entry of this pair of the result passes through the other half, and so forces the entry it shares
-            // a pair of the input with.
+            // The other entry of this pair of the result passes through the other half. That forces the entry which
+            // shares an input pair with it.
             let other = partner(position);
             upper[other] = Some(!up);
             position = target.source()[partner(source[other] as usize)] as usize;

@@ -1,9 +1,10 @@
-//! Permutations of vectors longer than the slots, cut into blocks of one ciphertext each.
+//! Permutations of vectors longer than the slots, split into blocks of one ciphertext each.
 //!
-//! Three stages (Clos, "A study of non-blocking switching networks", 1953): a permutation inside every block, an
-//! exchange between blocks slot by slot, which takes masks and no rotation, and again a permutation inside every block.
-//! The entries that pass through one slot come from different blocks and go to different ones: slots are the colours of
-//! an edge colouring of the graph of blocks, found by splitting it in halves along Eulerian circuits.
+//! A permutation has three stages (Clos, "A study of non-blocking switching networks", 1953): a permutation inside
+//! every block, an exchange between blocks slot by slot, which needs masks but no rotation, and again a permutation
+//! inside every block. The entries that pass through one slot come from different blocks and go to different blocks. So
+//! the slots are the colours of an edge colouring of the graph of blocks. The colouring is found by splitting the graph
+//! in halves along Eulerian circuits.
 
 use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, CostModel, Encoder, PreparedVector, Simulator};
 use unspoken_rlwe::KeyPlan;
@@ -16,12 +17,12 @@ use crate::prepared::PreparedPermutation;
 
 const OPERATION: &str = "permute blocks";
 
-/// How a permutation of several blocks is done.
+/// The three stages of a permutation of several blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockedRoute {
     /// The permutation inside every block before the exchange.
     pub first: Vec<Permutation>,
-    /// For every block of the result and every block before the exchange: the slots taken over.
+    /// For every block after the exchange and every block before it: the slots copied from the latter to the former.
     pub exchange: Vec<Vec<Vec<u32>>>,
     /// The permutation inside every block after the exchange.
     pub last: Vec<Permutation>,
@@ -31,7 +32,7 @@ impl BlockedRoute {
     /// The route of a permutation over blocks of `slots` (a power of two), padded with entries that stay.
     ///
     /// # Errors
-    /// If the slots are no power of two, or the padded permutation is above [`MAX_LENGTH`](crate::MAX_LENGTH).
+    /// If `slots` is not a power of two, or the padded permutation is longer than [`MAX_LENGTH`](crate::MAX_LENGTH).
     pub fn new(permutation: &Permutation, slots: usize) -> Result<Self, PermuteError> {
         if !slots.is_power_of_two() {
             return Err(shape(OPERATION, format!("blocks of {slots}"), "a power of two"));
@@ -40,7 +41,7 @@ impl BlockedRoute {
         let permutation = permutation.padded(blocks * slots)?;
         let source = permutation.source();
         let through = if source.iter().enumerate().all(|(to, &from)| to / slots == from as usize / slots) {
-            // Nothing leaves its block: what the first stage does, the last need not undo.
+            // No entry leaves its block: the first stage does the whole permutation, and the last is the identity.
             (0..source.len()).map(|to| to % slots).collect()
         } else {
             colour(source, slots, blocks)
@@ -59,7 +60,7 @@ impl BlockedRoute {
         Ok(BlockedRoute { first: trusted(first), exchange, last: trusted(last) })
     }
 
-    /// Whether entries change blocks at all.
+    /// Whether an entry changes its block.
     fn exchanges(&self) -> bool {
         self.exchange
             .iter()
@@ -68,8 +69,8 @@ impl BlockedRoute {
     }
 }
 
-/// By position in the result: the slot its entry passes through, such that no two entries from one block, and no two to
-/// one block, pass through the same.
+/// For each position of the result, the slot its entry passes through. Two entries from the same block, or two entries
+/// to the same block, pass through different slots.
 fn colour(source: &[u32], slots: usize, blocks: usize) -> Vec<usize> {
     let mut slot_of = vec![0; source.len()];
     let mut parts = vec![(0..source.len()).collect::<Vec<usize>>()];
@@ -87,8 +88,9 @@ fn colour(source: &[u32], slots: usize, blocks: usize) -> Vec<usize> {
     slot_of
 }
 
-/// Splits edges so that every block, as a source and as a target, has half of its edges on either side: edges of one
-/// source are paired, edges of one target are paired, and the cycles these pairs form are coloured alternately.
+/// Splits edges into two halves so that every block, as a source and as a target, has half of its edges in each. Edges
+/// of one source are paired, edges of one target are paired, and the cycles that these pairs form are coloured
+/// alternately.
 fn split(edges: &[usize], source: &[u32], slots: usize, blocks: usize) -> (Vec<usize>, Vec<usize>) {
     let pairs = |end: &dyn Fn(usize) -> usize| {
         let mut partner = vec![usize::MAX; edges.len()];
@@ -121,7 +123,7 @@ fn split(edges: &[usize], source: &[u32], slots: usize, blocks: usize) -> (Vec<u
     (plain(lower), plain(upper))
 }
 
-/// A permutation of several encrypted blocks, made ready.
+/// A prepared permutation of several encrypted blocks.
 pub struct PreparedBlocks {
     first: Vec<PreparedPermutation>,
     exchange: Option<Vec<Vec<(usize, PreparedVector)>>>,
@@ -133,12 +135,12 @@ pub struct PreparedBlocks {
 }
 
 impl PreparedBlocks {
-    /// Plans and prepares a permutation of more entries than there are slots, for inputs of scale `scale` from
-    /// `input_level` and results at `output_level`. Each permutation inside a block is planned for itself, with at most
+    /// Plans and prepares a permutation of more entries than there are slots, for inputs of scale `scale` at
+    /// `input_level` and results at `output_level`. Each permutation inside a block is planned separately, with at most
     /// `max_keys` keys.
     ///
     /// # Errors
-    /// If there is no plan within the levels and keys.
+    /// If no plan is possible with the given levels and keys.
     pub fn new(
         parameters: &CkksParameters,
         model: &CostModel,
@@ -154,7 +156,7 @@ impl PreparedBlocks {
         };
         let exchanges = route.exchanges();
         let middle = usize::from(exchanges);
-        // The levels are shared evenly.
+        // The first and the last stage get half of the levels each.
         let half = output_level + input_level.saturating_sub(output_level + middle) / 2;
         let last: Vec<Candidate> =
             route.last.iter().map(|inside| plan(inside, output_level, half)).collect::<Result<_, _>>()?;
@@ -182,13 +184,13 @@ impl PreparedBlocks {
         Ok(prepared)
     }
 
-    /// Bytes it takes in memory: masks, encoded yet or not, and their values.
+    /// Bytes of memory of the masks and their values. Masks that are not yet encoded count as encoded.
     pub fn prepared_bytes(&self) -> u64 {
         self.prepared_bytes
     }
 
-    /// Bytes of memory that [`PreparedBlocks::apply`] takes at its peak, its results included, beyond its inputs, the
-    /// keys and [`PreparedBlocks::prepared_bytes`].
+    /// Peak memory of [`PreparedBlocks::apply`] in bytes. It includes the results, but not the inputs, the keys and
+    /// [`PreparedBlocks::prepared_bytes`].
     pub fn working_bytes(&self) -> u64 {
         self.working_bytes
     }
@@ -198,7 +200,7 @@ impl PreparedBlocks {
         &self.keys
     }
 
-    /// The level its inputs are used at.
+    /// The level that inputs must have at least.
     pub fn input_level(&self) -> usize {
         self.input_level
     }
@@ -206,8 +208,8 @@ impl PreparedBlocks {
     /// Permutes encrypted blocks.
     ///
     /// # Errors
-    /// If there are not as many as the permutation has blocks, a level is too low, or keys are missing: all of them are
-    /// named before anything is done.
+    /// If the number of blocks is not that of the permutation, a level is too low, or keys are missing. The error names
+    /// all missing keys, before any computation starts.
     pub fn apply<A: Arithmetic>(&self, arithmetic: &A, blocks: &[A::Vector]) -> Result<Vec<A::Vector>, PermuteError> {
         if blocks.len() != self.first.len() {
             return Err(shape(OPERATION, format!("{} blocks", blocks.len()), self.first.len()));

@@ -1,14 +1,14 @@
-//! Networks run in the clear, entry by entry.
+//! Execution of networks in the clear, on entry numbers.
 
 use crate::diagonals::Packing;
 use crate::error::PermuteError;
 use crate::network::{Edge, Network, Source};
 use crate::permutation::Permutation;
 
-/// The entry in a slot: which one, and how many vectors to the right its own is.
+/// The entry in a slot: its number, and the offset of the vector it comes from, in vectors to the right.
 type Cell = Option<(u32, i32)>;
 
-/// The permutation a checked network does.
+/// The permutation that a checked network computes.
 pub(crate) fn run(network: &Network, packing: Packing, length: usize) -> Result<Permutation, PermuteError> {
     let mut nodes: Vec<Vec<Cell>> = Vec::with_capacity(network.nodes.len());
     for node in &network.nodes {
@@ -51,7 +51,7 @@ fn sum(edges: &[Edge], nodes: &[Vec<Cell>], length: usize) -> Result<Vec<Cell>, 
     Ok(sum)
 }
 
-/// Two entries in one slot would be added up.
+/// Puts an entry into a slot. A second entry is an error, because the network would add the two.
 fn put(slot: &mut Cell, cell: Cell) -> Result<(), PermuteError> {
     match (*slot, cell) {
         (Some(_), Some(_)) => Err(wrong("two entries")),

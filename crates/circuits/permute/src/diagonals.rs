@@ -6,29 +6,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::permutation::Permutation;
 
-/// How a vector shorter than the slots lies in them.
+/// Placement of a vector that is shorter than the slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Packing {
-    /// Repeated through all slots: a rotation is cyclic in the vector, so shifts count modulo its length.
+    /// The vector is repeated through all slots: a rotation of the slots is a cyclic rotation of the vector, so shifts
+    /// count modulo its length.
     Repeated,
-    /// Independent vectors side by side, all permuted alike; one of them with zeros behind it is the same. Shifts are
-    /// exact, and no entry leaves its vector.
+    /// Independent vectors side by side, all permuted alike. This includes a single vector followed by zeros. Shifts
+    /// are exact, and no entry leaves its vector.
     Blocks,
 }
 
-/// How the distance of an entry is read as a shift to the left.
+/// Representation of the distance of an entry as a shift to the left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Shifts {
-    /// Source minus position. The only one for [`Packing::Blocks`].
+    /// Source minus position. The only representation allowed for [`Packing::Blocks`].
     Exact,
-    /// Modulo the length, from 0.
+    /// Modulo the length, from 0 to below the length.
     Forward,
-    /// Modulo the length, up to half of it either way.
+    /// Modulo the length, at most half of the length in absolute value.
     Balanced,
 }
 
 impl Packing {
-    /// The readings of shifts it allows.
+    /// The representations of shifts that this packing allows.
     pub fn shifts(self) -> &'static [Shifts] {
         match self {
             Packing::Repeated => &[Shifts::Exact, Shifts::Forward, Shifts::Balanced],
@@ -38,7 +39,7 @@ impl Packing {
 }
 
 impl Shifts {
-    /// The shift of an entry that travels `distance` in a vector of `length`.
+    /// The shift of an entry that moves by `distance` in a vector of `length`.
     pub fn read(self, distance: i64, length: usize) -> i64 {
         let length = length as i64;
         match self {
@@ -52,27 +53,27 @@ impl Shifts {
     }
 }
 
-/// The non-zero diagonals of a permutation matrix: under each shift to the left, the positions of the result that take
-/// their entry from that far to the right.
+/// The non-zero diagonals of a permutation matrix: for each shift to the left, the positions of the result whose
+/// entries move by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagonals {
     length: usize,
     shifts: BTreeMap<i64, Vec<u32>>,
 }
 
-/// An arithmetic progression that holds all diagonals.
+/// An arithmetic progression that contains all diagonals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progression {
-    /// Between neighbouring terms, at least 1.
+    /// Difference of neighbouring terms, at least 1.
     pub difference: usize,
-    /// The first term over the difference.
+    /// The first term divided by the difference.
     pub first: i64,
-    /// From the first term to the last, gaps counted.
+    /// Number of terms from the first diagonal to the last, including terms without a diagonal.
     pub count: usize,
 }
 
 impl Diagonals {
-    /// Those of a permutation.
+    /// The diagonals of a permutation.
     pub fn new(permutation: &Permutation, shifts: Shifts) -> Self {
         let length = permutation.len();
         let mut diagonals: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
@@ -87,24 +88,25 @@ impl Diagonals {
         self.length
     }
 
-    /// How many there are.
+    /// Number of non-zero diagonals.
     #[allow(clippy::len_without_is_empty)] // A permutation has at least one.
     pub fn len(&self) -> usize {
         self.shifts.len()
     }
 
-    /// The shift of all entries, if they have the same: a rotation, without a mask.
+    /// The common shift of all entries, if they have the same one. The permutation is then a rotation, which needs no
+    /// mask.
     pub fn single(&self) -> Option<i64> {
         let mut shifts = self.shifts.keys();
         shifts.next().copied().filter(|_| shifts.next().is_none())
     }
 
-    /// Each shift with the positions it serves, in order.
+    /// Each shift with its positions in the result, in ascending order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (i64, &[u32])> + '_ {
         self.shifts.iter().map(|(&shift, positions)| (shift, positions.as_slice()))
     }
 
-    /// The sparsest progression that holds them all.
+    /// The progression with the largest difference that contains all diagonals.
     pub fn progression(&self) -> Progression {
         let gcd = self.shifts.keys().fold(0u64, |a, b| gcd(a, b.unsigned_abs()));
         let difference = gcd.max(1) as i64;

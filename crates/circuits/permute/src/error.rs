@@ -1,19 +1,19 @@
-//! What can go wrong with a permutation.
+//! Errors of this crate.
 
 use unspoken_ckks::CkksError;
 use unspoken_rlwe::RlweError;
 
-/// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
+/// Errors of this crate. Each message names the operation, what was found, what was needed and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PermuteError {
     /// Encrypted arithmetic failed.
     #[error(transparent)]
     Ckks(#[from] CkksError),
-    /// Keys or ciphertexts failed.
+    /// An operation on keys or ciphertexts failed.
     #[error(transparent)]
     Rlwe(#[from] RlweError),
-    /// A list of sources is no permutation.
+    /// A list of sources is not a permutation.
     #[error("{operation}: entry {index} is {found}; needed every number below {length} exactly once")]
     NotAPermutation {
         /// The operation.
@@ -32,17 +32,17 @@ pub enum PermuteError {
         operation: &'static str,
         /// What was found.
         found: String,
-        /// What would do.
+        /// What was needed.
         needed: String,
     },
-    /// A plan is not what it says it is, or no longer understood.
+    /// A stored plan is inconsistent, or has an unsupported version.
     #[error("plan: {what} is {found}; needed {needed}; make the plan again")]
     Plan {
-        /// Which part of it.
+        /// The part of the plan.
         what: &'static str,
-        /// What it is.
+        /// What was found.
         found: String,
-        /// What would do.
+        /// What was needed.
         needed: String,
     },
     /// No plan satisfies the constraints.
@@ -50,14 +50,14 @@ pub enum PermuteError {
     NoPlan {
         /// The level of the input.
         input: usize,
-        /// The level asked for.
+        /// The level of the result.
         output: usize,
-        /// What is missing, and what would do.
+        /// What is missing, and what would be sufficient.
         reason: String,
     },
 }
 
-/// An error of shape.
+/// Makes a [`PermuteError::Shape`].
 pub(crate) fn shape(operation: &'static str, found: impl ToString, needed: impl ToString) -> PermuteError {
     PermuteError::Shape { operation, found: found.to_string(), needed: needed.to_string() }
 }

@@ -1,4 +1,4 @@
-//! What plans cost: each is run on a simulator that counts.
+//! Cost estimates of plans, from a run on a simulator that counts operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,30 +10,32 @@ use crate::error::PermuteError;
 use crate::plan::{Plan, Program};
 use crate::prepared::Steps;
 
-/// What a plan costs with one parameter set, its result at one level.
+/// The cost of a plan for one parameter set and one level of the result.
 #[derive(Clone, Debug)]
 pub struct Estimate {
-    /// Levels it takes.
+    /// Number of levels it uses.
     pub depth: usize,
-    /// By level: rotations from shared digits (baby steps), and whole ones (giant steps and nodes).
+    /// For each level, the rotations that share a digit decomposition (baby steps), and those that do not (giant steps
+    /// and nodes).
     pub rotations: BTreeMap<usize, [u64; 2]>,
-    /// Masks multiplied by.
+    /// Number of masks it multiplies by.
     pub masks: u64,
-    /// Bytes that the prepared plan takes in memory: masks, encoded yet or not, and their values.
+    /// Bytes of memory of the prepared plan: masks and their values. Masks that are not yet encoded count as encoded.
     pub prepared_bytes: u64,
-    /// Bytes of memory that one run takes at its peak, its result included, beyond its input, the keys and
+    /// Peak memory of one run in bytes. It includes the result, but not the input, the keys and
     /// [`Estimate::prepared_bytes`].
     pub working_bytes: u64,
-    /// The keys.
+    /// The keys it needs.
     pub keys: KeyPlan,
-    /// How many keys there would be if every giant step had its own, as published; the same number for networks.
+    /// Number of keys if every giant step had its own, as in the published algorithms. For networks it is the number of
+    /// `keys`.
     pub separate_keys: usize,
-    /// The work.
+    /// The operations, as counted by the simulator.
     pub cost: Cost,
 }
 
 impl Estimate {
-    /// Rotations from shared digits, and whole ones.
+    /// Number of rotations that share a digit decomposition, and of those that do not.
     pub fn total_rotations(&self) -> [u64; 2] {
         self.rotations.values().fold([0, 0], |[a, b], [c, d]| [a + c, b + d])
     }
@@ -52,11 +54,11 @@ pub fn estimate(plan: &Plan, parameters: &CkksParameters, level: usize) -> Resul
     estimate_with(&Encoder::new(parameters), plan, level)
 }
 
-/// As [`estimate`], with an encoder that is there.
+/// Same as [`estimate`], with an existing encoder.
 pub(crate) fn estimate_with(encoder: &Encoder, plan: &Plan, level: usize) -> Result<Estimate, PermuteError> {
     let parameters = encoder.parameters();
     let depth = plan.depth();
-    // No mask has any values: only their number and levels count.
+    // The masks have a single value each: only their number and levels matter here.
     let steps = Steps::new(parameters, plan, level, parameters.scale(), &|_| vec![Complex64::from(1.0)])?;
     let simulator = Simulator::counting(encoder);
     let input = simulator.encrypt(&[], level + depth, parameters.scale())?;
@@ -81,7 +83,7 @@ pub(crate) fn estimate_with(encoder: &Encoder, plan: &Plan, level: usize) -> Res
     Ok(Estimate { depth, rotations, masks, prepared_bytes, working_bytes, keys, separate_keys, cost })
 }
 
-/// By level: rotations from shared digits, and whole ones.
+/// For each level, the rotations that share a digit decomposition, and those that do not.
 fn rotations(parameters: &CkksParameters, cost: &Cost) -> BTreeMap<usize, [u64; 2]> {
     let levels = (0..=parameters.max_level()).map(|level| (parameters.chain(level), level));
     let levels: BTreeMap<usize, usize> = levels.rev().collect();
@@ -92,10 +94,10 @@ fn rotations(parameters: &CkksParameters, cost: &Cost) -> BTreeMap<usize, [u64; 
     cost.key_switches.iter().filter_map(at).collect()
 }
 
-/// The baby rotations, and the giant ones counted from the first diagonal.
+/// The rotations of the baby steps, and of the giant steps counted from the first diagonal.
 fn steps_of(diagonals: &Diagonals, babies: usize, slots: usize) -> (BTreeSet<i64>, BTreeSet<i64>) {
     let progression = diagonals.progression();
-    // After so many terms the progression is back at its start, modulo the slots.
+    // The progression repeats modulo the number of slots after this many terms.
     let period = (slots >> progression.difference.trailing_zeros().min(slots.trailing_zeros())) as i64;
     let (difference, babies) = (progression.difference as i64, babies as i64);
     let split = |(shift, _): (i64, &[u32])| {
@@ -105,7 +107,7 @@ fn steps_of(diagonals: &Diagonals, babies: usize, slots: usize) -> (BTreeSet<i64
     diagonals.iter().map(split).unzip()
 }
 
-/// The rotations that need a key where each giant step has its own.
+/// The rotations that need a key if each giant step has its own.
 fn separate_rotations(diagonals: &Diagonals, babies: usize, slots: usize) -> BTreeSet<i64> {
     let (babies, giants) = steps_of(diagonals, babies, slots);
     let rotations = babies.into_iter().chain(giants).map(|rotation| rotation.rem_euclid(slots as i64));

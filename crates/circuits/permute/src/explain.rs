@@ -1,4 +1,4 @@
-//! Why a plan was chosen.
+//! The planner's table of candidates: which plan was chosen, and what the others would need.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,29 +7,29 @@ use crate::error::PermuteError;
 use crate::plan::{Program, Strategy};
 use crate::planner::Candidate;
 
-/// Whether a plan is allowed, or what it would need.
+/// Whether a plan satisfies the constraints, or the first one it violates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is.
+    /// It satisfies all constraints.
     Allowed,
-    /// An input at this level.
+    /// It needs an input at this level.
     NeedsLevel(usize),
-    /// So many keys.
+    /// It needs this number of keys.
     NeedsKeys(usize),
-    /// So many bytes of masks.
+    /// It needs this many bytes of prepared masks.
     NeedsPreparedBytes(u64),
 }
 
-/// A plan beside the constraints.
+/// A row of the table: a plan and its verdict.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The plan, with what it costs.
+    /// The plan with its cost.
     pub candidate: Candidate,
-    /// Whether it is allowed.
+    /// Whether it satisfies the constraints.
     pub verdict: Verdict,
 }
 
-/// All plans for a task, the fastest first. Printed, it is a table with the best plan of each strategy and depth.
+/// All plans for a task, the fastest first. `Display` prints a table with the best plan of each strategy and depth.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     input_level: usize,
@@ -43,26 +43,26 @@ impl Explanation {
         Explanation { input_level, output_level, rows }
     }
 
-    /// All plans.
+    /// All plans, the fastest first.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// The fastest that is allowed.
+    /// The fastest allowed plan.
     pub fn best(&self) -> Option<&Candidate> {
         self.rows.iter().find(|row| row.verdict == Verdict::Allowed).map(|row| &row.candidate)
     }
 
-    /// The fastest of a strategy that is allowed.
+    /// The fastest allowed plan of a strategy.
     pub fn best_of(&self, strategy: Strategy) -> Option<&Candidate> {
         let of = |row: &&Row| row.verdict == Verdict::Allowed && row.candidate.plan.strategy() == strategy;
         self.rows.iter().find(of).map(|row| &row.candidate)
     }
 
-    /// The fastest that is allowed, by value.
+    /// The fastest allowed plan, by value.
     ///
     /// # Errors
-    /// If none is: the error names the plans that come closest.
+    /// If no plan is allowed: the error says what the plans that come closest would need.
     pub fn into_best(self) -> Result<Candidate, PermuteError> {
         let reason = self.missing();
         let (input, output) = (self.input_level, self.output_level);
@@ -70,7 +70,7 @@ impl Explanation {
         best.map(|row| row.candidate).ok_or(PermuteError::NoPlan { input, output, reason })
     }
 
-    /// What the plans that come closest would need.
+    /// Requirements of the plans that come closest, as text.
     fn missing(&self) -> String {
         let verdicts = || self.rows.iter().map(|row| row.verdict);
         let level = verdicts().filter_map(|v| if let Verdict::NeedsLevel(n) = v { Some(n) } else { None }).min();
@@ -132,7 +132,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// A strategy with what tells its plans apart.
+/// Name of a plan: its strategy, and the baby steps of its stages or the numbers of collapsed steps of its network.
 fn name(strategy: Strategy, program: &Program) -> String {
     match program {
         Program::Stages(stages) if strategy != Strategy::Identity => {

@@ -1,16 +1,16 @@
 //! Structured permutations of matrices as products of sparse factors.
 //!
-//! Source: "New Permutation Decomposition Techniques For Efficient Homomorphic Permutation", section 4 and appendices B.1
-//! and C. Factors are in the order they are applied; [`to_depth`] merges the last ones.
+//! Source: "New Permutation Decomposition Techniques For Efficient Homomorphic Permutation", section 4 and appendices
+//! B.1 and C. Factors are listed in the order they are applied; [`to_depth`] merges the last ones.
 
 use crate::error::{PermuteError, shape};
 use crate::permutation::{MAX_LENGTH, Permutation};
 
-/// The largest square matrix.
+/// Maximum dimension of a square matrix.
 const MAX_DIMENSION: usize = 1 << 12;
 
-/// At most `depth` factors: the first `depth - 1` as they are, the others as their product. Of the factors of a transpose
-/// this leaves the transposes of blocks, whose diagonals are an arithmetic progression.
+/// Merges factors to at most `depth`: the first `depth - 1` stay as they are, the others are replaced by their product.
+/// For the factors of a transpose, the merged one transposes blocks, and its diagonals are an arithmetic progression.
 ///
 /// # Errors
 /// If the depth is zero, or the factors differ in length.
@@ -26,8 +26,8 @@ pub fn to_depth(factors: &[Permutation], depth: usize) -> Result<Vec<Permutation
     Ok(merged)
 }
 
-/// The factors of the transpose of a `dimension` by `dimension` matrix in row-major order (section 4.1): three diagonals
-/// each for a power of two, at most five otherwise.
+/// The factors of the transpose of a `dimension` by `dimension` matrix in row-major order (section 4.1). Each has three
+/// diagonals if the dimension is a power of two, and at most five otherwise.
 ///
 /// # Errors
 /// If the dimension is zero or above 4096.
@@ -36,9 +36,9 @@ pub fn transpose(dimension: usize) -> Result<Vec<Permutation>, PermuteError> {
     swap_axes(dimension * dimension, dimension, dimension, 1)
 }
 
-/// The factors that bring column `k` of a matrix at the front of `dimension^3` slots to the front of block `k`: entry
-/// `(i, k)` to slot `k d^2 + i d` (section 4.2, the left operand of a product). The other slots are permuted as well; they
-/// are zero, or masked out afterwards.
+/// The factors that move column `k` of a matrix, stored at the front of `dimension^3` slots, to the front of block `k`:
+/// entry `(i, k)` moves to slot `k d^2 + i d` (section 4.2, the left operand of a product). The other slots are
+/// permuted as well; they are zero, or masked out afterwards.
 ///
 /// # Errors
 /// If the dimension is zero or the cube is above [`MAX_LENGTH`].
@@ -47,22 +47,24 @@ pub fn expand_columns(dimension: usize) -> Result<Vec<Permutation>, PermuteError
     swap_axes(length, dimension, dimension * dimension, 1)
 }
 
-/// The factors that bring row `k` of such a matrix to the front of block `k`: entry `(k, j)` to slot `k d^2 + j` (the
-/// right operand).
+/// The factors that move row `k` of such a matrix to the front of block `k`: entry `(k, j)` moves to slot `k d^2 + j`
+/// (the right operand).
 ///
 /// # Errors
-/// As for [`expand_columns`].
+/// Same as [`expand_columns`].
 pub fn expand_rows(dimension: usize) -> Result<Vec<Permutation>, PermuteError> {
     let length = cube("expand rows", dimension)?;
     swap_axes(length, dimension, dimension * dimension, dimension)
 }
 
-/// The factors that exchange two coordinates below `dimension` of every position: `(p / first) mod dimension` and
-/// `(p / second) mod dimension`. Each factor exchanges the blocks off the diagonal of every block; a block of odd size is
-/// cut into two of half its size, rounded up, that overlap in one entry, and two smaller by one (equation 11).
+/// The factors that exchange two coordinates of every position `p`: `(p / first) mod dimension` and `(p / second) mod
+/// dimension`. Each factor exchanges the two off-diagonal quarters of every block. A block of odd size is split into
+/// two diagonal blocks of half its size, rounded up, that overlap in one entry, and two off-diagonal blocks smaller by
+/// one (equation 11).
 ///
 /// # Errors
-/// If the strides are equal, or the coordinates overlap or do not fill whole parts of the length.
+/// If the dimension is zero or above 4096, the strides are equal, or the coordinates overlap or do not divide the
+/// length.
 pub fn swap_axes(
     length: usize,
     dimension: usize,
@@ -74,10 +76,10 @@ pub fn swap_axes(
     let fits = (1..=MAX_DIMENSION).contains(&dimension) && inner > 0;
     if !fits || outer < inner * dimension || !outer.is_multiple_of(inner) || !length.is_multiple_of(outer * dimension) {
         let found = format!("dimension {dimension}, strides {first} and {second} in {length} slots");
-        return Err(shape(OPERATION, found, "coordinates beside each other that fill the slots"));
+        return Err(shape(OPERATION, found, "coordinates that do not overlap and divide the slots"));
     }
     let coordinates = |p: usize| ((p / outer) % dimension, (p / inner) % dimension);
-    // Of the entry at each position: the first coordinates of the block it is in, and that block's size.
+    // For the entry at each position: the first coordinates of its block, and the size of that block.
     let mut blocks = vec![(0, 0, dimension); length];
     let mut factors = Vec::new();
     while blocks.iter().any(|&(_, _, size)| size > 1) {
@@ -105,10 +107,10 @@ pub fn swap_axes(
     Ok(factors)
 }
 
-/// The factors of the diagonal-to-column permutation of Jiang et al.: entry `(i, j)` of the result is entry
-/// `(i, i + j mod d)` (appendix C.1). While the dimension of a block is even, halves of rows are exchanged; rows of an odd
-/// block of size `m` are rotated by `2^k` where bit `k` of their number is set. Three diagonals each: fewer than the
-/// paper's five where the dimension is no power of two.
+/// The factors of the diagonal-to-column permutation of Jiang et al.: entry `(i, j)` of the result is entry `(i, i + j
+/// mod d)` (appendix C.1). While the dimension of a block is even, halves of rows are exchanged. In an odd block, row
+/// `i` is rotated by `2^k` for each set bit `k` of `i`. Each factor has three diagonals, also if the dimension is not a
+/// power of two, where the paper has five.
 ///
 /// # Errors
 /// If the dimension is zero or above 4096.
@@ -135,8 +137,8 @@ pub fn diagonals_to_columns(dimension: usize) -> Result<Vec<Permutation>, Permut
 }
 
 /// The factors of the diagonal-to-row permutation: entry `(i, j)` of the result is entry `(i + j mod d, j)` (appendix
-/// C.2). Columns are rotated by `2^k` where bit `k` of their number is set: two diagonals where shifts count modulo
-/// `dimension^2`, three otherwise.
+/// C.2). Column `j` is rotated by `2^k` for each set bit `k` of `j`. Each factor has two diagonals if shifts count
+/// modulo `dimension^2`, and three otherwise.
 ///
 /// # Errors
 /// If the dimension is zero or above 4096.
@@ -153,7 +155,7 @@ pub fn diagonals_to_rows(dimension: usize) -> Result<Vec<Permutation>, PermuteEr
     Ok(powers_below(dimension).map(factor).collect())
 }
 
-/// The permutation of a square matrix that takes entry `(i, j)` from column `from(i, j)` of the same row.
+/// The permutation of a square matrix where entry `(i, j)` of the result is entry `(i, from(i, j))` of the input.
 fn rows_permuted(dimension: usize, from: impl Fn(usize, usize) -> usize) -> Permutation {
     let source = |p: usize| (p - p % dimension + from(p / dimension, p % dimension)) as u32;
     Permutation::trusted((0..dimension * dimension).map(source).collect())

@@ -1,4 +1,4 @@
-//! Which levels of a Benes network to collapse: the cheapest groups of bits for a depth and a budget of keys.
+//! Search for the levels of a Benes network to collapse: the cheapest groups of bits for a depth and a key budget.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,9 +10,10 @@ use crate::error::PermuteError;
 use crate::permutation::Permutation;
 use crate::windows::{DIAGONALS, MAX_BITS};
 
-/// The factors of a collapsed network on vectors that are repeated through the slots, each followed by a rotation that
-/// makes its smallest shift 0, and at last the rotation that undoes them all: then one baby step of each stage is the
-/// input itself and needs no key. Shifts that are multiples of `cyclic` wrap around and need no such rotation.
+/// Composes each factor of a collapsed network with a rotation that makes its smallest shift 0, and appends the
+/// rotation that undoes them all. One baby step of each stage is then the input itself and needs no key. Vectors must
+/// be repeated through the slots. A factor whose shifts are all multiples of `cyclic` wraps around and gets no such
+/// rotation.
 pub(crate) fn shifted(factors: &[Permutation], cyclic: usize) -> Result<Vec<Permutation>, PermuteError> {
     let mut result = Vec::with_capacity(factors.len() + 1);
     let mut offset = 0;
@@ -34,10 +35,10 @@ pub(crate) fn shifted(factors: &[Permutation], cyclic: usize) -> Result<Vec<Perm
     Ok(result)
 }
 
-/// Most bits of a group: `2^10` diagonals or fewer.
+/// Maximum number of bits of a group, which bounds its diagonals by `2^10`.
 const MAX_GROUP: usize = 9;
 
-/// Numbers of baby steps that are tried, besides all diagonals at once.
+/// Numbers of baby steps to try, in addition to one baby step for each diagonal.
 const BABIES: [usize; 24] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 24, 32, 40, 48, 64, 96, 128];
 
 /// Prices of collapsed levels, and the search over groups.
@@ -47,14 +48,14 @@ pub(crate) struct Groups<'a> {
     bits: usize,
     packing: Packing,
     output_level: usize,
-    /// By the number of diagonals and the level: seconds for each number of baby steps.
+    /// Seconds for each number of baby steps, by the number of diagonals and the level.
     prices: BTreeMap<(usize, usize), Vec<(usize, f64)>>,
 }
 
-/// An option for the stages of a group: seconds of its stages, keys, baby steps.
+/// An option for the stages of a group: predicted seconds, keys and baby steps.
 type GroupOption = (f64, usize, usize);
 
-/// Seconds so far, and the groups that led there: bits of each, and its baby steps.
+/// A state of the dynamic program: seconds so far, and the groups chosen so far, each with its bits and baby steps.
 type State = (f64, Vec<(u32, usize)>);
 
 impl<'a> Groups<'a> {
@@ -68,10 +69,11 @@ impl<'a> Groups<'a> {
         Groups { parameters, model, bits, packing, output_level, prices: BTreeMap::new() }
     }
 
-    /// The cheapest `count` groups of bits, from the highest down, for each budget of keys: bits of each, and the limit
-    /// of its baby steps. Both passes of a group share keys, and giant steps share one (Horner's rule). Stages of a
-    /// windowed network keep to windows, and if vectors are repeated, they are shifted to start at diagonal 0, which
-    /// needs no key. A dynamic program over bits and keys used so far, as Halevi and Shoup's over levels.
+    /// The cheapest `count` groups of bits, from the highest bit down, for each key budget. A group has its number of
+    /// bits and its limit of baby steps. Both passes of a group share keys, and giant steps share one key (Horner's
+    /// rule). Stages of a windowed network have the diagonals of their windows only; if vectors are repeated, they are
+    /// shifted to start at diagonal 0, which needs no key. The search is a dynamic program over bits and keys used so
+    /// far, like that of Halevi and Shoup over levels.
     pub(crate) fn choose(
         &mut self,
         count: usize,
@@ -80,7 +82,7 @@ impl<'a> Groups<'a> {
     ) -> Result<Vec<Vec<(u32, usize)>>, PermuteError> {
         let depth = 2 * count - 1;
         let most_keys = budgets.iter().copied().max().unwrap_or(0);
-        // By bits taken and keys used.
+        // The cheapest state for each pair of bits taken and keys used.
         let mut states: BTreeMap<(usize, usize), State> = BTreeMap::from([((0, 0), (0.0, vec![]))]);
         for group in 0..count {
             let rest = count - 1 - group;
@@ -118,7 +120,7 @@ impl<'a> Groups<'a> {
         Ok(choices)
     }
 
-    /// The diagonals of an outer factor; shifts of the highest bits wrap around.
+    /// Number of diagonals of an outer factor. Shifts of the highest bits wrap around if vectors are repeated.
     fn outer_diagonals(&self, bits: usize, highest: bool, windows: bool) -> usize {
         match (highest && self.packing == Packing::Repeated, windows) {
             (true, _) => 1 << bits,
@@ -127,9 +129,10 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// The options to run stages of so many diagonals at these levels: of those with equally many keys, the fastest.
+    /// The options for stages of `count` diagonals at these levels: the fastest for each number of keys.
     fn options(&mut self, count: usize, levels: &[usize], windows: bool) -> Result<Vec<GroupOption>, PermuteError> {
-        // Diagonals before the one without a rotation; an even number of them is that of shifts that wrap around.
+        // Number of diagonals before diagonal 0. An even count means that shifts wrap around, so diagonal 0 is the
+        // first.
         let shifted = count.is_multiple_of(2) || (windows && self.packing == Packing::Repeated);
         let before = if shifted { 0 } else { (count - 1) / 2 };
         let mut total: BTreeMap<usize, f64> = BTreeMap::new();
@@ -150,7 +153,7 @@ impl<'a> Groups<'a> {
         Ok(options.into_values().collect())
     }
 
-    /// Seconds of a stage of so many diagonals side by side, for each number of baby steps.
+    /// Seconds of a stage of `count` neighbouring diagonals, for each number of baby steps.
     fn prices(&mut self, count: usize, level: usize) -> Result<&[(usize, f64)], PermuteError> {
         let (parameters, model, scale) = (self.parameters, self.model, self.parameters.scale());
         let entry = match self.prices.entry((count, level)) {

@@ -1,10 +1,11 @@
 //! The multi-group network of any permutation.
 //!
-//! Source: the permutation decomposition paper, section 5. An entry that has to go `r` to the left goes by the steps that
-//! add up to `r`, the largest first. A rotation node collects, under masks, the entries that take a step together; an
-//! entry that finds its place there taken waits for the next group's node of that step. Entries that do not take a step
-//! stay where they are: nothing is masked, copied or spent for them. The first and the last steps may be collapsed: all
-//! sums of the first ones are rotations of the input, and entries that lack the same sum of last ones leave together.
+//! Source: the permutation decomposition paper, section 5. An entry that has to move `r` slots to the left takes the
+//! steps that add up to `r`, the largest first. A rotation node collects, under masks, the entries that take one step
+//! together. If the slot of an entry is already occupied there, the entry waits for the node of that step in the next
+//! group. Entries that do not take a step stay where they are, without a mask, a copy or any other cost. The first and
+//! the last steps may be collapsed: all sums of the first steps are rotations of the input, and entries with the same
+//! remaining sum of last steps leave the network together.
 
 use std::collections::BTreeMap;
 
@@ -14,51 +15,52 @@ use crate::diagonals::{Packing, Shifts};
 use crate::error::{PermuteError, shape};
 use crate::permutation::Permutation;
 
-/// Where an edge starts.
+/// The start of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Source {
-    /// The input, rotated to the left.
+    /// The input, rotated to the left by this many slots.
     Input(i64),
     /// The output of a node.
     Node(usize),
 }
 
-/// Entries on their way.
+/// An edge: entries taken from one source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edge {
-    /// From where.
+    /// The source.
     pub from: Source,
-    /// Their positions, which are the ones of the mask; nothing if all non-zero entries come, so that no mask is needed.
+    /// Positions of the entries, where the mask is 1. `None` if all non-zero entries are taken, so that no mask is
+    /// needed.
     pub mask: Option<Vec<u32>>,
 }
 
-/// The sum of masked vectors, rotated.
+/// A rotation node: the sum of masked vectors, rotated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// What comes in, under masks.
+    /// The incoming edges, all with masks.
     pub edges: Vec<Edge>,
-    /// Steps to the left.
+    /// The rotation, in slots to the left.
     pub rotation: i64,
 }
 
-/// A network: nodes in an order in which each needs earlier ones only, and what leaves it.
+/// A network: rotation nodes in topological order (edges start at earlier nodes only), and its leaves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
     /// The rotation nodes.
     pub nodes: Vec<Node>,
-    /// Under each multiple of [`Network::unit`], what is rotated by it and added up to the result.
+    /// For each multiple of [`Network::unit`], the edges whose sum is rotated by it and added to the result.
     pub leaves: BTreeMap<u32, Vec<Edge>>,
     /// The smallest of the collapsed last steps.
     pub unit: i64,
-    /// The first steps that were collapsed, the largest first: rotations of the input are sums of them.
+    /// The collapsed first steps, the largest first: rotations of the input are sums of them.
     pub top: Vec<i64>,
-    /// So many of them are taken at once, from one raise of digits: more need more keys and less time.
+    /// Number of collapsed first steps taken at once, from one digit decomposition: more need more keys and less time.
     pub together: usize,
 }
 
-/// An entry on its way.
+/// The state of an entry while the network is built.
 struct Entry {
-    /// Which steps it takes, by number.
+    /// The steps it takes, one bit for each step number.
     takes: u32,
     /// The next step to look at.
     next: usize,
@@ -67,10 +69,10 @@ struct Entry {
 }
 
 impl Network {
-    /// The network of a permutation, with so many of the first and of the last steps collapsed.
+    /// The network of a permutation with `top` first steps and `bottom` last steps collapsed.
     ///
     /// # Errors
-    /// If more steps are to be collapsed than there are; a first step to the right is no last one.
+    /// If more steps are to be collapsed than exist. A first step to the right does not count as a last step.
     pub fn new(permutation: &Permutation, packing: Packing, top: usize, bottom: usize) -> Result<Self, PermuteError> {
         let n = permutation.len();
         let distances = distances(permutation, packing);
@@ -91,12 +93,12 @@ impl Network {
         Ok(network)
     }
 
-    /// How many steps the sums of a permutation's distances are made of.
+    /// Number of distinct steps that the distances of a permutation are sums of.
     pub fn step_count(permutation: &Permutation, packing: Packing) -> usize {
         steps(permutation.len(), &distances(permutation, packing)).len()
     }
 
-    /// Products with masks one after the other.
+    /// Number of consecutive products with masks, which is the number of levels.
     pub fn depth(&self) -> usize {
         let depths = self.depths();
         let depth = |edge: &Edge| match edge.from {
@@ -118,8 +120,8 @@ impl Network {
         depths
     }
 
-    /// How many products with masks follow each node until the end: its output is needed as many levels above the
-    /// result's.
+    /// For each node, the number of products with masks between it and the result: its output is needed that many
+    /// levels above the result.
     pub(crate) fn heights(&self) -> Vec<usize> {
         let mut heights = vec![0; self.nodes.len()];
         let raise = |heights: &mut Vec<usize>, edge: &Edge, height: usize| {
@@ -137,13 +139,13 @@ impl Network {
         heights
     }
 
-    /// Masks.
+    /// Number of masks.
     pub fn masks(&self) -> usize {
         let edges = self.nodes.iter().flat_map(|node| &node.edges).chain(self.leaves.values().flatten());
         edges.filter(|edge| edge.mask.is_some()).count()
     }
 
-    /// The rotations of the input that are asked for, 0 included if it is.
+    /// The rotations of the input that edges use, including 0 if an edge uses it.
     pub fn inputs(&self) -> Vec<i64> {
         let edges = self.nodes.iter().flat_map(|node| &node.edges).chain(self.leaves.values().flatten());
         let mut inputs: Vec<i64> = edges
@@ -157,15 +159,16 @@ impl Network {
         inputs
     }
 
-    /// A rotation of the input as successive sums of collapsed first steps, [`Network::together`] at a time; nothing if it
-    /// is no such sum. Greedy from the largest: each step is larger than the rest together.
+    /// A rotation of the input as successive sums of collapsed first steps, [`Network::together`] at a time; `None` if
+    /// the rotation is not such a sum. The steps are chosen greedily from the largest, since each step is larger than
+    /// the rest together.
     pub fn input_path(&self, rotation: i64) -> Option<Vec<i64>> {
         let mut rest = rotation;
         let mut path = Vec::new();
         for part in self.top.chunks(self.together.max(1)) {
             let mut sum = 0;
             for &step in part {
-                // A step to the right comes first and is taken by what is to the right.
+                // A step to the right comes first; only negative rotations take it.
                 if (step < 0 && rest < 0) || (step > 0 && rest >= step) {
                     sum += step;
                     rest -= step;
@@ -176,7 +179,7 @@ impl Network {
         (rest == 0).then_some(path)
     }
 
-    /// Leaves out masks where a node's whole content leaves unrotated.
+    /// Removes the mask of an edge if the whole content of a node leaves the network unrotated.
     fn drop_masks(&mut self) {
         let count = |edge: &Edge| edge.mask.as_ref().map_or(0, Vec::len);
         let contents: Vec<usize> = self.nodes.iter().map(|node| node.edges.iter().map(count).sum()).collect();
@@ -197,8 +200,8 @@ fn distances(permutation: &Permutation, packing: Packing) -> Vec<i64> {
     }
 }
 
-/// The steps that sums are made of, the largest first: powers of two that some entry takes, and before them, if some
-/// entries go to the right, one step of the length that way.
+/// The steps that distances are sums of, the largest first: the powers of two that some entry takes. If some entries
+/// move to the right, a step of the whole length to the right comes before them.
 fn steps(n: usize, distances: &[i64]) -> Vec<i64> {
     let length = n as i64;
     let taken = distances.iter().fold(0, |taken, &distance| taken | distance.rem_euclid(length));
@@ -207,7 +210,7 @@ fn steps(n: usize, distances: &[i64]) -> Vec<i64> {
     right.into_iter().chain(bits).collect()
 }
 
-/// An entry behind the collapsed first steps.
+/// The state of an entry after the collapsed first steps.
 fn start(steps: &[i64], top: &[i64], source: usize, distance: i64, n: usize) -> Entry {
     let forward = distance.rem_euclid(n as i64);
     let taken = |step: i64| if step < 0 { distance < 0 } else { forward & step != 0 };
@@ -226,7 +229,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Builds group after group until nothing waits.
+    /// Builds groups until no entry waits.
     fn run(&mut self, mut entries: Vec<Entry>) -> BTreeMap<u32, Vec<Edge>> {
         let mut leaves: BTreeMap<u32, BTreeMap<Source, Vec<u32>>> = BTreeMap::new();
         while !entries.is_empty() {
@@ -243,7 +246,7 @@ impl Builder<'_> {
         leaves.into_iter().map(|(multiple, edges)| (multiple, into_edges(edges))).collect()
     }
 
-    /// One group: at most one node per step. Returns the entries that went through and those that wait.
+    /// Builds one group, at most one node per step. Returns the entries that passed and those that wait.
     fn group(&mut self, mut entries: Vec<Entry>) -> (Vec<Entry>, Vec<Entry>) {
         let mut waiting = Vec::new();
         let mut taken = vec![false; self.n];

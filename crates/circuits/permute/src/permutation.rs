@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{PermuteError, shape};
 
-/// The longest permutation: positions fit 32 bits, with room for the sums of shifts.
+/// Maximum length of a permutation: positions and sums of shifts fit 32 bits.
 pub const MAX_LENGTH: usize = 1 << 24;
 
 /// A permutation: entry `i` of the result is entry `source[i]` of the input.
@@ -31,7 +31,7 @@ impl From<Permutation> for Vec<u32> {
 }
 
 impl Permutation {
-    /// The permutation that takes entry `i` from `source[i]`.
+    /// The permutation whose result has entry `source[i]` of the input as entry `i`.
     ///
     /// # Errors
     /// If the list is empty, too long, or does not name every position exactly once.
@@ -52,7 +52,7 @@ impl Permutation {
         Ok(Permutation { source })
     }
 
-    /// A permutation by construction.
+    /// A permutation that is valid by construction, without a check (except in debug builds).
     pub(crate) fn trusted(source: Vec<u32>) -> Self {
         debug_assert!(Self::new(source.clone()).is_ok());
         Permutation { source }
@@ -63,7 +63,7 @@ impl Permutation {
         Ok(Self::trusted((0..length).map(|i| source(i) as u32).collect()))
     }
 
-    /// The one that changes nothing.
+    /// The identity.
     ///
     /// # Errors
     /// If the length is zero or above [`MAX_LENGTH`].
@@ -71,26 +71,26 @@ impl Permutation {
         Self::from_fn("identity", length, |i| i)
     }
 
-    /// Last entry first.
+    /// The reversal: the last entry comes first.
     ///
     /// # Errors
-    /// As for [`Permutation::identity`].
+    /// Same as [`Permutation::identity`].
     pub fn reversal(length: usize) -> Result<Self, PermuteError> {
         Self::from_fn("reversal", length, |i| length - 1 - i)
     }
 
-    /// To the left by `steps`, cyclically.
+    /// The cyclic rotation to the left by `steps`.
     ///
     /// # Errors
-    /// As for [`Permutation::identity`].
+    /// Same as [`Permutation::identity`].
     pub fn rotation(length: usize, steps: i64) -> Result<Self, PermuteError> {
         Self::from_fn("rotation", length, |i| (i as i64 + steps).rem_euclid(length as i64) as usize)
     }
 
-    /// Exchanges two entries.
+    /// The exchange of two entries.
     ///
     /// # Errors
-    /// If one of them is not below the length, or as for [`Permutation::identity`].
+    /// If an entry is not below the length, or the length is out of range.
     pub fn swap(length: usize, a: usize, b: usize) -> Result<Self, PermuteError> {
         const OPERATION: &str = "swap";
         if a.max(b) >= length {
@@ -108,20 +108,20 @@ impl Permutation {
         Self::from_fn(OPERATION, length, other)
     }
 
-    /// Takes a matrix of `rows` by `columns`, row after row, to its transpose, row after row.
+    /// The transpose of a `rows` by `columns` matrix; both the matrix and its transpose are stored row by row.
     ///
     /// # Errors
-    /// If there are no entries, or too many.
+    /// If the number of entries is zero or above [`MAX_LENGTH`].
     pub fn transpose(rows: usize, columns: usize) -> Result<Self, PermuteError> {
         const OPERATION: &str = "transpose";
         let length = rows.checked_mul(columns).ok_or_else(|| too_long(OPERATION, usize::MAX))?;
         Self::from_fn(OPERATION, length, |i| (i % rows.max(1)) * columns + i / rows.max(1))
     }
 
-    /// A uniform one, the same for the same seed (Fisher and Yates).
+    /// A uniformly random permutation, determined by the seed (Fisher and Yates).
     ///
     /// # Errors
-    /// As for [`Permutation::identity`].
+    /// Same as [`Permutation::identity`].
     pub fn random(length: usize, seed: u64) -> Result<Self, PermuteError> {
         let mut permutation = Self::identity(length)?;
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -139,7 +139,7 @@ impl Permutation {
         self.source.len()
     }
 
-    /// Where each entry of the result comes from.
+    /// The position in the input of each entry of the result.
     pub fn source(&self) -> &[u32] {
         &self.source
     }
@@ -149,7 +149,7 @@ impl Permutation {
         self.source.iter().enumerate().all(|(i, &source)| i == source as usize)
     }
 
-    /// The permutation that undoes this one.
+    /// The inverse permutation.
     pub fn inverse(&self) -> Self {
         let mut source = vec![0; self.len()];
         for (i, &from) in self.source.iter().enumerate() {
@@ -158,7 +158,7 @@ impl Permutation {
         Permutation { source }
     }
 
-    /// This one first, `next` on its result.
+    /// The composition of this permutation, applied first, with `next`.
     ///
     /// # Errors
     /// If the lengths differ.
@@ -172,7 +172,7 @@ impl Permutation {
     /// The entries in their new order.
     ///
     /// # Errors
-    /// If there are not as many as positions.
+    /// If the number of entries is not the length of the permutation.
     pub fn apply<T: Clone>(&self, entries: &[T]) -> Result<Vec<T>, PermuteError> {
         if entries.len() != self.len() {
             let found = format!("{} entries", entries.len());
@@ -181,10 +181,10 @@ impl Permutation {
         Ok(self.source.iter().map(|&from| entries[from as usize].clone()).collect())
     }
 
-    /// The same on a longer vector, whose further entries stay where they are.
+    /// The permutation of a longer vector, whose additional entries stay where they are.
     ///
     /// # Errors
-    /// If `length` is below the permutation's, or above [`MAX_LENGTH`].
+    /// If `length` is below that of the permutation, or above [`MAX_LENGTH`].
     pub fn padded(&self, length: usize) -> Result<Self, PermuteError> {
         const OPERATION: &str = "pad a permutation";
         check_length(OPERATION, length)?;
@@ -195,10 +195,10 @@ impl Permutation {
         Ok(Permutation { source: self.source.iter().copied().chain(rest).collect() })
     }
 
-    /// The same on `count` vectors, one behind the other.
+    /// The permutation of `count` concatenated vectors, each permuted in the same way.
     ///
     /// # Errors
-    /// If there are none, or the result would be above [`MAX_LENGTH`].
+    /// If `count` is zero, or the length of the result would be above [`MAX_LENGTH`].
     pub fn batch(&self, count: usize) -> Result<Self, PermuteError> {
         const OPERATION: &str = "batch a permutation";
         let n = self.len();
@@ -206,7 +206,7 @@ impl Permutation {
         Self::from_fn(OPERATION, length, |i| i - i % n + self.source[i % n] as usize)
     }
 
-    /// How far each entry of the result travelled, to the left: source minus position.
+    /// The distance each entry of the result moved to the left: source minus position.
     pub fn distances(&self) -> impl ExactSizeIterator<Item = i64> + '_ {
         self.source.iter().enumerate().map(|(i, &source)| i64::from(source) - i as i64)
     }

@@ -1,4 +1,4 @@
-//! Plans: how a permutation will be done, as data.
+//! Plans: the operations of a permutation, as serialisable data.
 
 use std::fmt;
 
@@ -13,27 +13,26 @@ use crate::permutation::{MAX_LENGTH, Permutation};
 /// The version of serialised plans.
 const VERSION: u32 = 1;
 
-/// Most stages or nodes of a plan that is read, edges of its network, and entries of all nodes together.
+/// Limits for a plan that is read: stages or nodes, edges of its network, and entries of all nodes together.
 const MAX_PARTS: usize = 1 << 16;
 const MAX_EDGES: usize = 1 << 20;
 const MAX_CELLS: usize = 1 << 26;
 
-/// Where a plan comes from.
+/// The strategy that made a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// Nothing moves.
     Identity,
-    /// All diagonals at once, by baby steps and giant steps.
+    /// All diagonals in one stage, with baby steps and giant steps.
     Diagonals,
-    /// Factors with few diagonals, in the paper's ideal form or by structure.
+    /// Factors with few diagonals, in the paper's ideal form or from a known structure.
     Factors,
-    /// The Benes network with optimally collapsed levels: the published baseline, but with one key for the giant steps
-    /// of a stage.
+    /// The Benes network with optimally collapsed levels: the published baseline, except that the giant steps of a
+    /// stage share one key.
     Benes,
-    /// A network of the same shape routed through narrow windows, [`windowed`](crate::windowed), and, for repeated
-    /// vectors, shifted so that every stage starts at diagonal 0: about a third fewer diagonals, and one key fewer per
-    /// group.
+    /// A network of the same shape, routed through narrow windows ([`windowed`](crate::windowed)): about a third fewer
+    /// diagonals. For repeated vectors every stage is shifted to start at diagonal 0, which saves one key per group.
     #[serde(alias = "grid")]
     Windowed,
     /// The multi-group network.
@@ -53,14 +52,14 @@ impl fmt::Display for Strategy {
     }
 }
 
-/// One factor: a permutation by its diagonals, in one level.
+/// A stage: one factor, computed by its diagonals in one level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stage {
     /// The factor.
     pub factor: Permutation,
-    /// How its shifts are read.
+    /// The representation of its shifts.
     pub shifts: Shifts,
-    /// Rotations from one raise of digits; the giant steps are multiples of these.
+    /// Number of baby steps, which are rotations from one digit decomposition; giant steps are multiples of it.
     pub babies: usize,
 }
 
@@ -70,23 +69,24 @@ impl Stage {
         Diagonals::new(&self.factor, self.shifts)
     }
 
-    /// The progression its steps are counted in.
+    /// The arithmetic progression that contains its diagonals; baby and giant steps count its terms.
     pub fn progression(&self) -> Progression {
         self.diagonals().progression()
     }
 }
 
-/// What a plan does.
+/// The operations of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Program {
-    /// Factor after factor.
+    /// Factors, one after the other.
     Stages(Vec<Stage>),
     /// A network of rotation nodes.
     Network(Network),
 }
 
-/// How a permutation will be done. Data: it can be stored, sent and compared, and is checked when it is read.
+/// A plan: the operations of a permutation, as data. It can be stored, sent and compared, and is checked when it is
+/// read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Data", into = "Data")]
 pub struct Plan {
@@ -96,7 +96,7 @@ pub struct Plan {
     program: Program,
 }
 
-/// A plan as it is stored.
+/// The serialised form of a plan.
 #[derive(Serialize, Deserialize)]
 struct Data {
     version: u32,
@@ -127,11 +127,12 @@ impl TryFrom<Data> for Plan {
 }
 
 impl Plan {
-    /// The plan that applies factors, one after the other, each with its reading of shifts and its baby steps. No
-    /// factors: nothing moves.
+    /// The plan that applies factors one after the other, each with its representation of shifts and its baby steps.
+    /// Without factors it is the identity.
     ///
     /// # Errors
-    /// If a factor's length is not `length`, a reading is not one of the packing's, or there are no baby steps.
+    /// If the length of a factor is not `length`, the packing does not allow its representation of shifts, or its
+    /// number of baby steps is out of range.
     pub fn stages(
         strategy: Strategy,
         packing: Packing,
@@ -146,19 +147,19 @@ impl Plan {
     /// The plan that runs a network.
     ///
     /// # Errors
-    /// If the network is no permutation of `length` entries.
+    /// If the network does not compute a permutation of `length` entries.
     pub fn network(packing: Packing, length: usize, network: Network) -> Result<Self, PermuteError> {
         let plan = Plan { strategy: Strategy::Network, packing, length, program: Program::Network(network) };
         plan.check()?;
         Ok(plan)
     }
 
-    /// Where it comes from.
+    /// The strategy that made it.
     pub fn strategy(&self) -> Strategy {
         self.strategy
     }
 
-    /// How vectors lie in the slots.
+    /// Placement of vectors in the slots.
     pub fn packing(&self) -> Packing {
         self.packing
     }
@@ -168,12 +169,12 @@ impl Plan {
         self.length
     }
 
-    /// What it does.
+    /// Its operations.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// Levels it takes: a stage that is a rotation takes none.
+    /// Number of levels it uses. A stage that is a rotation uses none.
     pub fn depth(&self) -> usize {
         match &self.program {
             Program::Stages(stages) => stages.iter().filter(|stage| stage.diagonals().single().is_none()).count(),
@@ -181,7 +182,7 @@ impl Plan {
         }
     }
 
-    /// Masks it multiplies by.
+    /// Number of masks it multiplies by.
     pub fn masks(&self) -> usize {
         match &self.program {
             Program::Stages(stages) => stages.iter().map(|stage| stage.diagonals().len()).sum(),
@@ -189,10 +190,10 @@ impl Plan {
         }
     }
 
-    /// The permutation it does, by doing it.
+    /// The permutation that the plan computes, found by running the plan in the clear.
     ///
     /// # Errors
-    /// If it does none, which its making rules out.
+    /// If it does not compute a permutation, which the constructors rule out.
     pub fn permutation(&self) -> Result<Permutation, PermuteError> {
         match &self.program {
             Program::Stages(stages) => {
@@ -297,9 +298,9 @@ mod tests {
             let node = r#"{"edges":[{"from":{"Input":0},"mask":[]}],"rotation":0}"#;
             let nodes = vec![node; nodes].join(",");
             let network = format!(r#"{{"nodes":[{nodes}],"leaves":{{}},"unit":1,"top":[],"together":1}}"#);
-            format!(
-                r#"{{"version":1,"strategy":"network","packing":"Repeated","length":{length},"program":{{"network":{network}}}}}"#
-            )
+            let program = format!(r#"{{"network":{network}}}"#);
+            let head = r#""version":1,"strategy":"network","packing":"Repeated""#;
+            format!(r#"{{{head},"length":{length},"program":{program}}}"#)
         };
         let refused = |text: &str| serde_json::from_str::<Plan>(text).unwrap_err().to_string();
         for length in [1 << 40, 1 << 63] {

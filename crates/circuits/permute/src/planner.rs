@@ -1,4 +1,4 @@
-//! The planner: all plans for a permutation, what each costs, and the cheapest that is allowed.
+//! The planner: all plans for a permutation, their costs, and the cheapest allowed plan.
 
 use std::collections::BTreeSet;
 
@@ -18,52 +18,54 @@ use crate::prepared::linear_plan;
 use crate::search::{Halving, ideal_factors};
 use crate::windows::windowed;
 
-/// What is to be permuted, where, and what it may cost.
+/// A planning task: the permutation, the packing, the levels and the limits.
 #[derive(Clone, Debug)]
 pub struct Task<'a> {
-    /// The permutation; it is padded to a power of two with entries that stay.
+    /// The permutation. It is padded to a power of two with entries that stay.
     pub permutation: &'a Permutation,
-    /// Factors of it that are known, in the order they are applied; none to let the planner search.
+    /// Known factors of the permutation, in the order they are applied; may be empty. The planner searches for factors
+    /// in either case.
     pub factors: &'a [Permutation],
-    /// How vectors lie in the slots.
+    /// Placement of vectors in the slots.
     pub packing: Packing,
-    /// The level of the result, the same for all plans: a deeper one runs its first steps over more primes.
+    /// The level of the result, the same for all plans: a deeper plan runs its first steps over more primes.
     pub output_level: usize,
     /// The level of the input.
     pub input_level: usize,
-    /// Most rotation keys, if there is a limit.
+    /// Maximum number of rotation keys, if there is a limit.
     pub max_keys: Option<usize>,
-    /// Most bytes of prepared masks.
+    /// Maximum number of bytes of prepared masks.
     pub max_prepared_bytes: u64,
 }
 
-/// A plan with what it costs.
+/// A plan with its cost.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// The plan.
     pub plan: Plan,
-    /// What it costs.
+    /// Its cost.
     pub estimate: Estimate,
     /// Predicted seconds.
     pub seconds: f64,
 }
 
-/// Limits on baby steps that are tried; each stage takes the cheapest number up to the limit.
+/// Limits of baby steps to try. Each stage uses the cheapest number up to the limit.
 const BABIES: [usize; 12] = [1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 64];
 
-/// Most baby steps: beyond, keys cost more than giant steps.
+/// Maximum number of baby steps: beyond it, keys cost more than giant steps.
 const MAX_BABIES: usize = 512;
 
-/// Diagonals beyond which small numbers of baby steps are not tried: they cannot pay.
+/// Number of diagonals beyond which small numbers of baby steps are not tried, because they are never cheapest.
 const MANY_DIAGONALS: usize = 1 << 11;
 
-/// Most first steps, and most last steps, of a network that are collapsed.
+/// Maximum number of collapsed first steps, and of collapsed last steps, of a network.
 const MAX_COLLAPSED: usize = 5;
 
-/// Networks with more masks are not considered, nor further collapsed: distances are too regular for them.
+/// Maximum number of masks of a network. A network with more is dropped, and the search for networks ends: the
+/// distances are too regular for this strategy.
 const MAX_NETWORK_MASKS: usize = 1 << 11;
 
-/// Budgets of keys that are tried for Benes networks, in multiples of `log2` of the length.
+/// Key budgets to try for Benes networks, in multiples of `log2` of the length.
 const KEY_BUDGETS: [usize; 4] = [1, 2, 4, 16];
 
 impl<'a> Task<'a> {
@@ -85,10 +87,10 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// All plans, with what they cost and why they are allowed or not, and which is the cheapest that is.
+    /// All plans with their costs and verdicts, including the cheapest allowed plan.
     ///
     /// # Errors
-    /// If a candidate cannot be made, which a valid permutation rules out.
+    /// If the construction of a candidate fails, which a valid permutation rules out.
     pub fn explain(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Explanation, PermuteError> {
         let rows = self.candidates(parameters, model)?.into_iter().map(|candidate| {
             let verdict = self.verdict(&candidate);
@@ -97,10 +99,10 @@ impl<'a> Task<'a> {
         Ok(Explanation::new(self.input_level, self.output_level, rows.collect()))
     }
 
-    /// The cheapest plan that is allowed.
+    /// The cheapest allowed plan.
     ///
     /// # Errors
-    /// If none is: the error says what is missing.
+    /// If no plan is allowed: the error says what is missing.
     pub fn plan(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Candidate, PermuteError> {
         self.explain(parameters, model)?.into_best()
     }
@@ -119,10 +121,10 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Every plan the strategies make, with what it costs.
+    /// The plans of all strategies, with their costs.
     ///
     /// # Errors
-    /// As for [`Task::explain`].
+    /// Same as [`Task::explain`].
     pub fn candidates(&self, parameters: &CkksParameters, model: &CostModel) -> Result<Vec<Candidate>, PermuteError> {
         let length = self.permutation.len().next_power_of_two();
         let permutation = self.permutation.padded(length)?;
@@ -151,7 +153,7 @@ impl<'a> Task<'a> {
 struct CandidateBuilder<'a> {
     task: &'a Task<'a>,
     parameters: &'a CkksParameters,
-    /// Of the simulators that count.
+    /// The encoder of the simulators that count operations.
     encoder: Encoder,
     model: &'a CostModel,
     length: usize,
@@ -160,12 +162,12 @@ struct CandidateBuilder<'a> {
 }
 
 impl CandidateBuilder<'_> {
-    /// Levels there are at all.
+    /// Number of levels of the parameters above the output level.
     fn levels(&self) -> usize {
         self.parameters.max_level().saturating_sub(self.task.output_level)
     }
 
-    /// Notes a plan, if the parameters have its levels.
+    /// Adds a plan if the parameters have enough levels for it.
     fn add(&mut self, plan: Plan) -> Result<(), PermuteError> {
         if plan.depth() <= self.levels() {
             let estimate = estimate_with(&self.encoder, &plan, self.task.output_level)?;
@@ -175,7 +177,7 @@ impl CandidateBuilder<'_> {
         Ok(())
     }
 
-    /// Plans of these factors, with baby steps up to each limit.
+    /// Adds the plans of these factors, with baby steps up to each limit.
     fn stages(&mut self, strategy: Strategy, factors: &[Permutation]) -> Result<(), PermuteError> {
         let factors: Vec<&Permutation> = factors.iter().filter(|factor| !factor.is_identity()).collect();
         if factors.len() > self.levels() {
@@ -198,7 +200,7 @@ impl CandidateBuilder<'_> {
         Ok(())
     }
 
-    /// The readings of shifts and the baby steps a factor may have, and what they cost.
+    /// The allowed representations of shifts and numbers of baby steps of a factor, with their costs.
     fn options(
         &self,
         factor: &Permutation,
@@ -216,7 +218,7 @@ impl CandidateBuilder<'_> {
             let all = Some(count).filter(|&count| count <= MAX_BABIES && !few);
             let choices = BABIES.into_iter().chain([96, 128, 192, 256, MAX_BABIES]).filter(|&babies| babies < count);
             let choices = choices.filter(|babies| !few || *babies >= 64).chain(all);
-            // For its cost alone: the values of the masks do not count.
+            // Only the cost of the transformation is used, so the values of the masks do not matter.
             let one = |_: &[u32]| vec![Complex64::from(1.0)];
             let linear = linear_plan(self.parameters, &diagonals, 1, (level.max(1), self.parameters.scale()), &one)?;
             for babies in choices {
@@ -227,7 +229,7 @@ impl CandidateBuilder<'_> {
         Ok(options)
     }
 
-    /// Ideal factors, known ones or found ones, merged to every depth.
+    /// Adds plans of known factors and of ideal factors found by search, merged to every depth.
     fn factors(&mut self) -> Result<(), PermuteError> {
         let mut chains: Vec<Vec<Permutation>> = Vec::new();
         if !self.task.factors.is_empty() {
@@ -251,8 +253,8 @@ impl CandidateBuilder<'_> {
         Ok(())
     }
 
-    /// Collapsed Benes networks of every depth, as published and through windows, with as many keys as allowed and as
-    /// each budget allows.
+    /// Adds collapsed Benes networks of every depth, both published and windowed, for the key limit of the task and for
+    /// each key budget.
     fn collapsed_networks(&mut self) -> Result<(), PermuteError> {
         let bits = self.length.ilog2() as usize;
         let wanted =
@@ -264,7 +266,7 @@ impl CandidateBuilder<'_> {
         for outer in 2..=deepest {
             for strategy in [Strategy::Benes, Strategy::Windowed] {
                 let windows = strategy == Strategy::Windowed;
-                // Shifted stages leave a rotation to be undone.
+                // Shifted stages end with one more rotation, which needs a key.
                 let undone = usize::from(windows && repeated);
                 let budgets: Vec<usize> = budgets.iter().map(|budget| budget - undone).collect();
                 for choice in groups.choose(outer, &budgets, windows)? {
@@ -275,7 +277,7 @@ impl CandidateBuilder<'_> {
         Ok(())
     }
 
-    /// A collapsed Benes network with groups of bits and the limits of their baby steps.
+    /// Adds a collapsed Benes network with these groups of bits and limits of baby steps.
     fn collapsed_network(&mut self, strategy: Strategy, choice: &[(u32, usize)]) -> Result<(), PermuteError> {
         let bits: Vec<u32> = choice.iter().map(|&(bits, _)| bits).collect();
         let repeated = self.task.packing == Packing::Repeated;
@@ -301,7 +303,7 @@ impl CandidateBuilder<'_> {
         self.add(Plan::stages(strategy, self.task.packing, self.length, stages)?)
     }
 
-    /// Networks with first and last steps collapsed, few keys or many for the first.
+    /// Adds multi-group networks with collapsed first and last steps, and with few or many keys for the first steps.
     fn networks(&mut self) -> Result<(), PermuteError> {
         let steps = Network::step_count(self.permutation, self.task.packing);
         for top in 0..=MAX_COLLAPSED.min(steps) {
@@ -320,14 +322,14 @@ impl CandidateBuilder<'_> {
     }
 }
 
-/// A way to run a stage.
+/// An option for a stage: a representation of shifts and a number of baby steps, with the predicted seconds.
 struct StageChoice {
     seconds: f64,
     shifts: Shifts,
     babies: usize,
 }
 
-/// The cheapest way with so many baby steps at most, or if there is none, the one with the fewest.
+/// The cheapest option with at most `limit` baby steps, or the one with the fewest baby steps if there is none.
 fn cheapest(factor: &Permutation, options: &[StageChoice], limit: usize) -> Result<Stage, PermuteError> {
     let allowed = options.iter().filter(|option| option.babies <= limit);
     let best = allowed.min_by(|a, b| a.seconds.total_cmp(&b.seconds));

@@ -1,4 +1,4 @@
-//! Plans made ready for encrypted vectors.
+//! Plans prepared for encrypted vectors: their operations with masks.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ use crate::run::{mask_levels, run_network};
 
 const OPERATION: &str = "permute an encrypted vector";
 
-/// A plan made ready for one parameter set, level and scale: its masks are encoded at their first encrypted use and
-/// kept. The result has the scale of the input.
+/// A plan prepared for one parameter set, level and scale. Its masks are encoded at their first encrypted use and kept.
+/// The result has the scale of the input.
 pub struct PreparedPermutation {
     level: usize,
     estimate: Estimate,
@@ -33,17 +33,17 @@ pub(crate) enum Steps {
 }
 
 pub(crate) enum StageStep {
-    /// A stage whose entries all go the same way: no mask, no level.
+    /// A stage whose entries all move by the same distance: no mask, no level.
     Rotate(i64),
     Linear(LinearTransform),
 }
 
 impl PreparedPermutation {
-    /// Prepares a plan for inputs of scale `scale`, so that results are at `level`: inputs must be at
+    /// Prepares a plan for inputs of scale `scale` and results at `level`. Inputs must be at
     /// [`PreparedPermutation::input_level`] or above.
     ///
     /// # Errors
-    /// If the vectors are longer than the slots, the parameters have too few levels, or the scale is no positive
+    /// If the vectors are longer than the slots, the parameters have too few levels, or the scale is not a positive
     /// number.
     pub fn new(parameters: &CkksParameters, plan: &Plan, level: usize, scale: f64) -> Result<Self, PermuteError> {
         let slots = parameters.slots();
@@ -66,7 +66,7 @@ impl PreparedPermutation {
         self.level
     }
 
-    /// The level its inputs are used at.
+    /// The level that inputs are lowered to.
     pub fn input_level(&self) -> usize {
         self.level + self.estimate.depth
     }
@@ -76,18 +76,18 @@ impl PreparedPermutation {
         &self.estimate.keys
     }
 
-    /// What it costs.
+    /// The cost.
     pub fn estimate(&self) -> &Estimate {
         &self.estimate
     }
 
-    /// Bytes it takes in memory: masks, encoded yet or not, and their values.
+    /// Bytes of memory of the masks and their values. Masks that are not yet encoded count as encoded.
     pub fn prepared_bytes(&self) -> u64 {
         self.estimate.prepared_bytes
     }
 
-    /// Bytes of memory that [`PreparedPermutation::apply`] takes at its peak, its result included, beyond its input,
-    /// the keys and [`PreparedPermutation::prepared_bytes`].
+    /// Peak memory of [`PreparedPermutation::apply`] in bytes. It includes the result, but not the input, the keys and
+    /// [`PreparedPermutation::prepared_bytes`].
     pub fn working_bytes(&self) -> u64 {
         self.estimate.working_bytes
     }
@@ -95,8 +95,8 @@ impl PreparedPermutation {
     /// Permutes an encrypted vector.
     ///
     /// # Errors
-    /// If the input is below [`PreparedPermutation::input_level`], its scale is not the one prepared for, or keys are
-    /// missing: all of them are named before anything is done.
+    /// If the input is below [`PreparedPermutation::input_level`], its scale is not the prepared one, or keys are
+    /// missing. The error names all missing keys, before any computation starts.
     pub fn apply<A: Arithmetic>(&self, arithmetic: &A, input: &A::Vector) -> Result<A::Vector, PermuteError> {
         arithmetic.require_keys(OPERATION, self.key_plan())?;
         let found = arithmetic.level(input);
@@ -108,11 +108,11 @@ impl PreparedPermutation {
     }
 }
 
-/// Makes the values of the mask that is one at these positions.
+/// Returns the values of a mask that is 1 at the given positions.
 pub(crate) type MaskValues<'a> = &'a dyn Fn(&[u32]) -> Vec<Complex64>;
 
 impl Steps {
-    /// The steps of a plan whose result is at `level`, for inputs of scale `scale`.
+    /// The operations of a plan whose result is at `level`, for inputs of scale `scale`.
     pub(crate) fn new(
         parameters: &CkksParameters,
         plan: &Plan,
@@ -148,7 +148,7 @@ impl Steps {
         }
     }
 
-    /// Bytes the masks take in memory, encoded yet or not.
+    /// Bytes of memory of the masks. Masks that are not yet encoded count as encoded.
     pub(crate) fn prepared_bytes(&self, parameters: &CkksParameters) -> u64 {
         match self {
             Steps::Stages(steps) => {
@@ -162,7 +162,7 @@ impl Steps {
         }
     }
 
-    /// Permutes an input of the level it is used at; the result is at `level`.
+    /// Permutes an input that is already at the input level; the result is at `level`.
     pub(crate) fn run<A: Arithmetic>(
         &self,
         arithmetic: &A,
@@ -186,7 +186,7 @@ impl Steps {
     }
 }
 
-/// The plan of a stage's transformation.
+/// The plan of the linear transformation of a stage.
 pub(crate) fn linear_plan(
     parameters: &CkksParameters,
     diagonals: &Diagonals,
@@ -197,7 +197,7 @@ pub(crate) fn linear_plan(
     let slots = parameters.slots() as i64;
     let mut map: BTreeMap<usize, Vec<Complex64>> = BTreeMap::new();
     for (shift, positions) in diagonals.iter() {
-        // Shifts a whole turn of the slots apart are one rotation.
+        // Shifts that differ by a multiple of the number of slots are the same rotation.
         match map.entry(shift.rem_euclid(slots) as usize) {
             Entry::Vacant(entry) => drop(entry.insert(mask(positions))),
             Entry::Occupied(mut entry) => entry.get_mut().iter_mut().zip(mask(positions)).for_each(|(a, b)| *a += b),
@@ -208,7 +208,7 @@ pub(crate) fn linear_plan(
     LinearPlan::new(parameters, map, level, scale, scale)?.with_steps(steps)
 }
 
-/// One at these positions, zero elsewhere.
+/// A mask that is 1 at these positions and 0 elsewhere.
 fn indicator(positions: &[u32], length: usize) -> Vec<Complex64> {
     let mut mask = vec![Complex64::default(); length];
     positions.iter().for_each(|&position| mask[position as usize] = Complex64::from(1.0));

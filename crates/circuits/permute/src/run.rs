@@ -1,4 +1,4 @@
-//! The operations of a network in order.
+//! Encrypted execution of a network.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +10,8 @@ use crate::network::{Edge, Network, Source};
 /// The rotations of the input that a network uses.
 type Rotations<'v, V> = BTreeMap<i64, Cow<'v, V>>;
 
-/// The level each mask is multiplied at, if the result is at `level`, in the order of their numbers.
+/// The level at which each mask is multiplied if the result is at `level`: masks of the nodes first, then of the
+/// leaves.
 pub(crate) fn mask_levels(network: &Network, level: usize) -> Vec<usize> {
     let masked = |edges: &[Edge]| edges.iter().filter(|edge| edge.mask.is_some()).count();
     let heights = network.heights();
@@ -20,8 +21,8 @@ pub(crate) fn mask_levels(network: &Network, level: usize) -> Vec<usize> {
     nodes.chain(std::iter::repeat_n(level + 1, leaves)).collect()
 }
 
-/// Runs a network on an input at `level` plus its depth, or above; the result is at `level`. `masks` are in the order
-/// of the network, nodes first, then leaves, and prepared for their levels.
+/// Runs a network on an input at level `level` plus its depth or above; the result is at `level`. `masks` are in the
+/// order of the network, nodes first, then leaves, and prepared for the levels of [`mask_levels`].
 pub(crate) fn run_network<A: Arithmetic>(
     network: &Network,
     level: usize,
@@ -37,7 +38,7 @@ pub(crate) fn run_network<A: Arithmetic>(
         let sum = masked_sum(&node.edges, arithmetic, (&inputs, &nodes), &mut masks)?;
         nodes.push(arithmetic.rotate_rescale(&sum, node.rotation)?);
     }
-    // Each leaf, and whether it still has to be rescaled.
+    // For each multiple: the leaf, and whether it still has to be rescaled.
     let mut leaves: BTreeMap<u32, (A::Vector, bool)> = BTreeMap::new();
     let mut whole: Option<A::Vector> = None;
     for (&multiple, edges) in &network.leaves {
@@ -61,8 +62,8 @@ pub(crate) fn run_network<A: Arithmetic>(
     }
 }
 
-/// Adds up leaves, each rotated by its multiple of the unit: bit after bit, so that the keys of powers of two are
-/// enough.
+/// Adds up leaves, each rotated by its multiple of the unit. It goes bit by bit, so that keys for `unit` times powers
+/// of two are sufficient.
 fn gather<A: Arithmetic>(
     mut leaves: BTreeMap<u32, (A::Vector, bool)>,
     unit: i64,
@@ -94,7 +95,7 @@ fn gather<A: Arithmetic>(
     }
 }
 
-/// The rotations of the input, each from a shorter sum of steps.
+/// The rotations of the input that the network uses, each computed from a rotation by fewer steps.
 fn rotated_inputs<'v, A: Arithmetic>(
     network: &Network,
     arithmetic: &A,
@@ -133,7 +134,7 @@ fn lookup<'a, V: Clone>(from: Source, inputs: &'a Rotations<'_, V>, nodes: &'a [
     .ok_or_else(nothing)
 }
 
-/// The sum of the products of edges with the next masks, not rescaled.
+/// The sum of the products of edges with their masks, which are the next ones in `masks`, without a rescale.
 fn masked_sum<'m, A: Arithmetic>(
     edges: &[Edge],
     arithmetic: &A,

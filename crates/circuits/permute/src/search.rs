@@ -1,30 +1,30 @@
 //! The search for ideal factors of a permutation.
 //!
-//! Source: the permutation decomposition paper, section 3. There, entries start on diagonal 0 and conflicts are resolved
-//! depth-first. An entry has one other diagonal at most, and a conflict with an entry that cannot move leaves the other
-//! no choice: so moves follow from each other, nothing has to be undone, and the search takes time linear in the length.
-//! Where two entries that had to move meet, there is no factor: that is a proof, not a failure to find one.
+//! Source: the permutation decomposition paper, section 3. There, entries start on diagonal 0 and conflicts are
+//! resolved depth-first. An entry has at most one other diagonal, and a conflict with an entry that cannot move leaves
+//! the other no choice. So each forced move implies the next, nothing has to be undone, and the search takes time
+//! linear in the length. If two entries that had to move collide, no factor exists: a `None` is a proof.
 
 use crate::diagonals::Shifts;
 use crate::permutation::Permutation;
 
-/// What to do with a range of shifts that cannot be halved exactly.
+/// Treatment of a range of shifts that cannot be halved exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Halving {
-    /// Stop there, as the paper's search does.
+    /// Stop, as the paper's search does.
     Exact,
-    /// Go on with half of it, rounded up.
+    /// Continue with half of it, rounded up.
     Up,
 }
 
-/// Splits a permutation into one with shifts `0` and `+-step`, applied first, and one with shifts below `step` either way
-/// (section 3.2; with [`Shifts::Forward`] the shifts are `0` and `step`, and from 0 to below `step`). `None` proves that
-/// there is no such pair.
+/// Splits a permutation into two factors (section 3.2): the first one has shifts `0` and `+-step`, the second one has
+/// shifts below `step` in absolute value. With [`Shifts::Forward`] the shifts are `0` and `step` in the first, and from
+/// 0 to below `step` in the second. `None` proves that no such pair exists.
 pub fn ideal_step(permutation: &Permutation, shifts: Shifts, step: i64) -> Option<(Permutation, Permutation)> {
     let n = permutation.len();
     let length = n as i64;
     let target = permutation.inverse();
-    // By source: how far each entry has to go, and by how much it goes first.
+    // By source: the distance each entry has to move. `moves` below is the part it moves in the first factor.
     let remaining: Vec<i64> =
         (0..n).map(|source| shifts.read(source as i64 - i64::from(target.source()[source]), n)).collect();
     if step <= 0 || remaining.iter().any(|l| l.abs() >= 2 * step) {
@@ -43,7 +43,7 @@ pub fn ideal_step(permutation: &Permutation, shifts: Shifts, step: i64) -> Optio
             return None;
         }
         if moves[position] == 0 {
-            // Its place is taken by an entry that had no choice.
+            // The slot is taken by an entry that had no choice, so the entry that starts there has to move.
             if remaining[position] == 0 || shifts == Shifts::Forward {
                 return None;
             }
@@ -60,9 +60,10 @@ pub fn ideal_step(permutation: &Permutation, shifts: Shifts, step: i64) -> Optio
     Some((first, rest))
 }
 
-/// Splits a permutation again and again, each time at half of what is left, until nothing is left, no such factor exists,
-/// or the range cannot be halved: the factors in the order they are applied, the last one being what is left. The range is
-/// `difference` times one more than the largest shift over `difference`, which must divide all shifts.
+/// Splits a permutation repeatedly with [`ideal_step`], each time with half of the remaining range as the step. It
+/// stops when the range is 1, no such factor exists, or the range cannot be halved. Returns the factors in the order
+/// they are applied; the last one is the remaining permutation. `difference` must divide all shifts; the range is the
+/// largest shift over `difference`, plus one.
 pub fn ideal_factors(
     permutation: &Permutation,
     shifts: Shifts,
@@ -134,7 +135,7 @@ mod tests {
         }
     }
 
-    /// Every pair there is, for a permutation of a few entries.
+    /// Whether a pair of factors exists, by exhaustive search, for a permutation of a few entries.
     fn exists(permutation: &Permutation, step: i64) -> bool {
         let n = permutation.len();
         let distances: Vec<i64> = permutation.distances().collect();

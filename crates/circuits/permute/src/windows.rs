@@ -1,35 +1,39 @@
-//! A Benes network by groups of bits whose outer factors have about half the diagonals.
+//! A Benes network by groups of bits whose outer factors have about a third fewer diagonals: the windowed network.
 //!
-//! A group of bits with `R` values cuts a block into `R` parts. An entry that comes from part `a` and goes to part `b`
-//! passes through a part `c`, such that entries which share a place within parts, before or after, pass through different
-//! ones: an edge colouring. Halevi and Shoup's collapsed levels use any, so shifts go up to `R - 1` parts either way:
-//! `2R - 1` diagonals, or `R` where parts wrap around. But `c` can be close to both `a` and `b`: never further than about
-//! `R/2` parts. So colours are taken one after the other, each a perfect matching of the entries that may have it, those
-//! first that have the fewest others left; if there is none, the window grows. The parts in the middle are near all others
-//! and come last: what is left by then is a regular graph, which is a union of perfect matchings (König). Random
-//! permutations of 2^15 entries get by with 21 diagonals instead of 31 for `R = 16`, and 35 instead of 63 for `R = 32`.
+//! A group of bits with `R` values splits a block into `R` parts. An entry that moves from part `a` to part `b` passes
+//! through a part `c`. Entries with the same position within their part, before or after, pass through different parts,
+//! so the choice of `c` is an edge colouring. The collapsed levels of Halevi and Shoup use any colouring, so shifts are
+//! at most `R - 1` parts in either direction: `2R - 1` diagonals, or `R` if parts wrap around. But `c` can be chosen
+//! close to both `a` and `b`, within a window of about `R/2` parts.
+//!
+//! Colours are assigned one after the other. Each is a perfect matching of the entries that may have it; entries with
+//! the fewest remaining colours are matched first. If there is no perfect matching, the window grows. The parts in the
+//! middle are near all others and come last: the edges that remain then form a regular graph, which is a union of
+//! perfect matchings (König). Random permutations of 2^15 entries need 21 diagonals instead of 31 for `R = 16`, and 35
+//! instead of 63 for `R = 32`.
 
 use crate::error::{PermuteError, shape};
 use crate::permutation::Permutation;
 
 const OPERATION: &str = "route through windows";
 
-/// Most bits of an outer group: a set of parts is one word.
+/// Maximum number of bits of an outer group: a set of parts fits a 64-bit word.
 pub(crate) const MAX_BITS: u32 = 6;
 
-/// About how many diagonals an outer factor has, by the bits of its group: what planning counts with.
+/// Approximate number of diagonals of an outer factor, by the bits of its group, for planning.
 pub(crate) const DIAGONALS: [usize; MAX_BITS as usize] = [3, 7, 11, 21, 35, 69];
 
-/// Slacks up to which entries are matched, one after the other.
+/// Limits of the slack for successive rounds of matching.
 const SLACKS: [u32; 8] = [1, 2, 3, 4, 6, 9, 14, u32::MAX];
 
 const NONE: u32 = u32::MAX;
 
-/// The factors of a permutation with groups of bits, from the highest down, the last one the middle: `2 groups.len() - 1`
-/// factors, the outer ones with shifts in narrow windows. With `cyclic`, shifts of the first group wrap around.
+/// The factors of the windowed network of a permutation. Groups of bits are taken from the highest bit down, and the
+/// last group is the middle factor. There are `2 groups.len() - 1` factors; the outer ones have shifts in narrow
+/// windows. With `cyclic`, shifts of the first group wrap around.
 ///
 /// # Errors
-/// If the groups do not add up to the bits of the length, one is empty, or an outer one is larger than six bits.
+/// If the groups do not add up to `log2` of the length, a group is empty, or an outer one has more than six bits.
 pub fn windowed(permutation: &Permutation, groups: &[u32], cyclic: bool) -> Result<Vec<Permutation>, PermuteError> {
     let n = permutation.len();
     let outer = &groups[..groups.len().saturating_sub(1)];
@@ -51,11 +55,11 @@ pub fn windowed(permutation: &Permutation, groups: &[u32], cyclic: bool) -> Resu
     Ok(inward)
 }
 
-/// Takes the outermost factors off a permutation within blocks of `size`, each of `parts` parts.
+/// Splits off the outermost factors of a permutation within blocks of `size`, each of `parts` parts.
 fn peel(permutation: &Permutation, size: usize, parts: usize, cyclic: bool) -> (Permutation, Permutation, Permutation) {
     let (n, width) = (permutation.len(), size / parts);
     let (mut first, mut middle, mut last) = (vec![0; n], vec![0; n], vec![0; n]);
-    // Blocks share their diagonals: what one needs, all may use.
+    // All blocks share the diagonals: if one block needs a larger window, the next blocks use it too.
     let mut window = if cyclic { parts.div_ceil(4) } else { parts / 2 };
     for start in (0..n).step_by(size) {
         let source = &permutation.source()[start..start + size];
@@ -78,7 +82,8 @@ fn peel(permutation: &Permutation, size: usize, parts: usize, cyclic: bool) -> (
     (Permutation::trusted(first), Permutation::trusted(middle), Permutation::trusted(last))
 }
 
-/// The entries of a block as edges from their place within a part before to that after, by position in the result.
+/// The entries of a block as edges, indexed by position in the result. An edge connects the position within a part
+/// before the permutation to the position within a part after it.
 struct Edges<'a> {
     source: &'a [u32],
     start: usize,
@@ -97,7 +102,7 @@ impl Edges<'_> {
         edge as usize % self.width
     }
 
-    /// The parts within the window of `part`, as bits.
+    /// The set of parts within the window around `part`, as bits.
     fn near(&self, part: usize) -> u64 {
         let distance = |other: usize| {
             let direct = part.abs_diff(other);
@@ -106,13 +111,13 @@ impl Edges<'_> {
         (0..self.parts).filter(|&other| distance(other) <= self.window).fold(0, |set, other| set | 1 << other)
     }
 
-    /// The colours from those the fewest edges may have: from the ends to the middle, which most are near.
+    /// The order of the colours: from the ends, which the fewest edges may have, to the middle, which most may have.
     fn order(&self) -> Vec<usize> {
         let ends = |i: usize| if i.is_multiple_of(2) { i / 2 } else { self.parts - 1 - i / 2 };
         (0..self.parts).map(|i| if self.cyclic { i } else { ends(i) }).collect()
     }
 
-    /// A colour for every edge, or nothing if this order of matchings does not find one within the window.
+    /// A colour for every edge, or `None` if this order of matchings does not find one within the window.
     fn colour(&self) -> Option<Vec<u8>> {
         let near: Vec<u64> = (0..self.parts).map(|part| self.near(part)).collect();
         let choices =
@@ -124,7 +129,7 @@ impl Edges<'_> {
         let mut later = u64::MAX;
         for colour in self.order() {
             later &= !(1 << colour);
-            // Colours an edge may have later.
+            // Number of later colours that the edge may have.
             let slack = |edge: u32| (choices[edge as usize] & later).count_ones();
             let adjacent = remaining.iter().map(|edges| {
                 let able = edges.iter().filter(|&&edge| choices[edge as usize] >> colour & 1 == 1);
@@ -147,17 +152,18 @@ impl Edges<'_> {
     }
 }
 
-/// A matching of places within parts.
+/// A matching of positions ("places") within parts.
 struct Matching<'a> {
     edges: &'a Edges<'a>,
-    /// By place before: edges that may have the colour, each after its slack, the smallest first.
+    /// For each place before the permutation: slack and number of the edges that may have the colour, the smallest
+    /// slack first.
     adjacent: Vec<Vec<(u32, u32)>>,
     by_from: Vec<u32>,
     by_to: Vec<u32>,
 }
 
 impl Matching<'_> {
-    /// One edge for every place, with all those that have no slack.
+    /// A perfect matching, one edge for every place, that contains all edges without slack.
     fn perfect(mut self) -> Option<Vec<u32>> {
         let width = self.by_from.len();
         let mut fixed = vec![false; width];
@@ -188,7 +194,7 @@ impl Matching<'_> {
 
     /// Finds an augmenting path from a free place, over edges of limited slack, and flips it.
     fn augment(&mut self, place: usize, limit: u32, visited: &mut [bool]) -> bool {
-        // Places on the path, each with the next of its edges to try.
+        // Places on the path, each with the index of its next edge to try.
         let mut path = vec![(place, 0)];
         while let Some((place, next)) = path.last_mut() {
             let Some(&(slack, edge)) = self.adjacent[*place].get(*next) else {

@@ -1,4 +1,4 @@
-//! Plans of every strategy, encrypted and simulated: exact positions, levels, scales, keys, and the precision lost.
+//! Plans of every strategy, encrypted and simulated: positions, levels, scales, keys and errors.
 
 use unspoken_ckks::{
     Arithmetic, Ciphertext, CkksError, CkksParameters, Complex64, CostModel, Encoder, ErrorStatistics, Evaluator,
@@ -42,12 +42,12 @@ impl Client {
     }
 }
 
-/// Numbers that name their slot, 8 bits each so that rounding finds them again.
+/// Test values of 8 bits, so that rounding recovers them from the noisy result.
 fn numbers(count: usize) -> Vec<Complex64> {
     (0..count).map(|i| Complex64::from((i * 37 % 251) as f64 / 256.0)).collect()
 }
 
-/// The slots before and after, by definition.
+/// The slots before and after the permutation, computed in the clear.
 fn slots(permutation: &Permutation, length: usize, packing: Packing, slots: usize) -> [Vec<Complex64>; 2] {
     let padded = permutation.padded(length).unwrap();
     let before: Vec<Complex64> = match packing {
@@ -58,7 +58,7 @@ fn slots(permutation: &Permutation, length: usize, packing: Packing, slots: usiz
     [before, after]
 }
 
-/// Runs a plan both ways with exactly its keys; returns the worst error of the encrypted run.
+/// Runs a plan simulated and encrypted, with exactly the keys it needs. Returns the worst error of the encrypted run.
 fn check(client: &mut Client, plan: &Plan, permutation: &Permutation) -> f64 {
     let parameters = client.parameters().clone();
     let scale = parameters.scale();
@@ -280,7 +280,7 @@ fn vectors_longer_than_the_slots() {
         entries.chunks(slots).map(|block| client.encrypt(block, prepared.input_level())).collect();
     let found = prepared.apply(&Evaluator::new(&client.encoder, &keys), &blocks).unwrap();
     assert!(found.iter().all(|block| block.level() == OUTPUT_LEVEL));
-    let found = found.iter().flat_map(|block| client.encoder.decrypt(block, &client.secret).unwrap());
+    let found = found.iter().flat_map(|block| client.encoder.decrypt(block, &client.secret).unwrap().to_vec());
     for (slot, (found, expected)) in found.zip(&expected).enumerate() {
         assert_eq!((found.re * 256.0).round(), expected.re * 256.0, "slot {slot}");
     }

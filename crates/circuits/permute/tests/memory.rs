@@ -1,4 +1,4 @@
-//! Estimates of memory against what is allocated.
+//! Comparison of memory estimates with measured allocations.
 
 #[path = "../../../engine/ckks/tests/common/memory.rs"]
 mod memory;
@@ -25,7 +25,7 @@ fn estimates_bound_what_is_allocated() {
         let plan = &explanation.best_of(strategy).unwrap().plan;
         let prepared = PreparedPermutation::new(&parameters, plan, OUTPUT_LEVEL, scale).unwrap();
         let server = Server::new(PRESET, prepared.key_plan(), 1, (prepared.input_level(), scale));
-        // Masks are encoded in the first run, so it takes both.
+        // The first run encodes the masks, so its peak includes prepared and working bytes.
         let run = || {
             let prepared = PreparedPermutation::new(server.encoder.parameters(), plan, OUTPUT_LEVEL, scale).unwrap();
             let result = prepared.apply(&server.evaluator(), &server.inputs[0]).unwrap();

@@ -1,4 +1,4 @@
-//! A bootstrap of every slot of a preset: what it needs, what it gives, how long it takes.
+//! Bootstraps all slots of a preset and prints keys, memory, levels, times and errors.
 //!
 //! `cargo run --release -p unspoken-ckks --example bootstrap -- n16_boot_depth8_scale50`
 

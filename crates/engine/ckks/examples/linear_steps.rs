@@ -1,7 +1,7 @@
 //! Predicted and measured seconds of a linear transformation for every number of baby steps, on one thread.
 //!
-//! `cargo run --release -p unspoken-ckks --example linear_steps -- n14_depth8_scale30 5 64`: the preset, the level, and
-//! the number of diagonals, one apart.
+//! `cargo run --release -p unspoken-ckks --example linear_steps -- n14_depth8_scale30 5 64`: the arguments are the
+//! preset, the level and the number of adjacent diagonals.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [preset, level, count] = arguments.as_slice() else { return Err("give PRESET LEVEL DIAGONALS".into()) };
+    let [preset, level, count] = arguments.as_slice() else { return Err("usage: PRESET LEVEL DIAGONALS".into()) };
     let (level, count): (usize, usize) = (level.parse()?, count.parse()?);
     let parameters = Preset::find(preset)?.build()?;
     let (encoder, scale) = (Encoder::new(&parameters), parameters.scale());

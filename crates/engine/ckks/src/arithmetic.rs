@@ -1,4 +1,4 @@
-//! The operations circuits are written in, for encrypted vectors and for the simulator alike.
+//! The operations of circuits: a trait that the evaluator and the simulator implement.
 
 use std::borrow::Cow;
 
@@ -12,14 +12,16 @@ use crate::matrix::PreparedMatrix;
 use crate::parameters::CkksParameters;
 use crate::prepared::PreparedVector;
 
-/// Relative difference up to which two scales count as equal: the noise it hides is far below any encryption's.
+/// Relative difference up to which two scales count as equal. The resulting error is far below the noise of any
+/// encryption.
 pub const SCALE_TOLERANCE: f64 = 1e-12;
 
 /// Arithmetic on vectors of slots, with levels and scales.
 ///
 /// A circuit written against this trait runs encrypted with an [`Evaluator`](crate::Evaluator) and in the clear, with
-/// predicted noise and cost, with a [`Simulator`](crate::Simulator). Levels are aligned by dropping primes; scales are
-/// never changed silently: products multiply them, a rescale divides by the level's primes, sums need equal ones.
+/// predicted noise and cost, with a [`Simulator`](crate::Simulator). Operations align levels by dropping primes. They
+/// never change scales silently: products multiply scales, a rescale divides the scale by the level's primes, and sums
+/// need equal scales.
 pub trait Arithmetic {
     /// A vector of slots.
     type Vector: Clone + Send + Sync;
@@ -33,10 +35,10 @@ pub trait Arithmetic {
     /// The scale of a vector.
     fn scale(&self, a: &Self::Vector) -> f64;
 
-    /// Checks that all keys of a plan are there, before anything is spent on a circuit that needs them.
+    /// Checks that all keys of a plan exist. Call it before a circuit, so that a missing key costs no work.
     ///
     /// # Errors
-    /// [`RlweError::MissingKeys`](unspoken_rlwe::RlweError::MissingKeys), which names all that are not.
+    /// [`RlweError::MissingKeys`](unspoken_rlwe::RlweError::MissingKeys), which names all missing keys.
     fn require_keys(&self, operation: &'static str, plan: &KeyPlan) -> Result<(), CkksError>;
 
     /// `a + b`, at the lower of the two levels.
@@ -51,25 +53,26 @@ pub trait Arithmetic {
     /// [`CkksError::Scale`] if the scales differ.
     fn sub(&self, a: &Self::Vector, b: &Self::Vector) -> Result<Self::Vector, CkksError>;
 
-    /// The product at the lower of the two levels, neither relinearised nor rescaled; scales multiply.
+    /// The product at the lower of the two levels, neither relinearised nor rescaled. Its scale is the product of the
+    /// scales.
     ///
     /// # Errors
-    /// If an operand is such a product itself.
+    /// If an operand is itself a product that is not relinearised.
     fn tensor(&self, a: &Self::Vector, b: &Self::Vector) -> Result<Self::Vector, CkksError>;
 
-    /// Back to two components, then one level down: scale divided by the level's primes.
+    /// Relinearises to two components and goes one level down: the scale is divided by the level's primes.
     ///
     /// # Errors
     /// At level 0, or if the relinearisation key is missing.
     fn relinearise_rescale(&self, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
 
-    /// Back to two components at the same level and scale.
+    /// Relinearises to two components at the same level and scale.
     ///
     /// # Errors
     /// If the relinearisation key is missing.
     fn relinearise(&self, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
 
-    /// One level down: scale divided by the level's primes.
+    /// Goes one level down: the scale is divided by the level's primes.
     ///
     /// # Errors
     /// At level 0.
@@ -78,13 +81,13 @@ pub trait Arithmetic {
     /// The same values at a lower level.
     ///
     /// # Errors
-    /// If the level is below `level` already.
+    /// If the level of `a` is already below `level`.
     fn drop_to(&self, a: &Self::Vector, level: usize) -> Result<Self::Vector, CkksError>;
 
-    /// As [`Arithmetic::drop_to`], without a copy of a vector that is at that level already.
+    /// As [`Arithmetic::drop_to`], but borrows a vector that is already at that level.
     ///
     /// # Errors
-    /// If the level is below `level` already.
+    /// If the level of `a` is already below `level`.
     fn lowered<'v>(&self, a: &'v Self::Vector, level: usize) -> Result<Cow<'v, Self::Vector>, CkksError> {
         if self.level(a) == level { Ok(Cow::Borrowed(a)) } else { self.drop_to(a, level).map(Cow::Owned) }
     }
@@ -95,19 +98,20 @@ pub trait Arithmetic {
     /// If the key is missing.
     fn rotate(&self, a: &Self::Vector, steps: i64) -> Result<Self::Vector, CkksError>;
 
-    /// Several rotations of one vector, its digits raised once (hoisting).
+    /// Several rotations of one vector with one digit decomposition (hoisting).
     ///
     /// # Errors
     /// If a key is missing.
     fn rotate_hoisted(&self, a: &Self::Vector, steps: &[i64]) -> Result<Vec<Self::Vector>, CkksError>;
 
-    /// The sum of several rotations of one vector (0 is the vector itself): its digits raised once, the sum divided once.
+    /// The sum of several rotations of one vector (0 is the vector itself), with one digit decomposition and one
+    /// division.
     ///
     /// # Errors
-    /// If there are no steps, or keys are missing: all of them are named.
+    /// If there are no steps, or keys are missing; the error names all missing keys.
     fn sum_rotations(&self, a: &Self::Vector, steps: &[i64]) -> Result<Self::Vector, CkksError>;
 
-    /// As [`Arithmetic::sum_rotations`], one level down: the rescale is part of the sum's division.
+    /// As [`Arithmetic::sum_rotations`], but goes one level down: the rescale is part of the sum's division.
     ///
     /// # Errors
     /// At level 0, or as for [`Arithmetic::sum_rotations`].
@@ -121,10 +125,10 @@ pub trait Arithmetic {
         self.sum_rotations_rescale(a, &[steps])
     }
 
-    /// A linear transformation of the slots, one level below its plan's.
+    /// Applies a linear transformation to the slots. The result is one level below the level of its plan.
     ///
     /// # Errors
-    /// If the level is below the plan's, the scale is not the one planned for, or keys are missing.
+    /// If the level is below the plan's, the scale is not the planned one, or keys are missing.
     fn linear(&self, transform: &LinearTransform, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
 
     /// Conjugates the slots.
@@ -133,14 +137,14 @@ pub trait Arithmetic {
     /// In the conjugate-invariant ring, or if the key is missing.
     fn conjugate(&self, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
 
-    /// Multiplies the slots by `i`, exactly and for free.
+    /// Multiplies the slots by `i`, exactly, without a level and without noise.
     ///
     /// # Errors
     /// In the conjugate-invariant ring.
     fn mul_imaginary(&self, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
 
     /// `constant * a` with scale exactly `scale`: multiplies by the integer nearest to `constant * scale / scale(a)`
-    /// and does not rescale. A factor far from zero is what makes it precise.
+    /// and does not rescale. The product is precise only if that integer is far from zero.
     ///
     /// # Errors
     /// If the constant is not finite, or complex in the conjugate-invariant ring, or `scale` is out of range.
@@ -152,33 +156,33 @@ pub trait Arithmetic {
     /// As for [`Arithmetic::mul_constant`].
     fn add_constant(&self, a: &Self::Vector, constant: Complex64) -> Result<Self::Vector, CkksError>;
 
-    /// Slot-wise product with a plaintext vector encoded at scale `scale`; scales multiply, no rescale.
+    /// Slot-wise product with a plaintext vector encoded at scale `scale`. Scales multiply; there is no rescale.
     ///
     /// # Errors
-    /// If the values do not encode.
+    /// If the values cannot be encoded.
     fn mul_values(&self, a: &Self::Vector, values: &[Complex64], scale: f64) -> Result<Self::Vector, CkksError>;
 
-    /// The sum of slot-wise products with prepared vectors, at their level; scales multiply, no rescale.
+    /// The sum of slot-wise products with prepared vectors, at their level. Scales multiply; there is no rescale.
     ///
     /// # Errors
-    /// If there are none, levels do not fit, or the scales of the products differ.
+    /// If there are no products, levels do not fit, or the scales of the products differ.
     fn sum_products(&self, products: &[(&Self::Vector, &PreparedVector)]) -> Result<Self::Vector, CkksError>;
 
-    /// Slot-wise product with a prepared vector, at its level; scales multiply, no rescale.
+    /// Slot-wise product with a prepared vector, at its level. Scales multiply; there is no rescale.
     ///
     /// # Errors
-    /// If the level is below that of the prepared vector, or its values do not encode.
+    /// If the level is below that of the prepared vector, or its values cannot be encoded.
     fn mul_prepared(&self, a: &Self::Vector, factor: &PreparedVector) -> Result<Self::Vector, CkksError> {
         self.sum_products(&[(a, factor)])
     }
 
-    /// Several sums of slot-wise products of prepared vectors with rotations of one vector, each one level down: row `r` is
-    /// `sum factor * rotate(a, steps[i])` over its pairs `(i, factor)`, rescaled. The digits of `a` are raised once, the
-    /// rotations are not divided, and each sum is divided once, its rescale included.
+    /// Several sums of slot-wise products of prepared vectors with rotations of one vector, each one level down: row
+    /// `r` is `sum factor * rotate(a, steps[i])` over its pairs `(i, factor)`, rescaled. There is one digit
+    /// decomposition of `a`, the rotations are not divided, and each sum is divided once, including its rescale.
     ///
     /// # Errors
-    /// If there are no rows, or one is empty or names a step that is not there, factors differ in level or scale, the level
-    /// of `a` is below theirs or 0, or keys are missing: all of them are named.
+    /// If there are no rows, a row is empty or contains an index outside `steps`, factors differ in level or scale, the
+    /// level of `a` is below theirs or 0, or keys are missing; the error names all missing keys.
     fn rotation_products(
         &self,
         a: &Self::Vector,
@@ -189,13 +193,13 @@ pub trait Arithmetic {
     /// Slot-wise sum with a plaintext vector.
     ///
     /// # Errors
-    /// If the values do not encode.
+    /// If the values cannot be encoded.
     fn add_values(&self, a: &Self::Vector, values: &[Complex64]) -> Result<Self::Vector, CkksError>;
 
     /// One vector per row of the matrix: row `r` is `sum_c M[r][c] inputs[c]`, at the matrix's level and output scale.
     ///
     /// # Errors
-    /// If number, scale or level of the inputs is not what the matrix was prepared for.
+    /// If the number, scale or level of the inputs does not fit the prepared matrix.
     fn matrix(&self, matrix: &PreparedMatrix, inputs: &[&Self::Vector]) -> Result<Vec<Self::Vector>, CkksError>;
 
     /// `a * b`, relinearised and rescaled.
@@ -206,16 +210,16 @@ pub trait Arithmetic {
         self.relinearise_rescale(&self.tensor(a, b)?)
     }
 
-    /// Sums `count` (a power of two) slots that are `stride` apart, into every slot: [`InnerSum::new`], applied.
+    /// Sums `count` (a power of two) slots that are `stride` apart into every slot, as [`InnerSum::new`] does.
     ///
     /// # Errors
-    /// If `count` is no power of two, or keys of [`InnerSum::key_plan`] are missing.
+    /// If `count` is not a power of two, or keys of [`InnerSum::key_plan`] are missing.
     fn sum_slots(&self, a: &Self::Vector, stride: usize, count: usize) -> Result<Self::Vector, CkksError> {
         InnerSum::new(stride as i64, count)?.apply(self, a)
     }
 }
 
-/// Whether two scales are the same.
+/// Checks that two scales are equal up to [`SCALE_TOLERANCE`].
 pub(crate) fn check_scales(operation: &'static str, needed: f64, found: f64) -> Result<(), CkksError> {
     if (found / needed - 1.0).abs() < SCALE_TOLERANCE {
         Ok(())
@@ -224,12 +228,12 @@ pub(crate) fn check_scales(operation: &'static str, needed: f64, found: f64) -> 
     }
 }
 
-/// Whether a scale is a positive, finite number.
+/// Checks that a scale is a positive, finite number.
 pub(crate) fn check_scale(operation: &'static str, scale: f64) -> Result<(), CkksError> {
     if scale > 0.0 && scale.is_finite() {
         return Ok(());
     }
-    Err(CkksError::Value { operation, index: 0, found: format!("scale {scale}"), needed: "a positive, finite scale" })
+    Err(CkksError::Value { operation, index: 0, needed: "a positive, finite scale" })
 }
 
 /// The Gaussian integer nearest to `constant * factor`.
@@ -243,7 +247,7 @@ pub(crate) fn round_constant(
     let fits = |x: f64| x.is_finite() && x.abs() < 2f64.powi(126);
     if !fits(scaled.re) || !fits(scaled.im) || (real && constant.im != 0.0) {
         let needed = "a finite number that fits its scale, real in the conjugate-invariant ring";
-        return Err(CkksError::Value { operation, index: 0, found: constant.to_string(), needed });
+        return Err(CkksError::Value { operation, index: 0, needed });
     }
     Ok((scaled.re.round() as i128, scaled.im.round() as i128))
 }

@@ -1,4 +1,4 @@
-//! What a circuit costs: counts of the work, and seconds on a machine that was measured.
+//! Cost of circuits: operation counts, and a model that converts them to seconds.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -10,22 +10,22 @@ use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::parameters::CkksParameters;
 
-/// How often the inner product of a key with shared digits counts where the rotation is kept: the digits and the key
-/// come from memory, and the product goes there. Fitted, as [`STREAMED_WEIGHT`] is, to the times of 97 plans of
-/// permutations in rings of degree 2^14 and 2^15 on one AVX-512 core: predictions over times then spread by 9 % instead
-/// of 14 %, and no choice was over 9 % slower than the best of them.
+/// Weight of the inner product of a key with shared digits where the rotation is kept: digits and key are read from
+/// memory, and the product is written to memory. This weight and [`STREAMED_WEIGHT`] are fitted to the times of 97
+/// plans of permutations in rings of degree 2^14 and 2^15 on one AVX-512 core. With them the ratio of predicted to
+/// measured times spreads by 9 % instead of 14 %, and no chosen plan was more than 9 % slower than the best one.
 const HOISTED_WEIGHT: u64 = 3;
 
-/// How often a product with a plaintext vector counts where both ciphertext and vector come from memory.
+/// Weight of a product with a plaintext vector where both ciphertext and vector are read from memory.
 const STREAMED_WEIGHT: u64 = 3;
 
-/// Counts of work: what the simulator charges for each operation, and what planners count with.
+/// Operation counts. The simulator charges them for each operation, and planners compare plans by them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Relinearisations and automorphisms, by the chain primes they were done over.
+    /// Relinearisations and automorphisms, by their number of chain primes.
     pub key_switches: BTreeMap<usize, u64>,
-    /// Those of them that are rotations from digits raised for several, by the same primes; rotations that are added up
-    /// at once are not among them.
+    /// The part of `key_switches` that are rotations from shared raised digits, by their number of chain primes.
+    /// Rotations that are summed at once do not count here.
     pub hoisted_rotations: BTreeMap<usize, u64>,
     /// Products of two ciphertexts.
     pub tensors: u64,
@@ -41,17 +41,18 @@ pub struct Cost {
     pub matrix_macs: u64,
     /// Residues passed through an element-wise operation: sum, product, permutation, copy.
     pub elementwise: u64,
-    /// Residues of vectors encoded on the way, their transforms included.
+    /// Residues of vectors encoded during the run, their transforms included.
     pub encoded: u64,
 }
 
 impl Cost {
-    /// Key switches over all chains.
+    /// Number of key switches over all numbers of chain primes.
     pub fn total_key_switches(&self) -> u64 {
         self.key_switches.values().sum()
     }
 
-    /// A relinearisation or an automorphism over `chain` primes, with `drop` primes divided out in the same step.
+    /// Cost of a relinearisation or an automorphism over `chain` primes that divides out `drop` primes in the same
+    /// step.
     pub fn key_switch(ring: &Ring, chain: usize, drop: usize) -> Self {
         let mut cost = Self::decomposition(ring, chain);
         cost += Self::hoisted_product(ring, chain);
@@ -61,7 +62,7 @@ impl Cost {
         cost
     }
 
-    /// Raising the digits of one polynomial to the extended basis.
+    /// Cost of the digit decomposition of one polynomial: its digits raised to the extended basis.
     pub fn decomposition(ring: &Ring, chain: usize) -> Self {
         let (extended, step) = (chain + ring.special().len(), ring.digit_len());
         let lengths = (0..chain).step_by(step).map(|start| step.min(chain - start));
@@ -73,14 +74,14 @@ impl Cost {
         }
     }
 
-    /// The inner product of raised digits with a key.
+    /// Cost of the inner product of raised digits with a key.
     pub fn hoisted_product(ring: &Ring, chain: usize) -> Self {
         let limbs = 2 * ring.digit_count(chain) * (chain + ring.special().len());
         Cost { residue_macs: (limbs * ring.degree()) as u64, ..Self::default() }
     }
 
-    /// A rotation from digits that were raised before, left undivided. Its inner product counts [`HOISTED_WEIGHT`]
-    /// times.
+    /// Cost of a rotation from digits that are raised already, left undivided. Its inner product counts
+    /// [`HOISTED_WEIGHT`] times.
     pub fn hoisted_rotation(ring: &Ring, chain: usize) -> Self {
         let extended = chain + ring.special().len();
         let mut cost = Self::hoisted_product(ring, chain).times(HOISTED_WEIGHT);
@@ -90,7 +91,7 @@ impl Cost {
         cost
     }
 
-    /// `count` rotations of one vector with one raise of digits, each divided
+    /// Cost of `count` rotations of one vector with one digit decomposition, each rotation divided
     /// ([`Arithmetic::rotate_hoisted`](crate::Arithmetic::rotate_hoisted)).
     pub fn hoisted_rotations(ring: &Ring, chain: usize, count: u64) -> Self {
         let mut each = Self::hoisted_product(ring, chain).times(HOISTED_WEIGHT);
@@ -103,10 +104,10 @@ impl Cost {
         cost
     }
 
-    /// The sum of `rotations` rotations of one vector and of `copies` times the vector itself: one raise of digits, one
-    /// division, with `drop` primes divided out in it
+    /// Cost of the sum of `rotations` rotations of one vector and of `copies` times the vector itself: one digit
+    /// decomposition and one division, which also divides out `drop` primes
     /// ([`Arithmetic::sum_rotations`](crate::Arithmetic::sum_rotations)). The rotated limbs are added while they are in
-    /// the cache, so the inner products are not weighed as those of [`Cost::hoisted_rotation`].
+    /// the cache, so the inner products do not have the weight of those of [`Cost::hoisted_rotation`].
     pub fn sum_of_rotations(ring: &Ring, chain: usize, rotations: u64, copies: u64, drop: usize) -> Self {
         let extended = chain + ring.special().len();
         let mut rotation = Self::hoisted_product(ring, chain);
@@ -120,8 +121,8 @@ impl Cost {
         cost
     }
 
-    /// Sums of products of plaintext vectors with hoisted rotations of one vector at `level`, each divided once,
-    /// rescale included ([`Arithmetic::rotation_products`](crate::Arithmetic::rotation_products)).
+    /// Cost of `rows` sums of products of plaintext vectors with hoisted rotations of one vector at `level`, each sum
+    /// divided once, rescale included ([`Arithmetic::rotation_products`](crate::Arithmetic::rotation_products)).
     pub(crate) fn rotation_products(
         parameters: &CkksParameters,
         level: usize,
@@ -141,15 +142,15 @@ impl Cost {
         cost
     }
 
-    /// `count` products of plaintext vectors with undivided rotations, added up: the rotations stay in the cache for
-    /// all sums. They count twice, for they wait for memory more than a plain sum does.
+    /// Cost of `count` products of plaintext vectors with undivided rotations, summed. The rotations stay in the cache
+    /// for all sums. Each product counts twice, because it waits for memory more than a plain sum does.
     pub(crate) fn undivided_products(ring: &Ring, chain: usize, count: u64) -> Self {
         let mut product = Self::elementwise(ring, 4 * (chain + ring.special().len()));
         product.plaintext_products = 1;
         product.times(count)
     }
 
-    /// `count` products of ciphertexts with plaintext vectors that are encoded already, added up
+    /// Cost of `count` products of ciphertexts with plaintext vectors that are encoded already, summed
     /// ([`Arithmetic::sum_products`](crate::Arithmetic::sum_products)). Every product reads three polynomials from
     /// memory, which counts [`STREAMED_WEIGHT`] times.
     pub fn sum_of_products(ring: &Ring, chain: usize, count: u64) -> Self {
@@ -158,23 +159,23 @@ impl Cost {
         product.times(count)
     }
 
-    /// The product of two ciphertexts, not relinearised.
+    /// Cost of the product of two ciphertexts, not relinearised.
     pub fn tensor(ring: &Ring, chain: usize) -> Self {
         Cost { tensors: 1, ..Self::elementwise(ring, 7 * chain) }
     }
 
-    /// The sum or difference of two ciphertexts of so many components: the operation, and two copies, to the lower
-    /// level and into the result.
+    /// Cost of the sum or difference of two ciphertexts with `components` components: the operation and two copies, to
+    /// the lower level and into the result.
     pub fn addition(ring: &Ring, chain: usize, components: usize) -> Self {
         Self::elementwise(ring, 3 * components * chain)
     }
 
-    /// The division of a ciphertext of so many components from `from` to `to` chain primes.
+    /// Cost of the division of a ciphertext with `components` components from `from` to `to` chain primes.
     pub fn rescale(ring: &Ring, from: usize, to: usize, components: usize) -> Self {
         Cost { rescales: 1, ..Self::division(ring, from, to).times(components as u64) }
     }
 
-    /// The division of one polynomial of `from` limbs to `to` limbs.
+    /// Cost of the division of one polynomial of `from` limbs to `to` limbs.
     pub fn division(ring: &Ring, from: usize, to: usize) -> Self {
         Cost {
             limb_transforms: from as u64,
@@ -184,24 +185,24 @@ impl Cost {
         }
     }
 
-    /// The product of a plaintext matrix with ciphertexts of so many components over `chain` primes.
+    /// Cost of the product of a plaintext matrix with ciphertexts of `components` components over `chain` primes.
     pub fn matrix(ring: &Ring, chain: usize, components: usize, (rows, columns): (usize, usize)) -> Self {
         let limbs = components * chain;
         let matrix_macs = (limbs * rows * columns * ring.degree()) as u64;
         Cost { matrix_macs, ..Self::elementwise(ring, limbs * columns) }
     }
 
-    /// Element-wise passes over `limbs` limbs.
+    /// Cost of element-wise passes over `limbs` limbs.
     pub fn elementwise(ring: &Ring, limbs: usize) -> Self {
         Cost { elementwise: (limbs * ring.degree()) as u64, ..Self::default() }
     }
 
-    /// Encoding a vector over `limbs` primes.
+    /// Cost of encoding a vector over `limbs` primes.
     pub(crate) fn encoding(ring: &Ring, limbs: usize) -> Self {
         Cost { encoded: (limbs * ring.degree()) as u64, ..Self::default() }
     }
 
-    /// The same work `count` times.
+    /// The cost multiplied by `count`.
     pub fn times(self, count: u64) -> Self {
         let each = |counts: BTreeMap<usize, u64>| counts.into_iter().map(|(chain, n)| (chain, n * count)).collect();
         Cost {
@@ -237,8 +238,8 @@ impl AddAssign for Cost {
     }
 }
 
-/// Seconds per unit of each kind of work. Predictions are good to a factor of about two: caches, and threads that wait
-/// for each other, are not modelled.
+/// Seconds per unit of each kind of work. Predictions are accurate to a factor of about two, because caches and threads
+/// that wait for each other are not modelled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CostModel {
     /// Per transform of one limb.
@@ -253,26 +254,26 @@ pub struct CostModel {
     pub encoding: f64,
 }
 
-/// How long each kind of work is repeated, and at least how often.
+/// Minimum duration and minimum number of runs for the measurement of each kind of work.
 const MEASURE_FOR: Duration = Duration::from_millis(50);
 const MEASURE_TIMES: u32 = 3;
 
-/// Rows, columns and primes of the matrix product that is timed.
+/// Rows and columns, and number of primes, of the timed matrix product.
 const MATRIX_SIDE: usize = 32;
 const MATRIX_PRIMES: usize = 4;
 
 impl CostModel {
-    /// Nominal figures of one AVX2 core at about 3 GHz, for choosing between plans: only their ratios matter there.
+    /// Nominal values for one AVX2 core at about 3 GHz, for choosing between plans, where only ratios matter.
     pub fn nominal(parameters: &CkksParameters) -> Self {
         let degree = parameters.ring().degree() as f64;
         let limb_transform = 0.2e-9 * degree * degree.log2();
         CostModel { limb_transform, residue_mac: 0.3e-9, matrix_mac: 0.1e-9, elementwise: 0.4e-9, encoding: 10e-9 }
     }
 
-    /// Times each kind of work on this machine, on the threads of the present rayon pool. Takes less than a second.
+    /// Measures each kind of work on this machine, on the threads of the current rayon pool. Takes less than a second.
     ///
     /// # Errors
-    /// Only if the ring refuses, which its own parameters rule out.
+    /// If a ring operation fails, which valid parameters rule out.
     pub fn measure(parameters: &CkksParameters) -> Result<Self, CkksError> {
         let ring = parameters.ring();
         let degree = ring.degree() as f64;
@@ -324,7 +325,7 @@ impl CostModel {
     }
 }
 
-/// Seconds of the fastest of several runs: what the machine can do when nothing else runs on it.
+/// Seconds of the fastest of several runs, which excludes most disturbances by other programs.
 fn fastest<E>(mut work: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
     let (begin, mut best) = (Instant::now(), f64::INFINITY);
     let mut runs = 0;

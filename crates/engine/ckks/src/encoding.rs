@@ -1,16 +1,18 @@
-//! Vectors into polynomials and back.
+//! Encoding of vectors into polynomials, and decoding.
 //!
-//! Slot `j` of a polynomial `m` is its value at `zeta^(5^j)`, `zeta = exp(2 pi i / M)`, with `M = 2n` in the standard ring
-//! (`n/2` complex slots; the conjugates are the other roots) and `M = 4n` in the conjugate-invariant one (`n` real slots).
-//! With `c_k = m_k + i m_(k+n/2)`, respectively `c_k = m_k - i m_(n-k)`, and `5^j = 4 f + 1`, the slot is
+//! Slot `j` of a polynomial `m` is its value at `zeta^(5^j)`, `zeta = exp(2 pi i / M)`, with `M = 2n` in the standard
+//! ring (`n/2` complex slots; the conjugates are the other roots) and `M = 4n` in the conjugate-invariant one (`n` real
+//! slots). With `c_k = m_k + i m_(k+n/2)`, respectively `c_k = m_k - i m_(n-k)`, and `5^j = 4 f + 1`, the slot is
 //! `sum_k c_k zeta^k exp(2 pi i f k / slots)`: one complex Fourier transform over the slots after a twist.
 
 use std::f64::consts::PI;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use num_complex::Complex64;
 use rustfft::{Fft, FftPlanner};
-use unspoken_ring::{Basis, Domain, Poly, RingKind};
+use unspoken_ring::{Basis, Domain, Poly, RingKind, nearest_integer};
 use zeroize::{Zeroizing, optimization_barrier};
 
 use crate::arithmetic::check_scale;
@@ -42,30 +44,70 @@ impl Plaintext {
     }
 }
 
-/// Numbers on their way into or out of a polynomial, with room for a transform of rustfft. Wiped when dropped: they may be
-/// a client's message.
-struct Work(Vec<Complex64>);
+/// Slot values, which may be a client's message. They are wiped when dropped and not printed.
+#[derive(Clone)]
+pub struct Slots(Vec<Complex64>);
 
-impl Work {
+impl Slots {
     fn zeros(len: usize) -> Self {
-        Work(vec![Complex64::default(); len])
+        Slots(vec![Complex64::default(); len])
     }
 
-    /// Transforms as many numbers as the transform takes; the rest is its scratch.
+    /// Keeps the first `len` values and wipes the others.
+    pub fn truncate(&mut self, len: usize) {
+        let kept = len.min(self.0.len());
+        self.0[kept..].fill(Complex64::default());
+        optimization_barrier::<[Complex64]>(&self.0);
+        self.0.truncate(kept);
+    }
+
+    /// Transforms the first `fft.len()` numbers in place; the rest of the buffer is scratch space.
     fn transform(&mut self, fft: &dyn Fft<f64>) {
         let (numbers, scratch) = self.0.split_at_mut(fft.len());
         fft.process_with_scratch(numbers, scratch);
     }
 }
 
-impl Drop for Work {
+impl Deref for Slots {
+    type Target = [Complex64];
+    fn deref(&self) -> &[Complex64] {
+        &self.0
+    }
+}
+
+impl DerefMut for Slots {
+    fn deref_mut(&mut self) -> &mut [Complex64] {
+        &mut self.0
+    }
+}
+
+impl From<Vec<Complex64>> for Slots {
+    /// Takes ownership of the values. There must be no copies elsewhere, because those would not be wiped.
+    fn from(values: Vec<Complex64>) -> Self {
+        Slots(values)
+    }
+}
+
+impl AsRef<[Complex64]> for Slots {
+    fn as_ref(&self) -> &[Complex64] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Slots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slots").field("len", &self.0.len()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Slots {
     fn drop(&mut self) {
         self.0.fill(Complex64::default());
         optimization_barrier::<[Complex64]>(&self.0);
     }
 }
 
-/// Encodes and decodes for one parameter set. Cheap to clone.
+/// Encoder and decoder of one parameter set. Cheap to clone.
 #[derive(Clone)]
 pub struct Encoder {
     parameters: CkksParameters,
@@ -82,7 +124,7 @@ struct Tables {
 }
 
 impl Encoder {
-    /// Makes the tables: `3 * slots` words of 16 bytes.
+    /// Computes the tables: `3 * slots` words of 16 bytes.
     pub fn new(parameters: &CkksParameters) -> Self {
         let slots = parameters.slots();
         let order = 4 * slots;
@@ -102,8 +144,8 @@ impl Encoder {
         &self.parameters
     }
 
-    /// Encodes complex values into the slots, rounded at `scale`. Fewer values than slots are repeated to fill them
-    /// (sparse packing); their number must divide the number of slots.
+    /// Encodes complex values into the slots, rounded at `scale`. If there are fewer values than slots, they are
+    /// repeated to fill the slots (sparse packing); their number must divide the number of slots.
     ///
     /// # Errors
     /// If the number of values does not fit, one is not finite (or not real, in the conjugate-invariant ring), or the
@@ -117,7 +159,8 @@ impl Encoder {
         Ok(Plaintext { poly: self.round(OPERATION, &coefficients, level, false)?, level, scale })
     }
 
-    /// The same value in all slots: `a + b X^(n/2)` takes the value `a + i b` in each, so no transform is needed.
+    /// Encodes the same value in all slots. `a + b X^(n/2)` has the value `a + i b` in each slot, so no transform is
+    /// needed. The running time does not depend on the value.
     fn encode_constant(
         &self,
         operation: &'static str,
@@ -129,28 +172,30 @@ impl Encoder {
         let scaled = Zeroizing::new([value.re * scale, value.im * scale]);
         self.check_fits(operation, scaled.as_slice(), level)?;
         let ring = self.parameters.ring();
-        let mut poly = ring.zero(Basis::chain(self.parameters.chain(level)), Domain::Evaluation);
-        // What is encoded may be a client's message.
+        let basis = Basis::chain(self.parameters.chain(level));
+        let mut poly = match ring.kind() {
+            RingKind::Standard => ring.complex_constant(scaled.map(nearest_integer), basis)?,
+            RingKind::ConjugateInvariant => {
+                let mut poly = ring.zero(basis, Domain::Evaluation);
+                ring.add_constant_assign(&mut poly, nearest_integer(scaled[0]))?;
+                poly
+            }
+        };
+        // The encoded value may be a client's message.
         poly.mark_secret();
-        let [re, im] = scaled.map(|x| nearest(x) as i128);
-        if im != 0 {
-            ring.add_constant_assign(&mut poly, im)?;
-            ring.mul_imaginary_assign(&mut poly)?;
-        }
-        ring.add_constant_assign(&mut poly, re)?;
         Ok(Plaintext { poly, level, scale })
     }
 
-    /// As [`Encoder::encode`], for real values.
+    /// Encodes real values as [`Encoder::encode`] does.
     ///
     /// # Errors
     /// As for [`Encoder::encode`].
     pub fn encode_real(&self, values: &[f64], level: usize, scale: f64) -> Result<Plaintext, CkksError> {
-        let complex = Work(values.iter().map(|&x| Complex64::new(x, 0.0)).collect());
+        let complex = Slots(values.iter().map(|&x| Complex64::new(x, 0.0)).collect());
         self.encode(&complex.0, level, scale)
     }
 
-    /// Puts real values into the coefficients, rounded at `scale`.
+    /// Encodes real values into the coefficients, rounded at `scale`.
     ///
     /// # Errors
     /// If there are not exactly `n` values, or as for [`Encoder::encode`].
@@ -163,36 +208,46 @@ impl Encoder {
             return Err(CkksError::Shape { operation: OPERATION, found: values.len(), needed });
         }
         if let Some(index) = values.iter().position(|x| !x.is_finite()) {
-            let found = values[index].to_string();
-            return Err(CkksError::Value { operation: OPERATION, index, found, needed: "a finite real number" });
+            return Err(CkksError::Value { operation: OPERATION, index, needed: "a finite real number" });
         }
         let scaled: Zeroizing<Vec<f64>> = Zeroizing::new(values.iter().map(|x| x * scale).collect());
         Ok(Plaintext { poly: self.round(OPERATION, &scaled, level, false)?, level, scale })
     }
 
-    /// The slots of a polynomial in the coefficient domain, divided by `scale`.
+    /// The slots of a polynomial in the coefficient domain, divided by `scale`. Wiped when dropped.
     ///
     /// # Errors
     /// If the polynomial is in the evaluation domain.
-    pub fn decode(&self, poly: &Poly, scale: f64) -> Result<Vec<Complex64>, CkksError> {
-        let coefficients = Zeroizing::new(self.parameters.ring().to_f64(poly)?);
-        Ok(self.slots_of(&coefficients, scale))
+    pub fn decode(&self, poly: &Poly, scale: f64) -> Result<Slots, CkksError> {
+        Ok(Slots(self.slots_of(&self.parameters.ring().to_f64(poly)?, scale)))
     }
 
-    /// The coefficients of a polynomial in the coefficient domain, divided by `scale`.
+    /// The coefficients of a polynomial in the coefficient domain, divided by `scale`. Wiped when dropped.
     ///
     /// # Errors
     /// If the polynomial is in the evaluation domain.
-    pub fn decode_coefficients(&self, poly: &Poly, scale: f64) -> Result<Vec<f64>, CkksError> {
-        Ok(self.parameters.ring().to_f64(poly)?.into_iter().map(|c| c / scale).collect())
+    pub fn decode_coefficients(&self, poly: &Poly, scale: f64) -> Result<Zeroizing<Vec<f64>>, CkksError> {
+        let mut coefficients = self.parameters.ring().to_f64(poly)?;
+        coefficients.iter_mut().for_each(|c| *c /= scale);
+        Ok(coefficients)
     }
 
-    /// Encodes as [`Encoder::encode`] does, over the extended basis of the level: for products with switched ciphertexts
-    /// that are not divided by `P` yet.
+    /// Encodes the constants of a circuit at `level`. They belong to the party that computes, so the polynomial and the
+    /// ciphertexts it multiplies are public.
+    pub(crate) fn encode_public(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Poly, CkksError> {
+        let mut poly = self.encode(values, level, scale)?.poly;
+        poly.declare_public();
+        Ok(poly)
+    }
+
+    /// As [`Encoder::encode_public`], over the extended basis of the level, for products with key-switched ciphertexts
+    /// that are not yet divided by `P`.
     pub(crate) fn encode_extended(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Poly, CkksError> {
         const OPERATION: &str = "encode over the extended basis";
         let coefficients = self.coefficients(OPERATION, values, scale)?;
-        self.round(OPERATION, &coefficients, level, true)
+        let mut poly = self.round(OPERATION, &coefficients, level, true)?;
+        poly.declare_public();
+        Ok(poly)
     }
 
     /// The coefficients of the vector's polynomial times `scale`, not rounded.
@@ -210,19 +265,19 @@ impl Encoder {
                 work.0[position] = value;
             }
         }
-        // The transform of rustfft with exponent -1 undoes the one with +1, up to the factor `slots`.
+        // The transform of rustfft with exponent -1 inverts the one with +1, up to the factor `slots`.
         work.transform(&*self.tables.forward);
         let factor = scale / slots as f64;
         work.0.iter_mut().zip(&self.tables.twist).for_each(|(c, t)| *c = *c * t.conj() * factor);
         Ok(Zeroizing::new(self.untwist(&work.0[..slots])))
     }
 
-    /// Room for a transform and its scratch.
-    fn work(&self, fft: &dyn Fft<f64>) -> Work {
-        Work::zeros(fft.len() + fft.get_inplace_scratch_len())
+    /// A zeroed buffer for a transform and its scratch space.
+    fn work(&self, fft: &dyn Fft<f64>) -> Slots {
+        Slots::zeros(fft.len() + fft.get_inplace_scratch_len())
     }
 
-    /// That the scale is one, and that these values are, for the ring, as many as fit.
+    /// Checks that the scale is valid, the number of values divides the slots, and each value is valid in this ring.
     fn check_values(&self, operation: &'static str, values: &[Complex64], scale: f64) -> Result<(), CkksError> {
         check_scale(operation, scale)?;
         let slots = self.parameters.slots();
@@ -234,7 +289,7 @@ impl Encoder {
         let bad = |z: &Complex64| !z.re.is_finite() || !z.im.is_finite() || (real && z.im != 0.0);
         if let Some(index) = values.iter().position(bad) {
             let needed = if real { "a finite real number" } else { "a finite complex number" };
-            return Err(CkksError::Value { operation, index, found: values[index].to_string(), needed });
+            return Err(CkksError::Value { operation, index, needed });
         }
         Ok(())
     }
@@ -248,7 +303,7 @@ impl Encoder {
         self.tables.position.iter().map(|&p| work.0[p]).collect()
     }
 
-    /// Real coefficients to the `c_k` of the module's formula.
+    /// Maps real coefficients to the `c_k` of the formula in the module documentation.
     fn twist(&self, m: &[f64], c: &mut [Complex64]) {
         let slots = self.parameters.slots();
         let imaginary = |k: usize| match self.parameters.ring().kind() {
@@ -263,7 +318,7 @@ impl Encoder {
     fn untwist(&self, c: &[Complex64]) -> Vec<f64> {
         match self.parameters.ring().kind() {
             RingKind::Standard => c.iter().map(|z| z.re).chain(c.iter().map(|z| z.im)).collect(),
-            // Both c_k and c_(n-k) hold m_k for a vector of real slots: average them.
+            // For a vector of real slots both c_k and c_(n-k) contain m_k: average them.
             RingKind::ConjugateInvariant => {
                 let n = c.len();
                 (0..n).map(|k| if k == 0 { c[0].re } else { (c[k].re - c[n - k].im) / 2.0 }).collect()
@@ -271,49 +326,34 @@ impl Encoder {
         }
     }
 
-    /// Whether scaled coefficients fit the modulus of a level; bits of the largest.
-    pub(crate) fn check_fits(&self, operation: &'static str, scaled: &[f64], level: usize) -> Result<f64, CkksError> {
+    /// Checks that scaled coefficients fit the modulus of a level.
+    pub(crate) fn check_fits(&self, operation: &'static str, scaled: &[f64], level: usize) -> Result<(), CkksError> {
         let max_level = self.parameters.max_level();
         if level > max_level {
             return Err(CkksError::Level { operation, found: max_level, needed: level });
         }
-        let found = log2_largest(scaled);
-        let needed = self.parameters.log2_modulus(level);
-        if found >= (needed - 1.0).min(126.0) {
-            return Err(CkksError::Overflow { operation, found, needed });
-        }
-        Ok(found)
+        let log2_limit = self.log2_limit(level);
+        if log2_largest(scaled) < log2_limit { Ok(()) } else { Err(CkksError::Overflow { operation, log2_limit }) }
     }
 
+    /// Maximum bits of a coefficient at a level: half the modulus, and at most 126 bits, the limit of integers in the
+    /// ring.
+    fn log2_limit(&self, level: usize) -> f64 {
+        (self.parameters.log2_modulus(level) - 1.0).min(126.0)
+    }
+
+    /// The polynomial with coefficients rounded to the nearest integers. The running time depends on the level, not on
+    /// the coefficients. The polynomial is marked secret, because it may encode a client's message.
     fn round(&self, operation: &'static str, scaled: &[f64], level: usize, special: bool) -> Result<Poly, CkksError> {
-        let largest = self.check_fits(operation, scaled, level)?;
-        let ring = self.parameters.ring();
+        self.check_fits(operation, scaled, level)?;
         let basis = Basis { chain: self.parameters.chain(level), special };
-        let mut poly = if largest < 62.0 {
-            let integers: Zeroizing<Vec<i64>> = Zeroizing::new(scaled.iter().map(|&x| nearest(x) as i64).collect());
-            ring.evaluate_i64(&integers, basis)?
-        } else {
-            let integers: Zeroizing<Vec<i128>> = Zeroizing::new(scaled.iter().map(|&x| nearest(x) as i128).collect());
-            ring.evaluate_i128(&integers, basis)?
-        };
-        // What is encoded may be a client's message.
-        poly.mark_secret();
-        Ok(poly)
+        Ok(self.parameters.ring().evaluate_f64(scaled, self.log2_limit(level).ceil() as u32, basis)?)
     }
 }
 
-/// The nearest integer, ties to even, without a call or a branch. From 2^51 on the half a number may have is kept.
-#[inline(always)]
-fn nearest(x: f64) -> f64 {
-    const SHIFT: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52: next to it numbers are integers
-    const LARGE: f64 = 2_251_799_813_685_248.0; // 2^51
-    let rounded = (x + SHIFT) - SHIFT;
-    if x.abs() < LARGE { rounded } else { x }
-}
-
-/// Bits of the largest coefficient, at least 0; infinite if one is no number.
+/// Bits of the largest coefficient, at least 0; infinite if one is NaN.
 pub(crate) fn log2_largest(scaled: &[f64]) -> f64 {
-    // As bits, the magnitudes of numbers are in their order, and what is no number is above infinity.
+    // The bit patterns of magnitudes are ordered like the numbers, and NaN is above infinity.
     let magnitude = |x: &f64| x.to_bits() & (u64::MAX >> 1);
     let largest = f64::from_bits(scaled.iter().map(magnitude).fold(1.0f64.to_bits(), u64::max));
     if largest.is_nan() { f64::INFINITY } else { largest.log2() }
@@ -344,6 +384,8 @@ mod tests {
             }
             let refused = |value: Complex64, scale: f64| encoder.encode(&[value], 0, scale).unwrap_err();
             assert!(matches!(refused(f64::NAN.into(), 1.0), CkksError::Value { index: 0, .. }));
+            let overflow = refused(12_345.678e30.into(), 1e9).to_string();
+            assert!(!overflow.contains("12345") && !overflow.contains("143"), "the value or its bits: {overflow}");
             assert!(matches!(refused(1e30.into(), 1e9), CkksError::Overflow { .. }));
             assert!(matches!(encoder.encode(&[Complex64::from(1.0)], 99, 1.0), Err(CkksError::Level { .. })));
         }

@@ -1,9 +1,9 @@
-//! What can go wrong with encrypted vectors.
+//! Errors of this crate.
 
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 
-/// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
+/// An error of this crate. Each message contains the operation, what was found, what was needed and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CkksError {
@@ -38,39 +38,37 @@ pub enum CkksError {
         /// The scale of the first operand.
         needed: f64,
     },
-    /// A value does not fit the modulus at its level and scale.
+    /// A value does not fit the modulus at its level and scale. The message does not contain its size, because it may
+    /// be secret.
     #[error(
-        "{operation}: values up to 2^{found:.1} at their scale do not fit a modulus of {needed:.1} bits; use a smaller \
-         scale or a higher level"
+        "{operation}: a coefficient (a value times its scale) is not below 2^{log2_limit:.1}, the limit of the level; \
+         use smaller values, a smaller scale or a higher level"
     )]
     Overflow {
         /// The operation.
         operation: &'static str,
-        /// Bits of the largest scaled value.
-        found: f64,
-        /// Bits of the modulus.
-        needed: f64,
+        /// Maximum bits of a coefficient.
+        log2_limit: f64,
     },
     /// Wrong number of values.
     #[error("{operation}: found {found} values, needed {needed}")]
     Shape {
         /// The operation.
         operation: &'static str,
-        /// How many there were.
+        /// The number of values found.
         found: usize,
-        /// What was needed.
+        /// The number of values needed, or another requirement.
         needed: String,
     },
-    /// A value that is no finite number, or an imaginary part in the real ring.
-    #[error("{operation}: value {index} is {found}; needed {needed}")]
+    /// A value that is not a finite number, or has an imaginary part in the real ring. The message does not contain the
+    /// value, because it may be secret.
+    #[error("{operation}: value {index} cannot be used; needed {needed}")]
     Value {
         /// The operation.
         operation: &'static str,
-        /// Its index.
+        /// Index of the value.
         index: usize,
-        /// The value.
-        found: String,
-        /// What would do.
+        /// Requirement that the value does not meet.
         needed: &'static str,
     },
     /// The operation does not exist in this ring.
@@ -82,9 +80,9 @@ pub enum CkksError {
     /// A parameter set is unusable.
     #[error("parameters '{name}': {reason}")]
     Parameters {
-        /// Its name.
+        /// Name of the parameter set.
         name: String,
-        /// What is wrong with it.
+        /// Reason why it is unusable.
         reason: String,
     },
 }

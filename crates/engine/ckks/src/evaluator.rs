@@ -1,4 +1,4 @@
-//! Arithmetic on encrypted vectors.
+//! The evaluator: arithmetic on encrypted vectors.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,15 +7,15 @@ use unspoken_ring::{Basis, Domain, Poly, RingKind};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
 
 use crate::arithmetic::{Arithmetic, check_scales, round_constant};
+use crate::ciphertext::Ciphertext;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::linear::LinearTransform;
 use crate::matrix::PreparedMatrix;
 use crate::parameters::CkksParameters;
 use crate::prepared::{PreparedVector, RotationProducts};
-use crate::vector::Ciphertext;
 
-/// Evaluates circuits on encrypted vectors with a client's switching keys.
+/// Evaluator of circuits on encrypted vectors with a client's switching keys.
 #[derive(Clone, Copy)]
 pub struct Evaluator<'a> {
     encoder: &'a Encoder,
@@ -29,7 +29,7 @@ impl<'a> Evaluator<'a> {
         Evaluator { encoder, keys, cancel: None }
     }
 
-    /// The same, which stops with [`RlweError::Interrupted`] at its next key switch once `cancel` is set.
+    /// Adds a cancellation flag: once `cancel` is set, the next key switch fails with [`RlweError::Interrupted`].
     pub fn with_cancel(self, cancel: &'a AtomicBool) -> Self {
         Evaluator { cancel: Some(cancel), ..self }
     }
@@ -61,7 +61,7 @@ impl<'a> Evaluator<'a> {
         Ok(a.inner.hoist(ring)?.sum_automorphisms(ring, &elements, self.keys, drop)?)
     }
 
-    /// Whether the keys of these automorphisms are there; names all that are not.
+    /// Checks that the keys of these automorphisms exist. The error names all missing keys.
     fn check_rotations(&self, operation: &'static str, elements: &[u64], chain: usize) -> Result<(), CkksError> {
         let mut needed = KeyPlan::new();
         for &element in elements.iter().filter(|&&element| element != 1) {
@@ -279,9 +279,9 @@ impl Arithmetic for Evaluator<'_> {
     }
 
     fn mul_values(&self, a: &Ciphertext, values: &[Complex64], scale: f64) -> Result<Ciphertext, CkksError> {
-        let plaintext = self.encoder.encode(values, a.level, scale)?;
+        let factor = self.encoder.encode_public(values, a.level, scale)?;
         let ring = self.parameters().ring();
-        let products = a.inner.components().iter().map(|c| ring.mul(c, &plaintext.poly)).collect::<Result<_, _>>()?;
+        let products = a.inner.components().iter().map(|c| ring.mul(c, &factor)).collect::<Result<_, _>>()?;
         Ok(Ciphertext { inner: rlwe::Ciphertext::new(products)?, level: a.level, scale: a.scale * scale })
     }
 
@@ -342,10 +342,10 @@ impl Arithmetic for Evaluator<'_> {
     }
 
     fn add_values(&self, a: &Ciphertext, values: &[Complex64]) -> Result<Ciphertext, CkksError> {
-        let plaintext = self.encoder.encode(values, a.level, a.scale)?;
+        let summand = self.encoder.encode_public(values, a.level, a.scale)?;
         let mut result = a.clone();
         if let Some(c0) = result.inner.components_mut().first_mut() {
-            self.parameters().ring().add_assign(c0, &plaintext.poly)?;
+            self.parameters().ring().add_assign(c0, &summand)?;
         }
         Ok(result)
     }
@@ -353,7 +353,7 @@ impl Arithmetic for Evaluator<'_> {
     fn matrix(&self, matrix: &PreparedMatrix, inputs: &[&Ciphertext]) -> Result<Vec<Ciphertext>, CkksError> {
         matrix.check(inputs.iter().map(|a| (a.level, a.scale)))?;
         let aligned = inputs.iter().map(|a| self.lowered(a, matrix.level())).collect::<Result<Vec<_>, _>>()?;
-        // Products that wait to be relinearised have three components; all inputs must have as many.
+        // Products that are not relinearised have three components. All inputs must have the same number.
         let count = aligned.first().map_or(2, |a| a.inner.components().len());
         let mut rows: Vec<Vec<Poly>> = matrix.output_scales().iter().map(|_| Vec::with_capacity(count)).collect();
         for component in 0..count {

@@ -1,4 +1,4 @@
-//! Inner sums: sums of slots that lie in an arithmetic progression.
+//! Inner sums: sums of slots whose indices form an arithmetic progression.
 
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
@@ -8,12 +8,12 @@ use crate::parameters::CkksParameters;
 
 /// The sum of a vector's rotations by `stride * (e - skip)` for all `e` below `count`.
 ///
-/// `log2 radix` doublings are one stage: a sum of `radix` rotations with one raise of digits and one division. A larger
-/// radix takes fewer stages and more keys: `radix - 1` for each stage. As each stage shifts by its own digit of `skip`,
-/// that takes no further rotation.
+/// One stage sums `radix` rotations with one digit decomposition and one division; it replaces `log2 radix` doublings.
+/// A larger radix needs fewer stages and more keys: `radix - 1` per stage. `skip` needs no extra rotation, because each
+/// stage shifts by its own digit of `skip`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InnerSum {
-    /// The rotations that are added up, stage after stage.
+    /// The rotations that each stage sums, in the order of the stages.
     stages: Vec<Vec<i64>>,
 }
 
@@ -21,29 +21,29 @@ impl InnerSum {
     /// The radix of [`InnerSum::new`]: a stage of four rotations takes less time than two doublings.
     pub const RADIX: usize = 4;
 
-    /// Sums `count` slots that are `stride` apart, each slot and those that follow it.
+    /// Sums `count` slots that are `stride` apart: each slot and the `count - 1` slots after it.
     ///
     /// # Errors
-    /// If `count` is no power of two.
+    /// If `count` is not a power of two.
     pub fn new(stride: i64, count: usize) -> Result<Self, CkksError> {
         Self::with_radix(stride, count, 0, Self::RADIX)
     }
 
-    /// Sums `count` slots that are `stride` apart: each slot, `skip` before it and the others after it, in stages of at
-    /// most `radix` rotations.
+    /// Sums `count` slots that are `stride` apart: each slot, `skip` slots before it and the other slots after it. Each
+    /// stage sums at most `radix` rotations.
     ///
     /// # Errors
-    /// If `count` is no power of two, `radix` is none from 2, or `skip` is not below `count`.
+    /// If `count` is not a power of two, `radix` is not a power of two of at least 2, or `skip` is not below `count`.
     pub fn with_radix(stride: i64, count: usize, skip: usize, radix: usize) -> Result<Self, CkksError> {
         let refuse = |found, needed: &str| CkksError::Shape { operation: "inner sum", found, needed: needed.into() };
         if !count.is_power_of_two() {
-            return Err(refuse(count, "a power of two of slots"));
+            return Err(refuse(count, "a number of slots that is a power of two"));
         }
         if !radix.is_power_of_two() || radix < 2 {
-            return Err(refuse(radix, "a radix that is a power of two from 2"));
+            return Err(refuse(radix, "a radix that is a power of two and at least 2"));
         }
         if skip >= count {
-            return Err(refuse(skip, "fewer slots before than are summed"));
+            return Err(refuse(skip, "a skip below the number of summed slots"));
         }
         let mut stages = Vec::new();
         let mut summed = 1;
@@ -57,7 +57,7 @@ impl InnerSum {
         Ok(InnerSum { stages })
     }
 
-    /// The keys of [`InnerSum::apply`] for vectors of `level`.
+    /// The keys that [`InnerSum::apply`] needs for vectors at `level`.
     pub fn key_plan(&self, parameters: &CkksParameters, level: usize) -> KeyPlan {
         let (ring, chain) = (parameters.ring(), parameters.chain(level));
         let mut plan = KeyPlan::new();
@@ -70,7 +70,7 @@ impl InnerSum {
         plan
     }
 
-    /// The sum, at the level of `a`.
+    /// Computes the sum at the level of `a`.
     ///
     /// # Errors
     /// If keys are missing.
@@ -78,7 +78,7 @@ impl InnerSum {
         run(arithmetic, a.clone(), &self.stages)
     }
 
-    /// The sum, one level below `a`: the rescale is part of the first stage.
+    /// Computes the sum one level below `a`: the rescale is part of the first stage.
     ///
     /// # Errors
     /// At level 0, or if keys are missing.

@@ -2,11 +2,12 @@
 
 mod arithmetic;
 mod bootstrap;
+mod ciphertext;
 mod cost;
 mod encoding;
+mod encrypted;
 mod error;
 mod evaluator;
-mod failure;
 mod inner_sum;
 mod linear;
 mod matrix;
@@ -17,13 +18,13 @@ mod polynomial;
 mod prepared;
 mod presets;
 mod simulator;
-mod vector;
-mod zero;
 
 pub use arithmetic::{Arithmetic, SCALE_TOLERANCE};
 pub use bootstrap::{Bootstrap, Bootstrapper, SlotValues};
+pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use cost::{Cost, CostModel};
-pub use encoding::{Encoder, Plaintext};
+pub use encoding::{Encoder, Plaintext, Slots};
+pub use encrypted::Encrypted;
 pub use error::CkksError;
 pub use evaluator::Evaluator;
 pub use inner_sum::InnerSum;
@@ -37,5 +38,3 @@ pub use polynomial::{Polynomial, PolynomialBasis, evaluate, evaluate_to_scale};
 pub use prepared::PreparedVector;
 pub use presets::{PRESETS, Preset};
 pub use simulator::{ErrorStatistics, Overflow, Simulated, Simulator};
-pub use vector::{Ciphertext, SeededCiphertext};
-pub use zero::Encrypted;

@@ -1,13 +1,13 @@
-//! Linear transformations of the slots, given by their diagonals.
+//! Linear transformations of the slots, given by the diagonals of their matrices.
 //!
 //! `out[j] = sum_k diagonal_k[j] in[j + k]`. Writing `k = g + b` with a giant step `g` and a baby step `b` ([`Steps`]),
 //! this is `sum_g rot_g(sum_b rot_-g(diagonal_(g+b)) rot_b(in))`: one rotation per baby step and per giant step instead
-//! of one per diagonal. The outer sum is taken by Horner's rule, from the last `g` down, so that giant steps rotate by
-//! the differences of successive `g`: where these are equal, one key serves all of them. Encrypted, both are hoisted
-//! (Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, "Efficient bootstrapping for approximate homomorphic encryption
-//! with non-sparse keys", EUROCRYPT 2021, section 4): the baby steps share one raise of digits and stay over the
-//! extended basis, undivided; each giant step divides one component by `P`; the sum is divided once, by `P` and the
-//! level's primes together.
+//! of one per diagonal. The outer sum uses Horner's rule, from the last `g` down, so giant steps rotate by the
+//! differences of successive `g`. Where these are equal, one key serves all of them. On ciphertexts both kinds of steps
+//! are hoisted (Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, "Efficient bootstrapping for approximate homomorphic
+//! encryption with non-sparse keys", EUROCRYPT 2021, section 4): the baby steps share one digit decomposition and stay
+//! over the extended basis, undivided; each giant step divides one component by `P`; the sum is divided once, by `P`
+//! and the level's primes together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -17,29 +17,29 @@ use unspoken_ring::{Basis, Poly, Ring, RingKind};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, ExtendedCiphertext, KeyKind, KeyPlan, RlweError, galois};
 
 use crate::arithmetic::{Arithmetic, check_scale, check_scales};
+use crate::ciphertext::Ciphertext;
 use crate::cost::{Cost, CostModel};
 use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::evaluator::Evaluator;
 use crate::memory::{self, with_idle_buffers};
 use crate::parameters::CkksParameters;
-use crate::vector::Ciphertext;
 
 const OPERATION: &str = "linear transformation";
 
-/// How diagonals are split into baby steps and giant steps: `k = difference * i` (modulo the slots), and `i - first =
-/// giant * babies + baby`. Rotations are by `difference * (first + baby)`, all from one raise of digits, and by
-/// `difference * babies` as often as giant steps need.
+/// The split of diagonals into baby steps and giant steps: `k = difference * i` (modulo the slots), and `i - first =
+/// giant * babies + baby`. Baby steps rotate by `difference * (first + baby)`, all from one digit decomposition. Giant
+/// steps rotate by multiples of `difference * babies`.
 ///
 /// Diagonals in an arithmetic progression of `count` terms need `babies + 1` keys and `babies + count / babies`
 /// rotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
-    /// Between neighbouring diagonals; every diagonal must be a multiple of it modulo the slots.
+    /// Distance between neighbouring diagonals. Every diagonal must be a multiple of it modulo the slots.
     pub difference: usize,
-    /// The number of the first diagonal, in units of the difference; may be negative.
+    /// Number of the first diagonal, in units of the difference. May be negative.
     pub first: i64,
-    /// How many baby steps there are, at least 1.
+    /// Number of baby steps, at least 1.
     pub babies: usize,
 }
 
@@ -49,15 +49,16 @@ impl Steps {
         Steps { difference: 1, first: 0, babies }
     }
 
-    /// The giant and the baby number of diagonal `k`, or nothing if it is no multiple of the difference.
+    /// The giant and the baby number of diagonal `k`, or `None` if `k` is not a multiple of the difference.
     fn split(&self, k: usize, slots: usize) -> Option<(usize, usize)> {
-        // Slots are a power of two, and so is the difference but for an odd factor, which is invertible.
+        // The number of slots is a power of two. The difference is a power of two times an odd factor, which is
+        // invertible.
         let twos = self.difference.trailing_zeros().min(slots.trailing_zeros());
         let (period, odd) = (slots >> twos, self.difference >> twos);
         if k & ((1 << twos) - 1) != 0 {
             return None;
         }
-        // Each step of Newton's iteration doubles the bits that are right, from the three of odd^2 = 1 modulo 8.
+        // Newton's iteration: each step doubles the number of correct bits, starting from three (odd^2 = 1 modulo 8).
         let inverse = (0..5).fold(odd, |x, _| x.wrapping_mul(2usize.wrapping_sub(odd.wrapping_mul(x))));
         let index = (k >> twos).wrapping_mul(inverse) & (period - 1);
         let offset = (index as i64 - self.first).rem_euclid(period as i64) as usize;
@@ -80,12 +81,12 @@ fn rotation(difference: usize, count: i64, slots: usize) -> usize {
     (difference as i128 * i128::from(count)).rem_euclid(slots as i128) as usize
 }
 
-/// The non-zero diagonals of a matrix, and how they will be applied: what to know before anything is encoded or any key
-/// is made.
+/// Plan of a linear transformation: the non-zero diagonals of a matrix and how they are applied. It gives keys, cost
+/// and memory before anything is encoded or any key is made.
 #[derive(Clone, Debug)]
 pub struct LinearPlan {
     parameters: CkksParameters,
-    /// Shared by the copies of a plan: they are large.
+    /// Shared by the copies of a plan, because they are large.
     diagonals: Arc<BTreeMap<usize, Vec<Complex64>>>,
     steps: Steps,
     level: usize,
@@ -95,13 +96,14 @@ pub struct LinearPlan {
 
 impl LinearPlan {
     /// Plans `out[j] = sum_k diagonals[k][j] in[j + k]` (indices modulo the slots) for inputs of scale `input_scale` at
-    /// `level` or above. The result has scale `output_scale` and is one level below `level`: products and rescale are
-    /// one step. A diagonal shorter than the slots is repeated. The number of baby steps is the cheapest power of two.
+    /// `level` or above. The result has scale `output_scale` and is one level below `level`, because the transformation
+    /// includes its rescale. A diagonal shorter than the slots is repeated. The number of baby steps is the cheapest
+    /// power of two.
     ///
     /// # Errors
     /// If there are no diagonals, one's index or length does not fit the slots (a length must divide them), an entry is
-    /// not finite (or not real, in the conjugate-invariant ring), a scale is no positive number, or the level is 0 or
-    /// above the highest.
+    /// not finite (or not real, in the conjugate-invariant ring), a scale is not a positive number, or the level is 0
+    /// or above the highest.
     pub fn new(
         parameters: &CkksParameters,
         diagonals: BTreeMap<usize, Vec<Complex64>>,
@@ -134,9 +136,8 @@ impl LinearPlan {
                 return Err(CkksError::Shape { operation: OPERATION, found: diagonal.len(), needed });
             }
             if let Some(index) = diagonal.iter().position(|z| !z.is_finite() || (real && z.im != 0.0)) {
-                let (found, needed) =
-                    (diagonal[index].to_string(), "a finite number, real in the conjugate-invariant ring");
-                return Err(CkksError::Value { operation: OPERATION, index, found, needed });
+                let needed = "a finite number, real in the conjugate-invariant ring";
+                return Err(CkksError::Value { operation: OPERATION, index, needed });
             }
         }
         let with_babies = |babies| LinearPlan {
@@ -155,10 +156,11 @@ impl LinearPlan {
         Ok(LinearPlan { diagonals: Arc::new(diagonals), ..with_babies(babies) })
     }
 
-    /// The same plan with other steps: fewer babies need fewer keys, more giant steps and more divisions.
+    /// The same plan with other steps. Fewer baby steps need fewer keys, more giant steps and more divisions.
     ///
     /// # Errors
-    /// If there are no babies, the difference is zero, or a diagonal is no multiple of the difference.
+    /// If the number of baby steps is 0 or above the slots, the difference is zero, or a diagonal is not a multiple of
+    /// the difference.
     pub fn with_steps(self, steps: Steps) -> Result<Self, CkksError> {
         const OPERATION: &str = "choose baby steps and giant steps";
         let slots = self.parameters.slots();
@@ -167,7 +169,7 @@ impl LinearPlan {
             return Err(CkksError::Shape { operation: OPERATION, found: steps.babies, needed });
         }
         if steps.difference == 0 {
-            return Err(CkksError::Shape { operation: OPERATION, found: 0, needed: "a difference from 1".into() });
+            return Err(CkksError::Shape { operation: OPERATION, found: 0, needed: "a nonzero difference".into() });
         }
         if let Some(&found) = self.diagonals.keys().find(|&&k| steps.split(k, slots).is_none()) {
             let needed = format!("diagonals that are multiples of {} modulo the {slots} slots", steps.difference);
@@ -176,17 +178,17 @@ impl LinearPlan {
         Ok(LinearPlan { steps, ..self })
     }
 
-    /// How its diagonals are split.
+    /// The split of the diagonals into baby steps and giant steps.
     pub fn steps(&self) -> Steps {
         self.steps
     }
 
-    /// The level of its inputs; the result is one below.
+    /// The level of the inputs. The result is one level below.
     pub fn level(&self) -> usize {
         self.level
     }
 
-    /// The rotations it does, to the left: baby steps, and the differences of successive giant steps.
+    /// The rotations it uses, to the left: the baby steps, and the differences of successive giant steps.
     pub fn rotations(&self) -> Vec<usize> {
         let slots = self.parameters.slots();
         let (giants, babies) = self.numbers(self.diagonals.keys());
@@ -207,23 +209,23 @@ impl LinearPlan {
         plan
     }
 
-    /// The work of [`LinearTransform::apply`].
+    /// The cost of [`LinearTransform::apply`].
     pub fn cost(&self) -> Cost {
         let indices: Vec<usize> = self.diagonals.keys().copied().collect();
         self.cost_of(&indices)
     }
 
-    /// Bytes a [`LinearTransform`] of this plan takes in memory: the encoded diagonals, encoded yet or not, and their
-    /// values, which plans of the same diagonals share.
+    /// Bytes of memory of a [`LinearTransform`] of this plan: the encoded diagonals (counted whether they are encoded
+    /// yet or not) and their values, which copies of the plan share.
     pub fn prepared_bytes(&self) -> u64 {
         let basis = Basis::extended(self.parameters.chain(self.level));
         let values: usize = self.diagonals.values().map(|diagonal| size_of_val(diagonal.as_slice())).sum();
         (self.diagonals.len() * self.parameters.ring().poly_bytes(basis) + values) as u64
     }
 
-    /// Bytes of the polynomials that [`LinearTransform::apply`] holds at its peak, its result included: first the
-    /// rotations by the baby steps beside the raised digits, then those and one sum per giant step, then the sums
-    /// beside a key switch.
+    /// Bytes of the polynomials that [`LinearTransform::apply`] holds at its peak, its result included. The peak is the
+    /// maximum of three phases: the rotations by the baby steps and the raised digits; these rotations and one sum per
+    /// giant step; the sums and a key switch.
     pub(crate) fn live_bytes(&self) -> u64 {
         let (ring, chain) = (self.parameters.ring(), self.parameters.chain(self.level));
         let (_, babies) = self.numbers(self.diagonals.keys());
@@ -232,16 +234,16 @@ impl LinearPlan {
         let rotating = memory::raised_digits(ring, chain) + babies * pair + 2 * chain;
         let adding = (babies + sums) * pair;
         let turning = (sums + 1) * pair + memory::key_switch(ring, chain);
-        // A copy of the input, if that is at a higher level.
+        // `2 * chain` for a copy of the input, which is needed if the input is at a higher level.
         memory::bytes(ring, 2 * chain + rotating.max(adding).max(turning))
     }
 
-    /// The transformation by plain rotations, products and sums, for any arithmetic: what [`LinearTransform::apply`] is
-    /// compared to, and how a simulator runs it ([`Arithmetic::linear`]). Same keys, levels and scales; more divisions,
-    /// so more time and noise.
+    /// Evaluates the transformation by plain rotations, products and sums, for any arithmetic. Tests compare
+    /// [`LinearTransform::apply`] to it, and a simulator runs it ([`Arithmetic::linear`]). It uses the same keys,
+    /// levels and scales, but more divisions, so it needs more time and adds more noise.
     ///
     /// # Errors
-    /// If the input's level is below the plan's, its scale is not the one planned for, or a key is missing.
+    /// If the input's level is below the plan's, its scale is not the planned one, or a key is missing.
     pub fn evaluate<A: Arithmetic>(&self, arithmetic: &A, input: &A::Vector) -> Result<A::Vector, CkksError> {
         self.check(arithmetic.level(input), arithmetic.scale(input))?;
         let input = arithmetic.lowered(input, self.level)?;
@@ -278,7 +280,8 @@ impl LinearPlan {
         arithmetic.rescale(&arithmetic.rotate(&total, self.steps.giant(giant, slots) as i64)?)
     }
 
-    /// What diagonals are scaled by: the rescale takes it back, up to the change from input to output scale.
+    /// The scale of the encoded diagonals. The rescale divides it out again, up to the change from input to output
+    /// scale.
     fn plaintext_scale(&self) -> f64 {
         self.parameters.level_modulus(self.level) * (self.output_scale / self.input_scale)
     }
@@ -300,7 +303,7 @@ impl LinearPlan {
         rows
     }
 
-    /// Level and scale of the result for an input of this level and scale.
+    /// Level and scale of the result for an input of the given level and scale.
     ///
     /// # Errors
     /// If the input does not fit the plan.
@@ -334,7 +337,7 @@ impl LinearPlan {
         cost
     }
 
-    /// How many giant steps and how many baby steps rotate.
+    /// Numbers of giant steps and of baby steps that rotate.
     fn step_counts(&self, indices: &[usize]) -> (usize, usize) {
         let (giants, babies) = self.numbers(indices.iter());
         let slots = self.parameters.slots();
@@ -343,7 +346,7 @@ impl LinearPlan {
     }
 }
 
-/// A linear transformation with its diagonals encoded, to be applied to encrypted vectors.
+/// A linear transformation with encoded diagonals, which can be applied to encrypted vectors.
 pub struct LinearTransform {
     plan: LinearPlan,
     encoded: OnceLock<EncodedDiagonals>,
@@ -352,8 +355,8 @@ pub struct LinearTransform {
 struct EncodedDiagonals {
     /// The baby numbers in use.
     babies: Vec<usize>,
-    /// Per giant number: which of the baby steps, and the diagonal, rotated back by the giant step, over the extended
-    /// basis.
+    /// Per giant number: the indices of the baby steps, each with its diagonal, rotated back by the giant step, over
+    /// the extended basis.
     rows: Vec<(usize, Vec<(usize, Poly)>)>,
 }
 
@@ -368,7 +371,7 @@ impl LinearTransform {
         Ok(transform)
     }
 
-    /// Leaves the encoding to the first [`LinearTransform::apply`]; a simulator never does it.
+    /// Defers the encoding to the first [`LinearTransform::apply`]. A simulator never encodes.
     pub fn deferred(plan: LinearPlan) -> Self {
         LinearTransform { plan, encoded: OnceLock::new() }
     }
@@ -397,13 +400,13 @@ impl LinearTransform {
         &self.plan
     }
 
-    /// Bytes it takes in memory: [`LinearPlan::prepared_bytes`].
+    /// Bytes of memory it takes: [`LinearPlan::prepared_bytes`].
     pub fn prepared_bytes(&self) -> u64 {
         self.plan.prepared_bytes()
     }
 
-    /// Bytes of memory that [`LinearTransform::apply`] takes at its peak, its result included, beyond its input, the
-    /// keys and [`LinearTransform::prepared_bytes`].
+    /// Peak bytes of memory of [`LinearTransform::apply`], its result included, in addition to its input, the keys and
+    /// [`LinearTransform::prepared_bytes`].
     pub fn working_bytes(&self) -> u64 {
         let (ring, chain) = (self.plan.parameters.ring(), self.plan.parameters.chain(self.plan.level));
         // Digits of the input, digits and quotients of giant steps, and a copy of the input.
@@ -411,11 +414,12 @@ impl LinearTransform {
         with_idle_buffers(&self.plan.parameters, self.plan.live_bytes(), memory::bytes(ring, freed))
     }
 
-    /// Transforms an encrypted vector; the result is one level below the plan's, at the plan's output scale.
+    /// Applies the transformation to an encrypted vector. The result is one level below the plan's, at the plan's
+    /// output scale.
     ///
     /// # Errors
-    /// If the vector's level is below the plan's, its scale is not the one planned for, it waits to be relinearised, or
-    /// keys are missing: all of them are named.
+    /// If the vector's level is below the plan's, its scale is not the planned one, it is not relinearised, or keys are
+    /// missing; the error names all missing keys.
     pub fn apply(&self, evaluator: &Evaluator<'_>, input: &Ciphertext) -> Result<Ciphertext, CkksError> {
         let (plan, slots) = (&self.plan, self.plan.parameters.slots());
         plan.check(input.level(), input.scale())?;
@@ -464,8 +468,8 @@ fn rotated_inputs(
     babies.iter().map(rotate).collect()
 }
 
-/// Rotates an undivided sum by a giant step, leaving it undivided: only its second component is divided by `P`, to be
-/// switched again.
+/// Rotates an undivided sum by a giant step. The result stays undivided: only the second component is divided by `P`,
+/// for its key switch.
 fn giant_step(evaluator: &Evaluator<'_>, sum: [Poly; 2], steps: usize) -> Result<[Poly; 2], CkksError> {
     if steps == 0 {
         return Ok(sum);
@@ -482,7 +486,7 @@ fn giant_step(evaluator: &Evaluator<'_>, sum: [Poly; 2], steps: usize) -> Result
     Ok([ring.automorphism(&k0, element)?, ring.automorphism(&k1, element)?])
 }
 
-/// `values`, repeated, with entry `j` taken from `j - steps`.
+/// `values` rotated cyclically to the right: entry `j` comes from `j - steps`.
 fn rotated_right(values: &[Complex64], steps: usize) -> Vec<Complex64> {
     let (head, tail) = values.split_at(values.len() - steps % values.len());
     [tail, head].concat()

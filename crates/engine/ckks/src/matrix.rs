@@ -1,4 +1,4 @@
-//! Plaintext matrices on the left of vectors of ciphertexts (PCMM), rounded to Gaussian integers.
+//! Products of plaintext matrices with vectors of ciphertexts (PCMM). Matrix entries are rounded to Gaussian integers.
 
 use num_complex::Complex64;
 use unspoken_ring::{Poly, RingKind, RingMatrix};
@@ -6,22 +6,22 @@ use unspoken_ring::{Poly, RingKind, RingMatrix};
 use crate::error::CkksError;
 use crate::parameters::CkksParameters;
 
-/// A complex matrix rounded for inputs of known scales, so that each output has the scale asked for.
+/// A complex matrix rounded for inputs of known scales, so that each output has the requested scale.
 ///
-/// Entry `(r, c)` is multiplied by `output_scale_r / input_scale_c` before rounding: differences between the scales of
-/// the inputs cost nothing. The product is not rescaled.
+/// Entry `(r, c)` is multiplied by `output_scale_r / input_scale_c` before rounding, so inputs of different scales add
+/// no cost. The product is not rescaled.
 pub struct PreparedMatrix {
     level: usize,
     input_scales: Vec<f64>,
     output_scales: Vec<f64>,
-    /// Before rounding.
+    /// The entries before rounding.
     entries: Vec<Complex64>,
     packed: RingMatrix,
 }
 
 impl PreparedMatrix {
-    /// Rounds `entry(row, column)` for inputs of the given scales at `level`: one column per input scale, one row per
-    /// output scale.
+    /// Rounds `entry(row, column)` for inputs of the given scales at `level`. There is one column per input scale and
+    /// one row per output scale.
     ///
     /// # Errors
     /// If an entry is not finite or does not fit 120 bits after scaling, or is complex in the conjugate-invariant ring.
@@ -44,7 +44,7 @@ impl PreparedMatrix {
                 if !fits(scaled.re) || !fits(scaled.im) || (real && value.im != 0.0) {
                     let index = row * columns + column;
                     let needed = "a finite number below 2^120 after scaling, real in the conjugate-invariant ring";
-                    return Err(CkksError::Value { operation: OPERATION, index, found: value.to_string(), needed });
+                    return Err(CkksError::Value { operation: OPERATION, index, needed });
                 }
                 entries.push(value);
                 integers.push((scaled.re.round() as i128, scaled.im.round() as i128));
@@ -61,12 +61,12 @@ impl PreparedMatrix {
         Ok(PreparedMatrix { level, input_scales, output_scales, entries, packed })
     }
 
-    /// Rows and columns.
+    /// Numbers of rows and columns.
     pub fn shape(&self) -> (usize, usize) {
         (self.output_scales.len(), self.input_scales.len())
     }
 
-    /// The level of its outputs; inputs may be at a higher one.
+    /// The level of its outputs. Inputs may be at a higher level.
     pub fn level(&self) -> usize {
         self.level
     }
@@ -87,7 +87,7 @@ impl PreparedMatrix {
         self.entries[row * self.input_scales.len() + column]
     }
 
-    /// The rounded entry, as what it multiplies values by.
+    /// The rounded entry divided by its scale factor: the factor that values are multiplied by.
     pub(crate) fn factor(&self, row: usize, column: usize) -> Complex64 {
         let factor = self.output_scales[row] / self.input_scales[column];
         let scaled = self.entry(row, column) * factor;

@@ -1,7 +1,7 @@
-//! How much memory operations on ciphertexts take.
+//! Estimates of the memory that operations on ciphertexts take.
 //!
-//! Amounts are counted in limbs: the residues of one polynomial modulo one prime. They are upper bounds: what the
-//! threads of an operation hold in turn counts as held at once.
+//! Amounts are counted in limbs: the residues of one polynomial modulo one prime. They are upper bounds: memory that
+//! the threads of an operation hold one after the other counts as held at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,22 +10,22 @@ use unspoken_ring::{Basis, Ring};
 
 use crate::parameters::CkksParameters;
 
-/// Complex numbers per slot that an encoding holds: values in the order of the transform, its scratch, coefficients
-/// before and after rounding.
+/// Complex numbers per slot that an encoding holds: values in the order of the transform, scratch space of the
+/// transform, coefficients before and after rounding.
 const ENCODING_NUMBERS: usize = 5;
 
-/// Bytes of so many limbs.
+/// Bytes of `limbs` limbs.
 pub(crate) fn bytes(ring: &Ring, limbs: usize) -> u64 {
     (limbs * ring.poly_bytes(Basis::chain(1))) as u64
 }
 
-/// Limbs of the digits of one polynomial, raised to the extended basis, and of the plain digits they are made of.
+/// Limbs of the digits of one polynomial, raised to the extended basis, and of the plain digits before the raise.
 pub(crate) fn raised_digits(ring: &Ring, chain: usize) -> usize {
     ring.digit_count(chain) * (chain + ring.special().len()) + chain
 }
 
-/// Limbs of a relinearisation or automorphism, its result included: the raised digits and their product with the key,
-/// or that product beside its quotient and the image of the quotient.
+/// Peak limbs of a relinearisation or automorphism, its result included. The peak is the maximum of two phases: the
+/// raised digits and their product with the key; that product, its quotient and the image of the quotient.
 pub(crate) fn key_switch(ring: &Ring, chain: usize) -> usize {
     let extended = chain + ring.special().len();
     let raising = raised_digits(ring, chain) + 2 * extended;
@@ -33,35 +33,34 @@ pub(crate) fn key_switch(ring: &Ring, chain: usize) -> usize {
     raising.max(dividing)
 }
 
-/// Limbs that the division of one polynomial holds beside it and the result.
+/// Temporary limbs of the division of one polynomial, in addition to the polynomial and the result.
 pub(crate) fn division(from: usize) -> usize {
-    // A digit for each prime that is dropped, a remainder for each other one, and how often the digits overflow.
+    // One digit for each dropped prime, one remainder for each other prime, and the overflow count of the digits.
     from + 1
 }
 
-/// Bytes that an encoding holds beside its result.
+/// Temporary bytes of an encoding, in addition to its result.
 pub(crate) fn encoding(parameters: &CkksParameters) -> u64 {
     (ENCODING_NUMBERS * parameters.slots() * 2 * size_of::<f64>()) as u64
 }
 
-/// Bytes of memory that a vector of two components at `level` takes.
+/// Bytes of memory of a vector of two components at `level`.
 pub fn vector_bytes(parameters: &CkksParameters, level: usize) -> u64 {
     bytes(parameters.ring(), 2 * parameters.chain(level))
 }
 
-/// Bytes of memory that a relinearisation or automorphism of a vector at `level` takes at its peak, its result
-/// included.
+/// Peak bytes of memory of a relinearisation or automorphism of a vector at `level`, its result included.
 pub fn key_switch_bytes(parameters: &CkksParameters, level: usize) -> u64 {
     bytes(parameters.ring(), key_switch(parameters.ring(), parameters.chain(level)))
 }
 
-/// Bytes of memory of a run that holds `live` bytes at its peak, and at other times `freed` bytes of other sizes: the ring
-/// keeps freed buffers for reuse, up to a limit, and those of one size do not serve for another.
+/// Bytes of memory of a run that holds `live` bytes at its peak, and at other times `freed` bytes in buffers of other
+/// sizes. The ring keeps freed buffers for reuse, up to a limit, and a buffer is reused only for the same size.
 pub fn with_idle_buffers(parameters: &CkksParameters, live: u64, freed: u64) -> u64 {
     live + freed.min(parameters.ring().idle_bytes() as u64)
 }
 
-/// Bytes in use, and the most there were.
+/// Counter of the bytes in use and of their peak.
 #[derive(Debug, Default)]
 pub(crate) struct Meter(Mutex<Usage>);
 
@@ -69,9 +68,9 @@ pub(crate) struct Meter(Mutex<Usage>);
 struct Usage {
     in_use: u64,
     peak: u64,
-    /// By size, of the polynomials of vectors: bytes in use, and the most there were.
+    /// For each size of the polynomials of vectors: bytes in use and their peak.
     by_size: BTreeMap<u64, [u64; 2]>,
-    /// What operations held for a moment: the amounts that differ.
+    /// The distinct amounts of bytes that operations held temporarily.
     passing: BTreeSet<u64>,
 }
 
@@ -80,7 +79,7 @@ impl Meter {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets earlier peaks; what is in use.
+    /// Resets all peaks to the bytes in use, which it returns.
     pub(crate) fn begin(&self) -> InUse {
         let mut usage = self.usage();
         usage.peak = usage.in_use;
@@ -89,26 +88,27 @@ impl Meter {
         InUse { bytes: usage.in_use }
     }
 
-    /// The most bytes in use at once since `before`, beyond those in use then.
+    /// Peak of the bytes in use since `before`, in addition to those in use at that time.
     pub(crate) fn live(&self, before: &InUse) -> u64 {
         self.usage().peak - before.bytes
     }
 
-    /// The most bytes of every size since `before`, added up: what is in use when no buffer is ever given back.
+    /// Sum over all sizes of the peak bytes since `before`: the memory in use if no freed buffer is returned to the
+    /// system.
     pub(crate) fn touched(&self, before: &InUse) -> u64 {
         let usage = self.usage();
         let vectors: u64 = usage.by_size.values().map(|[_, peak]| peak).sum();
         vectors + usage.passing.iter().sum::<u64>() - before.bytes
     }
 
-    /// Notes bytes that are in use for a moment, beside all others.
+    /// Records bytes that are in use temporarily, in addition to all others.
     pub(crate) fn pass(&self, bytes: u64) {
         let mut usage = self.usage();
         usage.peak = usage.peak.max(usage.in_use + bytes);
         usage.passing.insert(bytes);
     }
 
-    /// Counts `count` polynomials of so many bytes as in use for as long as the result lives.
+    /// Counts `count` polynomials of `size` bytes as in use until the result is dropped.
     pub(crate) fn hold(self: &Arc<Self>, count: u64, size: u64) -> Held {
         let bytes = count * size;
         let mut usage = self.usage();
@@ -122,12 +122,12 @@ impl Meter {
     }
 }
 
-/// What was in use when counting began.
+/// Bytes that were in use when counting began.
 pub(crate) struct InUse {
     bytes: u64,
 }
 
-/// Polynomials in use, given back when dropped. A clone counts as many again.
+/// Polynomials counted as in use until this is dropped. A clone counts the same number again.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     meter: Option<Arc<Meter>>,

@@ -1,17 +1,17 @@
-//! The noise of each operation: what the formulas predict, and samples of it.
+//! Noise of each operation: predictions by formulas, and random samples.
 //!
 //! A polynomial with independent coefficients of variance `v` has slots of variance `g v`, with `g = n` in the standard
 //! ring (complex slots) and `g = 2n` in the conjugate-invariant one (real slots): the canonical embedding is orthogonal
 //! up to that factor (Cheon, Kim, Kim and Song, "Homomorphic encryption for arithmetic of approximate numbers",
 //! ASIACRYPT 2017, section 5; Kim and Song, "Approximate homomorphic encryption over the conjugate-invariant ring",
-//! ICISC 2018). All variances below are of slots times their scale.
+//! ICISC 2018). All variances below are those of slots times their scale.
 //!
 //! - Encryption under the secret key: `g sigma^2`.
-//! - Division with rounding (rescale, ModDown): each component is off by up to one half, variance `1/12`, and component
-//!   `i` is multiplied by `s^i` on decryption: `g/12 (1 + E|s|^2 [+ E|s|^4])`, with `E|s|^2 = g h/n` for a secret of `h`
-//!   non-zero coefficients.
-//! - Key switch: `sum_d x_d e_d / P` with the digits `x_d` of the input and the errors `e_d` of the key. A digit of `k`
-//!   primes comes out of the fast basis extension as `sum_i z_i Q_d/q_i`, every `z_i` uniform in `[-q_i/2, q_i/2]`: its
+//! - Division with rounding (rescale, ModDown): each component has a rounding error of up to one half, variance `1/12`,
+//!   and decryption multiplies component `i` by `s^i`: `g/12 (1 + E|s|^2 [+ E|s|^4])`, with `E|s|^2 = g h/n` for a
+//!   secret of `h` non-zero coefficients.
+//! - Key switch: `sum_d x_d e_d / P` with the digits `x_d` of the input and the errors `e_d` of the key. The fast basis
+//!   extension returns a digit of `k` primes as `sum_i z_i Q_d/q_i`, with every `z_i` uniform in `[-q_i/2, q_i/2]`. Its
 //!   coefficients have mean zero and variance `k Q_d^2 / 12`.
 
 use chacha20::ChaCha8Rng;
@@ -27,7 +27,7 @@ use crate::parameters::CkksParameters;
 /// Variance of a rounding error.
 const ROUNDING_VARIANCE: f64 = 1.0 / 12.0;
 
-/// Predicts root-mean-square errors of slots, times their scale: divide by the scale for errors of values.
+/// Predicts root-mean-square errors of slots, times their scale. Divide by the scale to get errors of values.
 #[derive(Clone, Debug)]
 pub struct NoiseModel {
     parameters: CkksParameters,
@@ -41,23 +41,25 @@ impl NoiseModel {
         NoiseModel { parameters: parameters.clone(), real }
     }
 
-    /// Of a fresh encryption, without the rounding of the encoding.
+    /// Noise of a fresh encryption, without the rounding error of the encoding.
     pub fn encryption(&self) -> f64 {
         ERROR_SIGMA * self.gain().sqrt()
     }
 
-    /// Of a fresh encryption under a public key, `e u + e_0 + e_1 s` with a ternary `u`, without the rounding of the encoding.
+    /// Noise of a fresh encryption under a public key, `e u + e_0 + e_1 s` with a ternary `u`, without the rounding
+    /// error of the encoding.
     pub fn public_encryption(&self) -> f64 {
         let ephemeral = self.gain() * 2.0 / 3.0;
         ERROR_SIGMA * (self.gain() * (1.0 + ephemeral + self.secret_energy())).sqrt()
     }
 
-    /// Of rounding a plaintext's coefficients.
+    /// Noise of rounding a plaintext's coefficients.
     pub fn encoding(&self) -> f64 {
         (ROUNDING_VARIANCE * self.gain()).sqrt()
     }
 
-    /// Of a division with rounding (rescale, or the end of a key switch) of a ciphertext of two or three components.
+    /// Noise of a division with rounding (rescale, or the end of a key switch) of a ciphertext of two or three
+    /// components.
     pub fn rounding(&self, components: usize) -> f64 {
         let energy = self.secret_energy();
         // Slots of the secret are Gaussian, complex or real: E|s|^4 is 2 or 3 times the square of E|s|^2.
@@ -66,12 +68,13 @@ impl NoiseModel {
         (ROUNDING_VARIANCE * self.gain() * sum).sqrt()
     }
 
-    /// Of the key switch of a ciphertext of `chain` primes, after its division by `P`, without the rounding of that.
+    /// Noise of the key switch of a ciphertext of `chain` primes after the division by `P`, without the rounding error
+    /// of that division.
     pub fn key_switch(&self, chain: usize) -> f64 {
         self.gain() * ERROR_SIGMA * self.digit_variances(chain).sum::<f64>().sqrt()
     }
 
-    /// Variance of a slot over variance of a coefficient.
+    /// Ratio of the variance of a slot to the variance of a coefficient.
     fn gain(&self) -> f64 {
         let degree = self.parameters.ring().degree() as f64;
         if self.real { 2.0 * degree } else { degree }
@@ -97,11 +100,11 @@ impl NoiseModel {
     }
 }
 
-/// Draws noise at the slots, as if a client had drawn a secret and keys from `seed`.
+/// Source of noise at the slots, as if a client had drawn a secret and keys from `seed`.
 pub(crate) struct NoiseSource {
     model: NoiseModel,
     seed: u64,
-    /// A secret at the slots.
+    /// The slots of a secret.
     secret: Vec<Complex64>,
 }
 
@@ -128,12 +131,12 @@ impl NoiseSource {
         NoiseSource { model: NoiseModel::new(parameters), seed, secret: encoder.slots_of(&secret, 1.0) }
     }
 
-    /// A source of no noise, for vectors without slots.
+    /// A source without noise, for vectors without slots.
     pub(crate) fn silent(encoder: &Encoder) -> Self {
         NoiseSource { model: NoiseModel::new(encoder.parameters()), seed: 0, secret: Vec::new() }
     }
 
-    /// Whether it is for vectors without slots.
+    /// Whether this source is for vectors without slots.
     pub(crate) fn is_silent(&self) -> bool {
         self.secret.is_empty()
     }
@@ -143,7 +146,7 @@ impl NoiseSource {
         self.gaussian(&[ENCRYPTION_STREAM, stream], self.model.encryption())
     }
 
-    /// The rounding of a division: of all components, each times its power of the secret.
+    /// The rounding errors of a division: those of all components, each times its power of the secret.
     pub(crate) fn rounding(&self, stream: u64, components: usize) -> Vec<Complex64> {
         let mut sum = vec![Complex64::default(); self.secret.len()];
         for component in (0..components).rev() {
@@ -153,7 +156,8 @@ impl NoiseSource {
         sum
     }
 
-    /// The noise of a switch from `kind` over `chain` primes, after its division by `P` and without the rounding of that.
+    /// The noise of a key switch with a key of `kind` over `chain` primes, after the division by `P` and without the
+    /// rounding error of that division.
     pub(crate) fn key_switch(&self, stream: u64, kind: KeyKind, chain: usize) -> Vec<Complex64> {
         let key = match kind {
             KeyKind::Relinearisation => 0,
@@ -173,18 +177,18 @@ impl NoiseSource {
         sum
     }
 
-    /// The integers that raising the modulus adds to the coefficients: sums of as many terms, uniform in `[-1/2, 1/2]`, as
-    /// the sparse secret has coefficients, and one more, rounded.
+    /// The integers that raising the modulus adds to the coefficients: rounded sums of `h + 1` terms uniform in `[-1/2,
+    /// 1/2]`, with `h` the weight of the sparse secret.
     pub(crate) fn raised(&self, stream: u64) -> Vec<f64> {
         let mut rng = ChaCha8Rng::seed_from_u64(mix(self.seed, &[RAISE_STREAM, stream]));
         let mut integer = || (0..=SPARSE_WEIGHT).map(|_| unit(&mut rng) - 0.5).sum::<f64>().round();
         (0..self.model.parameters.ring().degree()).map(|_| integer()).collect()
     }
 
-    /// Independent Gaussian slots with `E|z|^2 = deviation^2`, a function of the seed and the label alone.
+    /// Independent Gaussian slots with `E|z|^2 = deviation^2`. They depend only on the seed and the label.
     fn gaussian(&self, label: &[u64], deviation: f64) -> Vec<Complex64> {
         let mut rng = ChaCha8Rng::seed_from_u64(mix(self.seed, label));
-        // Box and Muller: modulus and argument of a complex Gaussian with E|z|^2 = 2.
+        // Box-Muller method: modulus and argument of a complex Gaussian with E|z|^2 = 2.
         let draw = || {
             let modulus = (-2.0 * (1.0 - unit(&mut rng)).ln()).sqrt();
             let z = Complex64::from_polar(modulus, std::f64::consts::TAU * unit(&mut rng));

@@ -1,59 +1,60 @@
-//! CKKS parameter sets: a chain of primes cut into levels.
+//! CKKS parameter sets: a chain of primes divided into levels.
 
 use std::sync::Arc;
 
 use unspoken_ring::{Backend, Basis, Ring};
 use unspoken_rlwe::{self as rlwe, ParametersLiteral, slot_count};
 
+use crate::bootstrap::failure::log2_failure;
 use crate::error::CkksError;
-use crate::failure::log2_failure;
 
-/// The numbers of a CKKS parameter set.
+/// The unchecked values of a CKKS parameter set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CkksLiteral {
     /// Ring, primes, secret.
     pub rlwe: ParametersLiteral,
-    /// Primes of level 0.
+    /// Number of primes of level 0.
     pub base_primes: usize,
-    /// Primes each further level adds, from level 1 upwards: 1 or 2.
+    /// Number of primes that each further level adds, from level 1 upwards: 1 or 2.
     pub level_primes: Vec<usize>,
     /// Bits of the default scale, 20 to 60.
     pub scale_bits: f64,
-    /// How its highest levels serve a bootstrap, if they do.
+    /// The levels reserved for a bootstrap; `None` for a set without bootstrapping.
     pub bootstrap: Option<BootstrapLiteral>,
 }
 
-/// How a parameter set spends levels on a bootstrap: the lowest ones on taking slots to coefficients, the highest ones on
-/// taking coefficients to slots, and those below these on the modular reduction.
+/// The levels that a parameter set reserves for a bootstrap: the lowest levels for the map from slots to coefficients,
+/// the highest levels for the map from coefficients to slots, and the levels just below those for the modular
+/// reduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BootstrapLiteral {
-    /// Factors, and so levels, of the map from slots to coefficients.
+    /// Number of factors, and of levels, of the map from slots to coefficients.
     pub slots_to_coefficients: usize,
-    /// Factors, and so levels, of the map from coefficients to slots.
+    /// Number of factors, and of levels, of the map from coefficients to slots.
     pub coefficients_to_slots: usize,
-    /// `log2` of the modulus of level 0 over the scale of a message there. A slot of modulus 1 is off by
-    /// `(2 pi / 2^bits)^2 / 6` for the sine that stands for the reduction.
+    /// `log2` of the ratio of the modulus of level 0 to the scale of a message at that level. The sine approximates the
+    /// modular reduction with an error of `(2 pi / 2^bits)^2 / 6` for a slot of modulus 1.
     pub message_ratio_bits: f64,
 }
 
 /// A checked CKKS parameter set. Cheap to clone.
 ///
-/// Level 0 has the first primes of the chain, each further level one or two more. A product of two vectors at level `l`
-/// loses the primes of level `l`, whose product is close to the default scale, except at the levels a bootstrapping
-/// preset keeps for the bootstrap.
+/// Level 0 has the first primes of the chain, and each further level adds one or two. A product of two vectors at level
+/// `l` drops the primes of level `l`. Their product is close to the default scale, except at the levels that a
+/// bootstrapping preset reserves for the bootstrap.
 #[derive(Clone, Debug)]
 pub struct CkksParameters(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     rlwe: rlwe::Parameters,
-    /// Chain primes of each level.
+    /// Number of chain primes of each level.
     chains: Vec<usize>,
     scale: f64,
     bootstrap: Option<BootstrapLiteral>,
 }
 
-/// Whether a bootstrap of this shape can run with these levels; the reason if not.
+/// Checks that a bootstrap of this shape can run with these levels. The error is the reason.
 fn check_bootstrap(
     rlwe: &ParametersLiteral,
     base_primes: usize,
@@ -70,36 +71,36 @@ fn check_bootstrap(
         ));
     }
     if levels < needed {
-        return Err(format!("{levels} levels for a bootstrap that takes {needed}"));
+        return Err(format!("{levels} levels, but the bootstrap needs {needed}"));
     }
     if !(4.0..=40.0).contains(&message_ratio_bits) {
         return Err(format!("a modulus {message_ratio_bits} bits above the message; 4 to 40 are possible"));
     }
     if rlwe.encapsulation.map(|e| e.base) != Some(base_primes) {
-        return Err(format!("a bootstrap from {base_primes} primes without a switch of those to the sparse secret"));
+        return Err(format!("a bootstrap from {base_primes} base primes, but no switch of these to the sparse secret"));
     }
     Ok(())
 }
 
-/// Levels the modular reduction of a bootstrap takes, as a sine or as an exponential.
+/// Levels that the modular reduction of a bootstrap uses, as a sine or as an exponential.
 pub(crate) const REDUCTION_DEPTH: usize = 8;
 
-/// Most primes of one level.
+/// Maximum number of primes of one level.
 const MAX_LEVEL_PRIMES: usize = 2;
 
 impl CkksParameters {
     /// Checks the literal and builds its ring on the fastest backend of this machine.
     ///
     /// # Errors
-    /// If the chain cannot be cut into levels, or as for [`rlwe::Parameters::new`].
+    /// If the chain cannot be divided into levels, or as for [`rlwe::Parameters::new`].
     pub fn new(literal: CkksLiteral) -> Result<Self, CkksError> {
         Self::with_backend(literal, Backend::detect())
     }
 
-    /// As [`CkksParameters::new`], on a backend of choice.
+    /// As [`CkksParameters::new`], with the given backend.
     ///
     /// # Errors
-    /// As for [`CkksParameters::new`], or if the backend is not available here.
+    /// As for [`CkksParameters::new`], or if the backend is not available on this machine.
     pub fn with_backend(literal: CkksLiteral, backend: Backend) -> Result<Self, CkksError> {
         let CkksLiteral { rlwe, base_primes, level_primes, scale_bits, bootstrap } = literal;
         let refuse = |reason: String| CkksError::Parameters { name: rlwe.name.clone(), reason };
@@ -113,7 +114,7 @@ impl CkksParameters {
         }));
         let (chain, needed) = (rlwe.ring.chain.len(), chains[chains.len() - 1]);
         if base_primes == 0 || chain != needed {
-            return Err(refuse(format!("{chain} primes, but base and levels take {needed}, the base at least one")));
+            return Err(refuse(format!("{chain} primes, but base and levels need {needed}, the base at least one")));
         }
         if !(20.0..=60.0).contains(&scale_bits) {
             return Err(refuse(format!("a scale of {scale_bits} bits; 20 to 60 are possible")));
@@ -125,7 +126,7 @@ impl CkksParameters {
         Ok(CkksParameters(Arc::new(Inner { rlwe, chains, scale: scale_bits.exp2(), bootstrap })))
     }
 
-    /// The parameters below.
+    /// The underlying RLWE parameters.
     pub fn rlwe(&self) -> &rlwe::Parameters {
         &self.0.rlwe
     }
@@ -145,7 +146,7 @@ impl CkksParameters {
         slot_count(self.ring())
     }
 
-    /// The highest level, that is the number of products one after the other.
+    /// The highest level: the number of sequential products.
     pub fn max_level(&self) -> usize {
         self.0.chains.len() - 1
     }
@@ -155,34 +156,34 @@ impl CkksParameters {
         self.0.scale
     }
 
-    /// The highest level of circuits: above it are the levels of a bootstrap, if there is one.
+    /// The highest level of circuits. The levels above it are those of the bootstrap, if there is one.
     pub fn circuit_level(&self) -> usize {
         let spent = |b: BootstrapLiteral| b.coefficients_to_slots + REDUCTION_DEPTH;
         self.max_level() - self.bootstrap().map_or(0, spent)
     }
 
-    /// How its highest levels serve a bootstrap, if they do.
+    /// The levels reserved for a bootstrap; `None` for a set without bootstrapping.
     pub fn bootstrap(&self) -> Option<BootstrapLiteral> {
         self.0.bootstrap
     }
 
-    /// `log2` of a bound on the probability that a bootstrap of a ciphertext goes wrong. `None` without one: levelled
-    /// arithmetic has noise, which the simulator predicts, but no event of failure.
+    /// `log2` of a bound on the probability that a bootstrap of a ciphertext fails. `None` for parameters without
+    /// bootstrapping: levelled arithmetic has noise, which the simulator predicts, but no failure event.
     pub fn log2_failure(&self) -> Option<f64> {
         self.bootstrap().map(|_| log2_failure(self.ring().degree()))
     }
 
-    /// Primes that level `level` has more than the one below; none at level 0.
+    /// Number of primes that level `level` has in addition to the level below; 0 at level 0.
     pub fn level_primes(&self, level: usize) -> usize {
         self.chain(level) - self.chain(level.saturating_sub(1))
     }
 
-    /// Chain primes of a ciphertext of level `level`, at most [`CkksParameters::max_level`].
+    /// Number of chain primes of a ciphertext at level `level`, which is clamped to [`CkksParameters::max_level`].
     pub fn chain(&self, level: usize) -> usize {
         self.0.chains[level.min(self.max_level())]
     }
 
-    /// The product of the primes that level `level` has more than the one below; at least level 1.
+    /// The product of the primes that level `level` has in addition to the level below, for a level of at least 1.
     pub fn level_modulus(&self, level: usize) -> f64 {
         let range = self.chain(level.saturating_sub(1))..self.chain(level);
         self.ring().chain()[range].iter().map(|&q| f64::from(q)).product()

@@ -1,4 +1,4 @@
-//! Plaintext vectors for products with encrypted ones, encoded once.
+//! Plaintext vectors that are encoded once for products with encrypted vectors.
 
 use std::sync::OnceLock;
 
@@ -12,22 +12,22 @@ use crate::parameters::CkksParameters;
 
 const OPERATION: &str = "multiply by a prepared vector";
 
-/// A plaintext vector that many encrypted vectors are multiplied by, such as a mask or a weight: encoded at its first
-/// encrypted use and kept. A simulator never encodes it.
+/// A plaintext vector by which many encrypted vectors are multiplied, such as a mask or a weight. The first encrypted
+/// use encodes it, and later uses share the encoding. A simulator never encodes it.
 pub struct PreparedVector {
     values: Vec<Complex64>,
     level: usize,
     scale: f64,
     encoded: OnceLock<Poly>,
-    /// The same over the extended basis, for products with undivided rotations.
+    /// The encoding over the extended basis, for products with undivided rotations.
     extended: OnceLock<Poly>,
 }
 
 impl PreparedVector {
-    /// The values, repeated through the slots, for products at `level`, at scale `scale`.
+    /// Prepares values for products at `level`, encoded at scale `scale`. The values are repeated to fill the slots.
     ///
     /// # Errors
-    /// If there are no values, or the scale is no positive number.
+    /// If there are no values, or the scale is not a positive number.
     pub fn new(values: Vec<Complex64>, level: usize, scale: f64) -> Result<Self, CkksError> {
         check_scale(OPERATION, scale)?;
         if values.is_empty() {
@@ -41,18 +41,19 @@ impl PreparedVector {
         &self.values
     }
 
-    /// The level of its products; the other factor may be at a higher one.
+    /// The level of its products. The other factor may be at a higher level.
     pub fn level(&self) -> usize {
         self.level
     }
 
-    /// Bytes it takes in memory for [`sum_products`](crate::Arithmetic::sum_products), encoded yet or not.
+    /// Bytes of memory it takes for [`sum_products`](crate::Arithmetic::sum_products), counted whether it is encoded
+    /// yet or not.
     pub fn prepared_bytes(&self, parameters: &CkksParameters) -> u64 {
         let basis = Basis::chain(parameters.chain(self.level));
         (parameters.ring().poly_bytes(basis) + size_of_val(self.values.as_slice())) as u64
     }
 
-    /// The scale of its encoding, by which products multiply theirs.
+    /// The scale of its encoding. A product multiplies the scale of the other factor by it.
     pub fn scale(&self) -> f64 {
         self.scale
     }
@@ -61,8 +62,8 @@ impl PreparedVector {
         if let Some(encoded) = self.encoded.get() {
             return Ok(encoded);
         }
-        let plaintext = encoder.encode(&self.values, self.level, self.scale)?;
-        Ok(self.encoded.get_or_init(|| plaintext.poly))
+        let poly = encoder.encode_public(&self.values, self.level, self.scale)?;
+        Ok(self.encoded.get_or_init(|| poly))
     }
 
     pub(crate) fn encoded_extended(&self, encoder: &Encoder) -> Result<&Poly, CkksError> {
@@ -73,7 +74,7 @@ impl PreparedVector {
         Ok(self.extended.get_or_init(|| poly))
     }
 
-    /// The common level of the products of a sum, after a look at every pair.
+    /// Checks every pair of a sum of products and returns the common level.
     ///
     /// # Errors
     /// If there are no pairs, they are prepared for different levels, or a level is too low.
@@ -112,7 +113,7 @@ impl RotationProducts {
         }
         for (index, factor) in rows.iter().flatten() {
             if *index >= steps.len() {
-                return Err(refuse(*index, "the number of a step"));
+                return Err(refuse(*index, "the index of one of the rotation steps"));
             }
             check_scales(OPERATION, first.scale, factor.scale)?;
         }

@@ -1,4 +1,4 @@
-//! Named parameter sets. A name says the ring degree, the depth, and the bits of the scale.
+//! Named parameter sets. A name contains the ring degree, the depth and the bits of the scale.
 
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{RingKind, RingLiteral};
@@ -8,20 +8,20 @@ use unspoken_rlwe::{EncapsulationLiteral, ParametersLiteral};
 use crate::error::CkksError;
 use crate::parameters::{BootstrapLiteral, CkksLiteral, CkksParameters, REDUCTION_DEPTH};
 
-/// The shape of a preset; its primes follow from it.
+/// The shape of a preset. The primes are derived from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Preset {
-    /// Its name: `n<log2 degree>[_real|_boot|_linear]_depth<levels>_scale<bits>`, after `insecure_` where it is.
-    /// `linear` sets have no special primes: what they encrypt can be added and multiplied by plaintexts, not rotated nor
-    /// multiplied with each other.
+    /// Its name: `n<log2 degree>[_real|_boot|_linear]_depth<levels>_scale<bits>`, with the prefix `insecure_` where the
+    /// set is insecure. `linear` sets have no special primes: their ciphertexts can be added and multiplied by
+    /// plaintexts, but neither rotated nor multiplied with each other.
     pub name: &'static str,
-    /// What it is good for.
+    /// The circuits it is meant for.
     pub purpose: &'static str,
     log2_degree: u32,
     kind: RingKind,
-    /// Of 30 bits each, unless a bootstrap says otherwise.
+    /// Number of primes of level 0, of 30 bits each unless `bootstrap` sets another size.
     base_primes: usize,
-    /// From level 1 upwards.
+    /// Groups of levels, from level 1 upwards.
     groups: [LevelGroup; MAX_GROUPS],
     special_primes: usize,
     digit_len: usize,
@@ -65,8 +65,8 @@ const fn real(preset: Preset) -> Preset {
     Preset { kind: RingKind::ConjugateInvariant, ..preset }
 }
 
-/// Adds the levels of a bootstrap to those a circuit uses: the slots-to-coefficients map at the bottom, of the size of the
-/// circuit's levels, then above the circuit the modular reduction and the coefficients-to-slots map.
+/// Adds the levels of a bootstrap to those of the circuit: the slots-to-coefficients map at the bottom, with levels of
+/// the circuit's size, and above the circuit the modular reduction and the coefficients-to-slots map.
 const fn boot(
     preset: Preset,
     literal: BootstrapLiteral,
@@ -86,11 +86,11 @@ const fn factors(slots_to_coefficients: usize, coefficients_to_slots: usize, rat
     BootstrapLiteral { slots_to_coefficients, coefficients_to_slots, message_ratio_bits: ratio }
 }
 
-/// The most that a ring of degree 2^15 takes when there are no switching keys: 29 primes, which is why the scale is
-/// a little below 2^30.
+/// Log2 of the degree, levels and bits of the largest set that a ring of degree 2^15 allows without switching keys: 29
+/// primes. This limit is why the scale is slightly below 2^30.
 const LINEAR_N15: (u32, usize, f64) = (15, 27, 29.94);
 
-/// Every preset that ships. All but the insecure ones have 128 bits.
+/// All presets. All but the insecure ones have 128 bits of security.
 pub const PRESETS: [Preset; 23] = [
     preset("n13_depth3_scale30", "shallow circuits on small batches", (13, 3, 30.0), (2, 2, 2)),
     preset("n14_depth8_scale30", "lookups of up to 256 columns, about 10 bits", (14, 8, 30.0), (2, 4, 4)),
@@ -138,10 +138,10 @@ pub const PRESETS: [Preset; 23] = [
 ];
 
 impl Preset {
-    /// The preset of that name.
+    /// Finds the preset with this name.
     ///
     /// # Errors
-    /// If there is none; the message lists those that exist.
+    /// If there is no such preset; the message lists the existing ones.
     pub fn find(name: &str) -> Result<&'static Preset, CkksError> {
         PRESETS.iter().find(|p| p.name == name).ok_or_else(|| {
             let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
@@ -152,10 +152,10 @@ impl Preset {
         })
     }
 
-    /// The explicit numbers.
+    /// The parameter literal, with the primes chosen.
     ///
     /// # Errors
-    /// If there are not enough primes of the sizes asked for.
+    /// If there are not enough primes of the required sizes.
     pub fn literal(&self) -> Result<CkksLiteral, CkksError> {
         let degree = 1usize << self.log2_degree;
         let step = self.kind.prime_step(degree);
@@ -179,7 +179,7 @@ impl Preset {
         } else {
             largest(self.base_primes, &mut used)
         };
-        // The largest levels choose first: they have the fewest primes to choose from.
+        // Levels with the largest primes choose first, because they have the fewest candidates.
         let mut order: Vec<usize> = (0..MAX_GROUPS).filter(|&g| self.groups[g].levels > 0).collect();
         order.sort_by(|&a, &b| self.groups[b].bits.total_cmp(&self.groups[a].bits));
         let mut chosen: [Option<LevelPrimes>; MAX_GROUPS] = [const { None }; MAX_GROUPS];
@@ -219,7 +219,7 @@ impl Preset {
 }
 
 struct LevelPrimes {
-    /// From level 1 upwards.
+    /// Primes of the levels, from level 1 upwards.
     primes: Vec<u32>,
     scale: f64,
 }
@@ -230,9 +230,9 @@ impl LevelGroup {
     }
 }
 
-/// Chooses the primes of the levels from the top down so that the scale of a repeated square stays put: with `s` the
-/// scale at a level, the next is `s^2 / q`, so each `q` is taken closest to `s^2 / scale`, which undoes the deviation of
-/// those before it instead of doubling it.
+/// Chooses the primes of the levels from the top down so that the scale of a repeated square stays almost constant. If
+/// `s` is the scale at one level, the next scale is `s^2 / q`. Each `q` is the closest one to `s^2 / scale`, which
+/// corrects the deviation of the previous levels instead of doubling it.
 fn choose_level_primes(group: &LevelGroup, step: u32, used: &[u32]) -> Option<LevelPrimes> {
     let (depth, primes_per_level) = (group.levels, group.primes_per_level());
     let target = (group.bits / primes_per_level as f64).exp2();
@@ -241,7 +241,7 @@ fn choose_level_primes(group: &LevelGroup, step: u32, used: &[u32]) -> Option<Le
     let count = depth + SPARE_GROUPS;
     let mut groups: Vec<Vec<u32>> = match primes_per_level {
         1 => below.into_iter().take(count).map(|q| vec![q]).collect(),
-        // Nothing lies above: the largest go with each other.
+        // Too few primes are above the target: pair the largest primes with each other.
         2 if above.len() < count => below.chunks_exact(2).take(count).map(<[u32]>::to_vec).collect(),
         _ => pair_up(&below, above, count, group.bits.exp2()),
     };
@@ -249,7 +249,7 @@ fn choose_level_primes(group: &LevelGroup, step: u32, used: &[u32]) -> Option<Le
         return None;
     }
     let product = |group: &Vec<u32>| group.iter().map(|&q| f64::from(q)).product::<f64>();
-    // The groups never meet the target exactly: the scale is what they are on average.
+    // The groups never meet the target exactly, so the scale is their geometric mean.
     let scale = (groups.iter().map(|g| product(g).log2()).sum::<f64>() / groups.len() as f64).exp2();
     let mut current = scale;
     let mut levels = Vec::new();
@@ -264,7 +264,7 @@ fn choose_level_primes(group: &LevelGroup, step: u32, used: &[u32]) -> Option<Le
     Some(LevelPrimes { primes: levels.into_iter().rev().flatten().collect(), scale })
 }
 
-/// Groups beyond the depth to choose from.
+/// Number of candidate groups beyond the depth.
 const SPARE_GROUPS: usize = 4;
 
 /// Pairs each of the `count` largest primes of `below` (descending) with the prime of `above` that brings the product
@@ -316,7 +316,7 @@ mod tests {
     fn scales_stay_put_under_repeated_squaring() {
         for preset in &PRESETS {
             let literal = preset.literal().unwrap();
-            // The levels circuits use; a bootstrap chooses its scales one by one.
+            // Only the levels that circuits use; a bootstrap chooses its scales one by one.
             let group = &preset.groups[0];
             let primes = &literal.rlwe.ring.chain[literal.base_primes..][..group.levels * group.primes_per_level()];
             let mut scale = literal.scale_bits;

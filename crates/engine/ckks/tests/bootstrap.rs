@@ -1,4 +1,4 @@
-//! Bootstraps at a small insecure ring, encrypted beside simulated and in the clear.
+//! Bootstraps in a small insecure ring: encrypted runs against simulated runs and values in the clear.
 
 mod common;
 
@@ -8,11 +8,11 @@ use common::Client;
 use unspoken_ckks::{
     Arithmetic, Bootstrap, Bootstrapper, CkksError, Complex64, ErrorStatistics, Simulator, SlotValues,
 };
-use unspoken_rlwe::{EvaluationKeys, KeyPlan, Query, QueryParameters, QuerySecret, RlweError};
+use unspoken_rlwe::{CompactQuery, CompactQueryParameters, CompactQuerySecret, EvaluationKeys, KeyPlan, RlweError};
 
 const PRESET: &str = "insecure_n11_boot_depth8_scale50";
 
-/// Bits a bootstrap must keep, in the worst slot, at this ring.
+/// `log2` of the largest allowed error of a slot after a bootstrap in this ring.
 const WORST: f64 = -20.0;
 
 fn plan(client: &Client, slots: usize, values: SlotValues) -> Bootstrap {
@@ -38,7 +38,7 @@ fn slots_come_back_with_the_noise_that_was_simulated() {
     let simulated = plan.simulate_refresh(&simulator, &simulated).unwrap();
     let expected = check(simulated.noisy(), &input);
     assert_eq!(simulator.key_plan(), plan.key_plan());
-    assert!(simulator.cost().hoisted_rotations.values().sum::<u64>() > 20, "the maps cost what hoisted ones do");
+    assert!(simulator.cost().hoisted_rotations.values().sum::<u64>() > 20, "the maps use hoisted rotations");
     assert_eq!(simulator.overflows(), []);
 
     let keys = client.keys(&plan.key_plan());
@@ -52,7 +52,7 @@ fn slots_come_back_with_the_noise_that_was_simulated() {
     let found = check(&client.decrypt(&output), &input);
     let ratio = found.rms / expected.rms;
     assert!((0.5..2.0).contains(&ratio), "{ratio} times the simulated error");
-    // Eight products later it can be done again, with the scale that came out of them.
+    // After eight products the result can be bootstrapped again, at the scale of those products.
     let mut power = output;
     for _ in 0..8 {
         power = evaluator.multiply(&power, &power).unwrap();
@@ -102,14 +102,14 @@ fn coefficients_become_slots() {
     let evaluator = client.evaluator(&keys);
     let encrypted = encrypted.expand(client.parameters());
     check(&client.decrypt(&bootstrapper.refresh_coefficients(&evaluator, &encrypted).unwrap()), &expected);
-    // Made without the other map, it says so instead of leaving it out.
+    // A bootstrapper without the map from slots to coefficients returns an error instead of skipping the map.
     let slots = client.encoder.encode(&[Complex64::from(0.5)], 3, client.parameters().scale()).unwrap();
     let slots = client.encoder.encrypt(&slots, &client.secret, &mut client.rng).unwrap().expand(client.parameters());
     let error = bootstrapper.refresh(&client.evaluator(&keys), &slots).unwrap_err();
     assert!(error.to_string().contains("Bootstrapper::new"), "{error}");
 }
 
-/// Torus elements `(-1)^j (2j+1) / (4p)` and their exponentials.
+/// Torus elements: `(-1)^j (2j+1) / (4p)` and their exponentials.
 fn torus(p: usize, count: usize) -> (Vec<f64>, Vec<Complex64>) {
     let element = |i: usize| {
         let j = (i * 7 + i / p) % p;
@@ -148,14 +148,14 @@ fn compact_queries_become_exponentials() {
     let mut client = Client::new(PRESET, 5);
     let slots = client.parameters().slots();
     let plan = plan(&client, slots, SlotValues::Real);
-    let queries = QueryParameters::new(client.parameters().rlwe()).unwrap();
+    let queries = CompactQueryParameters::new(client.parameters().rlwe()).unwrap();
     assert_eq!((queries.len(), queries.byte_len()), (slots, 16 + slots * 30 / 8));
     let (elements, exponentials) = torus(1024, slots);
-    let secret = QuerySecret::of(&client.secret, &queries).unwrap();
+    let secret = CompactQuerySecret::of(&client.secret, &queries).unwrap();
     let query = secret.encrypt(&elements, &mut client.rng).unwrap();
     let bytes = query.to_bytes(&queries);
     assert_eq!(bytes.len(), queries.byte_len());
-    let query = Query::from_bytes(&queries, &bytes).unwrap();
+    let query = CompactQuery::from_bytes(&queries, &bytes).unwrap();
     let mut expected = vec![Complex64::default(); slots];
     (0..slots).for_each(|i| expected[plan.slot_of(queries.coefficient(i))] = exponentials[i]);
     let keys = client.keys(&plan.query_key_plan());
@@ -163,9 +163,9 @@ fn compact_queries_become_exponentials() {
     let evaluator = client.evaluator(&keys);
     let output = bootstrapper.exponential_of_query(&evaluator, &queries, &query, client.parameters().scale()).unwrap();
     let error = check(&client.decrypt(&output), &expected);
-    // Encryption and switching errors of deviation about 4 / q, at most 6 deviations.
+    // Encryption and key switching errors have a standard deviation of about 4 / q; the bound is 6 deviations.
     assert!(error.worst < 2.0 * PI * 6.0 * 5.0 / 2f64.powi(30));
-    assert!(Query::from_bytes(&queries, &bytes[1..]).is_err());
+    assert!(CompactQuery::from_bytes(&queries, &bytes[1..]).is_err());
     assert!(secret.encrypt(&elements[1..], &mut client.rng).is_err());
     assert!(secret.encrypt(&vec![f64::NAN; slots], &mut client.rng).is_err());
 }
@@ -182,7 +182,7 @@ fn what_is_out_of_range_is_reported_and_bounded() {
     assert_eq!(simulator.overflows().len(), 1);
     assert_eq!(simulator.overflows()[0].operation, "bootstrap out of range");
     let error = (output.noisy()[3] - input[3]).norm();
-    // The cubic term of the sine, at an angle of 2 pi / 2^14.
+    // The cubic term of the sine at an angle of 2 pi / 2^14.
     let predicted = 20f64.powi(3) * (2.0 * PI / 2f64.powi(14)).powi(2) / 6.0;
     assert!((0.5..2.0).contains(&(error / predicted)), "{error} {predicted}");
     assert!((output.noisy()[4] - input[4]).norm() < 2f64.powi(-20));

@@ -1,4 +1,4 @@
-//! One bootstrap at parameters of 128 bits: about 6 GB of memory and half a minute.
+//! One bootstrap with parameters of 128 bits of security. It needs about 6 GB of memory and half a minute.
 
 mod common;
 

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use unspoken_ckks::{
-    Arithmetic, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, InnerSum, PreparedMatrix, Preset,
+    Arithmetic, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, InnerSum, LinearPlan,
+    LinearTransform, PreparedMatrix, PreparedVector, Preset,
 };
-use unspoken_ring::{RingKind, SecretRng};
+use unspoken_ring::{Poly, RingKind, SecretRng};
 use unspoken_rlwe::{EvaluationKeys, KeyKind, KeyPlan, SecretKey, galois};
 
 struct Setting {
@@ -86,7 +87,7 @@ fn encoding_is_the_evaluation_at_the_slots_roots() {
         let slots = s.encoder.decode(&poly, plaintext.scale()).unwrap();
         let order = 4 * parameters.slots();
         let mut power = 1;
-        for slot in slots {
+        for &slot in slots.iter() {
             let root = Complex64::cis(2.0 * std::f64::consts::PI * power as f64 / order as f64);
             let expected = if s.is_real() { Complex64::from(2.0 * root.re) } else { root };
             assert!((slot - expected).norm() < 1e-12);
@@ -242,5 +243,28 @@ fn vectors_survive_serialisation() {
         let mut damaged = bytes.clone();
         damaged[..8].copy_from_slice(&bad.to_le_bytes());
         assert!(unspoken_ckks::SeededCiphertext::from_bytes(s.parameters(), &damaged).is_err());
+    }
+}
+
+#[test]
+fn what_a_service_computes_is_public() {
+    let mut s = Setting::new("insecure_n11_depth9_scale50");
+    let x = s.values();
+    let plaintext = s.encoder.encode(&x, 3, s.parameters().scale()).unwrap();
+    assert!(plaintext.poly().is_secret());
+    let a = s.encrypt(&x, 3);
+    let e = s.evaluator();
+    let weights = PreparedVector::new(x.clone(), 3, s.parameters().scale()).unwrap();
+    let rows = [vec![(0, &weights), (1, &weights)]];
+    let (diagonals, scale) = ([(0, x.clone()), (1, x.clone())].into(), s.parameters().scale());
+    let plan = LinearPlan::new(s.parameters(), diagonals, 3, scale, scale).unwrap();
+    let computed = [
+        vec![e.mul_values(&a, &x, s.parameters().scale()).unwrap(), e.add_values(&a, &x).unwrap()],
+        vec![e.mul_prepared(&a, &weights).unwrap(), e.multiply(&a, &a).unwrap()],
+        e.rotation_products(&a, &[1, 2], &rows).unwrap(),
+        vec![e.linear(&LinearTransform::new(&s.encoder, plan).unwrap(), &a).unwrap()],
+    ];
+    for (i, result) in computed.iter().flatten().enumerate() {
+        assert!(!result.inner().components().iter().any(Poly::is_secret), "result {i}");
     }
 }

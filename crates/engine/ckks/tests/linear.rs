@@ -25,7 +25,8 @@ fn plan(client: &Client, diagonals: Diagonals, level: usize) -> LinearPlan {
     LinearPlan::new(client.parameters(), diagonals, level, scale, scale).unwrap()
 }
 
-/// Applies encrypted, plainly encrypted and simulated, from one level above the plan's; checks values, keys, level, scale.
+/// Applies a transformation in three ways (hoisted, by plain rotations, simulated) from one level above the plan's.
+/// Checks values, keys, level and scale.
 fn check(client: &mut Client, diagonals: Diagonals, level: usize, bits: i32) {
     let input = client.values(0.7);
     let expected = transformed(&diagonals, &input);
@@ -48,7 +49,7 @@ fn check(client: &mut Client, diagonals: Diagonals, level: usize, bits: i32) {
     let plain = ErrorStatistics::between(&client.decrypt(&plain), &expected);
     let hoisted = ErrorStatistics::between(&client.decrypt(&hoisted), &expected);
     assert!(hoisted.worst < 2f64.powi(-bits), "error 2^{:.1}", hoisted.worst.log2());
-    // Fewer divisions, less noise: never much more.
+    // The hoisted form has fewer divisions, so its noise is at most slightly larger.
     assert!(
         hoisted.median < 1.1 * plain.median,
         "2^{:.1} hoisted, 2^{:.1} plain",

@@ -1,4 +1,4 @@
-//! Estimates of memory against what is allocated, at a small insecure ring.
+//! Estimates of memory against measured allocations, in a small insecure ring.
 
 #[path = "common/memory.rs"]
 mod memory;
@@ -15,7 +15,7 @@ const PRESET: &str = "insecure_n11_depth9_scale50";
 const BOOT: &str = "insecure_n11_boot_depth8_scale50";
 const LEVEL: usize = 6;
 
-/// Sixty rotations kept, then products of them.
+/// Ten rotations, then sixty products of them, which are kept and summed.
 fn many_vectors<A: Arithmetic>(a: &A, x: &A::Vector) -> Result<A::Vector, CkksError> {
     let rotated = a.rotate_hoisted(x, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10])?;
     let mut kept = Vec::new();
@@ -48,9 +48,9 @@ fn estimates_bound_what_is_allocated() {
             plan.with_steps(Steps::of_babies(babies)).unwrap()
         };
         let server = Server::new(PRESET, &plan(&parameters).key_plan(), 1, (LEVEL, scale));
-        // The plan holds the values, which are there already.
+        // The values of the diagonals are allocated before the measurement, because the plan holds them.
         let values = (count * parameters.slots() * size_of::<Complex64>()) as u64;
-        // Of the server's ring, as a service prepares it.
+        // The plan belongs to the server's ring, as in a service.
         let plan = plan(server.encoder.parameters());
         let (transform, measured) = peak(|| LinearTransform::new(&server.encoder, plan).unwrap());
         checks.check("prepared diagonals", measured, transform.prepared_bytes() - values, 1.2);

@@ -5,7 +5,8 @@ mod common;
 use common::{Client, REAL, STANDARD};
 use unspoken_ckks::{Arithmetic, CkksError, Complex64, Polynomial, Simulator, evaluate, evaluate_to_scale};
 
-/// Evaluates on slots in `[low, high]` at the lowest sufficient level; the worst error, and its bound in bits.
+/// Evaluates a polynomial on slots in `[low, high]` at the lowest sufficient level. Checks that every error is below
+/// `2^-bits`.
 fn check(client: &mut Client, polynomial: &Polynomial, (low, high): (f64, f64), bits: i32) {
     let (middle, radius) = ((low + high) / 2.0, (high - low) / 2.0);
     let real: Vec<Complex64> = client.values(1.0).iter().map(|z| Complex64::from(middle + radius * z.re)).collect();
@@ -79,7 +80,7 @@ fn functions_on_intervals() {
         let exponential = Polynomial::chebyshev_approximation(f64::exp, -3.0, 1.0, 15).unwrap();
         assert!((exponential.at(Complex64::from(-1.2)).re - (-1.2f64).exp()).abs() < 1e-9);
         check(&mut client, &exponential, (-3.0, 1.0), 29);
-        // An interval of length 2 costs no level, wherever it lies.
+        // An interval of length 2 uses no level, at any position.
         let shifted = Polynomial::chebyshev_approximation(f64::sqrt, 0.5, 2.5, 15).unwrap();
         assert_eq!(shifted.depth(), 4);
         check(&mut client, &shifted, (0.5, 2.5), 29);
@@ -121,7 +122,7 @@ fn scales_are_what_was_asked_for() {
     assert!((output.scale() / scale - 1.0).abs() < 1e-12);
     let found = client.decrypt(&output);
     assert!(found.iter().zip(&values).all(|(z, x)| (z - polynomial.at(*x)).norm() < 2f64.powi(-32)));
-    // A constant spends no level.
+    // A constant polynomial uses no level.
     let constant = Polynomial::monomial(&[Complex64::from(0.25)]).unwrap();
     let output = evaluate(&client.evaluator(&keys), &input, &constant).unwrap();
     assert_eq!(output.level(), 7);

@@ -1,4 +1,5 @@
-//! Sums of rotations, fused rescales, prepared vectors and steps: encrypted against the definition and the simulator.
+//! Sums of rotations, fused rescales, prepared vectors and steps: encrypted runs against the definition and the
+//! simulator.
 
 mod common;
 
@@ -13,7 +14,7 @@ use unspoken_rlwe::{EvaluationKeys, RlweError};
 
 const LEVEL: usize = 5;
 
-/// A circuit of the new operations, each of which must be the same encrypted, simulated and by definition.
+/// A circuit of these operations. The encrypted run, the simulation and the definition must agree for each of them.
 fn circuit<A: Arithmetic>(a: &A, x: &A::Vector, mask: &PreparedVector) -> Result<Vec<A::Vector>, CkksError> {
     let doubled = a.sum_rotations(x, &[0, 1, -2, 500])?;
     let masked = a.mul_prepared(&doubled, mask)?;
@@ -62,7 +63,7 @@ fn sums_of_rotations_and_products() {
             let ratio = measured.median / predicted.median;
             assert!((0.6..1.7).contains(&ratio), "measured {measured:?}, predicted {predicted:?}");
         }
-        // Only the rotations 1, -2, 500, 3, -7 and 9.
+        // The keys are those of the rotations 1, -2, 500, 3, -7 and 9.
         assert_eq!(simulator.key_plan().len(), 6);
     }
 }
@@ -162,7 +163,7 @@ fn diagonals_in_any_progression() {
     for preset in [STANDARD, REAL] {
         let mut client = Client::new(preset, 2);
         let (parameters, slots) = (client.parameters().clone(), client.parameters().slots() as i64);
-        // Odd, even and large differences; terms on both sides of zero; a last row of giants that is not full.
+        // Odd, even and large differences; diagonals on both sides of zero; a last giant step with fewer diagonals.
         for (difference, terms, first, babies) in
             [(31, -7..8, -7, 4), (4, -3..4, -3, 7), (96, 0..9, 0, 2), (5, -6..0, -6, 3), (1, 0..10, -2, 5)]
         {

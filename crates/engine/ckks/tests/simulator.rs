@@ -1,4 +1,4 @@
-//! The simulator against the evaluator: the same levels, scales, refusals and keys, and the noise that was predicted.
+//! The simulator against the evaluator: equal levels, scales, errors and keys, and noise as predicted.
 
 mod common;
 
@@ -58,7 +58,7 @@ impl Circuit {
     }
 }
 
-/// A random circuit down to level 0, whose every product is a sum before it is rescaled.
+/// A random circuit down to level 0. Every product is summed before it is rescaled.
 fn mixed<A: Arithmetic>(a: &A, [x, y]: [&A::Vector; 2], seed: u64) -> Result<A::Vector, CkksError> {
     let mut state = seed;
     let mut draw = |below: u64| {
@@ -203,7 +203,7 @@ fn key_plans_are_exact() {
     }
 }
 
-/// What one wrong call says, for any arithmetic.
+/// Error messages of invalid calls, for any arithmetic.
 fn refusals<A: Arithmetic>(a: &A, x: &A::Vector) -> Vec<String> {
     let low = a.drop_to(x, 0).unwrap();
     let product = a.tensor(x, x).unwrap();
@@ -303,13 +303,14 @@ fn costs_are_counted() {
     let (ring, [high, low]) = (parameters.ring(), [parameters.chain(3), parameters.chain(2)]);
     assert_eq!(cost.key_switches, [(high, 1), (low, 1)].into());
     assert_eq!((cost.tensors, cost.rescales, cost.plaintext_products), (1, 1, 0));
-    // Per switch: one inverse transform per prime, forward ones for each digit outside its own primes, and the division.
+    // Transforms per key switch: one inverse transform per prime, forward transforms for each digit outside its own
+    // primes, and those of the division.
     let transforms = |chain: usize| {
         let extended = chain + ring.special().len();
         ring.digit_count(chain) * extended + 2 * extended
     };
     assert_eq!(cost.limb_transforms, (transforms(high) + transforms(low)) as u64);
-    // Hoisting spares the raises.
+    // Hoisting saves digit decompositions.
     let separate = Simulator::new(&client.encoder, 1);
     let together = Simulator::new(&client.encoder, 1);
     let turned: Vec<_> = (1..6).map(|steps| separate.rotate(&rotated, steps).unwrap()).collect();
@@ -336,7 +337,7 @@ fn cost_models_are_measured_quickly_and_add_up() {
     assert!((model.seconds(&simulator.cost()) / once - 2.0).abs() < 1e-9);
 }
 
-/// On an otherwise idle machine; run with `--ignored`.
+/// Needs an otherwise idle machine. Run with `--ignored`.
 #[test]
 #[ignore = "depends on what else the machine does"]
 fn seconds_are_predicted_within_a_factor_of_two() {

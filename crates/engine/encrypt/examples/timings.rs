@@ -1,12 +1,13 @@
-//! Milliseconds of each part of encryption: `timings [PRESET] [RUNS] [LEVEL]`.
+//! Measures each part of encryption in milliseconds: `timings [PRESET] [RUNS] [LEVEL]`.
 
 use std::time::Instant;
 
 use unspoken_ckks::{Complex64, Encoder, Preset};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{PublicKey, SecretKey, Zero};
+use unspoken_rlwe::{PublicKey, SecretKey, ZeroEncryption};
 
-/// Prints the least time of `runs`, and the median of the processor time, which other programs disturb less; milliseconds.
+/// Prints the smallest wall time of `runs` runs and the median of their processor time, which other programs disturb
+/// less, in milliseconds.
 fn time<T>(what: &str, runs: usize, mut work: impl FnMut() -> T) {
     let processor = || {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
@@ -51,11 +52,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     time("bytes of a seeded", runs, || sent.to_bytes(&parameters));
     let mut zeros = Vec::new();
     for _ in 0..runs {
-        zeros.push(Zero::seeded(&secret, parameters.chain(level), &mut rng)?);
+        zeros.push(ZeroEncryption::seeded(&secret, parameters.chain(level), &mut rng)?);
     }
     time("a seeded zero, used", runs, || zeros.pop().map(|zero| encoder.encrypt_with(&plaintext, zero)));
     for _ in 0..runs {
-        zeros.push(Zero::public(&public, parameters.chain(level), &mut rng)?);
+        zeros.push(ZeroEncryption::public(&public, parameters.chain(level), &mut rng)?);
     }
     time("a public zero, used", runs, || zeros.pop().map(|zero| encoder.encrypt_with(&plaintext, zero)));
     time("one error sampled", runs, || rng.gaussian(n));

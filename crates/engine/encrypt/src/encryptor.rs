@@ -1,12 +1,11 @@
-//! One call that encrypts a vector.
+//! The encryptor: one call that encodes and encrypts a vector.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use unspoken_ckks::{CkksError, CkksParameters, Complex64, Encoder, Encrypted, Plaintext};
-use unspoken_ring::{SecretRng, process_generation};
-use unspoken_rlwe::Zero;
-use zeroize::Zeroizing;
+use unspoken_ring::{RandomSource, SecretRng, process_generation};
+use unspoken_rlwe::ZeroEncryption;
 
 use crate::error::EncryptError;
 #[cfg(unix)]
@@ -15,29 +14,31 @@ use crate::key::ClientKey;
 use crate::planner::{Needs, Plan};
 use crate::pool::{Pool, PoolOptions};
 
-/// What to do when a pool is empty.
+/// Behaviour of an encryptor when its pool is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Empty {
-    /// Encrypt on the spot.
+pub enum WhenEmpty {
+    /// Encrypt without the pool.
     #[default]
     FallBack,
-    /// Wait so long for an entry. A file is not waited for: it is refilled by whoever has time to.
+    /// Wait for an entry for at most this time. An empty pool file is an error at once, because nothing refills it in
+    /// the background.
     Wait(Duration),
 }
 
-/// Encrypts vectors for one key, the fastest way there is at the moment. May be shared among threads.
+/// Encrypts vectors under one key, with an entry of a pool if one is available. May be shared among threads.
 ///
-/// Every encryption on the spot draws from a generator keyed anew by the operating system: a forked copy of
-/// the process never draws what this one drew. A restored snapshot of a whole machine does not either if its system notices
-/// that it was restored and keys its own generator anew; if it does not, no program can help.
+/// Every encryption without a pool draws from a generator with a new key from the operating system, so a forked copy of
+/// the process never draws the same randomness. The same holds for a restored snapshot of a whole machine if its
+/// operating system detects the restore and reseeds its own generator; if it does not, no program can prevent the
+/// repetition.
 pub struct Encryptor {
     encoder: Encoder,
     key: ClientKey,
     plan: Plan,
-    empty: Empty,
+    empty: WhenEmpty,
     zeros: Zeros,
-    /// Where randomness comes from in tests, in place of the operating system.
-    seeded: Option<Mutex<SecretRng>>,
+    /// Provides a generator for each encryption without a pool.
+    random: RandomSource,
 }
 
 enum Zeros {
@@ -46,22 +47,23 @@ enum Zeros {
     #[cfg(unix)]
     File {
         file: Box<Mutex<PoolFile>>,
-        /// The process that opened it.
+        /// Generation of the process that opened the file.
         generation: u64,
     },
 }
 
 impl Encryptor {
-    /// Plans for vectors of any level and makes what the plan asks for: a pool that a thread keeps full, or nothing.
+    /// Makes an encryptor for vectors of any level. If the plan has zeros, it also makes a pool that a thread keeps
+    /// full.
     ///
     /// # Errors
-    /// If the key belongs to other parameters, or the system gives no randomness or no thread.
+    /// If the key belongs to other parameters, or the system provides no randomness or no thread.
     pub fn new(parameters: &CkksParameters, key: ClientKey, needs: Needs) -> Result<Self, EncryptError> {
         Self::for_level(parameters, key, parameters.max_level(), needs)
     }
 
-    /// As [`Encryptor::new`], with a pool for vectors of at most `level`, which is smaller. Vectors of higher levels are
-    /// encrypted as if the pool were empty.
+    /// As [`Encryptor::new`], with a pool for vectors of at most `level`, whose entries are smaller. Vectors of higher
+    /// levels are encrypted without the pool, or are errors if [`WhenEmpty::Wait`] is set.
     ///
     /// # Errors
     /// As for [`Encryptor::new`].
@@ -83,7 +85,7 @@ impl Encryptor {
         Ok(Encryptor { plan, zeros, ..Self::without_pool(parameters, key) })
     }
 
-    /// Takes from a pool file; the plan has no zeros in memory.
+    /// Makes an encryptor that takes zeros from a pool file. The plan has no zeros in memory.
     ///
     /// # Errors
     /// If the file was opened for another key, or the key belongs to other parameters.
@@ -95,24 +97,25 @@ impl Encryptor {
         Ok(Encryptor { zeros, ..Self::without_pool(parameters, key) })
     }
 
-    /// For tests: encrypts on the spot and draws everything from a number. Whoever knows it reads everything.
+    /// Makes an encryptor for tests, without a pool, whose randomness all comes from `seed`. Anyone who knows the seed
+    /// can decrypt.
     pub fn insecure_from_seed(parameters: &CkksParameters, key: ClientKey, seed: u64) -> Self {
-        let seeded = Some(Mutex::new(SecretRng::insecure_from_seed(seed)));
-        Encryptor { seeded, ..Self::without_pool(parameters, key) }
+        let random = RandomSource::insecure_from_seed(seed);
+        Encryptor { random, ..Self::without_pool(parameters, key) }
     }
 
     fn without_pool(parameters: &CkksParameters, key: ClientKey) -> Self {
         let plan = Plan::choose(parameters, parameters.max_level(), key.is_seeded(), Needs::default());
-        let (encoder, empty) = (Encoder::new(parameters), Empty::default());
-        Encryptor { encoder, key, plan, empty, zeros: Zeros::None, seeded: None }
+        let (encoder, empty) = (Encoder::new(parameters), WhenEmpty::default());
+        Encryptor { encoder, key, plan, empty, zeros: Zeros::None, random: RandomSource::system() }
     }
 
-    /// From now on does this when its pool is empty.
-    pub fn when_empty(self, empty: Empty) -> Self {
+    /// Sets the behaviour for an empty pool.
+    pub fn when_empty(self, empty: WhenEmpty) -> Self {
         Encryptor { empty, ..self }
     }
 
-    /// What it decided.
+    /// The plan that was chosen.
     pub fn plan(&self) -> Plan {
         self.plan
     }
@@ -132,19 +135,16 @@ impl Encryptor {
         &self.key
     }
 
-    /// A generator for one more thing to be encrypted under the same key by other means, keyed anew.
+    /// A generator with a new key, for one encryption under the same key by other code.
     ///
     /// # Errors
-    /// If the system gives no randomness.
+    /// If the system provides no randomness.
     pub fn randomness(&self) -> Result<SecretRng, EncryptError> {
-        let Some(seeded) = &self.seeded else { return Ok(SecretRng::from_os()?) };
-        let mut key = Zeroizing::new([0; 32]);
-        seeded.lock().unwrap_or_else(PoisonError::into_inner).fill(key.as_mut_slice());
-        Ok(SecretRng::derived(&key))
+        Ok(self.random.generator()?)
     }
 
-    /// Encrypts values at the highest level and the default scale. Fewer values than slots are repeated to fill them; their
-    /// number must divide the number of slots.
+    /// Encrypts values at the highest level and the default scale. If there are fewer values than slots, they are
+    /// repeated to fill the slots; their number must divide the number of slots.
     ///
     /// # Errors
     /// As for [`Encryptor::encrypt_at`].
@@ -156,15 +156,16 @@ impl Encryptor {
     /// Encrypts values at a level and a scale.
     ///
     /// # Errors
-    /// A value that is no finite number ([`CkksError::Value`]) or too large ([`EncryptError::Overflow`]) is refused with its
-    /// index, a number of values that does not fit as well. [`EncryptError::Exhausted`] where [`Empty::Wait`] was chosen and
-    /// nothing came. [`EncryptError::Forked`] in a child of the process that made the pool.
+    /// [`CkksError::Value`] if a value is not a finite number and [`EncryptError::Overflow`] if one is too large, both
+    /// with its index; [`CkksError::Shape`] if the number of values does not fit. [`EncryptError::Exhausted`] if
+    /// [`WhenEmpty::Wait`] is set and no entry is available in time. [`EncryptError::Forked`] in a child of the process
+    /// that made the pool.
     pub fn encrypt_at(&self, values: &[Complex64], level: usize, scale: f64) -> Result<Encrypted, EncryptError> {
         let plaintext = self.encoder.encode(values, level, scale).map_err(|e| name_largest(e, values, scale))?;
         self.encrypt_plaintext(&plaintext)
     }
 
-    /// Encrypts what is encoded already.
+    /// Encrypts an encoded vector.
     ///
     /// # Errors
     /// As for [`Encryptor::encrypt_at`].
@@ -175,14 +176,14 @@ impl Encryptor {
         })
     }
 
-    /// An encryption of zero over so many primes or more if there is one, or if one is worth waiting for.
-    fn zero(&self, chain: usize) -> Result<Option<Zero>, EncryptError> {
-        let falls_back = self.empty == Empty::FallBack;
+    /// Takes an encryption of zero over at least `chain` primes from the pool. `None` means: encrypt without the pool.
+    fn zero(&self, chain: usize) -> Result<Option<ZeroEncryption>, EncryptError> {
+        let falls_back = self.empty == WhenEmpty::FallBack;
         let found = match &self.zeros {
             Zeros::None => return Ok(None),
             Zeros::Memory(pool) => covers(pool.chain(), chain).and_then(|()| match self.empty {
-                Empty::FallBack => pool.take(),
-                Empty::Wait(patience) => pool.take_within(patience).map(Some),
+                WhenEmpty::FallBack => pool.take(),
+                WhenEmpty::Wait(patience) => pool.take_within(patience).map(Some),
             }),
             #[cfg(unix)]
             Zeros::File { file, generation } => take_from_file(file, *generation, chain, falls_back),
@@ -200,8 +201,8 @@ fn take_from_file(
     generation: u64,
     chain: usize,
     falls_back: bool,
-) -> Result<Option<Zero>, EncryptError> {
-    // Before the lock: in a child it may be held by a thread that is not there.
+) -> Result<Option<ZeroEncryption>, EncryptError> {
+    // Checked before the lock, because in a child the lock may be held by a thread that does not exist there.
     if process_generation() != generation {
         return Err(EncryptError::Forked { operation: "take from a pool file" });
     }
@@ -213,15 +214,15 @@ fn take_from_file(
     }
 }
 
-/// Whether the entries of a pool have enough primes.
+/// Checks that the entries of a pool have enough primes.
 fn covers(pool: usize, vector: usize) -> Result<(), EncryptError> {
     if vector <= pool { Ok(()) } else { Err(EncryptError::Primes { found: vector, needed: pool }) }
 }
 
-/// Names the largest value of a vector that does not fit.
+/// Replaces an overflow error by one with the index of the largest value.
 fn name_largest(error: CkksError, values: &[Complex64], scale: f64) -> EncryptError {
-    let CkksError::Overflow { found, needed, .. } = error else { return error.into() };
+    let CkksError::Overflow { log2_limit, .. } = error else { return error.into() };
     let largest = values.iter().enumerate().max_by(|(_, a), (_, b)| a.norm().total_cmp(&b.norm()));
-    let (index, value) = largest.map_or((0, String::new()), |(index, value)| (index, value.to_string()));
-    EncryptError::Overflow { index, value, scale_bits: scale.log2(), found, needed }
+    let index = largest.map_or(0, |(index, _)| index);
+    EncryptError::Overflow { index, scale_bits: scale.log2(), log2_limit }
 }

@@ -1,74 +1,71 @@
-//! What can go wrong with encryption and with pools.
+//! Errors of this crate.
 
 use std::time::Duration;
 
 use unspoken_ckks::CkksError;
+use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 
-/// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
+/// An error of this crate. Each message contains the operation, what was found, what was needed and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncryptError {
-    /// Encoding or encryption failed; a value that is no finite number is one such error, with its index.
+    /// Encoding or encryption failed. If a value is not a finite number, the error contains its index.
     #[error(transparent)]
     Ckks(#[from] CkksError),
     /// An encryption of zero could not be made or read.
     #[error(transparent)]
     Rlwe(#[from] RlweError),
-    /// A value is too large for the modulus.
+    /// A value is too large for the modulus. The message does not contain the value, because it is secret.
     #[error(
-        "encrypt: value {index} is {value} and the largest: at scale 2^{scale_bits:.1} the vector takes {found:.1} bits of a \
-         modulus of {needed:.1}; use a smaller scale or a higher level"
+        "encrypt: value {index}, the largest, is too large: values times the scale 2^{scale_bits:.1} must stay \
+         below 2^{log2_limit:.1}; use a smaller scale or a higher level"
     )]
     Overflow {
         /// Index of the largest value.
         index: usize,
-        /// That value.
-        value: String,
         /// Bits of the scale.
         scale_bits: f64,
-        /// Bits of the largest coefficient.
-        found: f64,
-        /// Bits of the modulus.
-        needed: f64,
+        /// Maximum bits of a coefficient.
+        log2_limit: f64,
     },
-    /// A pool has less memory than one entry takes.
+    /// A pool has too little memory for one entry.
     #[error("make a pool: {found} bytes, needed {needed} for one entry; give it more or encrypt without a pool")]
     Capacity {
-        /// Bytes it may use.
+        /// Bytes the pool may use.
         found: usize,
         /// Bytes of an entry.
         needed: usize,
     },
-    /// A pool is for vectors over fewer primes than the one to be encrypted.
+    /// The vector has more primes than the entries of the pool.
     #[error(
-        "encrypt: a vector over {found} primes, and a pool for vectors over at most {needed}; make the pool for the \
+        "encrypt: the vector has {found} primes, the pool is for at most {needed}; make the pool for the \
          vector's level"
     )]
     Primes {
-        /// The vector's primes.
+        /// Number of primes of the vector.
         found: usize,
-        /// The pool's.
+        /// Maximum number of primes of the pool.
         needed: usize,
     },
-    /// A pool had nothing in time.
+    /// A pool had no entry in time.
     #[error(
         "take from a pool: no entry came within {waited:?}; wait longer, refill it, or let the encryptor fall back"
     )]
     Exhausted {
-        /// How long the caller waited.
+        /// The time the caller waited.
         waited: Duration,
     },
     /// The process was forked since the pool was made.
-    #[error("{operation}: the pool belongs to the process this one was forked from; make or open one here")]
+    #[error("{operation}: the pool belongs to the process this one was forked from; make or open a new one")]
     Forked {
         /// The operation.
         operation: &'static str,
     },
-    /// The thread that refills a pool stopped.
-    #[error("refill a pool: {reason}; what was there is used up, make a new pool")]
+    /// The background thread of a pool failed.
+    #[error("refill a pool: {reason}; the pool is empty, make a new one")]
     Refill {
-        /// Why.
+        /// Reason of the failure.
         reason: String,
     },
     /// A pool's files cannot be used.
@@ -76,21 +73,21 @@ pub enum EncryptError {
     Files {
         /// The operation.
         operation: &'static str,
-        /// What was there.
+        /// What was found.
         found: String,
-        /// What should have been there, or what to do.
+        /// What was needed, or what to do.
         needed: &'static str,
     },
-    /// An entry of a pool file is not what was sealed; it has been thrown away.
-    #[error("take from a pool file: entry {sequence} is damaged and was thrown away; take the next one")]
+    /// An entry of a pool file failed authentication and was discarded.
+    #[error("take from a pool file: entry {sequence} is damaged and was discarded; take the next one")]
     Damaged {
-        /// Its number.
+        /// Number of the entry.
         sequence: u64,
     },
     /// Reading or writing failed.
-    #[error("a pool file: {0}")]
+    #[error("read or write a pool file: {0}")]
     Io(#[from] std::io::Error),
-    /// The operating system gave no randomness.
-    #[error("the operating system's random generator failed: {0}")]
-    Randomness(#[from] getrandom::Error),
+    /// The operating system provided no randomness.
+    #[error(transparent)]
+    Ring(#[from] RingError),
 }

@@ -1,4 +1,5 @@
-//! Encryptions of zero made ahead, in a file: filled while there is time and power, used later, by whichever process.
+//! A pool of precomputed encryptions of zero in a file. It is filled when time and power are available, and any process
+//! can use it later.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -6,112 +7,112 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{Parameters, Zero};
+use unspoken_rlwe::{Parameters, ZeroEncryption};
 use zeroize::Zeroizing;
 
 use crate::error::EncryptError;
 use crate::key::ClientKey;
-use crate::vault::{SealingKey, Shape, Vault, ledger_bytes};
+use crate::sealed_store::{SealedStore, SealingKey, Shape, state_file_bytes};
 
-/// Where a pool file and its ledger are.
+/// Paths of a pool file and its state file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolPaths {
-    /// The entries: as many bytes as they take.
+    /// The file of entries.
     pub entries: PathBuf,
-    /// The ledger: 8 KiB that say which entries have been taken. Where backups do not reach is a good place for it.
-    pub ledger: PathBuf,
+    /// The state file: 8 KiB that record which entries have been taken. A place outside backups is best.
+    pub state_file: PathBuf,
 }
 
 impl PoolPaths {
-    /// The ledger beside the entries, with `.ledger` after the name.
+    /// Places the state file in the directory of the entries, under the same name with `.ledger` appended.
     pub fn beside(entries: impl Into<PathBuf>) -> Self {
         let entries = entries.into();
-        let mut ledger = entries.clone().into_os_string();
-        ledger.push(".ledger");
-        PoolPaths { entries, ledger: ledger.into() }
+        let mut state_file = entries.clone().into_os_string();
+        state_file.push(".ledger");
+        PoolPaths { entries, state_file: state_file.into() }
     }
 }
 
-/// What a pool file is for; the same whenever it is opened.
+/// The shape of a pool file, which must be the same whenever it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolShape {
-    /// Most primes of a message its entries serve: `CkksParameters::chain` of a level, or all of the ring for exact
-    /// schemes.
+    /// Maximum number of primes of a message that can use an entry: `CkksParameters::chain` of a level, or all primes
+    /// of the ring for exact schemes.
     pub chain: usize,
-    /// Most entries it holds.
+    /// Maximum number of entries.
     pub capacity: u32,
 }
 
 impl PoolShape {
     /// Bytes of the file of entries.
     pub fn file_bytes(&self, parameters: &Parameters, seeded: bool) -> u64 {
-        self.vault(parameters, seeded, Vec::new()).file_bytes()
+        self.store_shape(parameters, seeded, Vec::new()).file_bytes()
     }
 
-    fn vault(&self, parameters: &Parameters, seeded: bool, label: Vec<u8>) -> Shape {
-        let payload_bytes = Zero::byte_len(parameters, self.chain, seeded);
+    fn store_shape(&self, parameters: &Parameters, seeded: bool, label: Vec<u8>) -> Shape {
+        let payload_bytes = ZeroEncryption::byte_len(parameters, self.chain, seeded);
         Shape { slots: self.capacity, payload_bytes, label }
     }
 }
 
-/// Encryptions of zero in a file, each handed out once, whatever crashes.
+/// A pool of encryptions of zero in a file. Each entry is handed out at most once, even after a crash.
 ///
-/// An entry is durably marked as taken before it is handed out: a crash may lose one, never bring one back. Several
-/// processes may use one pool file on a local file system. The module's README says which copies are noticed and which
-/// cannot be.
+/// An entry is durably marked as taken before it is handed out, so a crash may lose an entry but never returns one
+/// twice. Several processes may use one pool file on a local file system. The README of this crate lists which copies
+/// of the files are detected and which are not.
 pub struct PoolFile {
-    vault: Vault<File>,
+    store: SealedStore<File>,
     key: ClientKey,
     shape: PoolShape,
 }
 
 impl PoolFile {
-    /// Makes both files, empty. `sealing_key` is 32 random bytes that the caller keeps where secrets are kept: together with
-    /// the files they are as good as the messages that will be sent.
+    /// Creates both files, empty. `sealing_key` is 32 random bytes that the caller must store like a secret: together
+    /// with the files they reveal the messages that will be sent.
     ///
     /// # Errors
-    /// If a file is there already, or writing fails.
+    /// If a file exists already, or writing fails.
     pub fn create(
         paths: &PoolPaths,
         sealing_key: &Zeroizing<[u8; 32]>,
         key: ClientKey,
         shape: PoolShape,
     ) -> Result<Self, EncryptError> {
-        let vault_shape = shape.vault(key.parameters(), key.is_seeded(), label(&key, shape)?);
+        let store_shape = shape.store_shape(key.parameters(), key.is_seeded(), label(&key, shape)?);
         let make = |path: &Path, bytes: u64| -> Result<File, EncryptError> {
             let file = options().create_new(true).open(path)?;
             file.set_len(bytes)?;
-            sync_directory(path)?;
+            unspoken_files::sync_parent(path)?;
             Ok(file)
         };
-        let entries = make(&paths.entries, vault_shape.file_bytes())?;
-        let ledger = make(&paths.ledger, ledger_bytes())?;
-        let vault = Vault::create(entries, ledger, SealingKey::new(sealing_key), vault_shape)?;
-        Ok(PoolFile { vault, key, shape })
+        let entries = make(&paths.entries, store_shape.file_bytes())?;
+        let state_file = make(&paths.state_file, state_file_bytes())?;
+        let store = SealedStore::create(entries, state_file, SealingKey::new(sealing_key), store_shape)?;
+        Ok(PoolFile { store, key, shape })
     }
 
-    /// Opens what [`PoolFile::create`] made, with the same keys and shape.
+    /// Opens the files that [`PoolFile::create`] made, with the same keys and shape.
     ///
     /// # Errors
-    /// If the files are not there, belong to something else, were copied or restored, or cannot be read.
+    /// If the files do not exist, belong to another pool, were copied or restored, or cannot be read.
     pub fn open(
         paths: &PoolPaths,
         sealing_key: &Zeroizing<[u8; 32]>,
         key: ClientKey,
         shape: PoolShape,
     ) -> Result<Self, EncryptError> {
-        let vault_shape = shape.vault(key.parameters(), key.is_seeded(), label(&key, shape)?);
-        let (entries, ledger) = (options().open(&paths.entries)?, options().open(&paths.ledger)?);
-        let vault = Vault::open(entries, ledger, SealingKey::new(sealing_key), vault_shape)?;
-        Ok(PoolFile { vault, key, shape })
+        let store_shape = shape.store_shape(key.parameters(), key.is_seeded(), label(&key, shape)?);
+        let (entries, state_file) = (options().open(&paths.entries)?, options().open(&paths.state_file)?);
+        let store = SealedStore::open(entries, state_file, SealingKey::new(sealing_key), store_shape)?;
+        Ok(PoolFile { store, key, shape })
     }
 
-    /// Most primes of a message its entries serve.
+    /// Maximum number of primes of a message that can use an entry.
     pub fn chain(&self) -> usize {
         self.shape.chain
     }
 
-    /// Whether its entries are encryptions under `key`, in the same ring.
+    /// Checks that its entries are encryptions under `key`, in the same ring.
     pub(crate) fn check_key(&self, key: &ClientKey) -> Result<(), EncryptError> {
         const OPERATION: &str = "encrypt with a pool file";
         key.parameters().check_key(OPERATION, self.key.parameters())?;
@@ -125,25 +126,26 @@ impl PoolFile {
         })
     }
 
-    /// Entries there are now.
+    /// Number of entries that can be taken now.
     ///
     /// # Errors
     /// As for [`PoolFile::take`].
     pub fn available(&self) -> Result<usize, EncryptError> {
-        self.vault.available()
+        self.store.available()
     }
 
-    /// An entry if there is one. It is durably gone from the file when this returns.
+    /// Takes an entry if there is one. When this returns, the entry is durably removed from the file.
     ///
     /// # Errors
-    /// [`EncryptError::Damaged`] if the next entry is, which loses that one alone; [`EncryptError::Forked`] in a child of the
-    /// process that opened the file; or if reading or writing fails.
-    pub fn take(&mut self) -> Result<Option<Zero>, EncryptError> {
-        let Some(bytes) = self.vault.take()? else { return Ok(None) };
-        Ok(Some(Zero::from_bytes(self.key.parameters(), &bytes)?))
+    /// [`EncryptError::Damaged`] if the next entry is damaged, in which case only that entry is lost;
+    /// [`EncryptError::Forked`] in a child of the process that opened the file; or if reading or writing fails.
+    pub fn take(&mut self) -> Result<Option<ZeroEncryption>, EncryptError> {
+        let Some(bytes) = self.store.take()? else { return Ok(None) };
+        Ok(Some(ZeroEncryption::from_bytes(self.key.parameters(), &bytes)?))
     }
 
-    /// Makes and adds at most `count` entries, one at a time; how many, less if the file is full.
+    /// Makes and adds at most `count` entries, one at a time. Returns the number added, which is smaller if the file
+    /// becomes full.
     ///
     /// # Errors
     /// As for [`PoolFile::take`], or if the ring has fewer primes than the entries.
@@ -153,8 +155,8 @@ impl PoolFile {
                 return Ok(made);
             }
             let zero = self.key.zero(self.shape.chain, rng)?;
-            // Another process may have been faster.
-            if !self.vault.put(Zeroizing::new(zero.into_bytes(self.key.parameters())?))? {
+            // Another process may have filled the file.
+            if !self.store.put(zero.into_bytes(self.key.parameters())?)? {
                 return Ok(made);
             }
         }
@@ -171,7 +173,7 @@ impl fmt::Debug for PoolFile {
     }
 }
 
-/// What seals are bound to besides the vault's own: parameters, primes, key.
+/// Data that seals are bound to in addition to the store's own context: parameters, primes, key.
 fn label(key: &ClientKey, shape: PoolShape) -> Result<Vec<u8>, EncryptError> {
     let mut label = key.parameters().fingerprint().0.to_vec();
     label.extend((shape.chain as u64).to_le_bytes());
@@ -184,10 +186,4 @@ fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600);
     options
-}
-
-/// Makes a new name durable.
-fn sync_directory(path: &Path) -> Result<(), EncryptError> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Ok(File::open(directory)?.sync_all()?)
 }

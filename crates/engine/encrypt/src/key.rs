@@ -1,22 +1,23 @@
-//! What a client encrypts with.
+//! The key that a client encrypts with.
 
 use std::sync::Arc;
 
 use unspoken_ckks::{CkksError, Encoder, Encrypted, Plaintext};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{Parameters, PublicKey, RlweError, SecretKey, Zero};
+use unspoken_rlwe::{Parameters, PublicKey, RlweError, SecretKey, ZeroEncryption};
 
-/// The key a client encrypts with. Who holds the secret uses it: the result has half the bytes and less noise.
+/// The key a client encrypts with. A client that holds the secret should use it: its ciphertexts have half the bytes
+/// and less noise.
 #[derive(Clone, Debug)]
 pub enum ClientKey {
     /// The secret.
     Secret(Arc<SecretKey>),
-    /// A public key, for those who may not read.
+    /// A public key, for clients that may not decrypt.
     Public(Arc<PublicKey>),
 }
 
 impl ClientKey {
-    /// Whether what it makes has a seed for one half.
+    /// Whether its ciphertexts store one component as a seed.
     pub fn is_seeded(&self) -> bool {
         matches!(self, ClientKey::Secret(_))
     }
@@ -29,20 +30,20 @@ impl ClientKey {
         }
     }
 
-    /// An encryption of zero for messages over at most the first `chain` primes.
+    /// Makes an encryption of zero for messages over at most the first `chain` primes.
     ///
     /// # Errors
     /// If the ring has fewer primes.
-    pub fn zero(&self, chain: usize, rng: &mut SecretRng) -> Result<Zero, RlweError> {
+    pub fn zero(&self, chain: usize, rng: &mut SecretRng) -> Result<ZeroEncryption, RlweError> {
         match self {
-            ClientKey::Secret(secret) => Zero::seeded(secret, chain, rng),
-            ClientKey::Public(key) => Zero::public(key, chain, rng),
+            ClientKey::Secret(secret) => ZeroEncryption::seeded(secret, chain, rng),
+            ClientKey::Public(key) => ZeroEncryption::public(key, chain, rng),
         }
     }
 
-    /// Bytes an encryption of zero over `chain` primes takes in memory.
+    /// Bytes of memory of an encryption of zero over `chain` primes.
     pub(crate) fn zero_bytes(&self, chain: usize) -> usize {
-        Zero::memory_bytes(self.parameters(), chain, self.is_seeded())
+        ZeroEncryption::memory_bytes(self.parameters(), chain, self.is_seeded())
     }
 
     /// Encrypts without a pool.
@@ -58,7 +59,7 @@ impl ClientKey {
         })
     }
 
-    /// Sixteen bytes that tell keys apart and tell nothing else.
+    /// Sixteen bytes that identify the key and reveal nothing else about it.
     pub(crate) fn identity(&self) -> Result<[u8; 16], RlweError> {
         Ok(match self {
             ClientKey::Secret(secret) => secret.identity()?,

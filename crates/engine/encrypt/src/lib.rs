@@ -8,9 +8,9 @@ mod key;
 mod planner;
 mod pool;
 #[cfg(unix)]
-mod vault;
+mod sealed_store;
 
-pub use encryptor::{Empty, Encryptor};
+pub use encryptor::{Encryptor, WhenEmpty};
 pub use error::EncryptError;
 #[cfg(unix)]
 pub use file::{PoolFile, PoolPaths, PoolShape};

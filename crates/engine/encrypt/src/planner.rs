@@ -1,25 +1,25 @@
-//! Which way to encrypt.
+//! The planner, which chooses how to encrypt.
 
 use unspoken_ckks::CkksParameters;
-use unspoken_rlwe::Zero;
+use unspoken_rlwe::ZeroEncryption;
 
-/// What a client has to give and what it asks for.
+/// Requirements and resources of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Vectors that come at once and must not wait for more than an addition; 0 if none must.
+    /// Number of vectors that arrive at once and must be encrypted with one addition each; 0 if there is no such burst.
     pub burst: usize,
-    /// Memory to keep encryptions of zero in, in bytes.
+    /// Bytes of memory for precomputed encryptions of zero.
     pub memory_bytes: usize,
 }
 
-/// A way to encrypt, and what it takes.
+/// A way to encrypt, and the memory and bytes it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Encryptions of zero to keep ready; 0 for none, which is encryption on the spot.
+    /// Number of encryptions of zero to precompute; 0 for encryption without a pool.
     pub zeros: usize,
-    /// Whether one half of what is sent is a seed.
+    /// Whether ciphertexts store one component as a seed.
     pub seeded: bool,
-    /// Bytes the zeros take in memory.
+    /// Bytes of memory of the zeros.
     pub memory_bytes: usize,
     /// Bytes of an encrypted vector without its header.
     pub sent_bytes: usize,
@@ -28,17 +28,17 @@ pub struct Plan {
 impl Plan {
     /// Chooses for vectors of at most `level`, for a client that holds the secret or a public key.
     ///
-    /// With the secret everything is seeded. Where a burst is expected and memory allows at least one entry, that many
-    /// zeros are kept as the burst or the memory asks, whichever is less; otherwise none.
+    /// With the secret, ciphertexts are seeded. The number of zeros is the smaller of the burst and the number of
+    /// entries that fit into the memory, which may be 0.
     pub fn choose(parameters: &CkksParameters, level: usize, holds_secret: bool, needs: Needs) -> Plan {
         let chain = parameters.chain(level);
-        let entry = Zero::memory_bytes(parameters.rlwe(), chain, holds_secret);
+        let entry = ZeroEncryption::memory_bytes(parameters.rlwe(), chain, holds_secret);
         let zeros = needs.burst.min(needs.memory_bytes / entry);
         Plan {
             zeros,
             seeded: holds_secret,
             memory_bytes: zeros * entry,
-            sent_bytes: Zero::byte_len(parameters.rlwe(), chain, holds_secret),
+            sent_bytes: ZeroEncryption::byte_len(parameters.rlwe(), chain, holds_secret),
         }
     }
 }
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn bursts_get_as_many_zeros_as_memory_allows() {
         let parameters = Preset::find("insecure_n11_linear_depth4_scale30").unwrap().build().unwrap();
-        let entry = Zero::memory_bytes(parameters.rlwe(), parameters.chain(4), true);
+        let entry = ZeroEncryption::memory_bytes(parameters.rlwe(), parameters.chain(4), true);
         let choose = |secret, burst, memory_bytes| Plan::choose(&parameters, 4, secret, Needs { burst, memory_bytes });
         assert_eq!(choose(true, 0, 100 * entry).zeros, 0);
         assert_eq!(choose(true, 5, entry - 1).zeros, 0);

@@ -1,4 +1,4 @@
-//! Encryptions of zero made ahead, in memory.
+//! A pool of precomputed encryptions of zero in memory.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,34 +6,34 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use unspoken_ring::{SecretRng, process_generation};
-use unspoken_rlwe::Zero;
+use unspoken_rlwe::ZeroEncryption;
 
 use crate::error::EncryptError;
 use crate::key::ClientKey;
 
-/// How large a pool is and how it is refilled.
+/// Size of a pool and how it is refilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// Most primes of a message its entries serve: `CkksParameters::chain` of a level, or all of the ring for exact
-    /// schemes.
+    /// Maximum number of primes of a message that can use an entry: `CkksParameters::chain` of a level, or all primes
+    /// of the ring for exact schemes.
     pub chain: usize,
-    /// Most bytes its entries take in memory, the one being made included.
+    /// Maximum bytes of memory of the entries, including the one being made.
     pub capacity_bytes: usize,
-    /// Whether a thread of its own, on one core, keeps it full. Without one, [`Pool::fill`] does.
+    /// Whether a background thread on one core keeps the pool full. Without it, call [`Pool::fill`].
     pub background: bool,
 }
 
-/// Encryptions of zero, each handed out once.
+/// A pool of encryptions of zero. Each entry is handed out once.
 ///
-/// Safe to share among threads. A forked child has the parent's memory, entries and all, so there every call is an error
-/// and nothing is handed out ([`process_generation`]).
+/// Safe to share among threads. A forked child has the parent's memory, including the entries, so every call in a child
+/// is an error and hands out nothing ([`process_generation`]).
 #[derive(Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
     key: ClientKey,
     options: PoolOptions,
     capacity: usize,
-    /// The process it belongs to.
+    /// Generation of the process it belongs to.
     generation: u64,
     worker: Option<JoinHandle<()>>,
 }
@@ -46,7 +46,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    zeros: VecDeque<Zero>,
+    zeros: VecDeque<ZeroEncryption>,
     stopped: bool,
     failure: Option<String>,
 }
@@ -58,10 +58,10 @@ impl Shared {
 }
 
 impl Pool {
-    /// Makes an empty pool, and starts its thread if it has one.
+    /// Makes an empty pool, and starts the background thread if the options request one.
     ///
     /// # Errors
-    /// If the memory does not suffice for one entry, the system gives no randomness or no thread.
+    /// If the memory is too small for one entry, or the system provides no randomness or no thread.
     pub fn new(key: ClientKey, options: PoolOptions) -> Result<Self, EncryptError> {
         let entry = key.zero_bytes(options.chain);
         let capacity = options.capacity_bytes / entry;
@@ -76,40 +76,41 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Most primes of a message its entries serve.
+    /// Maximum number of primes of a message that can use an entry.
     pub fn chain(&self) -> usize {
         self.options.chain
     }
 
-    /// Most entries it holds.
+    /// Maximum number of entries.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Entries there are now.
+    /// Number of entries that can be taken now.
     ///
     /// # Errors
-    /// [`EncryptError::Forked`] in a child.
+    /// [`EncryptError::Forked`] in a forked child.
     pub fn available(&self) -> Result<usize, EncryptError> {
         self.check_process("count a pool")?;
         Ok(self.shared.lock().zeros.len())
     }
 
-    /// An entry if there is one.
+    /// Takes an entry if there is one.
     ///
     /// # Errors
-    /// [`EncryptError::Forked`] in a child, [`EncryptError::Refill`] if it is empty and its thread has failed.
-    pub fn take(&self) -> Result<Option<Zero>, EncryptError> {
+    /// [`EncryptError::Forked`] in a forked child, [`EncryptError::Refill`] if the pool is empty and its background
+    /// thread has failed.
+    pub fn take(&self) -> Result<Option<ZeroEncryption>, EncryptError> {
         self.check_process("take from a pool")?;
         let mut state = self.shared.lock();
         self.pop(&mut state)
     }
 
-    /// An entry, once there is one.
+    /// Takes an entry, and waits for one at most `patience`.
     ///
     /// # Errors
-    /// [`EncryptError::Exhausted`] if none came within `patience`, or as for [`Pool::take`].
-    pub fn take_within(&self, patience: Duration) -> Result<Zero, EncryptError> {
+    /// [`EncryptError::Exhausted`] if no entry was added within `patience`, or as for [`Pool::take`].
+    pub fn take_within(&self, patience: Duration) -> Result<ZeroEncryption, EncryptError> {
         self.check_process("take from a pool")?;
         let start = Instant::now();
         let mut state = self.shared.lock();
@@ -124,7 +125,7 @@ impl Pool {
         }
     }
 
-    /// Makes entries in the calling thread until the pool is full; how many.
+    /// Makes entries in the calling thread until the pool is full. Returns the number added.
     ///
     /// # Errors
     /// If the ring has fewer primes than the entries, or as for [`Pool::take`].
@@ -143,7 +144,7 @@ impl Pool {
         Ok(made)
     }
 
-    fn pop(&self, state: &mut State) -> Result<Option<Zero>, EncryptError> {
+    fn pop(&self, state: &mut State) -> Result<Option<ZeroEncryption>, EncryptError> {
         let zero = state.zeros.pop_front();
         if zero.is_some() {
             self.shared.changed.notify_all();
@@ -153,7 +154,8 @@ impl Pool {
         Ok(zero)
     }
 
-    /// Before any lock: in a child one may be held by a thread that is not there.
+    /// Checks that this is the process that made the pool. Must be called before any lock, because in a child a lock
+    /// may be held by a thread that does not exist there.
     fn check_process(&self, operation: &'static str) -> Result<(), EncryptError> {
         let own = process_generation() == self.generation;
         if own { Ok(()) } else { Err(EncryptError::Forked { operation }) }
@@ -170,7 +172,7 @@ impl Pool {
                 let mut state = shared.lock();
                 match made {
                     Ok(zero) if state.zeros.len() < capacity => state.zeros.push_back(zero),
-                    // Somebody else filled it meanwhile.
+                    // The pool was filled by another thread in the meantime.
                     Ok(_) => {}
                     Err(error) => {
                         state.failure = Some(error.to_string());
@@ -185,7 +187,7 @@ impl Pool {
 }
 
 impl Shared {
-    /// Waits until there is room for an entry; false when the pool is to end.
+    /// Waits until there is room for an entry. Returns false when the pool is stopped.
     fn wait_for_room(&self, capacity: usize) -> bool {
         let full = |state: &mut State| !state.stopped && state.zeros.len() >= capacity;
         let state = self.changed.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner);
@@ -196,15 +198,15 @@ impl Shared {
 impl Drop for Pool {
     fn drop(&mut self) {
         if process_generation() != self.generation {
-            // A child does not have the thread, and may wait for ever for this lock or that of the ring's memory: leave all
-            // as it is.
+            // A child does not have the thread, and may wait forever for this lock or for that of the ring's memory, so
+            // nothing is locked or freed.
             std::mem::forget((self.worker.take(), Arc::clone(&self.shared)));
             return;
         }
         self.shared.lock().stopped = true;
         self.shared.changed.notify_all();
         if let Some(worker) = self.worker.take() {
-            // It ends by itself; had it panicked, there would be nothing left to do about it here.
+            // A panic of the thread needs no handling here.
             let _ = worker.join();
         }
     }

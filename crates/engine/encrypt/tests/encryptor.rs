@@ -1,4 +1,6 @@
-//! One call, whatever the plan, and what it refuses.
+//! The encryptor with every plan, and its errors.
+
+#![expect(unsafe_code, reason = "forks of the test process")]
 
 mod common;
 
@@ -7,8 +9,8 @@ use std::time::Duration;
 
 use common::{Client, TOLERANCE};
 use unspoken_ckks::{CkksError, Complex64, Encrypted};
-use unspoken_encrypt::{Empty, EncryptError, Encryptor, Needs, PoolFile, PoolPaths, PoolShape};
-use unspoken_rlwe::Zero;
+use unspoken_encrypt::{EncryptError, Encryptor, Needs, PoolFile, PoolPaths, PoolShape, WhenEmpty};
+use unspoken_rlwe::ZeroEncryption;
 use zeroize::Zeroizing;
 
 #[test]
@@ -17,7 +19,7 @@ fn every_plan_encrypts() {
     for key in client.keys() {
         let entry = client.entry_bytes(&key);
         for needs in [Needs::default(), Needs { burst: 2, memory_bytes: 10 * entry }] {
-            for empty in [Empty::FallBack, Empty::Wait(Duration::from_secs(60))] {
+            for empty in [WhenEmpty::FallBack, WhenEmpty::Wait(Duration::from_secs(60))] {
                 let encryptor = Encryptor::new(&client.parameters, key.clone(), needs).unwrap().when_empty(empty);
                 assert_eq!(encryptor.plan().zeros, needs.burst);
                 for i in 0..6 {
@@ -49,7 +51,14 @@ fn values_that_cannot_be_encrypted_are_named() {
         values[3] = Complex64::from(large);
         let error = encryptor.encrypt_at(&values, level, scale).unwrap_err();
         assert!(matches!(error, EncryptError::Overflow { index: 3, .. }), "{large}: {error}");
-        assert!(error.to_string().contains("value 3"), "{error}");
+        let message = error.to_string();
+        assert!(message.contains("value 3") && message.contains("scale 2^"), "{message}");
+        // The message contains neither the value nor its bits.
+        let bits = (large.abs().log2() + scale.log2()) as u64;
+        assert!(
+            ![format!("{large}"), format!("{large:e}"), format!("2^{bits}")].iter().any(|x| message.contains(x)),
+            "{message}"
+        );
     }
     let error = encryptor.encrypt(&[Complex64::from(1.0); 3]).unwrap_err();
     assert!(matches!(error, EncryptError::Ckks(CkksError::Shape { found: 3, .. })), "{error}");
@@ -64,7 +73,7 @@ fn a_pool_for_low_levels_is_smaller_and_serves_them_alone() {
     let (low, top, scale) = (1, client.parameters.max_level(), client.parameters.scale());
     let needs = Needs { burst: 3, memory_bytes: 64 << 20 };
     let encryptor = Encryptor::for_level(&client.parameters, key.clone(), low, needs).unwrap();
-    let entry = Zero::memory_bytes(client.parameters.rlwe(), client.parameters.chain(low), true);
+    let entry = ZeroEncryption::memory_bytes(client.parameters.rlwe(), client.parameters.chain(low), true);
     assert_eq!((encryptor.plan().zeros, encryptor.plan().memory_bytes), (3, 3 * entry));
     assert!(entry < client.entry_bytes(&key));
     let values = [Complex64::new(0.5, -0.25)];
@@ -73,7 +82,7 @@ fn a_pool_for_low_levels_is_smaller_and_serves_them_alone() {
         assert_eq!(sent.level(), level);
         assert!(client.error(sent, &values) < TOLERANCE);
     }
-    let strict = encryptor.when_empty(Empty::Wait(Duration::from_secs(60)));
+    let strict = encryptor.when_empty(WhenEmpty::Wait(Duration::from_secs(60)));
     assert!(strict.encrypt_at(&values, low, scale).is_ok());
     let error = strict.encrypt_at(&values, top, scale).unwrap_err();
     assert!(matches!(error, EncryptError::Primes { .. }), "{error}");
@@ -84,7 +93,7 @@ fn threads_share_an_encryptor_and_no_seed() {
     let client = Client::new(24);
     let [key, _] = client.keys();
     let needs = Needs { burst: 2, memory_bytes: 64 << 20 };
-    // With a pool that falls back when empty, without one, and from a number.
+    // With a pool that falls back when empty, without a pool, and from a seed.
     let encryptors = [
         Encryptor::new(&client.parameters, key.clone(), needs).unwrap(),
         Encryptor::new(&client.parameters, key.clone(), Needs::default()).unwrap(),
@@ -121,7 +130,7 @@ fn a_forked_child_gets_an_error_from_every_pool() {
     ];
     let level = client.parameters.max_level();
     let plaintext = client.encoder.encode_real(&[1.0], level, client.parameters.scale()).unwrap();
-    // SAFETY: the child only asks the pools, which refuse before they lock or allocate, and exits at once.
+    // SAFETY: the child only calls the pools, which return errors before they lock or allocate, and exits at once.
     let status = unsafe {
         let pid = libc::fork();
         if pid == 0 {

@@ -1,4 +1,4 @@
-//! Pools for BFV and BGV: the entries do not know the scheme.
+//! Pools for BFV and BGV: the entries do not depend on the scheme.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use unspoken_encrypt::{ClientKey, Pool, PoolOptions};
 use unspoken_exact::{Encoder, Encrypted, Evaluator, Preset, Scheme};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{PublicKey, SecretKey, Zero};
+use unspoken_rlwe::{PublicKey, SecretKey, ZeroEncryption};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const ENTRIES: usize = 2;
@@ -22,9 +22,9 @@ fn counts_go_out_on_entries_of_a_pool() {
         let public = Arc::new(PublicKey::generate(&secret, &mut rng).unwrap());
         let chain = parameters.ring().chain().len();
         for key in [ClientKey::Secret(Arc::clone(&secret)), ClientKey::Public(public)] {
-            let capacity_bytes = ENTRIES * Zero::memory_bytes(parameters.rlwe(), chain, key.is_seeded());
+            let capacity_bytes = ENTRIES * ZeroEncryption::memory_bytes(parameters.rlwe(), chain, key.is_seeded());
             let pool = Pool::new(key.clone(), PoolOptions { chain, capacity_bytes, background: true }).unwrap();
-            // More vectors than entries: the thread refills, and no two share an entry.
+            // More vectors than entries: the thread refills the pool, and no two vectors share an entry.
             let mut sent = HashSet::new();
             let mut sum = None;
             for i in 0..3 * ENTRIES as i64 {

@@ -1,5 +1,6 @@
-//! The pool in a file, from the outside.
+//! The public interface of pool files.
 
+#![expect(unsafe_code, reason = "forks of the test process")]
 #![cfg(unix)]
 
 mod common;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 use common::{Client, TOLERANCE};
 use unspoken_ckks::Complex64;
-use unspoken_encrypt::{ClientKey, Empty, EncryptError, Encryptor, PoolFile, PoolPaths, PoolShape};
+use unspoken_encrypt::{ClientKey, EncryptError, Encryptor, PoolFile, PoolPaths, PoolShape, WhenEmpty};
 use unspoken_rlwe::{RlweError, SecretKey};
 use zeroize::Zeroizing;
 
@@ -64,9 +65,9 @@ fn an_encryptor_uses_a_file_and_falls_back_or_does_not() {
         assert!(client.error(sent, &values) < TOLERANCE);
         assert_eq!(observer.available().unwrap(), left);
     }
-    // The file's entries have fewer primes than the highest level.
+    // The entries of the file have fewer primes than the highest level.
     assert!(client.error(encryptor.encrypt(&values).unwrap(), &values) < TOLERANCE);
-    let strict = encryptor.when_empty(Empty::Wait(std::time::Duration::ZERO));
+    let strict = encryptor.when_empty(WhenEmpty::Wait(std::time::Duration::ZERO));
     assert!(matches!(strict.encrypt(&values), Err(EncryptError::Primes { .. })));
     assert!(matches!(strict.encrypt_at(&values, level, scale), Err(EncryptError::Exhausted { .. })));
 }
@@ -114,7 +115,7 @@ fn files_of_something_else_are_refused() {
     let missing = PoolPaths::beside(directory.path().join("none"));
     let error = PoolFile::open(&missing, &sealing_key(1), key.clone(), shape).unwrap_err();
     assert!(matches!(error, EncryptError::Io(_)), "{error}");
-    std::fs::write(&paths.ledger, b"short").unwrap();
+    std::fs::write(&paths.state_file, b"short").unwrap();
     assert!(matches!(open(1, &key, shape), Err(EncryptError::Files { .. })));
 }
 
@@ -127,7 +128,7 @@ fn a_forked_child_gets_nothing() {
     let shape = PoolShape { chain: 1, capacity: 2 };
     let mut pool = PoolFile::create(&paths, &sealing_key(1), key, shape).unwrap();
     pool.refill(&mut client.rng, 2).unwrap();
-    // SAFETY: the child only asks the pool, which refuses before it locks or allocates, and exits at once.
+    // SAFETY: the child only calls the pool, which returns an error before it locks or allocates, and exits at once.
     let status = unsafe {
         let pid = libc::fork();
         if pid == 0 {

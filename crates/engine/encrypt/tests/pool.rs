@@ -1,4 +1,6 @@
-//! The pool in memory: once each, bounded, among threads, across forks.
+//! The pool in memory: single use of entries, bounds, threads and forks.
+
+#![expect(unsafe_code, reason = "forks of the test process")]
 
 mod common;
 
@@ -76,22 +78,22 @@ fn a_pool_refills_itself_and_no_further() {
 fn what_cannot_be_made_or_used_is_refused() {
     let (client, other) = (Client::new(4), Client::new(5));
     let ([own, _], [key, _]) = (client.keys(), other.keys());
-    // Both rings have the same numbers, but a polynomial of one is none of the other.
+    // Both rings have the same parameters, but polynomials of one are not valid in the other.
     let pool = Pool::new(key.clone(), options(&other, &key, 2, true)).unwrap();
     let zero = pool.take_within(PATIENCE).unwrap();
     let plaintext = client.encoder.encode_real(&[1.0], 1, client.parameters.scale()).unwrap();
     assert!(client.encoder.encrypt_with(&plaintext, zero).is_err());
-    // More primes than the ring has: the thread stops and says why.
+    // More primes than the ring has: the thread stops and reports the reason.
     let options = PoolOptions { chain: client.chain() + 1, capacity_bytes: 100 << 20, background: true };
     let error = Pool::new(key, options).unwrap().take_within(PATIENCE).unwrap_err();
     assert!(matches!(error, EncryptError::Refill { .. }), "{error}");
-    // Nor can a zero be stored as one of other parameters.
+    // A zero cannot be serialised under other parameters.
     let pool = Pool::new(own.clone(), self::options(&client, &own, 1, true)).unwrap();
     let lower = unspoken_ckks::Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
     for parameters in [&other.parameters, &lower] {
         let stored = pool.take_within(PATIENCE).unwrap().into_bytes(parameters.rlwe());
         assert!(matches!(stored, Err(RlweError::Ring(_))));
-        // And an encryptor does not begin with a key that it could not use.
+        // An encryptor rejects a key of other parameters.
         let error = Encryptor::new(parameters, own.clone(), Needs::default()).map(drop).unwrap_err();
         assert!(matches!(error, EncryptError::Rlwe(RlweError::OtherParameters { .. })), "{error}");
     }
@@ -106,7 +108,7 @@ fn a_forked_child_gets_nothing() {
     while pool.available().unwrap() < 4 {
         std::thread::sleep(Duration::from_millis(1));
     }
-    // SAFETY: the child only asks the pool, which refuses before it locks or allocates, and exits at once.
+    // SAFETY: the child only calls the pool, which returns an error before it locks or allocates, and exits at once.
     let status = unsafe {
         let pid = libc::fork();
         if pid == 0 {
@@ -115,7 +117,7 @@ fn a_forked_child_gets_nothing() {
                 matches!(pool.take_within(PATIENCE), Err(EncryptError::Forked { .. })),
                 matches!(pool.available(), Err(EncryptError::Forked { .. })),
             ];
-            // Neither hangs nor panics.
+            // The drop neither hangs nor panics.
             drop(pool);
             libc::_exit(i32::from(refused == [true; 3]));
         }
@@ -135,7 +137,7 @@ fn a_zero_in_hand_is_not_the_childs() {
     for key in client.keys() {
         let mut zero = || key.zero(client.parameters.chain(1), &mut client.rng).unwrap();
         let (carrier, stored) = (zero(), zero());
-        // SAFETY: the child is refused, frees memory that no other thread uses, and exits at once.
+        // SAFETY: the child gets an error, frees memory that no other thread uses, and exits at once.
         let status = unsafe {
             let pid = libc::fork();
             if pid == 0 {

@@ -1,7 +1,7 @@
-//! Counts records that match two conditions, of which one is encrypted and the other the server's own.
+//! Counts records that match two conditions: one is encrypted, the other is the server's own.
 //!
-//! A clinic holds who has a diagnosis; a registry holds who lives in which district. The registry learns no diagnosis, and
-//! the clinic learns how many of its patients live in each district.
+//! A clinic stores which patients have a diagnosis; a registry stores in which district each patient lives. The
+//! registry learns no diagnosis. The clinic learns how many patients with the diagnosis live in each district.
 
 use std::time::Instant;
 

@@ -1,46 +1,46 @@
-//! Encrypted vectors, how far they are from a wrong result, and their bytes.
+//! Encrypted vectors, their noise budgets, and their serialisation.
 
 use unspoken_rlwe::{self as rlwe, RlweError};
 
 use crate::error::ExactError;
 use crate::parameters::{ExactParameters, MIN_BUDGET_BITS, Scheme};
 
-/// Bytes before the ciphertext below: scheme (u8), plaintext modulus (u32), bound on the noise (f64, bits).
+/// Bytes before the RLWE ciphertext: scheme (u8), plaintext modulus (u32), bound on the noise (f64, bits).
 const HEAD_BYTES: usize = 1 + 4 + 8;
 
 /// An encrypted vector: two components over the whole chain, and a bound on the noise they hold.
 ///
-/// The bound is a worst case, not an estimate: it holds for every error that encryption can draw. Operations that would
-/// exceed what decrypts right refuse to run.
+/// The bound is a worst case, not an estimate: it holds for every error that encryption can draw. An operation whose
+/// result could decrypt wrong returns an error.
 #[derive(Clone, Debug)]
 pub struct Ciphertext {
     pub(crate) inner: rlwe::Ciphertext,
     pub(crate) parameters: ExactParameters,
-    /// `log2` of the largest possible coefficient of the noise; in BGV of message plus noise.
+    /// `log2` of the largest possible coefficient of the noise; in BGV, of message plus noise.
     pub(crate) noise_bits: f64,
 }
 
-/// An encrypted vector whose uniform half is a seed: half the bytes.
+/// An encrypted vector whose uniform half is a seed, which halves its size.
 #[derive(Clone, Debug)]
 pub struct SeededCiphertext {
     pub(crate) inner: rlwe::SeededCiphertext,
     pub(crate) parameters: ExactParameters,
 }
 
-/// An encrypted vector as a client sends it.
+/// An encrypted vector from a client.
 #[derive(Clone, Debug)]
 pub enum Encrypted {
-    /// Made with the secret: half the bytes.
+    /// Made with the secret key: half the bytes.
     Seeded(SeededCiphertext),
     /// Made with a public key.
     Full(Ciphertext),
 }
 
 impl Encrypted {
-    /// As the evaluator takes it: a seeded half is expanded.
+    /// Converts to the form of the evaluator: expands a seeded half.
     ///
     /// # Errors
-    /// Only if the ring refuses, which its own parameters rule out.
+    /// Only if an operation of the ring fails, which cannot happen with checked parameters.
     pub fn expand(self) -> Result<Ciphertext, ExactError> {
         match self {
             Encrypted::Seeded(vector) => vector.expand(),
@@ -48,7 +48,7 @@ impl Encrypted {
         }
     }
 
-    /// Serialises as [`SeededCiphertext::to_bytes`] or [`Ciphertext::to_bytes`] do.
+    /// Serialises as [`SeededCiphertext::to_bytes`] or [`Ciphertext::to_bytes`].
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
             Encrypted::Seeded(vector) => vector.to_bytes(),
@@ -75,18 +75,18 @@ impl Ciphertext {
         &self.parameters
     }
 
-    /// The ciphertext below.
+    /// The underlying RLWE ciphertext.
     pub fn inner(&self) -> &rlwe::Ciphertext {
         &self.inner
     }
 
-    /// Bits of noise that may still be added: `log2` of the smallest noise that makes the result wrong over the bound on
-    /// what is there. At least [`MIN_BUDGET_BITS`].
+    /// The noise budget in bits: `log2` of the smallest noise that makes the result wrong, divided by the bound on the
+    /// noise. At least [`MIN_BUDGET_BITS`].
     pub fn budget_bits(&self) -> f64 {
         self.parameters.log2_noise_limit() - self.noise_bits
     }
 
-    /// A ciphertext with the result of an operation, unless it could decrypt wrong.
+    /// A ciphertext with the result of an operation, or an error if it could decrypt wrong.
     pub(crate) fn checked(
         operation: &'static str,
         parameters: &ExactParameters,
@@ -97,18 +97,20 @@ impl Ciphertext {
         Ok(Ciphertext { inner, parameters: parameters.clone(), noise_bits })
     }
 
-    /// Serialises: scheme (u8: 0 BFV, 1 BGV), plaintext modulus (u32), bound on the noise (f64, bits), then the ciphertext.
+    /// Serialises: scheme (u8: 0 BFV, 1 BGV), plaintext modulus (u32), bound on the noise (f64, bits), then the RLWE
+    /// ciphertext.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = head(&self.parameters, self.noise_bits);
         bytes.extend(self.inner.to_bytes(self.parameters.rlwe()));
         bytes
     }
 
-    /// Reads what [`Ciphertext::to_bytes`] wrote. The bound on the noise is what the sender claims; decryption measures.
+    /// Reads the output of [`Ciphertext::to_bytes`]. The bound on the noise is a claim of the sender; decryption
+    /// measures the noise.
     ///
     /// # Errors
-    /// For anything that is not exactly such bytes, of these parameters, with two components over the whole chain and a
-    /// bound that leaves a noise budget.
+    /// If the bytes are not exactly one ciphertext with these parameters, with two components over the whole chain and
+    /// a bound that leaves a noise budget.
     pub fn from_bytes(parameters: &ExactParameters, bytes: &[u8]) -> Result<Self, ExactError> {
         let (noise_bits, rest) = read_head(parameters, bytes)?;
         check_noise("read an exact ciphertext", parameters, noise_bits)?;
@@ -137,15 +139,15 @@ impl SeededCiphertext {
         HEAD_BYTES + rlwe::SeededCiphertext::byte_len(parameters.rlwe(), parameters.basis().chain)
     }
 
-    /// Serialises: scheme (u8: 0 BFV, 1 BGV), plaintext modulus (u32), a zero in the place of a bound (f64), then the
-    /// seeded ciphertext.
+    /// Serialises: scheme (u8: 0 BFV, 1 BGV), plaintext modulus (u32), a zero instead of a bound (f64), then the seeded
+    /// RLWE ciphertext.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = head(&self.parameters, 0.0);
         bytes.extend(self.inner.to_bytes(self.parameters.rlwe()));
         bytes
     }
 
-    /// Reads what [`SeededCiphertext::to_bytes`] wrote.
+    /// Reads the output of [`SeededCiphertext::to_bytes`].
     ///
     /// # Errors
     /// As for [`Ciphertext::from_bytes`].
@@ -166,7 +168,7 @@ pub(crate) fn check_noise(
     noise_bits: f64,
 ) -> Result<(), ExactError> {
     let found = parameters.log2_noise_limit() - noise_bits;
-    // A budget that is no number is refused, too.
+    // A budget that is NaN is refused, too.
     if found >= MIN_BUDGET_BITS { Ok(()) } else { Err(ExactError::Noise { operation, found, needed: MIN_BUDGET_BITS }) }
 }
 

@@ -1,9 +1,10 @@
-//! Vectors of integers into polynomials modulo `t`, and back.
+//! Encoding of vectors of integers to polynomials modulo `t`, and decoding.
 //!
-//! Slots: `t` is 1 modulo `2n`, so a polynomial modulo `t` is its values at the `n` roots of `X^n + 1` (Smart and
-//! Vercauteren, "Fully homomorphic SIMD operations", 2014). Slot `j < n/2` is the value at `psi^(5^j)`, slot `n/2 + j`
-//! that at `psi^-(5^j)`: sums and products of polynomials are those of slots. Coefficients: coefficient `i` is value `i`;
-//! products are negacyclic convolutions, of which [`Encoder::encode_weights`] makes inner products.
+//! Slots: `t` is 1 modulo `2n`, so a polynomial modulo `t` is determined by its values at the `n` roots of `X^n + 1`
+//! (Smart and Vercauteren, "Fully homomorphic SIMD operations", 2014). Slot `j < n/2` is the value at `psi^(5^j)`, slot
+//! `n/2 + j` is the value at `psi^-(5^j)`. Sums and products of polynomials are sums and products of slots.
+//! Coefficients: coefficient `i` is value `i`; products are negacyclic convolutions, which [`Encoder::encode_weights`]
+//! uses for inner products.
 
 use std::sync::Arc;
 
@@ -33,7 +34,7 @@ impl Plaintext {
         (sum.max(1) as f64).log2()
     }
 
-    /// The polynomial itself over the ciphertexts' modulus, in the evaluation domain.
+    /// The polynomial over the modulus of ciphertexts, in the evaluation domain.
     pub(crate) fn lift(&self) -> Result<Poly, ExactError> {
         let mut poly = self.parameters.ring().from_i32(&self.coefficients, self.parameters.basis())?;
         poly.mark_secret();
@@ -41,9 +42,11 @@ impl Plaintext {
         Ok(poly)
     }
 
-    /// What is added to a ciphertext to add it: the polynomial itself in BGV, `round(Q m / t)` in BFV. Evaluation domain.
+    /// The polynomial that adds this plaintext to a ciphertext: the plaintext polynomial in BGV, `round(Q m / t)` in
+    /// BFV. Evaluation domain.
     ///
-    /// `round(Q m / t) = (Q m - r) / t` with the centred remainder `r` of `Q m` modulo `t`, which is `-r / t` modulo `Q`.
+    /// `round(Q m / t) = (Q m - r) / t` with the centred remainder `r` of `Q m` modulo `t`, which is `-r / t` modulo
+    /// `Q`.
     pub(crate) fn summand(&self) -> Result<Poly, ExactError> {
         match self.parameters.scheme() {
             Scheme::Bgv => self.lift(),
@@ -59,8 +62,8 @@ impl Plaintext {
         }
     }
 
-    /// What a fresh encryption holds, before one of BGV is multiplied by `t`: `m / t` in BGV, `round(Q m / t)` in BFV.
-    /// Evaluation domain.
+    /// The message of a fresh encryption: `round(Q m / t)` in BFV, and `m / t` in BGV, where the encryption is then
+    /// multiplied by `t`. Evaluation domain.
     pub(crate) fn message(&self) -> Result<Poly, ExactError> {
         match self.parameters.scheme() {
             Scheme::Bfv => self.summand(),
@@ -88,12 +91,12 @@ impl std::fmt::Debug for Plaintext {
 #[derive(Clone, Debug)]
 pub struct Encoder {
     pub(crate) parameters: ExactParameters,
-    /// Where the transform modulo `t` holds slot `j`.
+    /// Position of slot `j` in the transform modulo `t`.
     positions: Arc<Vec<usize>>,
 }
 
 impl Encoder {
-    /// Makes the table of slots: one word each.
+    /// An encoder. Computes a table of slots of one word each.
     pub fn new(parameters: &ExactParameters) -> Self {
         let slots = parameters.slots();
         let order = 2 * slots;
@@ -110,7 +113,7 @@ impl Encoder {
         &self.parameters
     }
 
-    /// Encodes integers from `-t/2` to `t/2` into the slots; those left are 0.
+    /// Encodes integers from `-t/2` to `t/2` into the slots; the remaining slots are 0.
     ///
     /// # Errors
     /// If there are more values than slots or one is out of range.
@@ -128,7 +131,7 @@ impl Encoder {
         Ok(self.plaintext(&ring.remainders(&poly, modulus.q)?))
     }
 
-    /// Encodes integers from `-t/2` to `t/2` into the coefficients, lowest first; those left are 0.
+    /// Encodes integers from `-t/2` to `t/2` into the coefficients, lowest first; the remaining coefficients are 0.
     ///
     /// # Errors
     /// As for [`Encoder::encode_slots`].
@@ -138,9 +141,9 @@ impl Encoder {
         Ok(Plaintext { parameters: self.parameters.clone(), coefficients })
     }
 
-    /// Encodes weights `w` so that the product with a vector `v` of [`Encoder::encode_coefficients`] has the inner product
-    /// `sum_i v_i w_i` in coefficient 0: the polynomial `w_0 - sum_i w_i X^(n - i)`. The other coefficients are shifted
-    /// inner products.
+    /// Encodes weights `w` so that the product with a vector `v` of [`Encoder::encode_coefficients`] has the inner
+    /// product `sum_i v_i w_i` in coefficient 0: the polynomial `w_0 - sum_i w_i X^(n - i)`. The other coefficients are
+    /// shifted inner products.
     ///
     /// # Errors
     /// As for [`Encoder::encode_slots`].
@@ -157,11 +160,11 @@ impl Encoder {
         Ok(Plaintext { parameters: self.parameters.clone(), coefficients })
     }
 
-    /// The slots of a plaintext, from `-t/2` to `t/2`.
+    /// The slots of a plaintext, from `-t/2` to `t/2`. Wiped when dropped, like plaintexts.
     ///
     /// # Errors
     /// If the plaintext belongs to other parameters.
-    pub fn decode_slots(&self, plaintext: &Plaintext) -> Result<Vec<i64>, ExactError> {
+    pub fn decode_slots(&self, plaintext: &Plaintext) -> Result<Zeroizing<Vec<i64>>, ExactError> {
         self.parameters.check_same("decode slots", &plaintext.parameters)?;
         let ring = self.parameters.plain_ring();
         let modulus = Modulus::new(self.parameters.plain_modulus());
@@ -169,26 +172,27 @@ impl Encoder {
         poly.mark_secret();
         ring.to_evaluation(&mut poly)?;
         let values = ring.to_values(&poly)?;
-        Ok(self.positions.iter().map(|&position| modulus.centred(values[position])).collect())
+        let slots = self.positions.iter().map(|&position| modulus.centred(values[position]));
+        Ok(Zeroizing::new(slots.collect()))
     }
 
-    /// The coefficients of a plaintext, from `-t/2` to `t/2`, lowest first.
+    /// The coefficients of a plaintext, from `-t/2` to `t/2`, lowest first. Wiped when dropped, like plaintexts.
     ///
     /// # Errors
     /// If the plaintext belongs to other parameters.
-    pub fn decode_coefficients(&self, plaintext: &Plaintext) -> Result<Vec<i64>, ExactError> {
+    pub fn decode_coefficients(&self, plaintext: &Plaintext) -> Result<Zeroizing<Vec<i64>>, ExactError> {
         self.parameters.check_same("decode coefficients", &plaintext.parameters)?;
-        Ok(plaintext.coefficients.iter().map(|&c| i64::from(c)).collect())
+        Ok(Zeroizing::new(plaintext.coefficients.iter().map(|&c| i64::from(c)).collect()))
     }
 
-    /// The plaintext of these residues modulo `t`.
+    /// The plaintext with these coefficients modulo `t`.
     pub(crate) fn plaintext(&self, residues: &[u32]) -> Plaintext {
         let modulus = Modulus::new(self.parameters.plain_modulus());
         let coefficients = Zeroizing::new(residues.iter().map(|&x| modulus.centred(x) as i32).collect());
         Plaintext { parameters: self.parameters.clone(), coefficients }
     }
 
-    /// The values as words, if they are few enough and in range.
+    /// Converts the values to words. Checks that there are not too many and that they are in range.
     fn check(&self, operation: &'static str, values: &[i64]) -> Result<Zeroizing<Vec<i32>>, ExactError> {
         let (found, needed) = (values.len(), self.parameters.slots());
         if found > needed {
@@ -197,9 +201,9 @@ impl Encoder {
         let modulus = self.parameters.plain_modulus();
         let limit = u64::from(modulus / 2);
         if let Some(index) = values.iter().position(|value| value.unsigned_abs() > limit) {
-            return Err(ExactError::Value { operation, index, found: values[index], modulus });
+            return Err(ExactError::Value { operation, index, modulus });
         }
-        // Room for a whole polynomial at once: growing would leave copies behind.
+        // Room for a whole polynomial from the start, because a growing vector would leave copies in memory.
         let mut words = Vec::with_capacity(needed);
         words.extend(values.iter().map(|&value| value as i32));
         Ok(Zeroizing::new(words))

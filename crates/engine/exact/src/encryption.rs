@@ -1,34 +1,34 @@
-//! Encryption, decryption, and how much noise a ciphertext holds.
+//! Encryption, decryption, and measurement of the noise of a ciphertext.
 //!
-//! Both schemes are made of the same encryption below, `c_0 + c_1 s = M + e`: BFV takes `M = round(Q m / t)`; BGV takes
-//! `M = m / t` modulo `Q` and multiplies the result by `t`, which gives `m + t e`. As `t` is invertible modulo `Q`, the
-//! second component stays uniform, and whatever makes encryptions of zero serves both schemes.
+//! Both schemes use the same encryption, `c_0 + c_1 s = M + e`. BFV uses `M = round(Q m / t)`; BGV uses `M = m / t`
+//! modulo `Q` and multiplies the result by `t`, which gives `m + t e`. As `t` is invertible modulo `Q`, the second
+//! component stays uniform, so encryptions of zero work for both schemes.
 
 use unspoken_ring::{Poly, SecretRng};
-use unspoken_rlwe::{self as rlwe, Fresh, PublicKey, SecretKey, Zero};
+use unspoken_rlwe::{self as rlwe, FreshCiphertext, PublicKey, SecretKey, ZeroEncryption};
 
 use crate::ciphertext::{Ciphertext, Encrypted, SeededCiphertext};
 use crate::encoding::{Encoder, Plaintext};
 use crate::error::ExactError;
 use crate::parameters::{ExactParameters, MIN_BUDGET_BITS, Scheme};
 
-/// Largest magnitude of a coefficient of a sampled error: the sampler has no larger ones.
+/// Largest magnitude of a coefficient of a sampled error: the sampler returns no larger ones.
 const MAX_ERROR: f64 = 30.0;
 
-/// What made a fresh encryption, and so how large its error can be.
+/// The key of a fresh encryption, which determines the bound on its error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum EncryptionKey {
     /// The secret key: one sampled error.
     Secret,
     /// A public key: `e u + e_0 + e_1 s`, with `u` and `s` ternary.
     Public,
 }
 
-impl Origin {
+impl EncryptionKey {
     fn max_error(self, degree: usize) -> f64 {
         match self {
-            Origin::Secret => MAX_ERROR,
-            Origin::Public => MAX_ERROR * (2 * degree + 1) as f64,
+            EncryptionKey::Secret => MAX_ERROR,
+            EncryptionKey::Public => MAX_ERROR * (2 * degree + 1) as f64,
         }
     }
 }
@@ -48,7 +48,8 @@ impl Encoder {
         Ok(SeededCiphertext { inner, parameters: self.parameters.clone() })
     }
 
-    /// Encrypts without the secret. Noisier and twice as long as [`Encoder::encrypt`]; see [`PublicKey`].
+    /// Encrypts under a public key. The result is noisier and twice as long as that of [`Encoder::encrypt`]; see
+    /// [`PublicKey`].
     ///
     /// # Errors
     /// If key and plaintext belong to different parameters.
@@ -58,23 +59,26 @@ impl Encoder {
         key: &PublicKey,
         rng: &mut SecretRng,
     ) -> Result<Ciphertext, ExactError> {
-        self.adopt(key.encrypt(&self.message(plaintext)?, rng)?, Origin::Public)
+        self.import_fresh(key.encrypt(&self.message(plaintext)?, rng)?, EncryptionKey::Public)
     }
 
-    /// Encrypts with an encryption of zero made ahead, over the whole chain: one addition, after the message was lifted to
-    /// the chain.
+    /// Encrypts with a precomputed encryption of zero, over the whole chain: one addition, after the message is lifted
+    /// to the chain.
     ///
     /// # Errors
-    /// If the zero has fewer primes or belongs to other parameters; it is gone all the same.
-    pub fn encrypt_with(&self, plaintext: &Plaintext, zero: Zero) -> Result<Encrypted, ExactError> {
+    /// If the encryption of zero has fewer primes or belongs to other parameters. It is consumed on an error, too.
+    pub fn encrypt_with(&self, plaintext: &Plaintext, zero: ZeroEncryption) -> Result<Encrypted, ExactError> {
         Ok(match zero.plus(self.parameters.ring(), &self.message(plaintext)?)? {
-            Fresh::Seeded(inner) => Encrypted::Seeded(SeededCiphertext { inner, parameters: self.parameters.clone() }),
-            Fresh::Full(inner) => Encrypted::Full(self.adopt(inner, Origin::Public)?),
+            FreshCiphertext::Seeded(inner) => {
+                Encrypted::Seeded(SeededCiphertext { inner, parameters: self.parameters.clone() })
+            }
+            FreshCiphertext::Full(inner) => Encrypted::Full(self.import_fresh(inner, EncryptionKey::Public)?),
         })
     }
 
-    /// The ring element that an encryption made elsewhere must hold for [`Encoder::adopt`] to make it one of the plaintext:
-    /// `round(Q m / t)` for BFV, `m / t` modulo `Q` for BGV. Evaluation domain, whole chain.
+    /// The ring element that represents a plaintext in an encryption: `round(Q m / t)` for BFV, `m / t` modulo `Q` for
+    /// BGV. [`Encoder::import_fresh`] imports an encryption of it that was made outside this crate. Evaluation domain,
+    /// whole chain.
     ///
     /// # Errors
     /// If the plaintext belongs to other parameters.
@@ -83,20 +87,22 @@ impl Encoder {
         plaintext.message()
     }
 
-    /// Makes a ciphertext of this crate from a fresh encryption of [`Encoder::message`] that was made elsewhere.
+    /// Makes a ciphertext of this crate from a fresh encryption of [`Encoder::message`] that was made outside this
+    /// crate.
     ///
     /// # Errors
-    /// If it does not have two components over the whole chain of these parameters, or the error leaves no noise budget.
-    pub fn adopt(&self, fresh: rlwe::Ciphertext, origin: Origin) -> Result<Ciphertext, ExactError> {
-        adopt(&self.parameters, fresh, origin)
+    /// If it does not have two components over the whole chain of these parameters, or the error leaves no noise
+    /// budget.
+    pub fn import_fresh(&self, fresh: rlwe::Ciphertext, key: EncryptionKey) -> Result<Ciphertext, ExactError> {
+        import_fresh(&self.parameters, fresh, key)
     }
 
-    /// The plaintext in a message plus its noise (coefficient domain), as decryption below leaves it: `round(t x / Q)` in
-    /// BFV, `x` modulo `t` in BGV. Does not know whether the noise was small enough.
+    /// Decodes the phase, which is the message plus its noise in the coefficient domain, as [`SecretKey::decrypt`]
+    /// returns it: `round(t x / Q)` in BFV, `x` modulo `t` in BGV. Does not check that the noise is small enough.
     ///
     /// # Errors
     /// If the polynomial belongs to another ring or is in the evaluation domain.
-    pub fn read(&self, phase: &Poly) -> Result<Plaintext, ExactError> {
+    pub fn plaintext_of_phase(&self, phase: &Poly) -> Result<Plaintext, ExactError> {
         let (ring, t) = (self.parameters.ring(), self.parameters.plain_modulus());
         let residues = match self.parameters.scheme() {
             Scheme::Bfv => ring.scale_round(phase, t)?,
@@ -105,20 +111,20 @@ impl Encoder {
         Ok(self.plaintext(&residues))
     }
 
-    /// Decrypts, after measuring the noise.
+    /// Decrypts, and checks the measured noise.
     ///
     /// # Errors
-    /// [`ExactError::Noise`] if less than [`MIN_BUDGET_BITS`] are left, so that the result could be wrong, or if secret and
-    /// ciphertext belong to different parameters.
+    /// [`ExactError::MeasuredNoise`] if less than [`MIN_BUDGET_BITS`] of noise budget are left, so that the result
+    /// could be wrong. An error, too, if secret and ciphertext belong to different parameters.
     pub fn decrypt(&self, ciphertext: &Ciphertext, secret: &SecretKey) -> Result<Plaintext, ExactError> {
         let (plaintext, found) = self.open("decrypt", ciphertext, secret)?;
         if found < MIN_BUDGET_BITS {
-            return Err(ExactError::Noise { operation: "decrypt", found, needed: MIN_BUDGET_BITS });
+            return Err(ExactError::MeasuredNoise { operation: "decrypt", needed: MIN_BUDGET_BITS });
         }
         Ok(plaintext)
     }
 
-    /// Bits of noise that may still be added, measured with the secret: at least [`Ciphertext::budget_bits`] of an honest
+    /// The noise budget in bits, measured with the secret: at least [`Ciphertext::budget_bits`] for an honest
     /// ciphertext (up to the rounding of a BFV message, one half of a unit), and about 0 for one that decrypts wrong.
     ///
     /// # Errors
@@ -137,13 +143,13 @@ impl Encoder {
         self.parameters.check_same(operation, ciphertext.parameters())?;
         let ring = self.parameters.ring();
         let mut phase = secret.decrypt(&ciphertext.inner)?;
-        let plaintext = self.read(&phase)?;
+        let plaintext = self.plaintext_of_phase(&phase)?;
         if self.parameters.scheme() == Scheme::Bfv {
             let mut exact = plaintext.summand()?;
             ring.to_coefficients(&mut exact)?;
             ring.sub_assign(&mut phase, &exact)?;
         }
-        let noise = zeroize::Zeroizing::new(ring.to_f64(&phase)?);
+        let noise = ring.to_f64(&phase)?;
         let largest = noise.iter().fold(1.0, |max: f64, x| max.max(x.abs()));
         Ok((plaintext, self.parameters.log2_noise_limit() - largest.log2()))
     }
@@ -153,22 +159,26 @@ impl SeededCiphertext {
     /// Expands the seed.
     ///
     /// # Errors
-    /// Only if the ring refuses, which its own parameters rule out.
+    /// Only if an operation of the ring fails, which cannot happen with checked parameters.
     pub fn expand(&self) -> Result<Ciphertext, ExactError> {
-        adopt(&self.parameters, self.inner.expand(self.parameters.ring()), Origin::Secret)
+        import_fresh(&self.parameters, self.inner.expand(self.parameters.ring()), EncryptionKey::Secret)
     }
 }
 
-fn adopt(parameters: &ExactParameters, mut fresh: rlwe::Ciphertext, origin: Origin) -> Result<Ciphertext, ExactError> {
-    const OPERATION: &str = "take over an encryption";
+fn import_fresh(
+    parameters: &ExactParameters,
+    mut fresh: rlwe::Ciphertext,
+    key: EncryptionKey,
+) -> Result<Ciphertext, ExactError> {
+    const OPERATION: &str = "import a fresh encryption";
     if fresh.components().len() != 2 || fresh.basis() != parameters.basis() {
         let found = format!("{} components over {}", fresh.components().len(), fresh.basis());
         let needed = format!("2 components over {}", parameters.basis());
         return Err(ExactError::Parameters { operation: OPERATION, found, needed });
     }
-    let (t, max_error) = (f64::from(parameters.plain_modulus()), origin.max_error(parameters.slots()));
+    let (t, max_error) = (f64::from(parameters.plain_modulus()), key.max_error(parameters.slots()));
     let noise = match parameters.scheme() {
-        // The message was rounded.
+        // The rounding of the message.
         Scheme::Bfv => max_error + 0.5,
         Scheme::Bgv => {
             for component in fresh.components_mut() {

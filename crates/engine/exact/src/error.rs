@@ -1,9 +1,9 @@
-//! What can go wrong with exact arithmetic.
+//! Errors of this crate.
 
 use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 
-/// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
+/// Errors of this crate. Each names the operation, what was found, what was needed and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExactError {
@@ -13,7 +13,19 @@ pub enum ExactError {
     /// An operation of the ring failed.
     #[error(transparent)]
     Ring(#[from] RingError),
-    /// The result could be wrong.
+    /// A ciphertext has too much noise for a correct decryption. The error does not contain the noise, because it
+    /// depends on secrets.
+    #[error(
+        "{operation}: less than {needed:.1} bits of noise budget are left, so the result could be wrong; the \
+         ciphertext was damaged, or its sender claimed less noise than it has"
+    )]
+    MeasuredNoise {
+        /// The operation.
+        operation: &'static str,
+        /// Bits needed.
+        needed: f64,
+    },
+    /// The result of an operation could be wrong.
     #[error(
         "{operation}: {found:.1} bits of noise budget are left, needed {needed:.1}; the result could be wrong. Use a \
          preset with a larger modulus, or fewer or smaller factors"
@@ -21,20 +33,21 @@ pub enum ExactError {
     Noise {
         /// The operation.
         operation: &'static str,
-        /// Bits between the noise and what would make a result wrong.
+        /// Bits of noise budget.
         found: f64,
         /// Bits needed.
         needed: f64,
     },
     /// An integer is outside the range of the plaintext modulus.
-    #[error("{operation}: value {index} is {found}; the plaintext modulus {modulus} holds -{limit} to {limit}", limit = modulus / 2)]
+    #[error(
+        "{operation}: value {index} is out of range: the plaintext modulus {modulus} holds -{limit} to {limit}",
+        limit = modulus / 2
+    )]
     Value {
         /// The operation.
         operation: &'static str,
         /// Its index.
         index: usize,
-        /// The value.
-        found: i64,
         /// The plaintext modulus.
         modulus: u32,
     },
@@ -43,9 +56,9 @@ pub enum ExactError {
     Shape {
         /// The operation.
         operation: &'static str,
-        /// How many there were.
+        /// Number of values.
         found: usize,
-        /// How many fit.
+        /// Largest number of values.
         needed: usize,
     },
     /// A plaintext or ciphertext was made for other parameters.
@@ -53,9 +66,9 @@ pub enum ExactError {
     Parameters {
         /// The operation.
         operation: &'static str,
-        /// What it was made for.
+        /// The parameters of the operand.
         found: String,
-        /// What it should have been made for.
+        /// The parameters needed.
         needed: String,
     },
     /// A parameter set is unusable.
@@ -63,7 +76,7 @@ pub enum ExactError {
     Literal {
         /// Its name.
         name: String,
-        /// What is wrong with it, and what would do.
+        /// The defect, and the values that are possible.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Sums and products without any key.
+//! Sums and products of encrypted vectors, without any key.
 
 use unspoken_ring::Poly;
 
@@ -9,17 +9,17 @@ use crate::parameters::{ExactParameters, Scheme};
 
 /// Adds encrypted vectors, and adds and multiplies plaintexts to them, modulo `t`.
 ///
-/// Every result is exact modulo `t`, or an error: the bound on the noise is carried along, and an operation whose result
-/// could decrypt wrong is refused. That a value leaves the range from `-t/2` to `t/2` cannot be seen encrypted: choose a
-/// preset whose `t` holds the largest sum. A product multiplies the polynomials: slots by slots, or coefficients by
-/// convolution.
+/// Every result is exact modulo `t`, or an error: ciphertexts carry a bound on the noise, and an operation whose result
+/// could decrypt wrong is refused. The evaluator cannot detect that a value leaves the range from `-t/2` to `t/2`, so
+/// choose a preset whose `t` holds the largest sum. A product multiplies the polynomials: slot by slot, or coefficients
+/// by convolution.
 #[derive(Clone, Debug)]
 pub struct Evaluator {
     parameters: ExactParameters,
 }
 
 impl Evaluator {
-    /// For ciphertexts and plaintexts of these parameters.
+    /// An evaluator for ciphertexts and plaintexts of these parameters.
     pub fn new(parameters: &ExactParameters) -> Self {
         Evaluator { parameters: parameters.clone() }
     }
@@ -34,7 +34,7 @@ impl Evaluator {
         Ok(sum)
     }
 
-    /// `a += b`. On an error `a` is as it was.
+    /// `a += b`. On an error `a` is unchanged.
     ///
     /// # Errors
     /// As for [`Evaluator::add`].
@@ -93,6 +93,8 @@ impl Evaluator {
         let mut product = a.clone();
         for component in product.inner.components_mut() {
             self.parameters.ring().mul_assign(component, &factor)?;
+            // The result is a ciphertext. It does not hide the plaintext from anyone who has the operand.
+            component.declare_public();
         }
         product.noise_bits = noise_bits;
         Ok(product)
@@ -126,6 +128,8 @@ impl Evaluator {
         let mut result = a.clone();
         if let [c0, ..] = result.inner.components_mut() {
             work(c0, &b.summand()?).map_err(Into::into)?;
+            // The result is a ciphertext. It does not hide the plaintext from anyone who has the operand.
+            c0.declare_public();
         }
         result.noise_bits = noise_bits;
         Ok(result)

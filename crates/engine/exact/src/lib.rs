@@ -10,7 +10,7 @@ mod presets;
 
 pub use ciphertext::{Ciphertext, Encrypted, SeededCiphertext};
 pub use encoding::{Encoder, Plaintext};
-pub use encryption::Origin;
+pub use encryption::EncryptionKey;
 pub use error::ExactError;
 pub use evaluator::Evaluator;
 pub use parameters::{ExactLiteral, ExactParameters, MIN_BUDGET_BITS, Scheme};

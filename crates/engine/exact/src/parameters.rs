@@ -1,4 +1,4 @@
-//! Parameter sets of exact schemes: a chain of primes, a plaintext modulus and where the message lies.
+//! Parameter sets of the exact schemes: a chain of primes, a plaintext modulus and a scheme.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,18 +8,21 @@ use unspoken_rlwe::{self as rlwe, ParametersLiteral};
 
 use crate::error::ExactError;
 
-/// Noise budget below which no result is given, in bits: noise of at most half of what would make it wrong.
+/// Least noise budget of a result, in bits: the noise is at most half of the smallest noise that makes the result
+/// wrong.
 pub const MIN_BUDGET_BITS: f64 = 1.0;
 
-/// Most bits of a modulus: larger noise does not fit a double.
+/// Largest number of bits of a modulus: larger noise does not fit a double.
 const MAX_LOG2_MODULUS: f64 = 1000.0;
 
-/// Where a ciphertext holds its message.
+/// The scheme, which determines the position of the message in a ciphertext.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// In the upper bits, times `Q/t`, with the noise below it (Fan and Vercauteren, ePrint 2012/144).
+    /// BFV: the message is in the upper bits, times `Q/t`, with the noise below it (Fan and Vercauteren, ePrint
+    /// 2012/144).
     Bfv,
-    /// In the lower bits, with `t` times the noise above it (Brakerski, Gentry and Vaikuntanathan, ePrint 2011/277).
+    /// BGV: the message is in the lower bits, with `t` times the noise above it (Brakerski, Gentry and Vaikuntanathan,
+    /// ePrint 2011/277).
     Bgv,
 }
 
@@ -65,10 +68,10 @@ impl ExactParameters {
         Self::with_backend(literal, Backend::detect())
     }
 
-    /// As [`ExactParameters::new`], on a backend of choice.
+    /// As [`ExactParameters::new`], on the given backend.
     ///
     /// # Errors
-    /// As for [`ExactParameters::new`], or if the backend is not available here.
+    /// As for [`ExactParameters::new`], or if the backend is not available on this machine.
     pub fn with_backend(literal: ExactLiteral, backend: Backend) -> Result<Self, ExactError> {
         let ExactLiteral { rlwe, scheme, plain_modulus: t } = literal;
         let refuse = |reason: String| Err(ExactError::Literal { name: rlwe.name.clone(), reason });
@@ -90,7 +93,7 @@ impl ExactParameters {
         Ok(ExactParameters(Arc::new(Inner { rlwe, scheme, plain_ring })))
     }
 
-    /// The parameters below.
+    /// The underlying RLWE parameters.
     pub fn rlwe(&self) -> &rlwe::Parameters {
         &self.0.rlwe
     }
@@ -120,7 +123,7 @@ impl ExactParameters {
         self.0.plain_ring.chain()[0]
     }
 
-    /// Slots of a vector, and coefficients of one: the ring degree.
+    /// Number of slots of a vector, and number of its coefficients: the ring degree.
     pub fn slots(&self) -> usize {
         self.ring().degree()
     }
@@ -140,12 +143,13 @@ impl ExactParameters {
         }
     }
 
-    /// What sets of parameters are told apart by, in messages of errors.
+    /// A description of the parameters for error messages.
     pub(crate) fn describe(&self) -> String {
         format!("{} of preset '{}' modulo {}", self.scheme(), self.name(), self.plain_modulus())
     }
 
-    /// Whether `other` is the same object: data of another one, even of equal numbers, live in another ring.
+    /// Checks that `other` is the same object. Data of another object belong to another ring object, even if the
+    /// literals are equal.
     pub(crate) fn check_same(&self, operation: &'static str, other: &ExactParameters) -> Result<(), ExactError> {
         if Arc::ptr_eq(&self.0, &other.0) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Named parameter sets. A name says the ring degree and the bits of the plaintext modulus.
+//! Named parameter sets. A name contains the ring degree and the bits of the plaintext modulus.
 
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{RingKind, RingLiteral};
@@ -8,12 +8,13 @@ use unspoken_rlwe::security::SecretDistribution;
 use crate::error::ExactError;
 use crate::parameters::{ExactLiteral, ExactParameters, Scheme};
 
-/// The shape of a preset; its primes follow from it.
+/// The shape of a preset; its primes are derived from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// Its name: `n<log2 degree>_exact<bits of the plaintext modulus>`, after `insecure_` where it is.
+    /// Its name: `n<log2 degree>_exact<bits of the plaintext modulus>`, with the prefix `insecure_` if it has less than
+    /// 128 bits of security.
     pub name: &'static str,
-    /// What it is good for.
+    /// Its purpose.
     pub purpose: &'static str,
     log2_degree: u32,
     plain_bits: u32,
@@ -21,7 +22,7 @@ pub struct Preset {
     prime_bits: &'static [u32],
 }
 
-/// Every preset that ships, each for BFV and BGV. All but the insecure ones have 128 bits.
+/// All presets, each for BFV and BGV. All except the insecure ones have 128 bits of security.
 pub const PRESETS: [Preset; 6] = [
     preset("n12_exact17", "counts up to 57344, two products with vectors, small ciphertexts", (12, 17), &[30; 3]),
     preset("n13_exact30", "sums of 30 bits, four products with vectors", (13, 30), &[30; 7]),
@@ -31,7 +32,7 @@ pub const PRESETS: [Preset; 6] = [
     preset("insecure_n10_exact30", "tests of large values", (10, 30), &[30; 5]),
 ];
 
-/// As many bits as 128 bits of security allow at degree 2^15: 28 primes of 30 bits and one of 28.
+/// The largest modulus with 128 bits of security at degree 2^15: 28 primes of 30 bits and one of 28.
 const WIDEST: [u32; 29] = {
     let mut bits = [30; 29];
     bits[28] = 28;
@@ -51,7 +52,7 @@ impl Preset {
     /// The preset of that name.
     ///
     /// # Errors
-    /// If there is none; the message lists those that exist.
+    /// If there is none; the message lists all presets.
     pub fn find(name: &str) -> Result<&'static Preset, ExactError> {
         PRESETS.iter().find(|p| p.name == name).ok_or_else(|| {
             let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
@@ -60,10 +61,11 @@ impl Preset {
         })
     }
 
-    /// The numbers: for each prime the largest of its bits that is free, the plaintext modulus the same way first.
+    /// The literal. The plaintext modulus and then each prime of the chain is the largest unused prime with its number
+    /// of bits.
     ///
     /// # Errors
-    /// If there are too few primes of the bits asked for.
+    /// If there are too few primes of the requested bits.
     pub fn literal(&self, scheme: Scheme) -> Result<ExactLiteral, ExactError> {
         let degree = 1usize << self.log2_degree;
         let kind = RingKind::Standard;

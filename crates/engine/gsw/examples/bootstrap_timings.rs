@@ -1,4 +1,4 @@
-//! What a circuit bootstrap and an external product take at secure parameters, on one thread.
+//! Prints the running times of a circuit bootstrap and an external product at secure parameters, on one thread.
 
 use std::sync::Arc;
 use std::time::Instant;

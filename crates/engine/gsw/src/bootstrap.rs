@@ -1,4 +1,4 @@
-//! Circuit bootstrapping: an LWE ciphertext of a bit becomes an RGSW ciphertext of it.
+//! Circuit bootstrapping: converts an LWE ciphertext of a bit to an RGSW ciphertext of the same bit.
 
 use std::sync::Arc;
 
@@ -8,11 +8,12 @@ use crate::error::{GswError, shape};
 use crate::lwe::LweCiphertext;
 use crate::parameters::BootstrapParameters;
 use crate::rgsw::{Rgsw, RlweCiphertext};
-use crate::ring_key::{RingSecret, SeededRows};
+use crate::ring_secret::{RingSecret, SeededRows};
 use crate::rotation::{BlindRotationKey, log2_order};
 use crate::trace::{SeededTraceKey, TraceKey};
 
-/// What makes RGSW ciphertexts of encrypted gadget weights, as stored and sent: automorphism keys and a squaring key.
+/// The keys that convert RLWE ciphertexts of gadget weights to an RGSW ciphertext, for storage and transfer:
+/// automorphism keys and a squaring key.
 #[derive(Debug)]
 pub struct SeededConversionKey {
     pub(crate) parameters: BootstrapParameters,
@@ -21,7 +22,7 @@ pub struct SeededConversionKey {
 }
 
 impl SeededConversionKey {
-    /// The keys under `secret`.
+    /// Generates the keys under `secret`.
     ///
     /// # Errors
     /// If the secret is of another ring.
@@ -30,8 +31,7 @@ impl SeededConversionKey {
         secret: &RingSecret,
         rng: &mut SecretRng,
     ) -> Result<Self, GswError> {
-        let mut square = secret.ring().mul(&secret.poly, &secret.poly)?;
-        square.mark_secret();
+        let square = secret.ring().mul(&secret.poly, &secret.poly)?;
         Ok(SeededConversionKey {
             parameters: parameters.clone(),
             trace: SeededTraceKey::generate(secret, parameters.trace(), rng)?,
@@ -39,7 +39,7 @@ impl SeededConversionKey {
         })
     }
 
-    /// Ready for use.
+    /// Expands the keys.
     ///
     /// # Errors
     /// If it belongs to another ring.
@@ -50,7 +50,7 @@ impl SeededConversionKey {
     }
 }
 
-/// What makes RGSW ciphertexts of encrypted gadget weights, ready for use.
+/// The expanded keys that convert RLWE ciphertexts of gadget weights to an RGSW ciphertext.
 #[derive(Debug)]
 pub struct ConversionKey {
     pub(crate) parameters: BootstrapParameters,
@@ -72,7 +72,7 @@ impl ConversionKey {
     /// The RGSW ciphertext of `m` from RLWE ciphertexts of `weight_i m` for each level of the output gadget.
     ///
     /// # Errors
-    /// If they are not as many, or of another ring.
+    /// If the number of ciphertexts is not the number of levels, or they belong to another ring.
     pub fn rgsw(&self, levels: &[RlweCiphertext]) -> Result<Rgsw, GswError> {
         let output = self.parameters.output();
         shape("make an RGSW ciphertext", levels.len(), output.levels())?;
@@ -81,7 +81,7 @@ impl ConversionKey {
         Ok(Rgsw(self.parameters.ring().digit_key(output, &rows)?))
     }
 
-    /// From an encryption of `m` one of `m s`: `c_0 s + c_1 s^2`.
+    /// Converts an encryption of `m` to one of `m s`: `c_0 s + c_1 s^2`.
     fn times_secret(&self, ciphertext: &RlweCiphertext) -> Result<RlweCiphertext, GswError> {
         let ring = self.parameters.ring();
         let [c0, c1] = &ciphertext.0;
@@ -93,31 +93,33 @@ impl ConversionKey {
     }
 }
 
-/// From an LWE ciphertext of a bit to an RGSW ciphertext of it: a blind rotation and a conversion.
+/// The keys of a circuit bootstrap, which converts an LWE ciphertext of a bit to an RGSW ciphertext by a blind rotation
+/// and a conversion.
 #[derive(Debug)]
 pub struct CircuitBootstrapKey {
     rotation: BlindRotationKey,
     conversion: Arc<ConversionKey>,
 }
 
-/// A bit after the blind rotation of its bootstrap. Its coefficients come in blocks, and the first one of block `k` is minus
-/// half the weight of level `k` of the output gadget, or plus half of it where the bit is one; the last block has a number
-/// of the caller's in the weight's place.
+/// An encrypted bit after the blind rotation of its bootstrap. Its coefficients are in blocks. The first coefficient of
+/// block `k` is minus half the weight of level `k` of the output gadget if the bit is zero, or plus half the weight if
+/// the bit is one. The last block has minus or plus a number of the caller instead of half a weight.
 #[derive(Debug)]
 pub struct RotatedBit(RlweCiphertext);
 
 impl CircuitBootstrapKey {
-    /// Of a rotation key from the LWE secret to the ring, and the conversion key of the ring.
+    /// Combines a rotation key from the LWE secret to the ring with the conversion key of the ring.
     pub fn new(rotation: BlindRotationKey, conversion: Arc<ConversionKey>) -> Self {
         CircuitBootstrapKey { rotation, conversion }
     }
 
-    /// Bytes it takes in memory, but for the conversion key.
+    /// Bytes in memory, without the conversion key.
     pub fn bytes(&self) -> usize {
         self.rotation.bytes()
     }
 
-    /// The RGSW ciphertext of the bit whose LWE ciphertext has the phase `2^31 bit` plus noise (Pirouette, Algorithm 15).
+    /// The RGSW ciphertext of the bit whose LWE ciphertext has the phase `2^31 bit` plus noise (Pirouette, Algorithm
+    /// 15).
     ///
     /// # Errors
     /// As for [`CircuitBootstrapKey::rotate`].
@@ -125,12 +127,13 @@ impl CircuitBootstrapKey {
         self.convert(&self.rotate(ciphertext, 0)?)
     }
 
-    /// The blind rotation of a bootstrap, with a number for its last block, modulo the ring's modulus
-    /// ([`CircuitBootstrapKey::signed`] reads it): one rotation makes the RGSW ciphertext of a bit and takes the bit off an
-    /// index.
+    /// The blind rotation of a bootstrap, with a number modulo the ring's modulus for its last block
+    /// ([`CircuitBootstrapKey::signed`] reads it). So one rotation gives both the RGSW ciphertext of a bit and the
+    /// number with the bit's sign, with which a caller subtracts the bit from an index.
     ///
-    /// The noise of the phase, rounding modulo `2N` included, must stay below `2^31` over twice the number of blocks: the
-    /// levels of the output gadget and one, rounded up to a power of two.
+    /// The noise of the phase, including the rounding modulo `2N`, must stay below `2^31` divided by twice the number
+    /// of blocks. The number of blocks is the number of levels of the output gadget plus one, rounded up to a power of
+    /// two.
     ///
     /// # Errors
     /// If the ciphertext has another dimension.
@@ -142,8 +145,8 @@ impl CircuitBootstrapKey {
         Ok(RotatedBit(self.rotation.rotate(&table(parameters, number)?, &switched)?))
     }
 
-    /// The number of [`CircuitBootstrapKey::rotate`], or minus the number where the bit is zero, as an LWE ciphertext modulo
-    /// 2^32 under the coefficients of the ring's secret.
+    /// The number of [`CircuitBootstrapKey::rotate`], or minus the number if the bit is zero, as an LWE ciphertext
+    /// modulo 2^32 under the coefficients of the ring's secret.
     ///
     /// # Errors
     /// If the bit is of another ring.
@@ -169,7 +172,8 @@ impl CircuitBootstrapKey {
     }
 }
 
-/// Block `k` of the coefficients holds minus half the weight of output level `k`, the last one minus a number.
+/// The table of the blind rotation: block `k` of the coefficients holds minus half the weight of output level `k`, and
+/// the last block minus a number.
 fn table(parameters: &BootstrapParameters, number: i64) -> Result<Poly, GswError> {
     let (ring, output) = (parameters.ring(), parameters.output());
     let value = |block: usize| match block {

@@ -1,5 +1,5 @@
-//! Keys as bytes: one after the other, seeds as they are and residues packed. What is in a stream and for which parameters
-//! is for its front to say, which is not of this crate.
+//! Serialisation of keys: one after the other, with seeds as they are and residues packed. The format has no header:
+//! the caller must store which keys a stream contains and their parameters.
 
 use std::io::{Read, Write};
 
@@ -10,15 +10,15 @@ use crate::bootstrap::{ConversionKey, SeededConversionKey};
 use crate::error::GswError;
 use crate::lwe_switch::{LweSwitchKey, SeededLweSwitchKey};
 use crate::parameters::{BootstrapParameters, GadgetLiteral, LweLiteral, SmallRing};
-use crate::ring_key::SeededRows;
+use crate::ring_secret::SeededRows;
 use crate::rotation::{BlindRotationKey, SeededBlindRotationKey};
 use crate::trace::{SeededTraceKey, TraceKey};
 
-/// Keys read before they are expanded on all threads.
+/// Number of keys that are read before they are expanded on all threads.
 const BATCH: usize = 64;
 
 impl SeededRows {
-    /// Bytes of a gadget encryption of so many rows.
+    /// Bytes of a gadget encryption of `rows` rows.
     pub fn byte_len(ring: &Ring, rows: usize) -> u64 {
         (size_of::<Seed>() + rows * ring.residue_bytes(Basis::chain(ring.chain().len()))) as u64
     }
@@ -38,7 +38,7 @@ impl SeededRows {
         Ok(())
     }
 
-    /// Reads what [`SeededRows::write`] wrote for a gadget and one or two components, from untrusted bytes.
+    /// Reads the output of [`SeededRows::write`] for a gadget and one or two components, from untrusted bytes.
     ///
     /// # Errors
     /// If reading fails, or a residue is not below its prime.
@@ -85,7 +85,7 @@ impl SeededConversionKey {
 }
 
 impl ConversionKey {
-    /// Reads what [`SeededConversionKey::write`] wrote, from untrusted bytes, and expands it.
+    /// Reads the output of [`SeededConversionKey::write`], from untrusted bytes, and expands it.
     ///
     /// # Errors
     /// If reading fails, or a residue is not below its prime.
@@ -113,7 +113,7 @@ impl SeededBlindRotationKey {
 }
 
 impl BlindRotationKey {
-    /// Reads what [`SeededBlindRotationKey::write`] wrote, from untrusted bytes, and expands it as it comes.
+    /// Reads the output of [`SeededBlindRotationKey::write`], from untrusted bytes, and expands it while reading.
     ///
     /// # Errors
     /// If reading fails, or a residue is not below its prime.
@@ -128,7 +128,7 @@ impl BlindRotationKey {
 }
 
 impl SeededLweSwitchKey {
-    /// Bytes of the key from an LWE secret of so many words.
+    /// Bytes of the key from an LWE secret of `source` words.
     pub fn byte_len(source: usize, gadget: GadgetLiteral) -> u64 {
         (size_of::<Seed>() + source * gadget.levels * size_of::<u32>()) as u64
     }
@@ -145,8 +145,8 @@ impl SeededLweSwitchKey {
 }
 
 impl LweSwitchKey {
-    /// Reads what [`SeededLweSwitchKey::write`] wrote for the bits of a secret of `source` words, from untrusted bytes, and
-    /// expands it.
+    /// Reads the output of [`SeededLweSwitchKey::write`] for the bits of a secret of `source` words, from untrusted
+    /// bytes, and expands it.
     ///
     /// # Errors
     /// If reading fails.

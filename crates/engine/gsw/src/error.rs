@@ -1,8 +1,8 @@
-//! What can go wrong in small rings.
+//! Errors of this crate.
 
 use unspoken_ring::RingError;
 
-/// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
+/// Errors of this crate. Each names the operation, what was found, what was needed and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GswError {
@@ -12,10 +12,10 @@ pub enum GswError {
     /// Reading or writing failed.
     #[error("read or write keys: {0}")]
     Io(#[from] std::io::Error),
-    /// The parameters are too weak for their name.
+    /// The parameters have less than 128 bits of security, and their name does not begin with `insecure_`.
     #[error(
-        "parameters '{name}': {what} of dimension {dimension} has {found:.1} bits of security, needed {needed:.0}; take a \
-         smaller modulus or a wider error, or begin the name with 'insecure_' in tests and benchmarks"
+        "parameters '{name}': {what} of dimension {dimension} has {found:.1} bits of security, needed {needed:.0}; \
+         take a smaller modulus or a wider error, or begin the name with 'insecure_' in tests and benchmarks"
     )]
     Insecure {
         /// The name of the parameters.
@@ -29,7 +29,7 @@ pub enum GswError {
         /// The level needed.
         needed: f64,
     },
-    /// Operands or numbers do not fit each other.
+    /// The size of an operand or a number is wrong.
     #[error("{operation}: found {found}, needed {needed}")]
     Shape {
         /// The operation.

@@ -8,7 +8,7 @@ mod lwe_switch;
 mod noise;
 mod parameters;
 mod rgsw;
-mod ring_key;
+mod ring_secret;
 mod rotation;
 mod trace;
 
@@ -19,6 +19,6 @@ pub use lwe_switch::{LweSwitchKey, SeededLweSwitchKey};
 pub use noise::{Noise, digit_square, log2_failure, log2_failure_of_shared};
 pub use parameters::{BootstrapLiteral, BootstrapParameters, GadgetLiteral, LweLiteral, SmallRing, SmallRingLiteral};
 pub use rgsw::{Rgsw, RlweCiphertext};
-pub use ring_key::{RingSecret, SeededRows};
+pub use ring_secret::{RingSecret, SeededRows};
 pub use rotation::{BlindRotationKey, SeededBlindRotationKey};
 pub use trace::{SeededTraceKey, TraceKey};

@@ -26,12 +26,13 @@ impl LweSecret {
         self.coefficients.len()
     }
 
-    /// Its words, 0 or 1. Handle as the secret they are.
+    /// Its words, 0 or 1. They are secret.
     pub fn words(&self) -> impl Iterator<Item = i32> + '_ {
         self.coefficients.iter().copied()
     }
 
-    /// The body `message - <mask, s> + e` for the mask that `seed` and `stream` expand to. Each mask must serve once.
+    /// The body `message - <mask, s> + e` for the mask that `seed` and `stream` expand to. Each mask must be used only
+    /// once.
     pub fn encrypt(&self, message: u32, (seed, stream): (&Seed, u64), literal: LweLiteral, rng: &mut SecretRng) -> u32 {
         let mask = LweCiphertext::mask(seed, stream, self.dimension());
         message.wrapping_sub(self.inner(&mask)).wrapping_add(error(literal, rng))
@@ -67,7 +68,7 @@ fn error(literal: LweLiteral, rng: &mut SecretRng) -> u32 {
 /// An LWE ciphertext modulo 2^32: its phase `body + <mask, s>` is the message plus noise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LweCiphertext {
-    /// One word for each dimension.
+    /// One word per dimension.
     pub mask: Vec<u32>,
     /// The word with the message.
     pub body: u32,
@@ -96,7 +97,7 @@ impl LweCiphertext {
         Ok(())
     }
 
-    /// `2^bits self`.
+    /// `2^bits self` modulo 2^32.
     pub fn shifted(&self, bits: u32) -> Self {
         LweCiphertext { mask: self.mask.iter().map(|a| a << bits).collect(), body: self.body << bits }
     }
@@ -111,7 +112,7 @@ impl LweCiphertext {
     }
 }
 
-/// An LWE ciphertext modulo `2N`: the exponents of a blind rotation.
+/// An LWE ciphertext modulo `2N`, whose words are the exponents of a blind rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchedLwe {
     pub(crate) mask: Vec<u32>,

@@ -1,4 +1,4 @@
-//! Switching LWE ciphertexts to a secret of fewer dimensions.
+//! Key switch of LWE ciphertexts to a secret of lower dimension.
 
 use std::fmt;
 
@@ -10,7 +10,8 @@ use crate::lwe::{LweCiphertext, LweSecret};
 use crate::noise::{Noise, digit_square};
 use crate::parameters::{GadgetLiteral, LweLiteral};
 
-/// Encryptions of the bits of one LWE secret under another, one for each signed digit of a word, as stored and sent.
+/// Encryptions of the bits of one LWE secret under another, one for each signed digit of a word, for storage and
+/// transfer.
 #[derive(Debug)]
 pub struct SeededLweSwitchKey {
     pub(crate) seed: Seed,
@@ -21,7 +22,7 @@ pub struct SeededLweSwitchKey {
 }
 
 impl SeededLweSwitchKey {
-    /// The key from `source` to `target`.
+    /// Generates the key from `source` to `target`.
     pub fn generate(
         source: &LweSecret,
         (target, literal): (&LweSecret, LweLiteral),
@@ -39,7 +40,7 @@ impl SeededLweSwitchKey {
         SeededLweSwitchKey { seed, gadget, target: target.dimension(), bodies }
     }
 
-    /// Ready for switches: all masks expanded. On all threads.
+    /// Expands all masks, on all threads.
     pub fn expand(&self) -> LweSwitchKey {
         let mut rows = vec![0; self.bodies.len() * (self.target + 1)];
         let row = |(number, (row, &body)): (usize, (&mut [u32], &u32))| {
@@ -54,7 +55,7 @@ impl SeededLweSwitchKey {
     }
 }
 
-/// Encryptions of the bits of one LWE secret under another, ready for use.
+/// Expanded encryptions of the bits of one LWE secret under another.
 pub struct LweSwitchKey {
     gadget: GadgetLiteral,
     target: usize,
@@ -63,7 +64,7 @@ pub struct LweSwitchKey {
 }
 
 impl LweSwitchKey {
-    /// The same message under the target.
+    /// Switches a ciphertext to the target secret.
     ///
     /// # Errors
     /// If the ciphertext has another dimension than the source.
@@ -85,18 +86,19 @@ impl LweSwitchKey {
         Ok(LweCiphertext { mask: sums, body })
     }
 
-    /// Bytes it takes in memory.
+    /// Bytes in memory.
     pub fn bytes(&self) -> usize {
         self.rows.len() * size_of::<u32>()
     }
 
-    /// What a switch from `source` dimensions adds.
+    /// The noise that a switch from a secret of `source` dimensions adds.
     pub fn noise(source: usize, literal: LweLiteral, gadget: GadgetLiteral) -> Noise {
         let row = (literal.sigma().log2() - 32.0).exp2().powi(2);
         let digits = digit_square(gadget.log2_base);
         let unit = f64::from(log2_weight(gadget, 0)) - 32.0;
-        // A word whose lowest bits are zeros but for the first has a uniform error and one tie in two words: an eighth of
-        // the unit's square instead of a twelfth.
+        // The worst case is a word whose dropped bits are all zero except possibly the highest. Every second such word
+        // is a tie, with an error of half the unit, so the variance is an eighth of the unit's square instead of a
+        // twelfth.
         let rounding = (2.0 * unit).exp2() / 8.0 * source as f64 / 2.0;
         Noise(row * digits * (source * gadget.levels) as f64 + rounding)
     }
@@ -108,8 +110,8 @@ impl fmt::Debug for LweSwitchKey {
     }
 }
 
-/// To a multiple of `2^log2_unit`; ties to even multiples. Words of a shifted ciphertext are ties for a large part, and a binary
-/// secret adds up what all of them are rounded up by.
+/// Rounds to a multiple of `2^log2_unit`; ties go to even multiples. Many words of a shifted ciphertext are ties. If
+/// all ties were rounded up, a binary secret would add up their errors to a bias.
 fn rounded(word: u32, log2_unit: u32) -> u32 {
     if log2_unit == 0 {
         return word;

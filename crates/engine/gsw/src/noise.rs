@@ -1,7 +1,8 @@
-//! How noise grows, as variances (Pirouette, appendix A), and what it means for failures.
+//! Growth of noise, as variances (Pirouette, appendix A), and the probability of failure.
 //!
-//! Coefficients of digits and roundings are taken as uniform, errors as independent. A binary secret has second moment
-//! 1/2. Everything is in units of the ring's modulus `Q`, so noises under different moduli add.
+//! The model takes the coefficients of digits and rounding errors as uniform, and errors as independent. A binary
+//! secret has second moment 1/2. All noise is in units of the ring's modulus `Q`, so noises under different moduli can
+//! be added.
 
 use unspoken_ring::{DigitGadget, ERROR_SIGMA};
 
@@ -12,12 +13,12 @@ use crate::parameters::{BootstrapParameters, SmallRing};
 pub struct Noise(pub f64);
 
 impl Noise {
-    /// Of independent noises together.
+    /// The sum of two independent noises.
     pub fn plus(self, other: Noise) -> Noise {
         Noise(self.0 + other.0)
     }
 
-    /// Of so many independent ones together, or after a factor of so large a squared norm.
+    /// The sum of `squared_norm` independent noises, or the noise after a product with a factor of this squared norm.
     pub fn times(self, squared_norm: f64) -> Noise {
         Noise(self.0 * squared_norm)
     }
@@ -27,38 +28,40 @@ impl Noise {
         self.0.log2() / 2.0
     }
 
-    /// Fresh errors in a ring.
+    /// The noise of fresh errors in a ring.
     pub fn fresh(ring: &SmallRing) -> Noise {
         Noise((ERROR_SIGMA.log2() - ring.log2_modulus()).exp2().powi(2))
     }
 
-    /// Rounding a ciphertext of `dimension` words under a binary secret to a modulus of `log2_modulus` bits.
+    /// The noise of rounding a ciphertext of `dimension` words under a binary secret to a modulus of `log2_modulus`
+    /// bits.
     pub fn switching(dimension: usize, log2_modulus: f64) -> Noise {
         Noise((1.0 + dimension as f64 / 2.0) / 12.0 * (-2.0 * log2_modulus).exp2())
     }
 
-    /// What a product with a gadget encryption adds, whose rows have errors `row`, if the encrypted message is at most 1:
-    /// the rows' errors times digits, and the message times what the digits round away. For one component the message is
-    /// the whole key, for two it is a bit.
+    /// The noise that a product with a gadget encryption adds, if the rows have errors `row` and the encrypted message
+    /// is at most 1: the errors of the rows times the digits, plus the message times the rounding of the digits. For
+    /// one component the message is the whole key, for two it is a bit.
     pub fn product(ring: &SmallRing, gadget: DigitGadget, components: usize, row: Noise) -> Noise {
         let rows = (components * gadget.levels() * ring.degree()) as f64;
         row.times(rows * digit_square(gadget.log2_base())).plus(Self::rounding(ring, gadget))
     }
 
-    /// What the digits of a ciphertext round away.
+    /// The noise of rounding a ciphertext to digits.
     fn rounding(ring: &SmallRing, gadget: DigitGadget) -> Noise {
         Self::unit(ring, gadget).times(1.0 + ring.degree() as f64 / 2.0)
     }
 
-    /// What is rounded away of one coefficient.
+    /// The rounding error of one coefficient.
     fn unit(ring: &SmallRing, gadget: DigitGadget) -> Noise {
         let log2_unit = f64::from(gadget.log2_weight(0)) - ring.log2_modulus();
         if gadget.log2_weight(0) == 0 { Noise(0.0) } else { Noise(log2_unit.exp2().powi(2) / 12.0) }
     }
 
-    /// A blind rotation of a table without noise, through a key of `dimension` bits.
+    /// The noise of a blind rotation of a noiseless table with a key of `dimension` bits.
     ///
-    /// A step multiplies the product by `X^a - 1`, which doubles its variance; the rounding counts only where the bit is 1.
+    /// A step multiplies the product by `X^a - 1`, which doubles its variance; the rounding counts only where the bit
+    /// is 1.
     pub fn rotation(ring: &SmallRing, gadget: DigitGadget, dimension: usize) -> Noise {
         let rows = (2 * gadget.levels() * ring.degree()) as f64;
         let step = Self::fresh(ring).times(rows * digit_square(gadget.log2_base()));
@@ -66,13 +69,13 @@ impl Noise {
         step.times(2.0 * dimension as f64).plus(rounding.times(dimension as f64))
     }
 
-    /// The rows of a circuit bootstrap's result, as seen by a product with digits in every coefficient: `(rows for c_0, rows
-    /// for c_1)`.
+    /// The rows of a circuit bootstrap's result, as seen by a product with digits in every coefficient: `(rows for c_0,
+    /// rows for c_1)`.
     ///
-    /// The trace leaves of the rotation's noise the constant coefficient alone. What its own steps add is doubled by every
-    /// later step, in half as many coefficients: in the mean `N` times one step. The rows for `c_1` hold all this times the
-    /// secret, and the noise of the squaring, whose message is the square of a secret that is one half in the mean:
-    /// coefficients that rise from `-N/4` to `N/4`.
+    /// The trace keeps only the constant coefficient of the rotation's noise. Every later step of the trace doubles the
+    /// noise of a step, in half as many coefficients: the mean of the sum is `N` times one step. The rows for `c_1`
+    /// hold this noise times the secret, plus the noise of the squaring. The message of the squaring is the square of a
+    /// secret whose coefficients have mean one half, so its coefficients rise from `-N/4` to `N/4`.
     pub fn bootstrap(parameters: &BootstrapParameters) -> (Noise, Noise) {
         let (ring, trace) = (parameters.ring(), parameters.trace());
         let degree = ring.degree() as f64;
@@ -84,7 +87,7 @@ impl Noise {
         (body, by_secret)
     }
 
-    /// An external product with a result of a circuit bootstrap.
+    /// The noise that an external product with a result of a circuit bootstrap adds.
     pub fn bootstrapped_product(parameters: &BootstrapParameters) -> Noise {
         let (ring, gadget) = (parameters.ring(), parameters.output());
         let (body, by_secret) = Self::bootstrap(parameters);
@@ -103,13 +106,13 @@ pub fn log2_failure(noise: Noise, bound: f64, count: f64) -> f64 {
     (log2_tail(bound / noise.0.sqrt()) + count.log2()).min(0.0)
 }
 
-/// As [`log2_failure`], where a part of the noise has a random factor that all `count` share: their common variance is
-/// `fixed` plus `shared` times the mean of `freedom` squared normal variables. Products with one RGSW ciphertext are like that, because the errors of its rows
-/// are few numbers times the secret.
+/// As [`log2_failure`], for `count` noises of which a part has a common random factor: their common variance is `fixed`
+/// plus `shared` times the mean of `freedom` squared normal variables. Products with one RGSW ciphertext have such
+/// noise, because the errors of its rows are a few numbers times the secret.
 pub fn log2_failure_of_shared(fixed: Noise, shared: Noise, bound: f64, count: f64, freedom: usize) -> f64 {
     let (k, step) = (freedom as f64, 1.02f64);
-    // The chance that the factor is about u, times the chance that a noise of that size exceeds the bound: over a fine
-    // geometric grid, each interval with its largest density and its upper end.
+    // The sum over a fine geometric grid of the probability that the factor is about u, times the probability that a
+    // noise of that size exceeds the bound. Each interval is bounded by its largest density and its upper end.
     let half = k / 2.0;
     let log2_density = |u: f64| {
         // k u is chi-squared: u^(k/2 - 1) exp(-k u / 2) (k/2)^(k/2) / gamma(k/2).
@@ -124,14 +127,14 @@ pub fn log2_failure_of_shared(fixed: Noise, shared: Noise, bound: f64, count: f6
     (terms.sum::<f64>().log2() + count.log2()).min(0.0)
 }
 
-/// `log2` of a bound on the probability that a normal variable exceeds so many deviations:
+/// `log2` of a bound on the probability that a normal variable exceeds this many standard deviations in magnitude:
 /// `erfc(t) <= exp(-t^2) / (t sqrt(pi))`.
 fn log2_tail(deviations: f64) -> f64 {
     let t = deviations / std::f64::consts::SQRT_2;
     -t * t * std::f64::consts::LOG2_E - (t * std::f64::consts::PI.sqrt()).log2()
 }
 
-/// The logarithm of gamma at a multiple of one half.
+/// The natural logarithm of gamma at a positive multiple of one half.
 fn ln_gamma(x: f64) -> f64 {
     let (mut sum, mut at) = (0.0, x);
     while at > 1.0 {

@@ -1,4 +1,4 @@
-//! Literals that are checked once and become parameters.
+//! Parameter sets: immutable objects made from literals that are checked once.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::error::GswError;
 /// The numbers that define a small ring: its degree and one or two primes. Its secrets are binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmallRingLiteral {
-    /// The name; begins with `insecure_` if it has less than 128 bits.
+    /// The name. It must begin with `insecure_` if the ring has less than 128 bits of security.
     pub name: &'static str,
     /// Degree `N`, a power of two.
     pub degree: usize,
@@ -20,7 +20,7 @@ pub struct SmallRingLiteral {
     pub primes: Vec<u32>,
 }
 
-/// A small ring whose security was checked. Cheap to clone.
+/// A small ring with checked security. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SmallRing {
     name: &'static str,
@@ -31,13 +31,13 @@ impl SmallRing {
     /// Checks the literal and builds the ring on the fastest backend of this machine.
     ///
     /// # Errors
-    /// If the ring cannot be built, or a binary secret with errors of deviation [`ERROR_SIGMA`] leaves less than 128 bits
-    /// at its modulus and the name does not begin with `insecure_`.
+    /// If the ring cannot be built, or a binary secret with errors of standard deviation [`ERROR_SIGMA`] gives less
+    /// than 128 bits of security at its modulus and the name does not begin with `insecure_`.
     pub fn new(literal: SmallRingLiteral) -> Result<Self, GswError> {
         Self::with_backend(literal, Backend::detect())
     }
 
-    /// As [`SmallRing::new`], on a backend of the caller's choice.
+    /// As [`SmallRing::new`], on the given backend.
     ///
     /// # Errors
     /// As for [`SmallRing::new`].
@@ -49,10 +49,10 @@ impl SmallRing {
         Ok(SmallRing { name, ring: Ring::new(literal, backend)? })
     }
 
-    /// Checks that LWE of this kind has 128 bits of security, or that the name begins with `insecure_`.
+    /// Checks that LWE with these parameters has 128 bits of security, or that the name begins with `insecure_`.
     ///
     /// # Errors
-    /// If neither is so.
+    /// [`GswError::Insecure`] if neither is the case.
     pub fn check_lwe(name: &'static str, literal: LweLiteral) -> Result<(), GswError> {
         check(name, "an LWE ciphertext", literal.dimension, 32.0 - literal.sigma().log2())
     }
@@ -67,15 +67,15 @@ impl SmallRing {
         self.chain().iter().map(|&q| f64::from(q).log2()).sum()
     }
 
-    /// All primes.
+    /// The basis of all primes.
     pub fn basis(&self) -> Basis {
         Basis::chain(self.chain().len())
     }
 
-    /// A gadget of the whole modulus.
+    /// A gadget for coefficients modulo all primes of the ring.
     ///
     /// # Errors
-    /// If the digits are none or too many.
+    /// If there are no digits, too many digits, or too many bits per digit.
     pub fn gadget(&self, literal: GadgetLiteral) -> Result<DigitGadget, GswError> {
         Ok(self.ring.digit_gadget(self.chain().len(), literal.log2_base, literal.levels)?)
     }
@@ -88,12 +88,12 @@ impl Deref for SmallRing {
     }
 }
 
-/// How coefficients are cut: `levels` signed digits of `log2_base` bits, from the top.
+/// The decomposition of coefficients: `levels` signed digits of `log2_base` bits, from the highest bits down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GadgetLiteral {
-    /// Bits of a digit.
+    /// Number of bits of a digit.
     pub log2_base: u32,
-    /// Digits.
+    /// Number of digits.
     pub levels: usize,
 }
 
@@ -102,23 +102,24 @@ pub struct GadgetLiteral {
 pub struct LweLiteral {
     /// Dimension `n`.
     pub dimension: usize,
-    /// Errors are sums of so many discrete Gaussians of deviation [`ERROR_SIGMA`], each twice as wide as the one before.
+    /// Number of terms of an error: it is a sum of discrete Gaussians, the first with standard deviation
+    /// [`ERROR_SIGMA`] and each next one twice as wide.
     pub error_terms: u32,
 }
 
 impl LweLiteral {
-    /// Deviation of errors.
+    /// Standard deviation of errors.
     pub fn sigma(&self) -> f64 {
         ERROR_SIGMA * ((4f64.powi(self.error_terms as i32) - 1.0) / 3.0).sqrt()
     }
 }
 
-/// What a circuit bootstrap is made with.
+/// The numbers that define a circuit bootstrap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BootstrapLiteral {
     /// The ring.
     pub ring: SmallRingLiteral,
-    /// The secret that blind rotations go through.
+    /// The LWE secret whose bits the blind rotation key encrypts.
     pub lwe: LweLiteral,
     /// Gadget of the blind rotation key.
     pub rotation: GadgetLiteral,
@@ -145,13 +146,14 @@ impl BootstrapParameters {
     /// Checks the literal.
     ///
     /// # Errors
-    /// If a gadget does not fit the ring, the results' gadget reaches the lowest bit (its weights must be even), or
-    /// anything has less than 128 bits of security and the ring's name does not begin with `insecure_`.
+    /// If a gadget does not fit the ring, the gadget of the results reaches the lowest bit (its weights must be even),
+    /// or the ring or the LWE secret has less than 128 bits of security and the ring's name does not begin with
+    /// `insecure_`.
     pub fn new(literal: BootstrapLiteral) -> Result<Self, GswError> {
         Self::with_backend(literal, Backend::detect())
     }
 
-    /// As [`BootstrapParameters::new`], on a backend of the caller's choice.
+    /// As [`BootstrapParameters::new`], on the given backend.
     ///
     /// # Errors
     /// As for [`BootstrapParameters::new`].
@@ -171,7 +173,7 @@ impl BootstrapParameters {
         &self.0.ring
     }
 
-    /// The LWE secret that blind rotations go through.
+    /// The LWE secret whose bits the blind rotation key encrypts.
     pub fn lwe(&self) -> LweLiteral {
         self.0.lwe
     }
@@ -191,12 +193,13 @@ impl BootstrapParameters {
         self.0.output
     }
 
-    /// Blocks of the coefficients of a rotated bit: one for each level of the output gadget and at least one more.
+    /// Number of blocks of coefficients of a rotated bit: one for each level of the output gadget and at least one
+    /// more, rounded up to a power of two.
     pub fn blocks(&self) -> usize {
         (self.output().levels() + 1).next_power_of_two()
     }
 
-    /// Coefficients of a block.
+    /// Number of coefficients of a block.
     pub(crate) fn block(&self) -> usize {
         self.ring().degree() / self.blocks()
     }

@@ -6,7 +6,7 @@ use crate::error::GswError;
 use crate::lwe::LweCiphertext;
 use crate::parameters::SmallRing;
 
-/// A pair in the evaluation domain: `c_0 + c_1 s` is the message plus noise.
+/// An RLWE ciphertext: a pair `(c_0, c_1)` in the evaluation domain, where `c_0 + c_1 s` is the message plus noise.
 #[derive(Clone, Debug)]
 pub struct RlweCiphertext(pub(crate) [Poly; 2]);
 
@@ -21,7 +21,7 @@ impl RlweCiphertext {
         Ok(RlweCiphertext([body, zero]))
     }
 
-    /// The ciphertext with a first component and the second that `seed` expands to.
+    /// The ciphertext with the first component `body` and a second component expanded from `seed`.
     ///
     /// # Errors
     /// If the body is not of the ring, in the evaluation domain and over all its primes.
@@ -31,7 +31,7 @@ impl RlweCiphertext {
         Ok(ciphertext)
     }
 
-    /// Of components in the evaluation domain.
+    /// A ciphertext of two components in the evaluation domain.
     pub fn from_components(components: [Poly; 2]) -> Self {
         RlweCiphertext(components)
     }
@@ -79,15 +79,15 @@ impl RlweCiphertext {
         Ok(())
     }
 
-    /// A coefficient of the message, as an LWE ciphertext modulo 2^32 under the secret's coefficients (Pirouette, Algorithm
-    /// 12).
+    /// A coefficient of the message, as an LWE ciphertext modulo 2^32 under the secret's coefficients (Pirouette,
+    /// Algorithm 12).
     ///
     /// # Errors
-    /// If it is of another ring, or there is no such coefficient.
+    /// If it is of another ring, or `place` is not below the ring degree.
     pub fn coefficient(&self, ring: &SmallRing, place: usize) -> Result<LweCiphertext, GswError> {
         if place >= ring.degree() {
             return Err(GswError::Shape {
-                operation: "take out a coefficient",
+                operation: "extract a coefficient",
                 found: place,
                 needed: ring.degree() - 1,
             });
@@ -110,7 +110,7 @@ impl RlweCiphertext {
     }
 }
 
-/// An encryption of a bit, or of a small polynomial, that multiplies RLWE ciphertexts.
+/// An RGSW ciphertext: an encryption of a bit, or of a small polynomial, that multiplies RLWE ciphertexts.
 #[derive(Debug)]
 pub struct Rgsw(pub(crate) DigitKey);
 
@@ -125,7 +125,8 @@ impl Rgsw {
         Ok(RlweCiphertext(ring.digit_product(&digits, &self.0)?))
     }
 
-    /// `zero` where the encrypted bit is 0, `one` where it is 1.
+    /// An RLWE ciphertext of the message of `zero` if the encrypted bit is 0, and of the message of `one` if it is 1
+    /// (CMux).
     ///
     /// # Errors
     /// If they are of different rings.

@@ -7,19 +7,19 @@ use crate::error::{GswError, shape};
 use crate::lwe::{LweSecret, SwitchedLwe};
 use crate::parameters::SmallRing;
 use crate::rgsw::RlweCiphertext;
-use crate::ring_key::{RingSecret, SeededRows};
+use crate::ring_secret::{RingSecret, SeededRows};
 
-/// RGSW encryptions of the bits of an LWE secret, as stored and sent.
+/// RGSW encryptions of the bits of an LWE secret, for storage and transfer.
 #[derive(Debug)]
 pub struct SeededBlindRotationKey {
     pub(crate) bits: Vec<SeededRows>,
 }
 
 impl SeededBlindRotationKey {
-    /// The key for the bits of `secret` under `target`.
+    /// Generates the key for the bits of `secret` under `target`.
     ///
     /// # Errors
-    /// If the ring refuses, which a checked ring does not.
+    /// If an operation of the ring fails, which cannot happen in a checked ring.
     pub fn generate(
         secret: &LweSecret,
         target: &RingSecret,
@@ -39,7 +39,7 @@ impl SeededBlindRotationKey {
         })
     }
 
-    /// Ready for rotations. On all threads.
+    /// Expands the key, on all threads.
     ///
     /// # Errors
     /// If it belongs to another ring.
@@ -49,7 +49,7 @@ impl SeededBlindRotationKey {
     }
 }
 
-/// RGSW encryptions of the bits of an LWE secret, ready for rotations.
+/// Expanded RGSW encryptions of the bits of an LWE secret.
 #[derive(Debug)]
 pub struct BlindRotationKey {
     pub(crate) ring: SmallRing,
@@ -57,7 +57,7 @@ pub struct BlindRotationKey {
 }
 
 impl BlindRotationKey {
-    /// Bytes it takes in memory.
+    /// Bytes in memory.
     pub fn bytes(&self) -> usize {
         self.bits.iter().map(DigitKey::bytes).sum()
     }
@@ -66,8 +66,8 @@ impl BlindRotationKey {
     /// `table[phase]`, or `-table[phase - N]` from `N` on (Pirouette, Algorithms 7 and 13).
     ///
     /// # Errors
-    /// If the ciphertext has another dimension or modulus, or the table is not of the ring, in the coefficient domain and
-    /// over all its primes.
+    /// If the ciphertext has another dimension or modulus, or the table is not of the ring, in the coefficient domain
+    /// and over all its primes.
     pub fn rotate(&self, table: &Poly, ciphertext: &SwitchedLwe) -> Result<RlweCiphertext, GswError> {
         let ring = &self.ring;
         shape("blind rotation", ciphertext.mask.len(), self.bits.len())?;

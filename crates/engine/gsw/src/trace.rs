@@ -1,23 +1,23 @@
-//! Automorphisms, and what they are for: taking single coefficients out of an encrypted polynomial.
+//! Extraction of single coefficients of an encrypted polynomial by automorphisms.
 
 use unspoken_ring::{DigitGadget, DigitKey, Poly, SecretRng};
 
 use crate::error::GswError;
 use crate::parameters::SmallRing;
 use crate::rgsw::RlweCiphertext;
-use crate::ring_key::{RingSecret, SeededRows};
+use crate::ring_secret::{RingSecret, SeededRows};
 
-/// Keys of the automorphisms `X -> X^(N/2^i + 1)`, as stored and sent.
+/// Keys of the automorphisms `X -> X^(N/2^i + 1)`, for storage and transfer.
 #[derive(Debug)]
 pub struct SeededTraceKey {
     pub(crate) steps: Vec<SeededRows>,
 }
 
 impl SeededTraceKey {
-    /// The keys under `secret`.
+    /// Generates the keys under `secret`.
     ///
     /// # Errors
-    /// If the ring refuses, which a checked ring does not.
+    /// If an operation of the ring fails, which cannot happen in a checked ring.
     pub fn generate(secret: &RingSecret, gadget: DigitGadget, rng: &mut SecretRng) -> Result<Self, GswError> {
         let ring = secret.ring();
         let mut encrypt = |step: u32| {
@@ -27,7 +27,7 @@ impl SeededTraceKey {
         Ok(SeededTraceKey { steps: (0..ring.degree().trailing_zeros()).map(&mut encrypt).collect::<Result<_, _>>()? })
     }
 
-    /// Ready for use.
+    /// Expands the keys.
     ///
     /// # Errors
     /// If it belongs to another ring.
@@ -36,7 +36,7 @@ impl SeededTraceKey {
     }
 }
 
-/// Keys of the automorphisms `X -> X^(N/2^i + 1)`, ready for use.
+/// Expanded keys of the automorphisms `X -> X^(N/2^i + 1)`.
 #[derive(Debug)]
 pub struct TraceKey {
     ring: SmallRing,
@@ -46,7 +46,7 @@ pub struct TraceKey {
 
 impl TraceKey {
     pub(crate) fn new(ring: &SmallRing, steps: Vec<DigitKey>) -> Result<Self, GswError> {
-        // X^-2^i, which brings the odd ones of the remaining coefficients to the places of the even ones.
+        // X^-2^i, which moves the odd ones of the remaining coefficients to the positions of the even ones.
         let shift = |step: u32| {
             let mut power = vec![0i32; ring.degree()];
             power[ring.degree() - (1 << step)] = -1;
@@ -56,20 +56,20 @@ impl TraceKey {
         Ok(TraceKey { ring: ring.clone(), steps, shifts })
     }
 
-    /// Encryptions of the coefficients `k N / count` of the message as constants, for `k` below `count`, a power of two:
-    /// `log2 N - log2 count + count - 1` automorphisms (Pirouette, Algorithm 14, with the steps that all of them share taken
-    /// once).
+    /// Encryptions of the coefficients `k N / count` of the message as constants, for `k` below `count`, a power of
+    /// two: `log2 N - log2 count + count - 1` automorphisms (Pirouette, Algorithm 14, except that steps shared by all
+    /// coefficients are done once).
     ///
     /// # Errors
-    /// If `count` is no power of two or above `N`, or the ciphertext of another ring.
+    /// If `count` is not a power of two or is above `N`, or the ciphertext belongs to another ring.
     pub fn coefficients(&self, ciphertext: &RlweCiphertext, count: usize) -> Result<Vec<RlweCiphertext>, GswError> {
         let ring = &self.ring;
         let (steps, degree) = (self.steps.len(), ring.degree());
         if !count.is_power_of_two() || count > degree {
-            return Err(GswError::Shape { operation: "take out coefficients", found: count, needed: degree });
+            return Err(GswError::Shape { operation: "extract coefficients", found: count, needed: degree });
         }
         let mut whole = ciphertext.clone();
-        // Every step doubles what it keeps.
+        // Every step doubles the coefficients that it keeps.
         whole.0.iter_mut().try_for_each(|component| ring.unscale_assign(component, degree as u32))?;
         let shared = steps - count.trailing_zeros() as usize;
         for step in 0..shared {
@@ -77,7 +77,7 @@ impl TraceKey {
             whole.add_assign(ring, &image)?;
         }
         let mut parts = vec![whole];
-        // Part `k` of those after each step holds the coefficients whose number is `k` modulo the number of parts.
+        // After each step, part `k` holds the coefficients whose number is `k` modulo the number of parts.
         for step in shared..steps {
             let mut odd = Vec::with_capacity(parts.len());
             for even in &mut parts {
@@ -107,7 +107,7 @@ impl TraceKey {
     }
 }
 
-/// The exponent of a step.
+/// The exponent of the automorphism of a step.
 fn galois(ring: &SmallRing, step: u32) -> u64 {
     (ring.degree() as u64 >> step) + 1
 }

@@ -1,4 +1,4 @@
-//! Small rings, every step against the clear and against the predicted noise.
+//! Tests of every step of the crate against plaintext results and against the predicted noise.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl Fixture {
     fn phase(&self, ciphertext: &RlweCiphertext) -> Vec<f64> {
         let modulus = self.ring.log2_modulus().exp2();
         let phase = self.ring.to_f64(&self.secret.phase(ciphertext).unwrap()).unwrap();
-        phase.into_iter().map(|x| x / modulus).collect()
+        phase.iter().map(|x| x / modulus).collect()
     }
 
     /// The polynomial with these coefficients times `2^log2_unit`, in the evaluation domain.
@@ -69,7 +69,8 @@ fn variance(errors: impl Iterator<Item = f64>) -> f64 {
     sum / count as f64
 }
 
-/// Between half and twice the predicted deviation, which is more than samples of a few hundred vary.
+/// Asserts that a measured standard deviation is between 0.5 and 1.6 times the predicted one. Samples of a few hundred
+/// vary less.
 fn assert_predicted(what: &str, measured: f64, predicted: Noise) {
     let ratio = (measured / predicted.0).sqrt();
     assert!((0.5..1.6).contains(&ratio), "{what}: measured {ratio:.3} times the predicted deviation");
@@ -104,7 +105,7 @@ fn rotations_look_a_phase_up() {
         let ciphertext = fixture.encrypt(phase << 22);
         let switched = ciphertext.switched(10);
         let found = fixture.phase(&key.rotate(&table, &switched).unwrap());
-        // What the table holds near the phase, to the noise of the LWE ciphertext.
+        // The entry of the table near the phase, up to the noise of the LWE ciphertext.
         let near = (found[0] / unit).round() as i64;
         let exact = if phase < 512 { i64::from(phase) } else { 512 - i64::from(phase) };
         assert!((near - exact).abs() <= 20 || near.abs() >= 492 || near.abs() <= 20, "{phase}: {near}");
@@ -221,7 +222,7 @@ fn ciphertexts_that_were_shifted_switch_without_a_bias() {
     let gadget = GadgetLiteral { log2_base: 1, levels: 14 };
     let literal = fixture.parameters.lwe();
     let key = SeededLweSwitchKey::generate(&long, (&fixture.lwe, literal), gadget, &mut fixture.rng).expand();
-    // The gadget keeps 14 bits: of words shifted by 17, every second is a tie.
+    // The gadget keeps 14 bits, so every second word of a ciphertext shifted by 17 is a tie.
     let means: Vec<f64> = [19, 17, 16, 15]
         .into_iter()
         .map(|shift| {
@@ -234,7 +235,7 @@ fn ciphertexts_that_were_shifted_switch_without_a_bias() {
             (0..100).map(error).sum::<f64>() / 100.0
         })
         .collect();
-    // What the key adds is the same for all; rounding all ties up would add 0.0078, 0.0039 and 0.002.
+    // The noise of the key is the same for all shifts. Rounding all ties up would add 0.0078, 0.0039 and 0.002.
     for mean in &means[1..] {
         assert!((mean - means[0]).abs() < 0.001, "{means:?}");
     }
@@ -253,13 +254,26 @@ fn weak_parameters_need_their_name() {
 fn failures_are_bounded() {
     let certain = log2_failure(Noise(1.0), 0.1, 1.0);
     assert_eq!(certain, 0.0);
-    // Seven and a half deviations: erfc(7.5 / sqrt 2) is 6.4e-14.
+    // Seven and a half standard deviations: erfc(7.5 / sqrt 2) is 6.4e-14.
     let rare = log2_failure(Noise(1.0), 7.5, 1.0);
     assert!((rare - 6.4e-14f64.log2()).abs() < 0.1, "{rare}");
-    // A common factor makes large noises likelier, less so the more it is averaged. With two degrees of freedom the noise
-    // is Laplacian: exp(-sqrt(2) t).
+    // A common factor makes large noises more likely; the effect decreases with the number of degrees of freedom. With
+    // two degrees of freedom the noise is Laplacian: exp(-sqrt(2) t).
     let shared = [2, 7, 50, 5000].map(|freedom| log2_failure_of_shared(Noise(0.0), Noise(1.0), 12.0, 1.0, freedom));
     let laplacian = -(2f64.sqrt() * 12.0) * std::f64::consts::LOG2_E;
     assert!((0.0..0.5).contains(&(shared[0] - laplacian)), "{shared:?} {laplacian}");
     assert!(shared.is_sorted_by(|a, b| a > b) && shared[3] > log2_failure(Noise(1.0), 12.0, 1.0), "{shared:?}");
+}
+
+#[test]
+fn what_is_sent_is_public_and_what_opens_it_is_secret() {
+    let mut fixture = Fixture::new(9);
+    let mut message = fixture.poly(|i| i as i64, 20);
+    message.mark_secret();
+    let sent = fixture.secret.encrypt(&message, &mut fixture.rng).unwrap();
+    assert!(sent.components().iter().all(|component| !component.is_secret()));
+    assert!(fixture.secret.phase(&sent).unwrap().is_secret());
+    let keys = SeededTraceKey::generate(&fixture.secret, fixture.parameters.trace(), &mut fixture.rng).unwrap();
+    let parts = keys.expand(&fixture.ring).unwrap().coefficients(&sent, 2).unwrap();
+    assert!(parts.iter().flat_map(|part| part.components()).all(|component| !component.is_secret()));
 }

@@ -7,16 +7,16 @@ pub(crate) const LANES: usize = 16;
 
 /// `target[i] = source[pi(i)]` for the automorphism `X -> X^g`.
 ///
-/// With `f` the bit reversal of a position, an automorphism is the affine map `f -> g f + c mod n`. In
-/// bit-reversed order such a map sends each aligned block of 16 positions to one such block, and inside the block
-/// it is one of 16 fixed shuffles: so the table is one block number and one shuffle number per block.
+/// With `f` the bit reversal of a position, an automorphism is the affine map `f -> g f + c mod n`. In bit-reversed
+/// order such a map sends each aligned block of 16 positions to another aligned block, and permutes the positions
+/// inside the block by one of 16 fixed shuffles. So the table has one block number and one shuffle number per block.
 pub(crate) struct Permutation {
     /// For each target block of 16, the source block.
     pub(crate) source_block: Vec<u32>,
     /// For each target block, which of `shuffles` to apply.
     pub(crate) shuffle: Vec<u8>,
-    /// Lane `l` of the target comes from lane `shuffles[s][l]` of the source. Lanes 0-7 and 8-15 each come from
-    /// within one half.
+    /// Lane `l` of the target comes from lane `shuffles[s][l]` of the source. Lanes 0-7 all come from one half, and so
+    /// do lanes 8-15.
     pub(crate) shuffles: [[u32; LANES]; LANES],
 }
 
@@ -34,7 +34,8 @@ impl Permutation {
             let f = bit_reverse(position, bits) as u64;
             bit_reverse((galois.wrapping_mul(f).wrapping_add(offset) & mask) as usize, bits)
         };
-        // Lane 0 of a block has the low bits of f alone, so the top four bits of its image are the shuffle's offset.
+        // In lane 0 of a block the top four bits of f are zero, so the top four bits of its image are the shuffle's
+        // offset.
         let blocks = (0..degree / LANES).map(|block| source(block * LANES));
         let (source_block, shuffle) = blocks.map(|s| ((s / LANES) as u32, bit_reverse(s % LANES, 4) as u8)).unzip();
         let shuffles = std::array::from_fn(|carry| {

@@ -1,4 +1,4 @@
-//! Integer coefficients into a ring and out of it, and residues as bytes.
+//! Conversion of integer coefficients to polynomials and back, and serialisation of residues.
 
 use zeroize::Zeroizing;
 
@@ -52,12 +52,12 @@ impl Ring {
 
     /// The coefficients as integers in `(-Q/2, Q/2]`, rounded to the nearest double. Coefficient domain.
     ///
-    /// Exact for coefficients below 2^53 whatever the modulus: centred mixed-radix digits make the upper digits of a
-    /// small number vanish.
+    /// Exact for coefficients below 2^53, for every modulus: with centred mixed-radix digits the upper digits of a
+    /// small number are zero.
     ///
     /// # Errors
     /// If the polynomial is in the evaluation domain or over special primes.
-    pub fn to_f64(&self, poly: &Poly) -> Result<Vec<f64>, RingError> {
+    pub fn to_f64(&self, poly: &Poly) -> Result<Zeroizing<Vec<f64>>, RingError> {
         self.check_domain("read coefficients", poly, Domain::Coefficient)?;
         let needed = Basis::chain(poly.basis().chain);
         if poly.basis() != needed {
@@ -72,8 +72,8 @@ impl Ring {
             })
             .collect();
         let prime = |i: usize| f64::from(self.modulus(i).q);
-        let mut digits = vec![0i64; count];
-        // No branch and no division depends on a coefficient: they are a client's messages.
+        let mut digits = Zeroizing::new(vec![0i64; count]);
+        // No branch and no division depends on a coefficient, because coefficients are a client's messages.
         let coefficient = |x: usize| {
             for i in 0..count {
                 let modulus = self.modulus(i);
@@ -84,13 +84,13 @@ impl Ring {
                 }
                 digits[i] = modulus.centred(residue);
             }
-            // Two digits fit 60 bits: sum those exactly, so that small coefficients are exact.
+            // The lowest two digits fit 60 bits. They are summed exactly, so that small coefficients are exact.
             let low = digits[0] + if count > 1 { digits[1] * i64::from(self.modulus(0).q) } else { 0 };
             let high = (2..count).rev().fold(0.0, |sum, i| sum * prime(i) + digits[i] as f64);
             let step = if count > 1 { prime(0) * prime(1) } else { 1.0 };
             high * step + low as f64
         };
-        Ok((0..self.degree()).map(coefficient).collect())
+        Ok(Zeroizing::new((0..self.degree()).map(coefficient).collect()))
     }
 
     /// The coefficients of a ternary polynomial plus one, as 0, 1 or 2, without a branch on them. Coefficient domain.
@@ -103,13 +103,13 @@ impl Ring {
         Ok(Zeroizing::new(poly.limb(0).iter().map(|&c| modulus.add(c, 1) as u8).collect()))
     }
 
-    /// Bytes [`Ring::write_residues`] appends for a polynomial over `basis`.
+    /// Number of bytes that [`Ring::write_residues`] appends for a polynomial over `basis`.
     pub fn residue_bytes(&self, basis: Basis) -> usize {
         let bits = |q: u32| q.ilog2() as usize + 1;
         self.primes(basis).map(|q| (self.degree() * bits(q)).div_ceil(8)).sum()
     }
 
-    /// Appends the residues of `poly`, limb after limb, each residue in as many bits as its prime has, least significant
+    /// Appends the residues of `poly`, limb after limb. Each residue has as many bits as its prime, least significant
     /// bit first.
     pub fn write_residues(&self, poly: &Poly, bytes: &mut Vec<u8>) {
         bytes.reserve(self.residue_bytes(poly.basis()));
@@ -129,14 +129,14 @@ impl Ring {
         }
     }
 
-    /// Reads what [`Ring::write_residues`] wrote for a polynomial over `basis` in `domain`.
+    /// Reads the bytes that [`Ring::write_residues`] wrote for a polynomial over `basis` in `domain`.
     ///
     /// # Errors
     /// If `bytes` has another length, or a residue is not below its prime.
     pub fn read_residues(&self, bytes: &[u8], basis: Basis, domain: Domain) -> Result<Poly, RingError> {
         if bytes.len() != self.residue_bytes(basis) {
             let what = "a serialised polynomial";
-            return Err(RingError::Length { what, found: bytes.len(), needed: "the bytes its basis takes" });
+            return Err(RingError::Length { what, found: bytes.len(), needed: "the bytes of its basis" });
         }
         let mut poly = self.blank(basis, domain);
         let mut rest = bytes;
@@ -147,7 +147,7 @@ impl Ring {
             rest = tail;
             let mut words = packed.as_chunks().0.iter().map(|&word| u32::from_le_bytes(word));
             let (mut pending, mut filled) = (0u64, 0);
-            for residue in poly.limb_mut(i) {
+            for (index, residue) in poly.limb_mut(i).iter_mut().enumerate() {
                 if filled < bits {
                     pending |= u64::from(words.next().unwrap_or(0)) << filled;
                     filled += u32::BITS;
@@ -156,7 +156,7 @@ impl Ring {
                 pending >>= bits;
                 filled -= bits;
                 if *residue >= q {
-                    return Err(RingError::Residue { found: *residue, modulus: q });
+                    return Err(RingError::Residue { index, modulus: q });
                 }
             }
         }

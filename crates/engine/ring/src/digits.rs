@@ -1,11 +1,13 @@
-//! Signed digits of whole coefficients: the gadget of small rings, whose modulus has one or two primes.
+//! The gadget of small rings, whose modulus has one or two primes: signed digits of whole coefficients.
 //!
 //! A coefficient `x` modulo `Q`, taken between `-Q/2` and `Q/2`, is close to `sum_i d_i 2^(drop + i log2_base)` with
 //! `levels` digits between `-2^(log2_base - 1)` and `2^(log2_base - 1)`; the lowest `drop` bits are rounded away
-//! (Chillotti, Gama, Georgieva and Izabachene, "TFHE", Journal of Cryptology 2020, section 3.2). Unlike the hybrid gadget
-//! it needs no special primes. Digits of `-x` are those of `x` negated, so their mean is zero.
+//! (Chillotti, Gama, Georgieva and Izabachene, "TFHE", Journal of Cryptology 2020, section 3.2). Unlike the hybrid
+//! gadget it needs no special primes. Digits of `-x` are those of `x` negated, so their mean is zero.
 
 use std::sync::Arc;
+
+use zeroize::zeroize_stack;
 
 use crate::error::RingError;
 use crate::kernels::KEY_BLOCK;
@@ -15,10 +17,13 @@ use crate::ntt::RingKind;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
-/// Largest number of bits of a digit: its absolute value then fits what transforms take.
+/// Bytes of stack that are wiped after a decomposition of secret coefficients: more than the kernel's arrays need.
+const DIGIT_STACK_BYTES: usize = 8192;
+
+/// Largest number of bits of a digit, so that its absolute value is a valid input of the transforms.
 const MAX_LOG2_BASE: u32 = 28;
 
-/// How coefficients are cut into signed digits. Made by [`Ring::digit_gadget`].
+/// The decomposition of coefficients into signed digits. Made by [`Ring::digit_gadget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DigitGadget {
     chain: usize,
@@ -28,28 +33,29 @@ pub struct DigitGadget {
 }
 
 impl DigitGadget {
-    /// Primes of the modulus: 1 or 2.
+    /// Number of primes of the modulus: 1 or 2.
     pub fn chain(&self) -> usize {
         self.chain
     }
 
-    /// Bits of a digit.
+    /// Number of bits of a digit.
     pub fn log2_base(&self) -> u32 {
         self.log2_base
     }
 
-    /// Digits of a coefficient.
+    /// Number of digits of a coefficient.
     pub fn levels(&self) -> usize {
         self.levels
     }
 
-    /// `log2` of what digit `level` counts, the lowest first: an encryption under the gadget has a row for each.
+    /// `log2` of the weight of digit `level`, where level 0 is the lowest digit. An encryption under the gadget has one
+    /// row per digit.
     pub fn log2_weight(&self, level: usize) -> u32 {
         self.drop + self.log2_base * level as u32
     }
 }
 
-/// The constants that kernels cut coefficients with.
+/// The constants with which kernels decompose coefficients into digits.
 pub(crate) struct DigitTable {
     pub(crate) log2_base: u32,
     pub(crate) drop: u32,
@@ -57,9 +63,9 @@ pub(crate) struct DigitTable {
     pub(crate) half: u64,
     /// The modulus.
     pub(crate) product: u64,
-    /// What makes digits and their rounding non-negative.
+    /// Added to a magnitude: makes the digits non-negative and rounds away the lowest `drop` bits.
     pub(crate) offset: i64,
-    /// The second prime and how residues modulo both become an integer.
+    /// The second prime, and the constants that combine the residues modulo both primes into an integer.
     pub(crate) second: Option<Composition>,
 }
 
@@ -74,12 +80,12 @@ pub(crate) struct Composition {
     pub(crate) inverse: Shoup,
 }
 
-/// Rows of an encryption under a [`DigitGadget`], in the order products read them.
+/// The rows of an encryption under a [`DigitGadget`], in the order in which products read them.
 ///
-/// For an operand of `k` polynomials there are `k * levels` rows: the digits of the first polynomial, lowest first, then
-/// those of the second.
+/// For an operand of `k` polynomials there are `k * levels` rows: the digits of the first polynomial, lowest first,
+/// then those of the second.
 pub struct DigitKey {
-    /// Names the ring it belongs to.
+    /// Identifies the ring of the key.
     owner: Arc<Pool>,
     words: Words,
     gadget: DigitGadget,
@@ -88,17 +94,17 @@ pub struct DigitKey {
 }
 
 impl DigitKey {
-    /// How its operands are cut.
+    /// The gadget that decomposes the operands.
     pub fn gadget(&self) -> DigitGadget {
         self.gadget
     }
 
-    /// Polynomials of its operands: 1, or 2 for whole ciphertexts.
+    /// Number of polynomials of an operand: 1, or 2 for whole ciphertexts.
     pub fn components(&self) -> usize {
         self.rows / self.gadget.levels
     }
 
-    /// Bytes it takes in memory.
+    /// Bytes in memory.
     pub fn bytes(&self) -> usize {
         self.words.len() * size_of::<u32>()
     }
@@ -115,7 +121,8 @@ impl std::fmt::Debug for DigitKey {
     }
 }
 
-/// Digits of one or two polynomials, transformed: ready for products with many keys. Plain residues, not in Montgomery form.
+/// The transformed digits of one or two polynomials, for products with many keys. Plain residues, not in Montgomery
+/// form.
 pub struct Digits {
     /// `[prime][component][level]` limbs.
     words: Words,
@@ -127,8 +134,8 @@ impl Ring {
     /// The gadget of `levels` digits of `log2_base` bits for coefficients over the first `chain` primes.
     ///
     /// # Errors
-    /// If the ring is not the standard one, there are not one or two such primes, or the digits are none, too long, or together longer than the modulus by
-    /// a whole digit.
+    /// If the ring is not the standard one, `chain` is not 1 or 2 or exceeds the ring's chain, `log2_base` is not 1 to
+    /// 28, or `levels` is zero or more than the modulus has digits.
     pub fn digit_gadget(&self, chain: usize, log2_base: u32, levels: usize) -> Result<DigitGadget, RingError> {
         let refuse = |what, found, needed| Err(RingError::Length { what, found, needed });
         if self.kind() != RingKind::Standard {
@@ -143,18 +150,19 @@ impl Ring {
         let bits = u64::BITS - self.chain_product(chain).leading_zeros();
         let whole = bits.div_ceil(log2_base) as usize;
         if !(1..=whole).contains(&levels) {
-            return refuse("the list of signed digits", levels, "at least 1 and at most what the modulus has");
+            return refuse("the list of signed digits", levels, "at least 1 and at most the digits of the modulus");
         }
         Ok(DigitGadget { chain, log2_base, levels, drop: bits.saturating_sub(log2_base * levels as u32) })
     }
 
-    /// Arranges the rows of a gadget encryption, each a pair in the evaluation domain over the gadget's primes.
+    /// Builds a key from the rows of a gadget encryption, each a pair in the evaluation domain over the gadget's
+    /// primes.
     ///
     /// # Errors
-    /// If the rows are not `levels` or twice as many, or one lives over another basis or domain.
+    /// If the number of rows is not `levels` or twice that, or a row has another basis or domain.
     pub fn digit_key(&self, gadget: DigitGadget, rows: &[[&Poly; 2]]) -> Result<DigitKey, RingError> {
         if rows.len() != gadget.levels && rows.len() != 2 * gadget.levels {
-            let needed = "one row per digit, or two";
+            let needed = "one or two rows per digit";
             return Err(RingError::Length { what: "the list of gadget rows", found: rows.len(), needed });
         }
         let needed = Basis::chain(gadget.chain);
@@ -166,6 +174,7 @@ impl Ring {
         }
         let len = 2 * self.degree();
         let mut words = Pool::new(0).take(gadget.chain * rows.len() * len);
+        words.inherit(rows.iter().flatten().any(|component| component.is_secret()));
         for (at, target) in words.chunks_exact_mut(len).enumerate() {
             let (prime, [first, second]) = (at / rows.len(), rows[at % rows.len()]);
             let blocks = first.limb(prime).chunks_exact(KEY_BLOCK).zip(second.limb(prime).chunks_exact(KEY_BLOCK));
@@ -173,7 +182,7 @@ impl Ring {
                 target[..KEY_BLOCK].copy_from_slice(first);
                 target[KEY_BLOCK..].copy_from_slice(second);
             }
-            // Digits are plain residues, so that only the rows, once, take the factor that products lose.
+            // Products lose a factor R. Digits are plain residues, so the rows take this factor, once.
             let modulus = self.modulus(prime);
             self.kernels().scale_assign(modulus, target, modulus.shoup(modulus.r));
         }
@@ -181,10 +190,11 @@ impl Ring {
         Ok(DigitKey { owner, words, gadget, rows: rows.len(), degree: self.degree() })
     }
 
-    /// Cuts one or two polynomials in the coefficient domain, over the gadget's primes, and transforms the digits.
+    /// Decomposes one or two polynomials in the coefficient domain, over the gadget's primes, and transforms the
+    /// digits.
     ///
     /// # Errors
-    /// If there are more operands, or one lives over another basis or domain.
+    /// If there are not one or two operands, or one has another basis or domain.
     pub fn digits(&self, gadget: DigitGadget, operands: &[&Poly]) -> Result<Digits, RingError> {
         const OPERATION: &str = "cut into signed digits";
         if !(1..=2).contains(&operands.len()) {
@@ -200,7 +210,8 @@ impl Ring {
         }
         let (n, stride) = (self.degree(), self.stride());
         let rows = operands.len() * gadget.levels;
-        let mut words = self.pool().take(gadget.chain * rows * stride);
+        let secret = operands.iter().any(|operand| operand.is_secret());
+        let mut words = self.scratch(gadget.chain * rows * stride, secret);
         let table = self.digit_table(gadget);
         let moduli: Vec<Modulus> = (0..gadget.chain).map(|prime| *self.modulus(prime)).collect();
         for (component, operand) in operands.iter().enumerate() {
@@ -209,6 +220,9 @@ impl Ring {
             let limbs = words.chunks_exact_mut(stride).enumerate().filter(|(limb, _)| at(*limb));
             let mut outputs: Vec<&mut [u32]> = limbs.map(|(_, limb)| &mut limb[..n]).collect();
             self.kernels().signed_digits(&residues, &table, &moduli, &mut outputs);
+        }
+        if secret {
+            zeroize_stack::<DIGIT_STACK_BYTES>();
         }
         for (prime, limbs) in words.chunks_exact_mut(rows * stride).enumerate() {
             let mut limbs: Vec<&mut [u32]> = limbs.chunks_exact_mut(stride).map(|limb| &mut limb[..n]).collect();
@@ -225,6 +239,7 @@ impl Ring {
         self.check_digit_key(digits, key)?;
         let basis = Basis::chain(digits.gadget.chain);
         let mut out: [Poly; 2] = std::array::from_fn(|_| self.blank(basis, Domain::Evaluation));
+        out.iter_mut().for_each(|poly| poly.words.inherit(digits.words.is_secret() || key.words.is_secret()));
         for prime in 0..basis.chain {
             let [out0, out1] = &mut out;
             self.digit_product_limb(prime, digits, key, [out0.limb_mut(prime), out1.limb_mut(prime)]);
@@ -232,9 +247,9 @@ impl Ring {
         Ok(out)
     }
 
-    /// `acc += sum_k (X^e_k - 1) (digits . key_k)` over the terms `(e_k, key_k)`, in the evaluation domain: what a blind
-    /// rotation adds to its accumulator for the bits it takes together. Exponents are modulo `2n`; terms whose exponent is
-    /// zero add nothing and cost nothing.
+    /// `acc += sum_k (X^e_k - 1) (digits . key_k)` over the terms `(e_k, key_k)`, in the evaluation domain. A blind
+    /// rotation adds this sum to its accumulator for the bits that it processes together. Exponents are modulo `2n`; a
+    /// term whose exponent is zero adds nothing and is skipped.
     ///
     /// # Errors
     /// As for [`Ring::digit_product`], or if `acc` is in the coefficient domain or over other primes.
@@ -255,7 +270,9 @@ impl Ring {
         terms.iter().try_for_each(|(_, key)| self.check_digit_key(digits, key))?;
         let n = self.degree();
         let powers = self.root_powers();
-        let mut scratch = self.pool().take(3 * n);
+        let secret = digits.words.is_secret() || terms.iter().any(|(_, key)| key.words.is_secret());
+        acc.iter_mut().for_each(|poly| poly.words.inherit(secret));
+        let mut scratch = self.scratch(3 * n, secret);
         let (factor, products) = scratch.split_at_mut(n);
         let (first, second) = products.split_at_mut(n);
         for (prime, powers) in powers.iter().enumerate().take(needed.chain) {
@@ -283,7 +300,7 @@ impl Ring {
         let n = self.degree();
         let exponent = exponent as usize % (2 * n);
         let (shift, negated) = (exponent % n, exponent >= n);
-        let mut result = self.blank(poly.basis(), Domain::Coefficient);
+        let mut result = self.blank_from(&[poly], poly.basis(), Domain::Coefficient);
         self.for_each_limb(&mut result, |i, prime, limb| {
             let (source, modulus) = (poly.limb(i), self.modulus(prime));
             limb[shift..].copy_from_slice(&source[..n - shift]);
@@ -368,7 +385,8 @@ mod tests {
             .collect()
     }
 
-    /// A key whose rows are the weights of the digits times `poly`: its products are, nearly, products with `poly`.
+    /// A key whose rows are the weights of the digits times `poly`: its products are products with `poly` up to
+    /// rounding.
     fn transparent_key(ring: &Ring, gadget: DigitGadget, poly: &Poly, components: usize) -> DigitKey {
         let row = |level: usize| {
             let mut row = poly.clone();

@@ -1,10 +1,11 @@
-//! Division by a set of primes with rounding: rescaling, leaving the extended basis, and both at once.
+//! Division by a set of primes with rounding: rescaling, division by the special primes, and both at once.
 //!
-//! For the dropped primes `D = prod d_k` and `x` in their joint basis, `round(x / D)` is `(x - [x]_D) / D` with the
-//! centred remainder `[x]_D`, reconstructed in each kept prime from `z_k = x (D/d_k)^-1 mod d_k` as
-//! `sum_k z_k (D/d_k) - v D`, where `v = round(sum_k z_k / d_k)` counts the overflow (Halevi, Polyakov and Shoup,
-//! "An improved RNS variant of the BFV scheme", 2019, section 2.2). `v` is computed in fixed point: it can be off by one
-//! only if `[x]_D / D` is within `sum_k z_k / 2^shift` of one half, at most 2^-13, where either rounding is as good.
+//! Let `D = prod d_k` be the product of the dropped primes, and `x` an integer over the dropped and the kept primes.
+//! Then `round(x / D)` is `(x - [x]_D) / D` with the centred remainder `[x]_D`. The remainder is reconstructed modulo
+//! each kept prime from `z_k = x (D/d_k)^-1 mod d_k` as `sum_k z_k (D/d_k) - v D`, where `v = round(sum_k z_k / d_k)`
+//! counts the overflow (Halevi, Polyakov and Shoup, "An improved RNS variant of the BFV scheme", 2019, section 2.2).
+//! `v` is computed in fixed point. It can be off by one only if `[x]_D / D` is within `sum_k z_k / 2^shift`, at most
+//! 2^-13, of one half, where both roundings are equally good.
 
 use rayon::prelude::*;
 
@@ -15,7 +16,7 @@ use crate::modular::{Modulus, Shoup};
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::{MAX_DROPPED, Ring};
 
-/// Kept primes that are converted, transformed and combined together, so that their limbs stay in cache.
+/// Number of kept primes that are converted, transformed and combined together, so that their limbs stay in the cache.
 const TILE: usize = 4;
 
 /// Constants of the exact conversion of a residue system to other primes.
@@ -32,15 +33,15 @@ struct ExactConversion {
 struct SourcePrime {
     prime: usize,
     limb: usize,
-    /// Out of Montgomery form, times `1/n` and `(D/d)^-1`.
+    /// `(D/d)^-1 / (n R)`: see [`digit_scale`].
     scale: Shoup,
 }
 
 impl ExactConversion {
-    /// From the primes of `from` listed in `sources` to `targets`.
+    /// The conversion from the primes `sources` of the basis `from` to the primes `targets`.
     fn new(ring: &Ring, from: Basis, sources: &[usize], targets: &[usize]) -> Self {
         let smallest = sources.iter().map(|&i| ring.modulus(i).q).min().unwrap_or(2);
-        // Reciprocals below 2^32, and terms below 2^60 so that fourteen of them fit.
+        // Reciprocals are below 2^32. Terms are below 2^60, so that a sum of fourteen fits 64 bits.
         let shift = (31 + smallest.ilog2()).min(59);
         let source = |&prime: &usize| {
             let limb = ring.prime_indices(from).position(|i| i == prime).unwrap_or(0);
@@ -61,10 +62,10 @@ impl ExactConversion {
         }
     }
 
-    /// One limb of plain digits per source prime, and one of the overflow count, a stride apart.
+    /// One limb of plain digits per source prime, and one limb of the overflow count, a stride apart.
     fn digits(&self, ring: &Ring, poly: &Poly) -> Words {
         let (n, stride, sources) = (ring.degree(), ring.stride(), self.sources.len());
-        let mut digits = ring.pool().take((sources + 1) * stride);
+        let mut digits = ring.scratch((sources + 1) * stride, poly.is_secret());
         digits[..sources * stride].par_chunks_mut(stride).zip(&self.sources).for_each(|(digit, source)| {
             let (limb, digit) = (poly.limb(source.limb), &mut digit[..n]);
             ring.kernels().ntt_inverse_from(ring.table(source.prime), limb, digit, source.scale);
@@ -108,7 +109,7 @@ impl DivisionTable {
     }
 }
 
-/// `(D/d)^-1 / (n R) mod d`: what the inverse transform multiplies by so that the digit comes out plain.
+/// `(D/d)^-1 / (n R) mod d`: the factor of the inverse transform that gives the digit as plain residues.
 pub(crate) fn digit_scale(ring: &Ring, prime: usize, digit: &[usize]) -> Shoup {
     let table = ring.table(prime);
     let modulus = &table.modulus;
@@ -117,7 +118,7 @@ pub(crate) fn digit_scale(ring: &Ring, prime: usize, digit: &[usize]) -> Shoup {
     modulus.shoup(modulus.from_montgomery(scale))
 }
 
-/// Factors `(D/d) R^2 mod q` that take plain digits to Montgomery form modulo the prime with index `prime`.
+/// Factors `(D/d) R^2 mod q` that convert plain digits to Montgomery form modulo the prime with index `prime`.
 pub(crate) fn conversion_target(ring: &Ring, prime: usize, digit: &[usize]) -> ConversionTarget {
     let modulus = *ring.modulus(prime);
     let factor = |d: &usize| {
@@ -135,8 +136,8 @@ impl Ring {
     /// `round(poly / D)` over the smaller basis `to`, where `D` is the product of the primes of `poly` that are not in
     /// `to`. Evaluation domain in and out.
     ///
-    /// With `to` short of the special primes this leaves the extended basis; short of the last chain primes it
-    /// rescales; short of both it does both for the price of one.
+    /// If `to` lacks the special primes, this divides by them; if it lacks the last chain primes, this rescales; if it
+    /// lacks both, this does both at the cost of one division.
     ///
     /// # Errors
     /// If `to` is not a sub-basis, or more than 14 primes would be dropped.
@@ -156,10 +157,10 @@ impl Ring {
         let digits = table.remainder.digits(self, poly);
         let limbs: Vec<&[u32]> = digits.chunks_exact(stride).map(|d| &d[..n]).collect();
 
-        let mut result = self.blank(to, Domain::Evaluation);
+        let mut result = self.blank_from(&[poly], to, Domain::Evaluation);
         let tiles = result.words.par_chunks_mut(TILE * stride).zip(table.kept.par_chunks(TILE));
         tiles.zip(table.remainder.targets.par_chunks(TILE)).for_each(|((out, kept), targets)| {
-            let mut remainders = self.pool().take(kept.len() * stride);
+            let mut remainders = self.scratch(kept.len() * stride, poly.is_secret());
             let mut outputs: Vec<&mut [u32]> = remainders.chunks_exact_mut(stride).map(|r| &mut r[..n]).collect();
             self.kernels().convert(&limbs, targets, &mut outputs);
             for ((kept, remainder), out) in kept.iter().zip(outputs).zip(out.chunks_exact_mut(stride)) {
@@ -172,10 +173,11 @@ impl Ring {
         Ok(result)
     }
 
-    /// The same integer coefficients, centred, over a larger basis (exact basis extension). Evaluation domain in and out.
+    /// The same integer coefficients, centred, over a larger basis (exact basis extension). Evaluation domain in and
+    /// out.
     ///
     /// # Errors
-    /// If `to` does not contain the polynomial's basis, or that has more than 14 primes.
+    /// If `to` does not contain the polynomial's basis, or the polynomial's basis has more than 14 primes.
     pub fn extend_basis(&self, poly: &Poly, to: Basis) -> Result<Poly, RingError> {
         const OPERATION: &str = "extend the basis";
         self.check_domain(OPERATION, poly, Domain::Evaluation)?;
@@ -190,7 +192,7 @@ impl Ring {
         let (n, stride) = (self.degree(), self.stride());
         let digits = conversion.digits(self, poly);
         let limbs: Vec<&[u32]> = digits.chunks_exact(stride).map(|d| &d[..n]).collect();
-        let mut result = self.blank(to, Domain::Evaluation);
+        let mut result = self.blank_from(&[poly], to, Domain::Evaluation);
         self.for_each_limb(&mut result, |_, prime, limb| match own.iter().position(|&i| i == prime) {
             Some(source) => limb.copy_from_slice(poly.limb(source)),
             None => {

@@ -1,9 +1,9 @@
-//! What can go wrong with residue rings.
+//! Errors of this crate.
 
 use crate::ntt::RingKind;
 use crate::poly::{Basis, Domain};
 
-/// Errors of this crate. Each says what was found and what was needed.
+/// Errors of this crate. Each names what was found and what was needed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RingError {
@@ -18,7 +18,7 @@ pub enum RingError {
     Prime {
         /// The modulus asked for.
         found: u32,
-        /// What it must be 1 modulo of.
+        /// The number that the modulus must be 1 modulo of.
         step: u32,
     },
     /// The chain, the special primes or the digits have an unusable length.
@@ -37,7 +37,7 @@ pub enum RingError {
         /// The backend asked for.
         found: &'static str,
     },
-    /// Operands live over different bases.
+    /// An operand is over a wrong basis.
     #[error("{operation}: found a polynomial over {found}, needed {needed}")]
     Basis {
         /// The operation.
@@ -77,22 +77,31 @@ pub enum RingError {
         /// The exponent asked for.
         found: u64,
     },
-    /// An integer that an operation cannot work with.
-    #[error("{operation}: {found} does not do; needed {needed}")]
+    /// An integer operand is not usable.
+    #[error("{operation}: {found} is not usable; needed {needed}")]
     Factor {
         /// The operation.
         operation: &'static str,
         /// The integer given.
         found: u32,
-        /// What would do.
+        /// The usable integers.
         needed: &'static str,
     },
     /// A residue read from outside is not below its modulus.
-    #[error("residue {found} of prime {modulus} is not reduced; the data are damaged")]
+    #[error("residue {index} modulo {modulus} is not reduced; the data are damaged")]
     Residue {
-        /// The value read.
-        found: u32,
+        /// Its position in the limb.
+        index: usize,
         /// Its modulus.
         modulus: u32,
     },
+    /// A coefficient is too large. The error does not contain its value, which may be secret.
+    #[error("a coefficient is not below 2^{log2_bound} in magnitude; use a smaller scale or a larger modulus")]
+    Coefficient {
+        /// Bits of the bound.
+        log2_bound: u32,
+    },
+    /// The operating system's random generator failed.
+    #[error("the operating system's random generator failed: {0}; check that the process may read it")]
+    Randomness(#[from] getrandom::Error),
 }

@@ -1,14 +1,16 @@
-//! Which side of a fork this is: what was made before one must not be used on both.
+//! Detection of forked processes. A value that was made before a fork and is for one use must not be used on both
+//! sides.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-/// A number that changes in a process that was forked from another, and only there. Whoever holds something to be used once
-/// keeps the number with it, and throws it away when the number has changed.
+/// A number that changes in a forked child process, and nowhere else. An owner of a single-use value stores the number
+/// with the value, and discards the value when the number has changed.
 ///
-/// Two things tell: a handler that the C library calls in the child, and, on Linux, a page of memory that the kernel gives
-/// the child empty, for children made without the C library. Where there are no forks the number is constant.
+/// Two mechanisms detect a fork: a handler that the C library calls in the child, and, on Linux, a page of memory that
+/// the kernel zeroes in the child, for children made without the C library. On systems without forks the number is
+/// constant.
 pub fn process_generation() -> u64 {
     #[cfg(unix)]
     unix::notice_fork();
@@ -17,25 +19,27 @@ pub fn process_generation() -> u64 {
 
 #[cfg(unix)]
 mod unix {
+    #![expect(unsafe_code, reason = "calls of the C library that notice a fork")]
+
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::GENERATION;
 
-    /// A page that begins with a one, and in a child that was not here yet with a zero.
+    /// A page whose first word is one. In a child that has not called `notice_fork` yet it is zero.
     static VISITED: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
 
     pub(super) fn notice_fork() {
         let visited = VISITED.get_or_init(|| {
-            // SAFETY: the handler adds to an atomic number, which may be done in a forked child.
+            // SAFETY: the handler adds to an atomic number, which is allowed in a forked child.
             unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
             emptied_page()
         });
         if let Some(visited) = visited
             && visited.load(Ordering::Acquire) == 0
         {
-            // The number first: whoever finds the one must find the new number. Two threads may both add, which only
-            // refuses once more.
+            // The generation changes first: a thread that reads one must also read the new generation. Two threads may
+            // both add, which is harmless: it only discards single-use values once more.
             GENERATION.fetch_add(1, Ordering::Relaxed);
             visited.store(1, Ordering::Release);
         }
@@ -45,13 +49,14 @@ mod unix {
         GENERATION.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The first word, one, of a page that a child of this process finds zeroed; `None` where the system has no such pages.
+    /// The first word, set to one, of a page that the kernel zeroes in a child of this process. `None` where the system
+    /// has no such pages.
     #[cfg(target_os = "linux")]
     fn emptied_page() -> Option<&'static AtomicU32> {
         const BYTES: usize = 4096;
-        // SAFETY: asks for new memory; `MAP_FAILED` is looked for before it is used. It is never unmapped, page-aligned,
-        // zeroed and shared by nothing else, so that it is a valid atomic for ever; the kernel zeroes it in a child before
-        // that runs.
+        // SAFETY: this maps new memory and checks for `MAP_FAILED` before it uses it. The page is page-aligned, zeroed,
+        // not shared, and never unmapped, so it is a valid atomic for the rest of the process; the kernel zeroes it in
+        // a child before the child runs.
         unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -79,7 +84,7 @@ mod unix {
         use super::super::process_generation;
         use crate::SecretRng;
 
-        /// Runs `child` in a forked process and gives its exit status.
+        /// Runs `child` in a forked process and returns its exit status.
         fn in_fork(raw: bool, child: impl FnOnce() -> i32) -> i32 {
             // SAFETY: the child computes and exits without unwinding into the test's threads.
             unsafe {

@@ -1,10 +1,10 @@
 //! The hybrid RNS gadget: decomposition into digits of several primes, and products with gadget keys.
 //!
-//! The chain is cut into digits of `digit_len` primes. With `Q_d` the product of digit `d` and `P` the product of the
-//! special primes, a gadget encryption of `m` holds, for each digit, something that opens to
-//! `P (Q/Q_d) [(Q/Q_d)^-1 mod Q_d] m`, which is `P m` modulo the primes of digit `d` and zero modulo all others: it does
-//! not depend on the level. A product raises every digit of its operand to the whole extended basis, multiplies and
-//! adds; dividing by `P` afterwards leaves the product with a small error (Han and Ki, "Better bootstrapping for
+//! The chain is split into digits of `digit_len` primes. Let `Q_d` be the product of the primes of digit `d`, and `P`
+//! the product of the special primes. A gadget encryption of `m` contains, for each digit, an encryption of
+//! `P (Q/Q_d) [(Q/Q_d)^-1 mod Q_d] m`, which is `P m` modulo the primes of digit `d` and zero modulo all others; so it
+//! does not depend on the level. A product raises every digit of its operand to the whole extended basis, multiplies
+//! and adds; dividing by `P` afterwards gives the product with a small error (Han and Ki, "Better bootstrapping for
 //! approximate homomorphic encryption", CT-RSA 2020, section 3).
 
 use std::sync::Arc;
@@ -19,7 +19,8 @@ use crate::modular::Shoup;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
-/// Primes whose digits are raised, transformed and multiplied together, so that the digits are read once for all.
+/// Number of primes for which digits are raised, transformed and multiplied together, so that the digits are read once
+/// for all of them.
 const TILE: usize = 4;
 
 /// Constants of the decomposition of polynomials over the first `chain` primes.
@@ -53,7 +54,8 @@ impl DecompositionTable {
     }
 }
 
-/// As [`conversion_target`], for plain digits that were shifted by half their primes ([`half`]): takes the shift back.
+/// As [`conversion_target`], for plain digits that were shifted by half their primes ([`half`]): the offset undoes the
+/// shift.
 fn centred_target(ring: &Ring, prime: usize, digit: &[usize]) -> ConversionTarget {
     let mut target = conversion_target(ring, prime, digit);
     let modulus = target.modulus;
@@ -62,17 +64,17 @@ fn centred_target(ring: &Ring, prime: usize, digit: &[usize]) -> ConversionTarge
     target
 }
 
-/// Half of a prime, rounded down: what its plain digits are shifted by.
+/// Half of a prime, rounded down: the shift of its plain digits.
 fn half(ring: &Ring, prime: usize) -> u32 {
     ring.modulus(prime).q / 2
 }
 
 /// A gadget encryption: for every prime of an extended basis and every digit, two residue polynomials.
 ///
-/// Held in the order the inner product reads it: per prime, per digit, blocks of 64 residues of one component and the
-/// other in turn.
+/// Stored in the order in which the inner product reads it: per prime, per digit, blocks of 64 residues that alternate
+/// between the two components.
 pub struct GadgetKey {
-    /// Names the ring it belongs to.
+    /// Identifies the ring of the key.
     owner: Arc<Pool>,
     words: Words,
     chain: usize,
@@ -81,14 +83,18 @@ pub struct GadgetKey {
 }
 
 impl GadgetKey {
-    /// Chain primes it covers: it multiplies polynomials over at most so many.
+    /// Number of chain primes that the key covers: it multiplies polynomials over at most this many.
     pub fn chain(&self) -> usize {
         self.chain
     }
 
-    /// Bytes it takes in memory.
+    /// Bytes in memory.
     pub fn bytes(&self) -> usize {
         self.words.len() * size_of::<u32>()
+    }
+
+    pub(crate) fn is_secret(&self) -> bool {
+        self.words.is_secret()
     }
 
     fn row(&self, prime: usize, digit: usize) -> &[u32] {
@@ -103,7 +109,7 @@ impl std::fmt::Debug for GadgetKey {
     }
 }
 
-/// A polynomial whose digits are raised to the extended basis, ready for products with many keys (hoisting).
+/// A polynomial whose digits are raised to the extended basis, for products with many keys (hoisting).
 pub struct Decomposed {
     /// `[prime][digit]` limbs.
     pub(crate) words: Words,
@@ -112,28 +118,28 @@ pub struct Decomposed {
 }
 
 impl Decomposed {
-    /// Chain primes of the polynomial it came from.
+    /// Number of chain primes of the decomposed polynomial.
     pub fn chain(&self) -> usize {
         self.chain
     }
 }
 
 impl Ring {
-    /// How many digits a polynomial over the first `chain` primes has.
+    /// Number of digits of a polynomial over the first `chain` primes.
     pub fn digit_count(&self, chain: usize) -> usize {
         chain.div_ceil(self.digit_len())
     }
 
-    /// Bytes a [`GadgetKey`] over the first `chain` primes takes in memory.
+    /// Bytes in memory of a [`GadgetKey`] over the first `chain` primes.
     pub fn gadget_key_bytes(&self, chain: usize) -> usize {
         self.limb_count(Basis::extended(chain)) * self.digit_count(chain) * 2 * self.degree() * size_of::<u32>()
     }
 
-    /// Arranges a gadget encryption: `rows[d]` are the two components of digit `d` over the extended basis of `chain`
-    /// primes, in the evaluation domain.
+    /// Builds a key from a gadget encryption: `rows[d]` are the two components of digit `d` over the extended basis of
+    /// `chain` primes, in the evaluation domain.
     ///
     /// # Errors
-    /// If the number of rows is not the number of digits, or a row lives over another basis or domain.
+    /// If the number of rows is not the number of digits, or a row has another basis or domain.
     pub fn gadget_key(&self, chain: usize, rows: &[[&Poly; 2]]) -> Result<GadgetKey, RingError> {
         let mut builder = self.gadget_key_builder(chain)?;
         for row in rows {
@@ -142,7 +148,8 @@ impl Ring {
         builder.finish()
     }
 
-    /// A gadget key to be filled digit by digit, so that only one digit's polynomials are in memory besides it.
+    /// A builder for a gadget key that is filled digit by digit, so that the polynomials of only one digit are in
+    /// memory besides the key.
     ///
     /// # Errors
     /// If the ring has no special primes or fewer chain primes.
@@ -152,14 +159,15 @@ impl Ring {
             return Err(RingError::Basis { operation: "gadget key", found, needed: Basis::extended(chain.max(1)) });
         }
         let digits = self.digit_count(chain);
-        // Keys live long and have many sizes: a pool of their own, which keeps nothing.
+        // Keys live long and have many sizes. They get a pool of their own that recycles nothing.
         let words = Pool::new(0).take(self.gadget_key_bytes(chain) / size_of::<u32>());
         let owner = Arc::clone(self.pool());
         let key = GadgetKey { owner, words, chain, digits, degree: self.degree() };
         Ok(GadgetKeyBuilder { ring: self, key, filled: 0 })
     }
 
-    /// `P * digit_mask_d * poly` added to `target`: the gadget's message in digit `d`. Evaluation domain, extended basis.
+    /// Adds `P * digit_mask_d * poly` to `target`: the gadget's message in digit `d`. Evaluation domain, extended
+    /// basis.
     ///
     /// # Errors
     /// If the operands differ in basis or domain.
@@ -170,6 +178,7 @@ impl Ring {
             let (found, needed) = (poly.basis(), target.basis());
             return Err(RingError::Basis { operation: "gadget message", found, needed });
         }
+        target.words.inherit(poly.is_secret());
         let members = digit * self.digit_len()..((digit + 1) * self.digit_len()).min(target.basis().chain);
         self.for_each_limb(target, |i, prime, limb| {
             if members.contains(&prime) {
@@ -179,7 +188,8 @@ impl Ring {
         Ok(())
     }
 
-    /// `P * poly` over the extended basis: brings a polynomial beside undivided gadget products. Evaluation domain.
+    /// `P * poly` over the extended basis, so that a polynomial can be added to gadget products that are not yet
+    /// divided by `P`. Evaluation domain.
     ///
     /// # Errors
     /// If `poly` is in the coefficient domain or over special primes already.
@@ -189,7 +199,7 @@ impl Ring {
         Ok(result)
     }
 
-    /// `acc += P * poly`, where `acc` lives over the extended basis and `poly` over its chain primes. Evaluation domain.
+    /// `acc += P * poly`, where `acc` is over the extended basis and `poly` over its chain primes. Evaluation domain.
     ///
     /// # Errors
     /// If a basis or a domain is not as described.
@@ -201,6 +211,7 @@ impl Ring {
         if found != needed || !acc.basis().special {
             return Err(RingError::Basis { operation: OPERATION, found, needed });
         }
+        acc.words.inherit(poly.is_secret());
         self.for_each_limb(acc, |i, prime, limb| {
             if i < needed.chain {
                 self.add_special_multiple(prime, limb, poly.limb(i));
@@ -229,7 +240,7 @@ impl Ring {
         let digits = table.digits.len();
         let primes: Vec<usize> = self.prime_indices(Basis::extended(chain)).collect();
         let stride = self.stride();
-        let mut words = self.pool().take(primes.len() * digits * stride);
+        let mut words = self.scratch(primes.len() * digits * stride, poly.is_secret());
         let tiles = words.par_chunks_mut(TILE * digits * stride).zip(primes.par_chunks(TILE));
         tiles.enumerate().for_each(|(tile, (words, primes))| {
             self.raise_tile(&table, tile, primes, poly, &plain, words);
@@ -250,11 +261,13 @@ impl Ring {
         let digits = table.digits.len();
         let primes: Vec<usize> = self.prime_indices(Basis::extended(chain)).collect();
         let (n, stride) = (self.degree(), self.stride());
+        let secret = poly.is_secret() || key.is_secret();
         let mut out: [Poly; 2] = std::array::from_fn(|_| self.blank(Basis::extended(chain), Domain::Evaluation));
+        out.iter_mut().for_each(|component| component.words.inherit(secret));
         let [out0, out1] = &mut out;
         let tiles = out0.words.par_chunks_mut(TILE * stride).zip(out1.words.par_chunks_mut(TILE * stride));
         tiles.zip(primes.par_chunks(TILE)).enumerate().for_each(|(tile, ((out0, out1), primes))| {
-            let mut raised = self.pool().take(primes.len() * digits * stride);
+            let mut raised = self.scratch(primes.len() * digits * stride, poly.is_secret());
             self.raise_tile(&table, tile, primes, poly, &plain, &mut raised);
             let outputs = out0.chunks_exact_mut(stride).zip(out1.chunks_exact_mut(stride));
             for ((&prime, limbs), (out0, out1)) in primes.iter().zip(raised.chunks_exact(digits * stride)).zip(outputs)
@@ -271,7 +284,7 @@ impl Ring {
         Ok(out)
     }
 
-    /// As [`Ring::gadget_product`], for digits raised already.
+    /// As [`Ring::gadget_product`], for digits that are already raised.
     ///
     /// # Errors
     /// If the key covers fewer chain primes than the digits.
@@ -283,7 +296,9 @@ impl Ring {
         let basis = Basis::extended(digits.chain);
         let primes: Vec<usize> = self.prime_indices(basis).collect();
         let (n, stride) = (self.degree(), self.stride());
+        let secret = digits.words.is_secret() || key.is_secret();
         let mut out: [Poly; 2] = std::array::from_fn(|_| self.blank(basis, Domain::Evaluation));
+        out.iter_mut().for_each(|component| component.words.inherit(secret));
         let [out0, out1] = &mut out;
         let outputs = out0.words.par_chunks_mut(stride).zip(out1.words.par_chunks_mut(stride));
         let raised = digits.words.par_chunks_exact(digits.digits * stride);
@@ -305,11 +320,11 @@ impl Ring {
         Ok(())
     }
 
-    /// The digits' residues modulo their own primes, as plain coefficients `z_i` shifted by half their prime.
+    /// The residues of the digits modulo their own primes, as plain coefficients `z_i` shifted by half their prime.
     ///
     /// A digit is raised as `sum_i (z_i + h_i mod q_i) Q_d/q_i - sum_i h_i Q_d/q_i`, so that its coefficients have mean
-    /// zero. Without the shift their mean is a multiple of `1 + X + X^2 + ...`, which is huge at the slots whose root is
-    /// close to 1, and the noise of every switch gathers there.
+    /// zero. Without the shift their mean is a multiple of `1 + X + X^2 + ...`, which is huge at the slots whose root
+    /// is close to 1, so the noise of every key switch accumulates in those slots.
     fn plain_digits(&self, poly: &Poly) -> Result<Poly, RingError> {
         self.check_domain("decompose", poly, Domain::Evaluation)?;
         let (found, needed) = (poly.basis(), Basis::chain(poly.basis().chain));
@@ -317,7 +332,7 @@ impl Ring {
             return Err(RingError::Basis { operation: "decompose", found, needed });
         }
         let table = self.decomposition(needed.chain);
-        let mut plain = self.blank(needed, Domain::Coefficient);
+        let mut plain = self.blank_from(&[poly], needed, Domain::Coefficient);
         self.for_each_limb(&mut plain, |i, prime, limb| {
             self.kernels().ntt_inverse_from(self.table(prime), poly.limb(i), limb, table.scales[i]);
             self.unfold(prime, limb);
@@ -384,7 +399,7 @@ impl GadgetKeyBuilder<'_> {
     /// Appends the two components of the next digit: evaluation domain, extended basis of the key's chain primes.
     ///
     /// # Errors
-    /// If the row lives over another basis or domain, or all digits are there.
+    /// If the row has another basis or domain, or the key already has all digits.
     pub fn push(&mut self, row: [&Poly; 2]) -> Result<(), RingError> {
         let needed = Basis::extended(self.key.chain);
         for component in row {
@@ -396,6 +411,7 @@ impl GadgetKeyBuilder<'_> {
         if self.filled == self.key.digits {
             return Err(self.wrong_count(self.filled + 1));
         }
+        self.key.words.inherit(row.iter().any(|component| component.is_secret()));
         let (len, digits, filled) = (2 * self.key.degree, self.key.digits, self.filled);
         self.key.words.par_chunks_exact_mut(digits * len).enumerate().for_each(|(prime, rows)| {
             let target = &mut rows[filled * len..][..len];

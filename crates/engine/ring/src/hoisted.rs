@@ -1,4 +1,4 @@
-//! Sums of automorphisms, limb by limb: what is between the operands and the sum never leaves the cache.
+//! Sums of automorphisms, computed limb by limb so that intermediate results stay in the cache.
 
 use rayon::prelude::*;
 
@@ -8,15 +8,16 @@ use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
 impl Ring {
-    /// `sum_i sigma_i(digits * key_i)` for the automorphisms `sigma_i: X -> X^galois_i`: both components, over the extended
-    /// basis, times `P`. Digits raised once serve all terms.
+    /// `sum_i sigma_i(digits * key_i)` for the automorphisms `sigma_i: X -> X^galois_i`: both components, over the
+    /// extended basis, times `P`. The digits are raised once for all terms.
     ///
     /// # Errors
-    /// If there are no terms, a key covers fewer chain primes than the digits, or a Galois element does not fit the ring.
+    /// If there are no terms, a key covers fewer chain primes than the digits, or a Galois element does not fit the
+    /// ring.
     pub fn hoisted_sum(&self, digits: &Decomposed, terms: &[(&GadgetKey, u64)]) -> Result<[Poly; 2], RingError> {
         const OPERATION: &str = "hoisted sum";
         if terms.is_empty() {
-            return Err(RingError::Length { what: "the terms of a hoisted sum", found: 0, needed: "more" });
+            return Err(RingError::Length { what: "the terms of a hoisted sum", found: 0, needed: "at least one" });
         }
         for (key, _) in terms {
             self.check_key(OPERATION, digits.chain, key)?;
@@ -28,11 +29,13 @@ impl Ring {
         let basis = Basis::extended(digits.chain);
         let primes: Vec<usize> = self.prime_indices(basis).collect();
         let (n, stride) = (self.degree(), self.stride());
+        let secret = digits.words.is_secret() || terms.iter().any(|(key, _)| key.is_secret());
         let mut out: [Poly; 2] = std::array::from_fn(|_| self.blank(basis, Domain::Evaluation));
+        out.iter_mut().for_each(|poly| poly.words.inherit(secret));
         let [out0, out1] = &mut out;
         let outputs = out0.words.par_chunks_mut(stride).zip(out1.words.par_chunks_mut(stride));
         let raised = digits.words.par_chunks_exact(digits.digits * stride);
-        let scratch = || [const { Vec::new() }; 3].map(|_: Vec<u32>| vec![0; n]);
+        let scratch = || [(); 3].map(|()| self.scratch(n, secret));
         outputs.zip(raised).zip(&primes).for_each_init(scratch, |scratch, (((out0, out1), raised), &prime)| {
             let limbs: Vec<&[u32]> = raised.chunks_exact(stride).map(|limb| &limb[..n]).collect();
             let [product0, product1, image] = scratch;
@@ -54,23 +57,20 @@ impl Ring {
     /// `sum_i sigma_i(poly)` for the automorphisms `sigma_i: X -> X^galois_i`, in the evaluation domain.
     ///
     /// # Errors
-    /// If there are no automorphisms, an element does not fit the ring, or the polynomial is in the coefficient domain or
-    /// of another ring.
+    /// If there are no automorphisms, an element does not fit the ring, or the polynomial is in the coefficient domain
+    /// or of another ring.
     pub fn automorphism_sum(&self, poly: &Poly, galois: &[u64]) -> Result<Poly, RingError> {
         self.check_domain("sum of automorphisms", poly, Domain::Evaluation)?;
         if galois.is_empty() {
-            return Err(RingError::Length { what: "the automorphisms of a sum", found: 0, needed: "more" });
+            return Err(RingError::Length { what: "the automorphisms of a sum", found: 0, needed: "at least one" });
         }
         let permutations = galois.iter().map(|&galois| self.permutation(galois)).collect::<Result<Vec<_>, _>>()?;
-        let mut sum = self.blank(poly.basis, Domain::Evaluation);
-        if poly.words.is_secret() {
-            sum.mark_secret();
-        }
+        let mut sum = self.blank_from(&[poly], poly.basis, Domain::Evaluation);
         let (n, stride) = (self.degree(), self.stride());
         let primes: Vec<usize> = self.prime_indices(poly.basis).collect();
         let limbs = sum.words.par_chunks_mut(stride).zip(&primes).enumerate();
         limbs.for_each_init(
-            || vec![0; n],
+            || self.scratch(n, poly.is_secret()),
             |image, (i, (out, &prime))| {
                 let out = &mut out[..n];
                 for (term, permutation) in permutations.iter().enumerate() {

@@ -3,7 +3,7 @@
 //!
 //! Row `r` of the result is `sum_c A[r][c] x_c`, computed on residues: one small matrix product per prime. In the
 //! evaluation domain of the standard ring, `i` (that is `X^(n/2)`) is the residue `sqrt(-1)` at the first half of the
-//! positions and its negative at the second half, so a complex matrix costs exactly what a real one does.
+//! positions and its negative at the second half, so a complex matrix costs the same as a real one.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::ring::Ring;
 
 /// An integer or Gaussian-integer matrix, reduced and packed for every prime of a chain basis.
 pub struct RingMatrix {
-    /// Names the ring it belongs to.
+    /// Identifies the ring of the matrix.
     owner: Arc<Pool>,
     rows: usize,
     columns: usize,
@@ -27,7 +27,7 @@ pub struct RingMatrix {
 
 enum PrimeMatrix {
     Real(PackedMatrix),
-    /// The matrices of the positions where `i` is `sqrt(-1)`, and where it is `-sqrt(-1)`.
+    /// The matrix for the positions where `i` is `sqrt(-1)`, and the matrix for those where it is `-sqrt(-1)`.
     Complex([PackedMatrix; 2]),
 }
 
@@ -37,12 +37,12 @@ impl RingMatrix {
         (self.rows, self.columns)
     }
 
-    /// Chain primes it can multiply over.
+    /// Number of chain primes that the matrix is packed for.
     pub fn chain(&self) -> usize {
         self.primes.len()
     }
 
-    /// Bytes it takes in memory.
+    /// Bytes in memory.
     pub fn bytes(&self) -> usize {
         let one = |m: &PackedMatrix| m.entries.len() * size_of::<u32>();
         self.primes
@@ -103,10 +103,10 @@ impl Ring {
         Ok(RingMatrix { owner: Arc::clone(self.pool()), rows, columns, primes })
     }
 
-    /// `A x`: one polynomial per row of `matrix`, over the chain basis all of `inputs` share. Evaluation domain.
+    /// `A x`: one polynomial per row of `matrix`, over the common chain basis of `inputs`. Evaluation domain.
     ///
     /// # Errors
-    /// If the number of inputs is not the number of columns, or they live over different bases, or over more primes than
+    /// If the number of inputs is not the number of columns, or the inputs have different bases, or more primes than
     /// the matrix was packed for.
     pub fn matrix_product(&self, matrix: &RingMatrix, inputs: &[&Poly]) -> Result<Vec<Poly>, RingError> {
         const OPERATION: &str = "matrix product";
@@ -124,7 +124,8 @@ impl Ring {
                 return Err(RingError::Basis { operation: OPERATION, found: input.basis(), needed: basis });
             }
         }
-        let mut results: Vec<Poly> = (0..matrix.rows).map(|_| self.blank(basis, Domain::Evaluation)).collect();
+        let mut results: Vec<Poly> =
+            (0..matrix.rows).map(|_| self.blank_from(inputs, basis, Domain::Evaluation)).collect();
         let n = self.degree();
         let mut by_prime: Vec<Vec<&mut [u32]>> = (0..basis.chain).map(|_| Vec::with_capacity(matrix.rows)).collect();
         for result in &mut results {

@@ -1,4 +1,6 @@
-//! Host memory for limbs: aligned, recycled, and wiped when it held a secret.
+//! Host memory for limbs: aligned, recycled, and wiped if it held a secret.
+
+#![expect(unsafe_code, reason = "aligned memory of its own")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
@@ -6,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use zeroize::optimization_barrier;
 
-/// Buffers at least this large ask for huge pages, which spares the transform's column pass its TLB misses.
+/// Least bytes of a buffer that asks for huge pages, which avoid TLB misses in the transform's column pass.
 const HUGE_PAGE: usize = 2 << 20;
 const CACHE_LINE: usize = 64;
 
@@ -63,14 +65,14 @@ impl DerefMut for AlignedWords {
     }
 }
 
-/// Recycles buffers by length, so that an evaluator in its steady state allocates nothing.
+/// A pool of buffers, recycled by length, so that an evaluator in its steady state allocates nothing.
 pub(crate) struct Pool {
-    shelves: Mutex<Shelves>,
+    idle: Mutex<IdleBuffers>,
     capacity_words: usize,
 }
 
 #[derive(Default)]
-struct Shelves {
+struct IdleBuffers {
     by_len: std::collections::BTreeMap<usize, Vec<AlignedWords>>,
     words: usize,
 }
@@ -78,10 +80,10 @@ struct Shelves {
 impl Pool {
     /// A pool that keeps at most `capacity_bytes` of idle buffers.
     pub(crate) fn new(capacity_bytes: usize) -> Arc<Self> {
-        Arc::new(Pool { shelves: Mutex::default(), capacity_words: capacity_bytes / size_of::<u32>() })
+        Arc::new(Pool { idle: Mutex::default(), capacity_words: capacity_bytes / size_of::<u32>() })
     }
 
-    /// Most bytes of idle buffers it keeps.
+    /// Most bytes of idle buffers that the pool keeps.
     pub(crate) fn capacity_bytes(&self) -> usize {
         self.capacity_words * size_of::<u32>()
     }
@@ -89,10 +91,10 @@ impl Pool {
     /// A buffer of `len` words with unspecified contents.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Words {
         let recycled = {
-            let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-            let words = shelves.by_len.get_mut(&len).and_then(Vec::pop);
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let words = idle.by_len.get_mut(&len).and_then(Vec::pop);
             if words.is_some() {
-                shelves.words -= len;
+                idle.words -= len;
             }
             words
         };
@@ -101,15 +103,15 @@ impl Pool {
     }
 
     fn give_back(&self, words: AlignedWords) {
-        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        if shelves.words + words.len() <= self.capacity_words {
-            shelves.words += words.len();
-            shelves.by_len.entry(words.len()).or_default().push(words);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.words + words.len() <= self.capacity_words {
+            idle.words += words.len();
+            idle.by_len.entry(words.len()).or_default().push(words);
         }
     }
 }
 
-/// A buffer on loan from a [`Pool`]; it returns there when dropped, wiped first if it was marked secret.
+/// A buffer of a [`Pool`]. When it is dropped it returns to the pool, wiped first if it is marked secret.
 pub(crate) struct Words {
     words: Option<AlignedWords>,
     pool: Arc<Pool>,
@@ -117,9 +119,19 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// From now on the contents are wiped before the memory is used for anything else.
+    /// Marks the contents secret: they are wiped before the memory is reused.
     pub(crate) fn mark_secret(&mut self) {
         self.secret = true;
+    }
+
+    /// Marks the contents secret if an operand that they are computed from is secret.
+    pub(crate) fn inherit(&mut self, operand_is_secret: bool) {
+        self.secret |= operand_is_secret;
+    }
+
+    /// Marks the contents public: they are not wiped.
+    pub(crate) fn declare_public(&mut self) {
+        self.secret = false;
     }
 
     pub(crate) fn is_secret(&self) -> bool {
@@ -186,7 +198,7 @@ mod tests {
         let (a, b) = (pool.take(100), pool.take(100));
         drop(a);
         drop(b);
-        assert_eq!(pool.shelves.lock().unwrap().words, 100);
+        assert_eq!(pool.idle.lock().unwrap().words, 100);
     }
 
     #[test]

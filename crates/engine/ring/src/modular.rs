@@ -30,7 +30,7 @@ pub struct Shoup {
 }
 
 impl Modulus {
-    /// The constants for the odd modulus `q < 2^30`. Primality is the caller's business.
+    /// The constants for the odd modulus `q < 2^30`. The caller must ensure that `q` is prime where that is needed.
     pub fn new(q: u32) -> Self {
         debug_assert!(q & 1 == 1 && q > 1 && q < PRIME_LIMIT);
         let mut inv = 1u32;
@@ -81,13 +81,13 @@ impl Modulus {
         reduce_once(self.montgomery_lazy(u64::from(a) * u64::from(b)), self.q)
     }
 
-    /// `a * R mod q`: into Montgomery form.
+    /// `a * R mod q`: converts to Montgomery form.
     #[inline(always)]
     pub fn to_montgomery(&self, a: u32) -> u32 {
         self.montgomery_mul(a, self.r2)
     }
 
-    /// `a / R mod q`: out of Montgomery form.
+    /// `a / R mod q`: converts from Montgomery form.
     #[inline(always)]
     pub fn from_montgomery(&self, a: u32) -> u32 {
         self.montgomery_mul(a, 1)
@@ -137,7 +137,8 @@ impl Modulus {
         self.montgomery_mul_word(a, self.r)
     }
 
-    /// The residue of a signed integer, without a division or a branch: coefficients of secrets come this way.
+    /// The residue of a signed integer, without a division or a branch: coefficients of secrets are converted by this
+    /// method.
     #[inline(always)]
     pub fn from_i32(&self, a: i32) -> u32 {
         // As a word, a negative integer is 2^32 too large.

@@ -3,7 +3,7 @@
 use crate::memory::AlignedWords;
 use crate::modular::{Modulus, Shoup, primitive_root_of_unity};
 
-/// Which ring of degree `n` (`n` a power of two) the polynomials live in.
+/// The two kinds of ring of degree `n`, a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RingKind {
     /// `Z[X] / (X^n + 1)`: primes are 1 modulo `2n`; carries `n/2` complex slots.
@@ -25,23 +25,24 @@ impl RingKind {
 
 /// Twiddle factors of one prime for one degree.
 ///
-/// Both rings use one and the same butterfly network; they differ in the roots, and the conjugate-invariant
-/// ring folds its coefficients first. Position `i` of the output holds the value at `psi^e(i)`, where `psi` is
-/// the primitive root whose order is the ring's prime step, `f` the bit reversal of `i` over `log2 n` bits, and
-/// `e(i) = 2f + 1` (standard) or `4f + 1` (conjugate-invariant).
+/// Both rings use the same butterfly network. They differ in the roots, and the conjugate-invariant ring folds its
+/// coefficients first. Position `i` of the output holds the value at `psi^e(i)`, where `psi` is the primitive root
+/// whose order is the ring's prime step, `f` the bit reversal of `i` over `log2 n` bits, and `e(i) = 2f + 1` (standard)
+/// or `4f + 1` (conjugate-invariant).
 ///
-/// The roots of each direction number `n`, one per block of each stage: block `i` of the stage of `m` blocks has
-/// number `m + i`, and its halves have numbers `2(m + i)` and `2(m + i) + 1`. A table for `L > 1` lanes keeps them
-/// in two parts, none twice. Numbers below `n / L`, whose butterflies span whole vectors, are in natural order in
-/// `forward`. The rest are in `forward_tail`: [`LaneRoots`] says how.
+/// The roots of each direction number `n`, one per block of each stage: block `i` of the stage of `m` blocks has number
+/// `m + i`, and its halves have numbers `2(m + i)` and `2(m + i) + 1`. A table for `L > 1` lanes stores each root once,
+/// in one of two parts. Roots with numbers below `n / L`, whose butterflies span whole vectors, are in natural order in
+/// `forward`. The others are in `forward_tail`, in the layout of [`LaneRoots`].
 pub(crate) struct NttTable {
     pub(crate) modulus: Modulus,
     pub(crate) degree: usize,
-    /// Lanes the tails are laid out for; 1 means that `forward` and `inverse` hold all roots and the tails none.
+    /// The number of lanes for which the tails are laid out; 1 means that `forward` and `inverse` hold all roots and
+    /// the tails hold none.
     pub(crate) lanes: usize,
     /// `forward[m + i]`: root of block `i` in the stage of `m` blocks.
     pub(crate) forward: Vec<Shoup>,
-    /// The other forward roots, when there are lanes.
+    /// The other forward roots, if `lanes > 1`.
     pub(crate) forward_tail: LaneRoots,
     /// Inverses of `forward`.
     pub(crate) inverse: Vec<Shoup>,
@@ -55,10 +56,10 @@ pub(crate) struct NttTable {
 
 /// The roots of the last `log2 L` stages, in the order in which vectors of `L` lanes use them.
 ///
-/// A group of `L * L` residues is `L` blocks of `L`. Transposed, lane `l` of vector `v` holds residue `v` of block
-/// `l`, so every remaining stage works on whole vectors, and each lane needs the roots of its own block. Those of
-/// one block form a tree of `L - 1`: entry `2^s + b` is the root of its part `b` of `2^s`. For each group the table
-/// has entries `1..L` in order, each as `L` values followed by `L` quotients.
+/// A group of `L * L` residues is `L` blocks of `L`. After a transposition, lane `l` of vector `v` holds residue `v` of
+/// block `l`. So every remaining stage works on whole vectors, and each lane needs the roots of its own block. The
+/// `L - 1` roots of one block form a tree: entry `2^s + b` is the root of its part `b` of `2^s`. For each group the
+/// table has entries `1..L` in order, each as `L` values followed by `L` quotients.
 pub(crate) struct LaneRoots(AlignedWords);
 
 impl LaneRoots {
@@ -93,7 +94,7 @@ impl LaneRoots {
 }
 
 impl NttTable {
-    /// The table of `degree`, a power of two of at least 512, for kernels of `lanes` lanes (1, 8 or 16).
+    /// The table for `degree`, a power of two of at least 512, for kernels with `lanes` lanes (1, 8 or 16).
     pub(crate) fn new(modulus: Modulus, degree: usize, kind: RingKind, lanes: usize) -> Self {
         let step = kind.prime_step(degree);
         let psi = primitive_root_of_unity(&modulus, step);
@@ -127,7 +128,7 @@ impl NttTable {
         let bits = degree.trailing_zeros();
         match kind {
             RingKind::Standard => bit_reverse(k, bits),
-            // The first half of the network of degree 2n: entry m + i there is entry 2m + i here.
+            // This is the first half of the network of degree 2n, in which entry m + i here has number 2m + i.
             RingKind::ConjugateInvariant => {
                 let stage = 1usize << k.ilog2();
                 bit_reverse(2 * stage + (k - stage), bits + 1)

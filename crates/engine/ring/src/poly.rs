@@ -1,16 +1,16 @@
-//! Polynomials in residue representation: plain data; the arithmetic is in [`Ring`](crate::Ring).
+//! Polynomials in residue representation. They are plain data; the arithmetic is in [`Ring`](crate::Ring).
 
 use std::fmt;
 
 use crate::memory::Words;
 
-/// Which primes of a ring a polynomial is represented over: the first `chain` primes of the chain, and all special
+/// The primes of a ring that a polynomial is represented over: the first `chain` primes of the chain, and all special
 /// primes or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Basis {
-    /// How many primes of the chain, from the first.
+    /// Number of primes of the chain, from the first.
     pub chain: usize,
-    /// Whether the special primes are there too.
+    /// Whether the special primes are included.
     pub special: bool,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Basis {
     }
 }
 
-/// How the residues represent the polynomial.
+/// The two ways in which residues represent a polynomial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Domain {
     /// Coefficients, plain residues.
@@ -54,6 +54,9 @@ impl fmt::Display for Domain {
 ///
 /// Its memory belongs to the ring that made it and returns there when it is dropped; memory marked secret is wiped
 /// first. `Debug` shows the shape, never the residues.
+///
+/// A polynomial made from integers, bytes or a public seed is public until [`Poly::mark_secret`]. A polynomial computed
+/// from a secret one is secret, and so is its copy, until [`Poly::declare_public`].
 pub struct Poly {
     pub(crate) words: Words,
     pub(crate) stride: usize,
@@ -74,12 +77,24 @@ impl Poly {
         self.domain
     }
 
-    /// Wipe the memory before it is reused: for anything that depends on a secret.
+    /// Marks the polynomial secret: its memory is wiped before it is reused. Call it where integers or bytes of a key,
+    /// an error or a message become a polynomial. Every polynomial computed from a secret one is secret, too.
     pub fn mark_secret(&mut self) {
         self.words.mark_secret();
     }
 
-    /// Bytes it takes in memory.
+    /// Declares the polynomial public. It must reveal nothing of the secrets it was computed from, such as the body
+    /// `a s + e + m` of a ciphertext. It is not wiped, and polynomials computed from it are public.
+    pub fn declare_public(&mut self) {
+        self.words.declare_public();
+    }
+
+    /// Whether the polynomial is marked secret.
+    pub fn is_secret(&self) -> bool {
+        self.words.is_secret()
+    }
+
+    /// Bytes in memory.
     pub fn bytes(&self) -> usize {
         self.words.len() * size_of::<u32>()
     }

@@ -1,32 +1,35 @@
-//! The ring object: its primes and tables, and the element-wise arithmetic of its polynomials.
+//! The ring: its primes and tables, and the element-wise arithmetic of its polynomials.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use rayon::prelude::*;
+use zeroize::zeroize_stack;
 
 use crate::automorphism::Permutation;
 use crate::division::DivisionTable;
 use crate::error::RingError;
 use crate::gadget::DecompositionTable;
 use crate::kernels::{Backend, Kernels};
-use crate::memory::Pool;
+use crate::memory::{Pool, Words};
 use crate::modular::{Modulus, is_prime, primitive_root_of_unity};
 use crate::ntt::{NttTable, RingKind};
 use crate::poly::{Basis, Domain, Poly};
 use crate::sampling::Seed;
 
-/// Limbs are this many words apart beyond their length, so that equal offsets of different limbs do not share cache
-/// sets.
+/// Words between the end of a limb and the next limb, so that equal offsets of different limbs do not share cache sets.
 const LIMB_PADDING: usize = 64;
 
-/// Below this many words, spreading work over threads costs more than it brings.
+/// Least number of words for which several threads are used: below it they cost more than they gain.
 const PARALLEL_WORDS: usize = 1 << 15;
 
-/// Idle buffers a ring keeps for reuse, as a multiple of its largest polynomial.
+/// Most memory in idle buffers that a ring keeps for reuse, as a multiple of its largest polynomial.
 const POOL_POLYNOMIALS: usize = 96;
 
-/// Longest list of special primes, and of chain primes dropped with them at once.
+/// Bytes of stack that are wiped after an operation on a secret limb: kernels spill registers there.
+const SPILLED_BYTES: usize = 2048;
+
+/// Most primes that one division drops: special primes and chain primes together.
 pub(crate) const MAX_DROPPED: usize = 14;
 
 /// The numbers that define a [`Ring`]; checked when the ring is built.
@@ -36,18 +39,18 @@ pub struct RingLiteral {
     pub degree: usize,
     /// Standard or conjugate-invariant.
     pub kind: RingKind,
-    /// The chain `q_0, q_1, ...`; polynomials live over prefixes of it.
+    /// The chain `q_0, q_1, ...`; polynomials are over prefixes of it.
     pub chain: Vec<u32>,
     /// The special primes of key-switching, at most 12; may be empty.
     pub special: Vec<u32>,
-    /// How many consecutive chain primes form one digit of the gadget decomposition.
+    /// Number of consecutive chain primes that form one digit of the gadget decomposition.
     pub digit_len: usize,
 }
 
 /// A residue ring: polynomials of degree below `n` over a chain of primes and the special primes.
 ///
-/// Cheap to clone. All polynomials of one ring share its memory pool and its backend; nothing outside this crate sees
-/// where their residues lie.
+/// Cheap to clone. All polynomials of one ring share its memory pool and its backend; no other crate sees where their
+/// residues are stored.
 #[derive(Clone)]
 pub struct Ring(Arc<Inner>);
 
@@ -70,10 +73,10 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// Checks the literal and makes the tables.
+    /// Checks the literal and builds the tables.
     ///
     /// # Errors
-    /// If the degree, a prime or a length is unusable, or the backend is not available here.
+    /// If the degree, a prime or a length is unusable, or the backend is not available on this machine.
     pub fn new(literal: RingLiteral, backend: Backend) -> Result<Ring, RingError> {
         check(&literal)?;
         let kernels = backend.kernels().ok_or(RingError::Backend { found: backend.name() })?;
@@ -132,17 +135,17 @@ impl Ring {
         self.prime_indices(basis).map(|i| self.modulus(i).q)
     }
 
-    /// Bytes one polynomial over `basis` takes in memory.
+    /// Bytes in memory of one polynomial over `basis`.
     pub fn poly_bytes(&self, basis: Basis) -> usize {
         self.limb_count(basis) * self.stride() * size_of::<u32>()
     }
 
-    /// Most bytes of freed buffers the ring keeps for reuse.
+    /// Most bytes of freed buffers that the ring keeps for reuse.
     pub fn idle_bytes(&self) -> usize {
         self.pool().capacity_bytes()
     }
 
-    // ----- shape helpers of this crate -----
+    // ----- helpers within this crate -----
 
     pub(crate) fn kernels(&self) -> &'static dyn Kernels {
         self.0.kernels
@@ -221,12 +224,28 @@ impl Ring {
         }
     }
 
-    /// Runs `work(limb position, prime index, limb)` over all limbs, on several threads when it pays.
+    /// An uninitialised polynomial to be computed from `operands`: secret if one of them is secret. The caller fills
+    /// every limb.
+    pub(crate) fn blank_from(&self, operands: &[&Poly], basis: Basis, domain: Domain) -> Poly {
+        let mut poly = self.blank(basis, domain);
+        operands.iter().for_each(|operand| poly.words.inherit(operand.is_secret()));
+        poly
+    }
+
+    /// Uninitialised memory for intermediate results, wiped after use if they are secret.
+    pub(crate) fn scratch(&self, words: usize, secret: bool) -> Words {
+        let mut scratch = self.pool().take(words);
+        scratch.inherit(secret);
+        scratch
+    }
+
+    /// Runs `work(limb position, prime index, limb)` over all limbs, on several threads if the polynomial is large.
     pub(crate) fn for_each_limb(&self, poly: &mut Poly, work: impl Fn(usize, usize, &mut [u32]) + Sync + Send) {
         self.for_each_limb_with(poly, || (), |(), i, prime, limb| work(i, prime, limb));
     }
 
-    /// As [`Ring::for_each_limb`], with something that `work` may change, made now and then by `init`.
+    /// As [`Ring::for_each_limb`], with a mutable state that `init` makes and `work` may change. Each thread makes its
+    /// states as it needs them.
     pub(crate) fn for_each_limb_with<T>(
         &self,
         poly: &mut Poly,
@@ -236,8 +255,14 @@ impl Ring {
         let (degree, stride, limbs, basis) = (poly.degree, poly.stride, poly.limbs, poly.basis);
         let all = self.chain().len();
         let index = |i: usize| if i < basis.chain { i } else { all + i - basis.chain };
+        let secret = poly.is_secret();
         let words = &mut poly.words[..limbs * stride];
-        let run = |state: &mut T, (i, limb): (usize, &mut [u32])| work(state, i, index(i), &mut limb[..degree]);
+        let run = |state: &mut T, (i, limb): (usize, &mut [u32])| {
+            work(state, i, index(i), &mut limb[..degree]);
+            if secret {
+                zeroize_stack::<SPILLED_BYTES>();
+            }
+        };
         if limbs * degree >= PARALLEL_WORDS && limbs > 1 {
             words.par_chunks_mut(stride).enumerate().for_each_init(&init, run);
         } else {
@@ -248,7 +273,8 @@ impl Ring {
 
     // ----- checks -----
 
-    /// Whether a polynomial was made by this ring; those of a ring with the same numbers are strangers, too.
+    /// Checks that a polynomial was made by this ring object. A polynomial of another ring object with the same literal
+    /// is refused, too.
     ///
     /// # Errors
     /// [`RingError::ForeignOperand`] if it was not.
@@ -274,7 +300,7 @@ impl Ring {
         }
     }
 
-    // ----- making polynomials -----
+    // ----- construction of polynomials -----
 
     /// The zero polynomial.
     pub fn zero(&self, basis: Basis, domain: Domain) -> Poly {
@@ -303,18 +329,15 @@ impl Ring {
             return Err(RingError::Basis { operation: "restrict", found, needed: basis });
         }
         let surplus = found.chain - basis.chain;
-        let mut result = self.blank(basis, poly.domain);
+        let mut result = self.blank_from(&[poly], basis, poly.domain);
         self.for_each_limb(&mut result, |i, _, limb| {
             limb.copy_from_slice(poly.limb(if i < basis.chain { i } else { i + surplus }));
         });
-        if poly.words.is_secret() {
-            result.mark_secret();
-        }
         Ok(result)
     }
 
-    /// `poly(X^k)` for a polynomial of another ring, whose degree is a `k`-th of this one's and whose chain begins with the
-    /// same primes. Coefficient domain in and out; over chain primes alone.
+    /// `poly(X^k)` for a polynomial of another ring, whose degree is this ring's degree divided by `k` and whose chain
+    /// begins with the same primes. Coefficient domain in and out; chain primes alone.
     ///
     /// # Errors
     /// If the rings do not fit each other, or the polynomial's domain or basis is not as described.
@@ -331,19 +354,17 @@ impl Ring {
             return Err(RingError::ForeignOperand { operation: OPERATION });
         }
         let step = self.degree() / from.degree();
-        let mut result = self.zero(found, Domain::Coefficient);
+        let mut result = self.blank_from(&[poly], found, Domain::Coefficient);
         self.for_each_limb(&mut result, |i, _, limb| {
+            limb.fill(0);
             limb.iter_mut().step_by(step).zip(poly.limb(i)).for_each(|(target, source)| *target = *source);
         });
-        if poly.words.is_secret() {
-            result.mark_secret();
-        }
         Ok(result)
     }
 
     // ----- transforms -----
 
-    /// Transforms to the evaluation domain, in place. No effect on a polynomial that is there already.
+    /// Transforms to the evaluation domain, in place. No effect on a polynomial that is already in this domain.
     pub fn to_evaluation(&self, poly: &mut Poly) -> Result<(), RingError> {
         self.check_own("to_evaluation", poly)?;
         if poly.domain == Domain::Evaluation {
@@ -358,7 +379,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Transforms to the coefficient domain, in place. No effect on a polynomial that is there already.
+    /// Transforms to the coefficient domain, in place. No effect on a polynomial that is already in this domain.
     pub fn to_coefficients(&self, poly: &mut Poly) -> Result<(), RingError> {
         self.check_own("to_coefficients", poly)?;
         if poly.domain == Domain::Coefficient {
@@ -374,7 +395,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Forward transform of coefficient limbs that are in Montgomery form already.
+    /// Forward transform of coefficient limbs that are already in Montgomery form.
     pub(crate) fn forward(&self, prime: usize, limbs: &mut [&mut [u32]]) {
         let table = self.table(prime);
         if self.kind() == RingKind::ConjugateInvariant {
@@ -397,7 +418,7 @@ impl Ring {
     /// `a + b` over the basis of `a`. `b` may have more chain primes than `a`.
     pub fn add(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
         self.check_pair("add", a, b)?;
-        let mut sum = self.blank(a.basis, a.domain);
+        let mut sum = self.blank_from(&[a, b], a.basis, a.domain);
         self.for_each_limb(&mut sum, |i, prime, limb| {
             limb.copy_from_slice(a.limb(i));
             self.kernels().add_assign(self.modulus(prime), limb, b.limb(i));
@@ -408,7 +429,7 @@ impl Ring {
     /// `a - b` over the basis of `a`. `b` may have more chain primes than `a`.
     pub fn sub(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
         self.check_pair("subtract", a, b)?;
-        let mut difference = self.blank(a.basis, a.domain);
+        let mut difference = self.blank_from(&[a, b], a.basis, a.domain);
         self.for_each_limb(&mut difference, |i, prime, limb| {
             limb.copy_from_slice(a.limb(i));
             self.kernels().sub_assign(self.modulus(prime), limb, b.limb(i));
@@ -420,7 +441,7 @@ impl Ring {
     pub fn mul(&self, a: &Poly, b: &Poly) -> Result<Poly, RingError> {
         self.check_domain("multiply", a, Domain::Evaluation)?;
         self.check_pair("multiply", a, b)?;
-        let mut product = self.blank(a.basis, a.domain);
+        let mut product = self.blank_from(&[a, b], a.basis, a.domain);
         self.for_each_limb(&mut product, |i, prime, limb| {
             limb.copy_from_slice(a.limb(i));
             self.kernels().mul_assign(self.modulus(prime), limb, b.limb(i));
@@ -431,6 +452,7 @@ impl Ring {
     /// `a += b`. `b` may have more chain primes than `a`.
     pub fn add_assign(&self, a: &mut Poly, b: &Poly) -> Result<(), RingError> {
         self.check_pair("add", a, b)?;
+        a.words.inherit(b.is_secret());
         self.for_each_limb(a, |i, prime, limb| self.kernels().add_assign(self.modulus(prime), limb, b.limb(i)));
         Ok(())
     }
@@ -438,6 +460,7 @@ impl Ring {
     /// `a -= b`. `b` may have more chain primes than `a`.
     pub fn sub_assign(&self, a: &mut Poly, b: &Poly) -> Result<(), RingError> {
         self.check_pair("subtract", a, b)?;
+        a.words.inherit(b.is_secret());
         self.for_each_limb(a, |i, prime, limb| self.kernels().sub_assign(self.modulus(prime), limb, b.limb(i)));
         Ok(())
     }
@@ -453,6 +476,7 @@ impl Ring {
     pub fn mul_assign(&self, a: &mut Poly, b: &Poly) -> Result<(), RingError> {
         self.check_domain("multiply", a, Domain::Evaluation)?;
         self.check_pair("multiply", a, b)?;
+        a.words.inherit(b.is_secret());
         self.for_each_limb(a, |i, prime, limb| self.kernels().mul_assign(self.modulus(prime), limb, b.limb(i)));
         Ok(())
     }
@@ -462,6 +486,7 @@ impl Ring {
         self.check_domain("multiply-add", acc, Domain::Evaluation)?;
         self.check_pair("multiply-add", acc, a)?;
         self.check_pair("multiply-add", acc, b)?;
+        acc.words.inherit(a.is_secret() || b.is_secret());
         self.for_each_limb(acc, |i, prime, limb| {
             self.kernels().mul_add_assign(self.modulus(prime), limb, a.limb(i), b.limb(i));
         });
@@ -477,7 +502,8 @@ impl Ring {
                 return Err(RingError::Basis { operation: "tensor product", found: operand.basis, needed: basis });
             }
         }
-        let mut out: [Poly; 3] = std::array::from_fn(|_| self.blank(basis, Domain::Evaluation));
+        let operands = [a[0], a[1], b[0], b[1]];
+        let mut out: [Poly; 3] = std::array::from_fn(|_| self.blank_from(&operands, basis, Domain::Evaluation));
         let [d0, d1, d2] = &mut out;
         let stride = self.stride();
         let limbs =
@@ -542,11 +568,8 @@ impl Ring {
             return self.coefficient_automorphism(poly, galois);
         }
         let permutation = self.permutation(galois)?;
-        let mut result = self.blank(poly.basis, Domain::Evaluation);
+        let mut result = self.blank_from(&[poly], poly.basis, Domain::Evaluation);
         self.for_each_limb(&mut result, |i, _, limb| self.kernels().permute(&permutation, poly.limb(i), limb));
-        if poly.words.is_secret() {
-            result.mark_secret();
-        }
         Ok(result)
     }
 }
@@ -558,7 +581,7 @@ impl Ring {
         self.permutation(galois)?;
         let n = self.degree() as u64;
         let half = u64::from(self.kind().prime_step(self.degree())) / 2;
-        let mut result = self.blank(poly.basis, Domain::Coefficient);
+        let mut result = self.blank_from(&[poly], poly.basis, Domain::Coefficient);
         self.for_each_limb(&mut result, |i, prime, limb| {
             let modulus = self.modulus(prime);
             for (k, &coefficient) in poly.limb(i).iter().enumerate() {
@@ -571,9 +594,6 @@ impl Ring {
                 limb[exponent as usize] = if negative { modulus.neg(coefficient) } else { coefficient };
             }
         });
-        if poly.words.is_secret() {
-            result.mark_secret();
-        }
         Ok(result)
     }
 }

@@ -1,32 +1,34 @@
-//! Tables of plaintext polynomials, in the order in which sums over their rows read them.
+//! Tables of plaintext polynomials, stored in the order in which sums over their rows read them.
 //!
-//! A table has `rows * columns` polynomials in the evaluation domain. Its words may lie anywhere, such as in a mapped file:
-//! for each prime and each [`TABLE_BLOCK`] of residues, for each column, for each row that block of that entry. So a sum
-//! reads the table once from the first word to the last, while what it multiplies with stays in the cache.
+//! A table has `rows * columns` polynomials in the evaluation domain. Its words may be in any memory, such as a mapped
+//! file. Their order is: for each prime and each [`TABLE_BLOCK`] of residues, for each column, for each row, that block
+//! of that entry. So a sum reads the table once from the first word to the last, while the factors stay in the cache.
 
 use std::ops::Range;
 
 use rayon::prelude::*;
+use zeroize::Zeroize;
 
 use crate::error::RingError;
 use crate::kernels::TABLE_BLOCK;
+use crate::memory::Words;
 use crate::poly::{Basis, Domain, Poly};
 use crate::ring::Ring;
 
 /// The shape of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableShape {
-    /// Polynomials that are summed.
+    /// Number of polynomials in each sum.
     pub rows: usize,
-    /// Sums.
+    /// Number of sums.
     pub columns: usize,
-    /// Chain primes.
+    /// Number of chain primes.
     pub chain: usize,
 }
 
 impl TableShape {
-    /// Words of one prime and one block of residues. A table is a sequence of such units; columns that follow each other are
-    /// one run of words in each of them.
+    /// Number of words of one prime and one block of residues. A table is a sequence of such units; consecutive columns
+    /// are one run of words in each unit.
     pub fn unit(&self) -> usize {
         self.rows * self.columns * TABLE_BLOCK
     }
@@ -37,16 +39,16 @@ impl TableShape {
 }
 
 impl Ring {
-    /// Words of a table.
+    /// Number of words of a table.
     pub fn table_words(&self, shape: TableShape) -> usize {
         shape.rows * shape.columns * shape.chain * self.degree()
     }
 
-    /// Overwrites an entry.
+    /// Writes an entry of a table.
     ///
     /// # Errors
-    /// If the words are not a table of this shape, there is no such entry, or the polynomial is in the coefficient domain
-    /// or over other primes.
+    /// If the words are not a table of this shape, the entry is outside it, or the polynomial is in the coefficient
+    /// domain or over other primes.
     pub fn write_table_entry(
         &self,
         shape: TableShape,
@@ -58,7 +60,7 @@ impl Ring {
         self.check_table(shape, words)?;
         for (what, found, end) in [("row of a table", row, shape.rows), ("column of a table", column, shape.columns)] {
             if found >= end {
-                return Err(RingError::Length { what, found, needed: "one that the shape has" });
+                return Err(RingError::Length { what, found, needed: "a number within the shape" });
             }
         }
         self.check_domain(OPERATION, poly, Domain::Evaluation)?;
@@ -74,12 +76,13 @@ impl Ring {
         Ok(())
     }
 
-    /// For each of some columns the pair of sums `sum_row factor_row,c * entry(row, column)`, in the evaluation domain. On
-    /// all threads. Words above a prime give wrong sums, and nothing worse.
+    /// For each of the given columns, the pair of sums `sum_row factor_row,c * entry(row, column)` over both components
+    /// `c`, in the evaluation domain. Runs on all threads. Words that are not below their prime give wrong sums but are
+    /// memory-safe.
     ///
     /// # Errors
-    /// If the words are not a table of this shape, there are no such columns, there is not one pair of factors for each row,
-    /// or one is in the coefficient domain or over other primes.
+    /// If the words are not a table of this shape, a column is outside it, there is not one pair of factors for each
+    /// row, or a factor is in the coefficient domain or over other primes.
     pub fn table_sums(
         &self,
         shape: TableShape,
@@ -91,7 +94,7 @@ impl Ring {
         self.check_table(shape, words)?;
         if columns.start > columns.end || columns.end > shape.columns {
             let (what, found) = ("the last column of a sum", columns.end);
-            return Err(RingError::Length { what, found, needed: "one that the shape has" });
+            return Err(RingError::Length { what, found, needed: "a number within the shape" });
         }
         if factors.len() != shape.rows {
             let (what, found) = ("the factors of a table", factors.len());
@@ -104,23 +107,26 @@ impl Ring {
             }
         }
         let blocks = self.degree() / TABLE_BLOCK;
-        let sum_unit = |(number, unit): (usize, &[u32])| {
+        let secret = factors.iter().flatten().any(|factor| factor.is_secret());
+        let sum_unit = |packed: &mut Words, (number, unit): (usize, &[u32])| {
             let (prime, at) = (number / blocks, number % blocks * TABLE_BLOCK);
-            let mut packed = Vec::with_capacity(2 * shape.rows * TABLE_BLOCK);
-            for poly in factors.iter().flatten() {
-                packed.extend_from_slice(&poly.limb(prime)[at..at + TABLE_BLOCK]);
+            for (packed, poly) in packed.chunks_exact_mut(TABLE_BLOCK).zip(factors.iter().flatten()) {
+                packed.copy_from_slice(&poly.limb(prime)[at..at + TABLE_BLOCK]);
             }
             let mut sums = vec![0; 2 * columns.len() * TABLE_BLOCK];
             let column = shape.rows * TABLE_BLOCK;
             let chosen = &unit[columns.start * column..columns.end * column];
             for (entries, sums) in chosen.chunks_exact(column).zip(sums.chunks_exact_mut(2 * TABLE_BLOCK)) {
-                self.kernels().table_sum(self.modulus(prime), entries, &packed, sums);
+                self.kernels().table_sum(self.modulus(prime), entries, packed, sums);
             }
             sums
         };
-        let units: Vec<Vec<u32>> = words.par_chunks_exact(shape.unit()).enumerate().map(sum_unit).collect();
+        let packed = || self.scratch(2 * shape.rows * TABLE_BLOCK, secret);
+        let units = words.par_chunks_exact(shape.unit()).enumerate().map_init(packed, sum_unit);
+        let mut units: Vec<Vec<u32>> = units.collect();
         let gather = |column: usize| {
             let mut pair: [Poly; 2] = std::array::from_fn(|_| self.blank(shape.basis(), Domain::Evaluation));
+            pair.iter_mut().for_each(|poly| poly.words.inherit(secret));
             for (number, sums) in units.iter().enumerate() {
                 let (prime, at) = (number / blocks, number % blocks * TABLE_BLOCK);
                 for (component, poly) in pair.iter_mut().enumerate() {
@@ -130,7 +136,11 @@ impl Ring {
             }
             pair
         };
-        Ok((0..columns.len()).into_par_iter().map(gather).collect())
+        let sums = (0..columns.len()).into_par_iter().map(gather).collect();
+        if secret {
+            units.zeroize();
+        }
+        Ok(sums)
     }
 
     fn check_table(&self, shape: TableShape, words: &[u32]) -> Result<(), RingError> {
@@ -138,7 +148,7 @@ impl Ring {
         if fits && words.len() == self.table_words(shape) {
             return Ok(());
         }
-        Err(RingError::Length { what: "the words of a table", found: words.len(), needed: "what its shape takes" })
+        Err(RingError::Length { what: "the words of a table", found: words.len(), needed: "the words of its shape" })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The ring against exact integer arithmetic, on every backend this machine has.
+//! Tests of the ring against exact integer arithmetic, on every backend that this machine can run.
 
 use num_bigint::BigInt;
 use unspoken_ring::modular::{Modulus, primes_descending};
@@ -32,7 +32,7 @@ fn random(rng: &mut SecretRng, bits: u32) -> Vec<i128> {
 
 fn read(ring: &Ring, mut poly: Poly) -> Vec<f64> {
     ring.to_coefficients(&mut poly).unwrap();
-    ring.to_f64(&poly).unwrap()
+    ring.to_f64(&poly).unwrap().to_vec()
 }
 
 /// `(exponent modulo the order, coefficient)` of each term in `Z[X] / (X^m + 1)`, `m = n` or `2n`.
@@ -210,7 +210,8 @@ fn gadget_products_are_products_with_small_errors() {
                         [direct, hoisted].map(|p| read(&ring, ring.divide_round(p, Basis::chain(chain)).unwrap()));
                     assert_eq!(direct, hoisted);
                 }
-                // Two automorphisms of the product, summed limb by limb, against one after the other.
+                // The sum of two automorphisms of the product, computed limb by limb, against one automorphism after
+                // the other.
                 let raised = ring.decompose(&x).unwrap();
                 let together = ring.hoisted_sum(&raised, &[(&key, 5), (&key, 25), (&key, 5)]).unwrap();
                 let divided = |p: &Poly| read(&ring, ring.divide_round(p, Basis::chain(chain)).unwrap());

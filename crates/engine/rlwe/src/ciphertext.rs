@@ -29,7 +29,7 @@ impl Ciphertext {
         Ok(Ciphertext { components })
     }
 
-    /// The encryption of zero that anybody can write down: `(0, 0)`.
+    /// The trivial encryption of zero: `(0, 0)`.
     pub fn zero(ring: &Ring, chain: usize) -> Self {
         let zero = || ring.zero(Basis::chain(chain), Domain::Evaluation);
         Ciphertext { components: vec![zero(), zero()] }
@@ -40,7 +40,7 @@ impl Ciphertext {
         &self.components
     }
 
-    /// The components, to change in place; all must stay over one basis.
+    /// The components, mutable; all must stay over one basis.
     pub fn components_mut(&mut self) -> &mut [Poly] {
         &mut self.components
     }
@@ -56,6 +56,7 @@ impl Ciphertext {
     }
 
     /// The same message plus `message` (evaluation domain, chain basis), over the primes of `message`. One addition.
+    /// The result is a ciphertext to be sent: public, even if an encryption of zero is secret.
     ///
     /// # Errors
     /// If `message` has more primes, is in the coefficient domain or of another ring.
@@ -70,6 +71,8 @@ impl Ciphertext {
                 ring.restricted(&component, message.basis())?
             });
         }
+        // `a s + e + m`.
+        components.iter_mut().for_each(Poly::declare_public);
         Ok(Ciphertext { components })
     }
 
@@ -108,7 +111,7 @@ impl SeededCiphertext {
         Self::encrypt_with_seed(secret, message, seed, rng)
     }
 
-    /// As [`SeededCiphertext::encrypt`], under a seed that the caller has just drawn and uses for nothing else.
+    /// As [`SeededCiphertext::encrypt`], under a fresh seed of the caller that is used for nothing else.
     pub(crate) fn encrypt_with_seed(
         secret: &SecretKey,
         message: &Poly,
@@ -119,20 +122,20 @@ impl SeededCiphertext {
         let error = rng.gaussian(ring.degree());
         let mut body = ring.small_minus_uniform_product(&error, (&seed, 0), secret.poly(), message.basis())?;
         ring.add_assign(&mut body, message)?;
+        // `a s + e + m`.
+        body.declare_public();
         Ok(SeededCiphertext { seed, body })
     }
 
-    /// An encryption of zero over the first `chain` primes, under a fresh seed and a fresh error: whoever adds a message to
-    /// it must use it once only.
+    /// An encryption of zero over the first `chain` primes, under a fresh seed and a fresh error. It must be used for
+    /// one message only. It is secret: it and the ciphertext made from it together reveal the message.
     ///
     /// # Errors
     /// If the ring has fewer primes.
     pub fn encrypt_zero(secret: &SecretKey, chain: usize, rng: &mut SecretRng) -> Result<Self, RlweError> {
         let ring = secret.parameters().ring();
         let (seed, error) = (rng.seed(), rng.gaussian(ring.degree()));
-        let mut body = ring.small_minus_uniform_product(&error, (&seed, 0), secret.poly(), Basis::chain(chain))?;
-        // Who has it and the ciphertext made of it has the message.
-        body.mark_secret();
+        let body = ring.small_minus_uniform_product(&error, (&seed, 0), secret.poly(), Basis::chain(chain))?;
         Ok(SeededCiphertext { seed, body })
     }
 
@@ -141,7 +144,10 @@ impl SeededCiphertext {
     /// # Errors
     /// If `message` has more primes, is in the coefficient domain or of another ring.
     pub fn plus(self, ring: &Ring, message: &Poly) -> Result<Self, RlweError> {
-        Ok(SeededCiphertext { seed: self.seed, body: sum_over(ring, self.body, message)? })
+        let mut body = sum_over(ring, self.body, message)?;
+        // `a s + e + m`.
+        body.declare_public();
+        Ok(SeededCiphertext { seed: self.seed, body })
     }
 
     /// Chain primes of its modulus.
@@ -170,7 +176,7 @@ impl SecretKey {
         Ok(SeededCiphertext::encrypt(self, message, rng)?.expand(self.parameters().ring()))
     }
 
-    /// `sum_i c_i s^i`: the message plus its noise, in the coefficient domain. Marked secret.
+    /// `sum_i c_i s^i`: the message plus its noise, in the coefficient domain. Secret.
     ///
     /// # Errors
     /// If the ciphertext belongs to another ring.
@@ -182,7 +188,6 @@ impl SecretKey {
         };
         let key = ring.restricted(self.poly(), ciphertext.basis())?;
         let mut sum = last.clone();
-        sum.mark_secret();
         for component in reversed {
             ring.mul_assign(&mut sum, &key)?;
             ring.add_assign(&mut sum, component)?;

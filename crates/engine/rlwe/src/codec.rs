@@ -1,9 +1,9 @@
-//! Serialised ciphertexts and keys: versioned, bounded, and checked as if an enemy wrote them.
+//! Serialisation of ciphertexts and keys: versioned, bounded, and checked as untrusted input.
 //!
-//! Every object begins with a header of 24 bytes: the magic `uspk`, the format version (u16), the kind of object (u8), a
-//! zero byte, and the fingerprint of its parameters (16 bytes). Numbers are little-endian. Polynomials follow as
+//! Every object begins with a header of 24 bytes: the magic `uspk`, the format version (u16), the kind of object (u8),
+//! a zero byte, and the fingerprint of its parameters (16 bytes). Numbers are little-endian. Polynomials follow as
 //! packed residues in the evaluation domain (Montgomery form, bit-reversed order), each residue in as many bits as its
-//! prime has. The length of everything follows from the header, so nothing is allocated on an enemy's word.
+//! prime has. All lengths follow from the header, so untrusted data cannot cause large allocations.
 
 use std::io::{Read, Write};
 use std::sync::atomic::AtomicBool;
@@ -16,13 +16,13 @@ use crate::keys::{EvaluationKeys, KeyKind, KeyPlan, SecretKey, SeededSwitchingKe
 use crate::parameters::Parameters;
 use crate::public::PublicKey;
 
-/// Version of every format here.
+/// Version of all formats in this module.
 pub const FORMAT_VERSION: u16 = 1;
 
-/// Bytes of the header every object begins with.
+/// Bytes of the header at the beginning of every object.
 pub const HEADER_BYTES: usize = 24;
 
-/// Most keys one bundle may hold.
+/// Largest number of keys in one bundle.
 pub const MAX_BUNDLE_KEYS: usize = 4096;
 
 const MAGIC: [u8; 4] = *b"uspk";
@@ -58,7 +58,7 @@ fn write_header(parameters: &Parameters, object: Object, bytes: &mut Vec<u8>) {
     bytes.extend(parameters.fingerprint().0);
 }
 
-/// Takes the header off `bytes`.
+/// Checks the header of `bytes` and returns the rest.
 fn read_header<'a>(parameters: &Parameters, object: Object, bytes: &'a [u8]) -> Result<&'a [u8], RlweError> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
         return Err(refuse(object, format!("{} bytes", bytes.len()), format!("at least {HEADER_BYTES} bytes")));
@@ -131,10 +131,10 @@ impl Ciphertext {
         bytes
     }
 
-    /// Reads what [`Ciphertext::to_bytes`] wrote.
+    /// Reads the output of [`Ciphertext::to_bytes`].
     ///
     /// # Errors
-    /// [`RlweError::Decode`] for anything that is not exactly such bytes, of these parameters.
+    /// [`RlweError::Decode`] if the bytes are not exactly one such object with these parameters.
     pub fn from_bytes(parameters: &Parameters, bytes: &[u8]) -> Result<Self, RlweError> {
         let object = Object::Ciphertext;
         let mut rest = read_header(parameters, object, bytes)?;
@@ -156,7 +156,7 @@ impl SeededCiphertext {
         HEADER_BYTES + 2 + 32 + parameters.ring().residue_bytes(Basis::chain(chain))
     }
 
-    /// Whether bytes begin as those of a seeded ciphertext do; the rest is for [`SeededCiphertext::from_bytes`] to check.
+    /// Whether bytes begin like those of a seeded ciphertext; [`SeededCiphertext::from_bytes`] checks the rest.
     pub fn begins(bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC) && bytes.get(6) == Some(&(Object::SeededCiphertext as u8))
     }
@@ -168,7 +168,7 @@ impl SeededCiphertext {
         bytes
     }
 
-    /// As [`SeededCiphertext::to_bytes`], after what `bytes` holds already.
+    /// As [`SeededCiphertext::to_bytes`], appended to `bytes`.
     pub fn append_to(&self, parameters: &Parameters, bytes: &mut Vec<u8>) {
         bytes.reserve(Self::byte_len(parameters, self.chain()));
         write_header(parameters, Object::SeededCiphertext, bytes);
@@ -177,10 +177,10 @@ impl SeededCiphertext {
         parameters.ring().write_residues(&self.body, bytes);
     }
 
-    /// Reads what [`SeededCiphertext::to_bytes`] wrote.
+    /// Reads the output of [`SeededCiphertext::to_bytes`].
     ///
     /// # Errors
-    /// [`RlweError::Decode`] for anything that is not exactly such bytes, of these parameters.
+    /// [`RlweError::Decode`] if the bytes are not exactly one such object with these parameters.
     pub fn from_bytes(parameters: &Parameters, bytes: &[u8]) -> Result<Self, RlweError> {
         let object = Object::SeededCiphertext;
         let mut rest = read_header(parameters, object, bytes)?;
@@ -207,11 +207,11 @@ impl PublicKey {
         bytes
     }
 
-    /// Reads what [`PublicKey::to_bytes`] wrote, and expands it. That it is the key of who one thinks it is, bytes cannot
-    /// say: the caller must have it from a place worth its trust.
+    /// Reads the output of [`PublicKey::to_bytes`] and expands the key. The bytes do not authenticate the owner of the
+    /// key: the caller must get them from a trusted source.
     ///
     /// # Errors
-    /// [`RlweError::Decode`] for anything that is not exactly such bytes, of these parameters.
+    /// [`RlweError::Decode`] if the bytes are not exactly one such object with these parameters.
     pub fn from_bytes(parameters: &Parameters, bytes: &[u8]) -> Result<Self, RlweError> {
         let object = Object::PublicKey;
         let mut rest = read_header(parameters, object, bytes)?;
@@ -232,9 +232,9 @@ fn read_seed(bytes: &[u8]) -> Seed {
 /// A file of seeded switching keys.
 ///
 /// After the header: the number of keys (u32), a descriptor of 12 bytes per key (the Galois element, or 0 for
-/// relinearisation, 2 and 4 for encapsulation of ciphertexts and of queries, 6 for decapsulation, u64; chain length, u32),
-/// then each key in that order: its seed (32 bytes) and its rows. The descriptors come
-/// first so that a server knows what the keys will take before it reads one.
+/// relinearisation, 2 and 4 for encapsulation of ciphertexts and of queries, 6 for decapsulation, u64; chain length,
+/// u32), then each key in that order: its seed (32 bytes) and its rows. The descriptors come first so that a server
+/// knows the sizes of the keys before it reads them.
 pub struct KeyBundle;
 
 impl KeyBundle {
@@ -244,12 +244,12 @@ impl KeyBundle {
         head as u64 + plan.wire_bytes(parameters.ring())
     }
 
-    /// Bytes at the front of a bundle that hold its plan: what [`KeyBundle::read_plan`] reads.
+    /// Bytes of the plan at the beginning of a bundle, which [`KeyBundle::read_plan`] reads.
     pub fn plan_bytes(plan: &KeyPlan) -> usize {
         HEADER_BYTES + 4 + plan.len() * DESCRIPTOR_BYTES
     }
 
-    /// Writes the part before the keys themselves.
+    /// Writes the plan: the part before the keys.
     ///
     /// # Errors
     /// If writing fails or the plan has more than [`MAX_BUNDLE_KEYS`] keys.
@@ -271,11 +271,11 @@ impl KeyBundle {
         Ok(out.write_all(&bytes)?)
     }
 
-    /// Makes every key of a plan and writes the bundle, one key at a time in memory; `progress` is told how many of how many
-    /// are done. Stops early when `cancel` is set.
+    /// Generates every key of a plan and writes the bundle, with one key at a time in memory. Calls `progress` with the
+    /// number of finished keys and the number of all keys. Stops early if `cancel` is set.
     ///
     /// # Errors
-    /// If writing fails, [`RlweError::Interrupted`] when cancelled, or as for [`SeededSwitchingKey::generate`].
+    /// If writing fails, [`RlweError::Interrupted`] if cancelled, or as for [`SeededSwitchingKey::generate`].
     pub fn write(
         secret: &SecretKey,
         plan: &KeyPlan,
@@ -295,7 +295,7 @@ impl KeyBundle {
         })
     }
 
-    /// Writes one key; keys follow in the order of the plan.
+    /// Writes one key. Keys must be written in the order of the plan.
     ///
     /// # Errors
     /// If writing fails.
@@ -310,10 +310,10 @@ impl KeyBundle {
         Ok(())
     }
 
-    /// Reads the part before the keys. Reads no more bytes than that part has.
+    /// Reads the plan: the part before the keys, and no bytes after it.
     ///
     /// # Errors
-    /// [`RlweError::Decode`] for a bundle that is malformed or of other parameters, or if reading fails.
+    /// [`RlweError::Decode`] if the bundle is malformed or has other parameters, or if reading fails.
     pub fn read_plan(parameters: &Parameters, input: &mut impl Read) -> Result<KeyPlan, RlweError> {
         let object = Object::KeyBundle;
         let mut head = [0; HEADER_BYTES + 4];
@@ -345,10 +345,10 @@ impl KeyBundle {
         Ok(plan)
     }
 
-    /// Reads a whole bundle and expands its keys as they come.
+    /// Reads a whole bundle and expands each key after reading it.
     ///
     /// # Errors
-    /// [`RlweError::Decode`] for anything that is not exactly such a bundle, or if reading fails.
+    /// [`RlweError::Decode`] if the data are not exactly one bundle, or if reading fails.
     pub fn read(parameters: &Parameters, input: &mut impl Read) -> Result<EvaluationKeys, RlweError> {
         let object = Object::KeyBundle;
         let plan = Self::read_plan(parameters, input)?;

@@ -1,16 +1,15 @@
-//! The sparse secret of a bootstrap, and the switches to and from it.
+//! The sparse secret of a bootstrap, and the key switches to it and from it.
 //!
-//! Raising the modulus of `(c_0, c_1)` from `q` adds `q I` to the message, with `I` the sum of as many rounded terms as the
-//! secret has coefficients. So the raise is done under a secret of few coefficients, which is safe only for a small
-//! modulus: a ciphertext of the lowest level is switched to it, raised, and switched back at once (Bossuat,
-//! Troncoso-Pastoriza and Hubaux, "Bootstrapping for approximate homomorphic encryption with negligible failure-probability
-//! by using sparse-secret encapsulation", ACNS 2022).
+//! Raising the modulus of `(c_0, c_1)` from `q` adds `q I` to the message, where `I` is a sum of one rounded term for
+//! each non-zero coefficient of the secret. So the raise is done under a sparse secret, which is safe only for a small
+//! modulus: a ciphertext of the lowest level is switched to the sparse secret, raised, and switched back at once
+//! (Bossuat, Troncoso-Pastoriza and Hubaux, "Bootstrapping for approximate homomorphic encryption with negligible
+//! failure-probability by using sparse-secret encapsulation", ACNS 2022).
 //!
-//! The sparse secret is derived from the main one with a hash, so it is never stored and both switches can be made at
-//! any time. Like every evaluation key, the two switches together assume circular security.
+//! The sparse secret is derived from the main one with a hash, so it is never stored, and both switching keys can be
+//! made at any time. Like every evaluation key, the two switching keys together assume circular security.
 
 use unspoken_ring::{Basis, Poly, Ring, SecretRng};
-use zeroize::Zeroizing;
 
 use crate::ciphertext::Ciphertext;
 use crate::error::RlweError;
@@ -21,20 +20,20 @@ use crate::security::SPARSE_WEIGHT;
 const SPARSE_LABEL: &str = "unspoken 2026 sparse secret of a bootstrap";
 
 impl Parameters {
-    /// How ciphertexts switch to the sparse secret.
+    /// The shape of the keys under the sparse secret.
     ///
     /// # Errors
     /// If these parameters are not made for bootstrapping.
     pub fn encapsulation(&self) -> Result<EncapsulationLiteral, RlweError> {
-        let none = || RlweError::Encapsulation { name: self.name().into(), reason: "it has none".into() };
+        let none = || RlweError::Encapsulation { name: self.name().into(), reason: "no such keys are defined".into() };
         self.literal().encapsulation.ok_or_else(none)
     }
 
-    /// Whether these parameters have keys of this kind over so many chain primes. Under the sparse secret only the
-    /// parameters' own number is safe, whatever a service may ask for.
+    /// Checks that these parameters have keys of this kind over `chain` chain primes. Under the sparse secret only the
+    /// number of primes in the parameters is safe, even if a service asks for another.
     ///
     /// # Errors
-    /// [`RlweError::Encapsulation`] if not.
+    /// [`RlweError::NoSpecialPrimes`] or [`RlweError::Encapsulation`] if not.
     pub fn check_kind(&self, kind: KeyKind, chain: usize) -> Result<(), RlweError> {
         if self.ring().special().is_empty() {
             return Err(RlweError::NoSpecialPrimes { name: self.name().into(), kind });
@@ -47,36 +46,30 @@ impl Parameters {
         if chain == needed {
             return Ok(());
         }
-        let reason = format!("{kind} over {chain} primes, where only {needed} are safe and of use");
+        let reason = format!("{kind} over {chain} primes, but only {needed} are safe and useful");
         Err(RlweError::Encapsulation { name: self.name().into(), reason })
     }
 }
 
 impl SecretKey {
-    /// A generator of secrets that follow from this one.
+    /// A generator of secrets that are derived from this one.
     pub(crate) fn derive(&self, label: &str) -> Result<SecretRng, RlweError> {
-        let mut hasher = Zeroizing::new(blake3::Hasher::new_derive_key(label));
-        hasher.update(&self.parameters().fingerprint().0);
-        hasher.update(&(SPARSE_WEIGHT as u64).to_le_bytes());
-        hasher.update(&self.to_bytes()?);
-        let mut key = Zeroizing::new([0; 32]);
-        Zeroizing::new(hasher.finalize_xof()).fill(key.as_mut_slice());
-        Ok(SecretRng::derived(&key))
+        let (fingerprint, weight) = (self.parameters().fingerprint(), (SPARSE_WEIGHT as u64).to_le_bytes());
+        Ok(SecretRng::derived(label, &[&fingerprint.0, &weight, &self.to_bytes()?]))
     }
 
     /// The sparse secret, over the whole extended basis, in the evaluation domain.
-    pub(crate) fn sparse_twin(&self) -> Result<Poly, RlweError> {
+    pub(crate) fn sparse_secret(&self) -> Result<Poly, RlweError> {
         self.parameters().encapsulation()?;
         let degree = self.parameters().ring().degree();
         self.lift_secret(&self.derive(SPARSE_LABEL)?.sparse_ternary(degree, SPARSE_WEIGHT))
     }
 
-    /// The message of an encapsulation key over `chain` primes: the switched secret times the primes beyond those of the
-    /// ciphertexts.
+    /// The message of an encapsulation key over `chain` primes: the secret that the key switches from, times the primes
+    /// beyond those of the ciphertexts.
     pub(crate) fn encapsulated_message(&self, kind: KeyKind, message: &Poly, chain: usize) -> Result<Poly, RlweError> {
         let ring = self.parameters().ring();
         let mut scaled = ring.restricted(message, Basis::chain(chain))?;
-        scaled.mark_secret();
         let auxiliary = ring.chain()[switched_primes(self.parameters(), kind)?..chain].iter();
         for &prime in auxiliary {
             ring.scale_assign(&mut scaled, i128::from(prime))?;
@@ -85,18 +78,18 @@ impl SecretKey {
     }
 }
 
-/// Chain primes of the ciphertexts an encapsulation key switches.
+/// Number of chain primes of the ciphertexts that an encapsulation key switches.
 fn switched_primes(parameters: &Parameters, kind: KeyKind) -> Result<usize, RlweError> {
     let EncapsulationLiteral { base, .. } = parameters.encapsulation()?;
     Ok(if kind == KeyKind::QueryEncapsulation { 1 } else { base })
 }
 
 impl Ciphertext {
-    /// Switches a ciphertext of the lowest level to the sparse secret: from the main one
-    /// ([`KeyKind::Encapsulation`]) or from that of compact queries ([`KeyKind::QueryEncapsulation`]).
+    /// Switches a ciphertext of the lowest level to the sparse secret: from the main secret
+    /// ([`KeyKind::Encapsulation`]) or from the secret of compact queries ([`KeyKind::QueryEncapsulation`]).
     ///
     /// # Errors
-    /// If there are not two components over as many primes as the kind of key switches, or the key is missing.
+    /// If there are not two components over the primes that this kind of key switches, or the key is missing.
     pub fn encapsulate(
         &self,
         parameters: &Parameters,
@@ -120,11 +113,11 @@ impl Ciphertext {
         Ok(Ciphertext { components: vec![k0, k1] })
     }
 
-    /// The same torus elements modulo the first `chain` primes: message and modulus are multiplied by the primes beyond its
-    /// own.
+    /// The same torus elements modulo the first `chain` primes: message and modulus are multiplied by the primes beyond
+    /// those of the ciphertext.
     ///
     /// # Errors
-    /// If it has more primes.
+    /// If the ciphertext has more primes.
     pub fn scale_modulus(&self, ring: &Ring, chain: usize) -> Result<Ciphertext, RlweError> {
         let own = self.chain();
         let grow = |component: &Poly| {

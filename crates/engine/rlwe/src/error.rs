@@ -1,21 +1,21 @@
-//! What can go wrong with keys and ciphertexts.
+//! Errors of this crate.
 
 use unspoken_ring::RingError;
 
 use crate::keys::KeyKind;
 
-/// Errors of this crate. Each says the operation, what was found, what was needed and what to do.
+/// Errors of this crate. Each names the operation, what was found, what was needed and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RlweError {
     /// An operation of the ring failed.
     #[error(transparent)]
     Ring(#[from] RingError),
-    /// A parameter set is under 128 bits and not marked as such.
+    /// A parameter set has less than 128 bits of security, and its name does not begin with `insecure_`.
     #[error(
         "parameters '{name}' have a modulus of {found:.1} bits at ring degree {degree} with a {secret} secret, which \
-         leaves {bits:.0} bits of security; 128 bits allow {needed:.0}. Use a smaller modulus or a larger ring, or begin \
-         the name with 'insecure_' for a test"
+         leaves {bits:.0} bits of security; 128 bits allow {needed:.0}. Use a smaller modulus or a larger ring, or \
+         begin the name with 'insecure_' for a test"
     )]
     Insecure {
         /// Name of the set.
@@ -28,20 +28,20 @@ pub enum RlweError {
         found: f64,
         /// Its security level.
         bits: f64,
-        /// The largest modulus 128 bits allow.
+        /// The largest modulus with 128 bits of security.
         needed: f64,
     },
-    /// A parameter set has no sparse secret to bootstrap with, or an impossible one.
-    #[error("parameters '{name}' cannot switch to a sparse secret: {reason}; take a preset made for bootstrapping")]
+    /// A parameter set has no sparse secret for bootstrapping, or an impossible one.
+    #[error("parameters '{name}' cannot switch to a sparse secret: {reason}; use a preset made for bootstrapping")]
     Encapsulation {
         /// Name of the set.
         name: String,
         /// What is wrong.
         reason: String,
     },
-    /// A switching key for a parameter set without special primes.
+    /// A switching key was requested for a parameter set without special primes.
     #[error(
-        "parameters '{name}' have no special primes, so a {kind} would drown what it switches in noise; take a preset \
+        "parameters '{name}' have no special primes, so the noise of a {kind} would destroy the result; use a preset \
          without 'linear' in its name for products and rotations"
     )]
     NoSpecialPrimes {
@@ -50,8 +50,8 @@ pub enum RlweError {
         /// The key asked for.
         kind: KeyKind,
     },
-    /// Keys are missing; all of them are named.
-    #[error("{operation} needs keys that are not there: {}; make them with the key plan of the circuit", list(missing))]
+    /// Keys are missing. The error names all of them.
+    #[error("{operation} needs keys that are missing: {}; make them with the key plan of the circuit", list(missing))]
     MissingKeys {
         /// The operation.
         operation: &'static str,
@@ -59,7 +59,7 @@ pub enum RlweError {
         missing: Vec<(KeyKind, usize)>,
     },
     /// A ciphertext has the wrong number of components.
-    #[error("{operation} takes ciphertexts of {needed} components, found {found}; relinearise first")]
+    #[error("{operation} needs ciphertexts of {needed} components, found {found}; relinearise first")]
     Components {
         /// The operation.
         operation: &'static str,
@@ -68,7 +68,7 @@ pub enum RlweError {
         /// Components needed.
         needed: usize,
     },
-    /// A key was made for another parameter object.
+    /// A key belongs to another parameter object.
     #[error("{operation}: a key of {found}, needed one of parameters '{needed}'; make both with one parameter object")]
     OtherParameters {
         /// The operation.
@@ -78,8 +78,8 @@ pub enum RlweError {
         /// Name of the parameters it was needed for.
         needed: String,
     },
-    /// The process was forked since an encryption of zero was made: both sides may have it.
-    #[error("{operation}: it belongs to the process this one was forked from; make one here")]
+    /// The process was forked after an encryption of zero was made, so both processes may have it.
+    #[error("{operation}: the encryption of zero belongs to the parent process; make one in this process")]
     Forked {
         /// The operation.
         operation: &'static str,
@@ -87,20 +87,17 @@ pub enum RlweError {
     /// Serialised data cannot be read.
     #[error("cannot read {what}: found {found}, needed {needed}")]
     Decode {
-        /// What was being read.
+        /// The object that was read.
         what: &'static str,
-        /// What was there.
+        /// The data found.
         found: String,
-        /// What should have been there.
+        /// The data needed.
         needed: String,
     },
     /// Reading or writing failed.
     #[error("input or output failed: {0}")]
     Io(#[from] std::io::Error),
-    /// The operating system gave no randomness.
-    #[error("the operating system's random generator failed: {0}")]
-    Randomness(#[from] getrandom::Error),
-    /// The caller asked to stop.
+    /// The caller cancelled the operation.
     #[error("interrupted")]
     Interrupted,
 }

@@ -1,4 +1,4 @@
-//! Secret keys, switching keys in their seeded and their expanded form, and plans of which keys a circuit needs.
+//! Secret keys, switching keys in seeded and in expanded form, and plans of the keys that a circuit needs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ impl SecretKey {
     /// Draws a secret from the parameters' distribution.
     ///
     /// # Errors
-    /// Only if the ring refuses, which its own parameters rule out.
+    /// Only if an operation of the ring fails, which cannot happen with checked parameters.
     pub fn generate(parameters: &Parameters, rng: &mut SecretRng) -> Result<Self, RlweError> {
         let ring = parameters.ring();
         let coefficients = match parameters.literal().secret {
@@ -48,10 +48,10 @@ impl SecretKey {
         &self.parameters
     }
 
-    /// Sixteen bytes that tell this secret from others and tell nothing else about it.
+    /// Sixteen bytes that identify this secret and reveal nothing else about it.
     ///
     /// # Errors
-    /// Only if the ring refuses, which its own parameters rule out.
+    /// Only if an operation of the ring fails, which cannot happen with checked parameters.
     pub fn identity(&self) -> Result<[u8; 16], RlweError> {
         let mut identity = [0; 16];
         self.derive("unspoken 2026 identity of a secret key")?.fill(&mut identity);
@@ -62,7 +62,7 @@ impl SecretKey {
         &self.poly
     }
 
-    /// The ternary coefficients, two bits each, for storage by the owner. Handle as the secret it is.
+    /// The ternary coefficients, two bits each, for storage by the owner. The bytes are secret.
     pub fn to_bytes(&self) -> Result<Zeroizing<Vec<u8>>, RlweError> {
         let ring = self.parameters.ring();
         let mut poly = ring.restricted(&self.poly, Basis::chain(1))?;
@@ -72,7 +72,7 @@ impl SecretKey {
         Ok(Zeroizing::new(digits.chunks(4).map(pack).collect()))
     }
 
-    /// Reads what [`SecretKey::to_bytes`] wrote.
+    /// Reads the output of [`SecretKey::to_bytes`].
     ///
     /// # Errors
     /// If the length does not fit the parameters or a coefficient is not ternary.
@@ -104,14 +104,15 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// What a switching key switches from: to the secret key itself, but for the two kinds of encapsulation.
+/// The kind of a switching key: the secret that it switches from. All kinds switch to the secret key itself, except the
+/// two kinds of encapsulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyKind {
     /// From `s^2`: for products.
     Relinearisation,
     /// From `s` to the sparse secret of a bootstrap, at the lowest level.
     Encapsulation,
-    /// From the secret of compact queries ([`Query`](crate::Query)) to the sparse secret of a bootstrap.
+    /// From the secret of compact queries ([`CompactQuery`](crate::CompactQuery)) to the sparse secret of a bootstrap.
     QueryEncapsulation,
     /// From the sparse secret of a bootstrap to `s`.
     Decapsulation,
@@ -135,7 +136,7 @@ impl fmt::Display for KeyKind {
 }
 
 impl KeyKind {
-    /// A number that stands for it in messages: a Galois element, or an even number, which no element is.
+    /// The code of the kind in messages: the Galois element, or an even number, because Galois elements are odd.
     pub fn code(self) -> u64 {
         match self {
             KeyKind::Relinearisation => 0,
@@ -146,7 +147,7 @@ impl KeyKind {
         }
     }
 
-    /// The kind that [`KeyKind::code`] gave this number for, if there is one in the ring.
+    /// The kind with this [`KeyKind::code`], if the ring has one.
     pub fn from_code(ring: &Ring, code: u64) -> Option<Self> {
         match code {
             0 => Some(KeyKind::Relinearisation),
@@ -160,8 +161,8 @@ impl KeyKind {
         }
     }
 
-    /// Rows of a key for ciphertexts of `chain` primes, and the basis they live over. An encapsulation key has one row over
-    /// chain primes alone.
+    /// Number of rows of a key for ciphertexts of `chain` primes, and their basis. An encapsulation key has one row
+    /// over chain primes alone.
     pub(crate) fn rows(self, ring: &Ring, chain: usize) -> (usize, Basis) {
         match self {
             KeyKind::Encapsulation | KeyKind::QueryEncapsulation => (1, Basis::chain(chain)),
@@ -181,12 +182,12 @@ impl KeyKind {
 pub mod galois {
     use unspoken_ring::{Ring, RingKind};
 
-    /// The order of the root of unity behind a ring, of which Galois elements are taken modulo.
+    /// The order of the ring's root of unity. Galois elements are numbers modulo this order.
     pub fn order(ring: &Ring) -> u64 {
         u64::from(ring.kind().prime_step(ring.degree()))
     }
 
-    /// The element that rotates the slots to the left by `steps`: slot `j` takes what slot `j + steps` had.
+    /// The element that rotates the slots to the left by `steps`: slot `j` gets the value of slot `j + steps`.
     pub fn rotation(ring: &Ring, steps: i64) -> u64 {
         let modulus = order(ring);
         let slots = match ring.kind() {
@@ -220,10 +221,10 @@ pub mod galois {
     }
 }
 
-/// The switching keys a circuit needs: for each, how many chain primes it must cover.
+/// The switching keys that a circuit needs, each with the number of chain primes that it must cover.
 ///
-/// A key used only on ciphertexts of low level need not cover the primes above it, which saves memory and bytes on the
-/// wire. Plans of several circuits are merged with [`KeyPlan::extend`].
+/// A key that is used only on ciphertexts of low level need not cover the primes above that level, which saves memory
+/// and traffic. Plans of several circuits are merged with [`KeyPlan::extend`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyPlan(BTreeMap<KeyKind, usize>);
 
@@ -233,7 +234,7 @@ impl KeyPlan {
         Self::default()
     }
 
-    /// Asks for `kind` on ciphertexts of at most `chain` primes. The identity automorphism needs no key.
+    /// Adds `kind` for ciphertexts of at most `chain` primes. The identity automorphism needs no key.
     pub fn require(&mut self, kind: KeyKind, chain: usize) {
         if kind != (KeyKind::Galois { element: 1 }) {
             let covered = self.0.entry(kind).or_insert(0);
@@ -241,22 +242,22 @@ impl KeyPlan {
         }
     }
 
-    /// Adds everything `other` asks for.
+    /// Adds all keys of `other`.
     pub fn extend(&mut self, other: &KeyPlan) {
         other.iter().for_each(|(kind, chain)| self.require(kind, chain));
     }
 
-    /// The keys and the chain primes each covers.
+    /// The keys, each with the number of chain primes that it covers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (KeyKind, usize)> + '_ {
         self.0.iter().map(|(&kind, &chain)| (kind, chain))
     }
 
-    /// How many keys.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether it asks for nothing.
+    /// Whether the plan has no keys.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -276,7 +277,7 @@ impl KeyPlan {
     }
 }
 
-/// A switching key as it is stored and sent: a seed for one half of every row, the other half in full.
+/// A switching key for storage and transfer: a seed for one half of every row, and the other half in full.
 #[derive(Debug, Clone)]
 pub struct SeededSwitchingKey {
     pub(crate) kind: KeyKind,
@@ -287,15 +288,15 @@ pub struct SeededSwitchingKey {
 }
 
 impl SeededSwitchingKey {
-    /// Makes the key of `kind` for ciphertexts of at most `chain` primes, under a fresh seed.
+    /// Generates the key of `kind` for ciphertexts of at most `chain` primes, under a fresh seed.
     ///
-    /// Row `d` is `(b, a)` with `b = -a t + e + P mask_d m`: for relinearisation `t = s`, `m = s^2`; for the element `g`,
-    /// `t` is the image of `s` under `g^-1` and `m = s`, so that the automorphism is applied after switching; for
-    /// decapsulation `t = s` and `m` is the sparse secret. An encapsulation key has the sparse secret as `t`, one row, and
-    /// for `P` the product of the chain primes beyond those of the ciphertexts it switches.
+    /// Row `d` is `(b, a)` with `b = -a t + e + P mask_d m`: for relinearisation `t = s`, `m = s^2`; for the element
+    /// `g`, `t` is the image of `s` under `g^-1` and `m = s`, so that the automorphism is applied after switching; for
+    /// decapsulation `t = s` and `m` is the sparse secret. An encapsulation key has the sparse secret as `t`, one row,
+    /// and for `P` the product of the chain primes beyond those of the ciphertexts it switches.
     ///
     /// # Errors
-    /// If the parameters have no special primes or fewer chain primes, or `g` is no Galois element, or as for
+    /// If the parameters have no special primes or fewer chain primes, or `g` is not a Galois element, or as for
     /// [`Parameters::check_kind`].
     pub fn generate(secret: &SecretKey, kind: KeyKind, chain: usize, rng: &mut SecretRng) -> Result<Self, RlweError> {
         let ring = secret.parameters.ring();
@@ -311,18 +312,20 @@ impl SeededSwitchingKey {
             } else {
                 ring.add_assign(&mut body, &secret.encapsulated_message(kind, &message, chain)?)?;
             }
+            // `a t + e + P m`.
+            body.declare_public();
             Ok(body)
         };
         let bodies = (0..rows).map(row).collect::<Result<_, _>>()?;
         Ok(SeededSwitchingKey { kind, chain, seed, bodies })
     }
 
-    /// What it switches from.
+    /// The kind of the key.
     pub fn kind(&self) -> KeyKind {
         self.kind
     }
 
-    /// Expands the seeded halves and arranges the key for use.
+    /// Expands the seeded halves into a key for use.
     fn expand(&self, ring: &Ring) -> Result<SwitchingKey, RlweError> {
         let (_, basis) = self.kind.rows(ring, self.chain);
         let mask = |digit: usize| ring.uniform(&self.seed, digit as u32, basis);
@@ -337,9 +340,9 @@ impl SeededSwitchingKey {
     }
 }
 
-/// What a key switches between.
+/// The two secrets of a switching key.
 pub(crate) struct SwitchedSecrets {
-    /// The secret the key is under.
+    /// The secret that the key switches to, under which it is encrypted.
     pub(crate) target: Poly,
     /// The secret it switches from.
     pub(crate) message: Poly,
@@ -355,18 +358,18 @@ impl SwitchedSecrets {
                 (whole.clone(), square)
             }
             KeyKind::Galois { element } => (ring.automorphism(whole, galois::inverse(ring, element))?, whole.clone()),
-            KeyKind::Encapsulation => (secret.sparse_twin()?, whole.clone()),
-            KeyKind::QueryEncapsulation => (secret.sparse_twin()?, secret.embedded_query_secret()?),
-            KeyKind::Decapsulation => (whole.clone(), secret.sparse_twin()?),
+            KeyKind::Encapsulation => (secret.sparse_secret()?, whole.clone()),
+            KeyKind::QueryEncapsulation => (secret.sparse_secret()?, secret.embedded_query_secret()?),
+            KeyKind::Decapsulation => (whole.clone(), secret.sparse_secret()?),
         };
         Ok(SwitchedSecrets { target, message })
     }
 }
 
-/// Makes every key of a plan, one after the other, handing each to `sink`; stops early when `cancel` is set.
+/// Generates every key of a plan, one after the other, and passes each to `sink`. Stops early if `cancel` is set.
 ///
 /// # Errors
-/// [`RlweError::Interrupted`] when cancelled, whatever `sink` returns, or as for [`SeededSwitchingKey::generate`].
+/// [`RlweError::Interrupted`] if cancelled, the errors of `sink`, or as for [`SeededSwitchingKey::generate`].
 pub fn generate_keys(
     secret: &SecretKey,
     plan: &KeyPlan,
@@ -383,14 +386,14 @@ pub fn generate_keys(
     Ok(())
 }
 
-/// The expanded switching keys of one client, as the server holds them.
+/// The expanded switching keys of one client, on the server.
 #[derive(Debug, Default)]
 pub struct EvaluationKeys(BTreeMap<KeyKind, SwitchingKey>);
 
 /// An expanded key.
 #[derive(Debug)]
 enum SwitchingKey {
-    /// For every digit of the extended basis.
+    /// One row per digit, over the extended basis.
     Gadget(GadgetKey),
     /// One row over chain primes, in the evaluation domain.
     SingleDigit([Poly; 2]),
@@ -406,12 +409,12 @@ impl SwitchingKey {
 }
 
 impl EvaluationKeys {
-    /// No keys yet.
+    /// An empty set of keys.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes and expands every key of a plan: for tests, benchmarks and single-machine use.
+    /// Generates and expands every key of a plan: for tests, benchmarks and use on a single machine.
     ///
     /// # Errors
     /// As for [`SeededSwitchingKey::generate`].
@@ -455,10 +458,10 @@ impl EvaluationKeys {
         }
     }
 
-    /// Checks that everything a plan asks for is there.
+    /// Checks that all keys of a plan are present.
     ///
     /// # Errors
-    /// [`RlweError::MissingKeys`] naming all that are not.
+    /// [`RlweError::MissingKeys`], which names all missing keys.
     pub fn check(&self, operation: &'static str, plan: &KeyPlan) -> Result<(), RlweError> {
         let there = |(kind, chain): &(KeyKind, usize)| self.0.get(kind).is_some_and(|key| key.chain() >= *chain);
         let missing: Vec<_> = plan.iter().filter(|key| !there(key)).collect();
@@ -475,7 +478,7 @@ impl EvaluationKeys {
     }
 }
 
-/// Complex slots of the standard ring, real ones of the conjugate-invariant ring.
+/// Number of slots: complex slots in the standard ring, real slots in the conjugate-invariant ring.
 pub fn slot_count(ring: &Ring) -> usize {
     match ring.kind() {
         RingKind::Standard => ring.degree() / 2,

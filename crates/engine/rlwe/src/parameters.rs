@@ -1,4 +1,4 @@
-//! Parameter sets: a literal, checked once, becomes an immutable object.
+//! Parameter sets: immutable objects made from literals that are checked once.
 
 use std::sync::Arc;
 
@@ -7,29 +7,29 @@ use unspoken_ring::{Backend, Basis, Ring, RingKind, RingLiteral};
 use crate::error::RlweError;
 use crate::security::{SECURITY_BITS, SPARSE_SECRET, SecretDistribution, max_log2_modulus, security_bits};
 
-/// The prefix without which nothing under 128 bits builds.
+/// The prefix that the name of a parameter set with less than 128 bits of security must have.
 pub const INSECURE_PREFIX: &str = "insecure_";
 
 /// The numbers of a parameter set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ParametersLiteral {
-    /// Its name; begins with `insecure_` if and only if it may have less than 128 bits.
+    /// Name of the set. It begins with `insecure_` if and only if the set may have less than 128 bits of security.
     pub name: String,
     /// Ring, chain, special primes and digits.
     pub ring: RingLiteral,
     /// The distribution of secrets.
     pub secret: SecretDistribution,
-    /// How ciphertexts switch to the sparse secret of a bootstrap, if they can.
+    /// The shape of the keys under the sparse secret of a bootstrap, if the set has them.
     pub encapsulation: Option<EncapsulationLiteral>,
 }
 
 /// The keys under the sparse secret of a bootstrap: single-digit switching keys over the first `primes` primes of the
-/// chain, for ciphertexts of the first `base`; the primes between take the part of the special ones.
+/// chain, for ciphertexts over the first `base` primes. The primes between act as special primes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EncapsulationLiteral {
-    /// Chain primes of the ciphertexts that are bootstrapped.
+    /// Number of chain primes of the ciphertexts that are bootstrapped.
     pub base: usize,
-    /// Chain primes of the keys.
+    /// Number of chain primes of the keys.
     pub primes: usize,
 }
 
@@ -51,7 +51,7 @@ pub struct Fingerprint(pub [u8; 16]);
 /// One kind of object under a secret and its security, for reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SecuredObject {
-    /// What it is.
+    /// Name of the object.
     pub what: &'static str,
     /// Ring degree.
     pub degree: usize,
@@ -59,7 +59,7 @@ pub struct SecuredObject {
     pub log2_modulus: f64,
     /// The secret's distribution.
     pub secret: SecretDistribution,
-    /// Deviation of its errors.
+    /// Standard deviation of its errors.
     pub sigma: f64,
     /// Its security level, at most 128 (see [`security_bits`]).
     pub security_bits: f64,
@@ -75,10 +75,10 @@ impl Parameters {
         Self::with_backend(literal, Backend::detect())
     }
 
-    /// As [`Parameters::new`], on a backend of choice.
+    /// As [`Parameters::new`], on the given backend.
     ///
     /// # Errors
-    /// As for [`Parameters::new`], or if the backend is not available here.
+    /// As for [`Parameters::new`], or if the backend is not available on this machine.
     pub fn with_backend(literal: ParametersLiteral, backend: Backend) -> Result<Self, RlweError> {
         let degree = literal.ring.degree;
         let found = log2_product(literal.ring.chain.iter().chain(&literal.ring.special));
@@ -106,7 +106,7 @@ impl Parameters {
         &self.0.literal.name
     }
 
-    /// Whether it may have less than 128 bits; nothing outside tests and benchmarks accepts such a set.
+    /// Whether the set may have less than 128 bits of security. Only tests and benchmarks accept such a set.
     pub fn is_insecure(&self) -> bool {
         self.name().starts_with(INSECURE_PREFIX)
     }
@@ -116,18 +116,18 @@ impl Parameters {
         &self.0.ring
     }
 
-    /// The numbers it was built from.
+    /// The literal that it was built from.
     pub fn literal(&self) -> &ParametersLiteral {
         &self.0.literal
     }
 
-    /// A hash of the literal without its name, to tell whether serialised data fit.
+    /// A hash of the literal without its name, to check whether serialised data belong to these parameters.
     pub fn fingerprint(&self) -> Fingerprint {
         self.0.fingerprint
     }
 
-    /// Whether the parameters of a key are this object. Another with the same numbers does not do: polynomials of its ring
-    /// are strangers here.
+    /// Checks that the parameters of a key are this object. Another object with the same literal is refused, because
+    /// its polynomials belong to another ring object.
     ///
     /// # Errors
     /// [`RlweError::OtherParameters`] if they are not.
@@ -178,13 +178,13 @@ impl Parameters {
     }
 }
 
-/// Whether the keys under the sparse secret have a sensible shape and 128 bits.
+/// Checks that the keys under the sparse secret have a valid shape and 128 bits of security.
 fn check_encapsulation(literal: &ParametersLiteral, encapsulation: EncapsulationLiteral) -> Result<(), RlweError> {
     let (name, degree) = (literal.name.clone(), literal.ring.degree);
     let EncapsulationLiteral { base, primes } = encapsulation;
     let possible = base > 0 && base < primes && primes <= literal.ring.chain.len();
     let bits = |range: std::ops::Range<usize>| log2_product(literal.ring.chain[range].iter());
-    // The primes beyond the base divide the noise of the switch, which is as large as the base.
+    // The switch divides its noise, which is as large as the product of the base primes, by the primes beyond the base.
     if !possible || bits(base..primes) < bits(0..base) - 1.0 || literal.ring.kind != RingKind::Standard {
         let reason = format!("keys under the sparse secret over {primes} primes for ciphertexts of {base}");
         return Err(RlweError::Encapsulation { name, reason });

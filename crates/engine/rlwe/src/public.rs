@@ -1,4 +1,4 @@
-//! Encryption without the secret.
+//! Public keys: encryption without the secret.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use crate::error::RlweError;
 use crate::keys::SecretKey;
 use crate::parameters::Parameters;
 
-/// A public key: an encryption of zero `(b, a)` under the secret over all chain primes, `b = -a s + e`, `a` expanded from a
-/// seed. Special primes are not needed: encryption does not divide by them.
+/// A public key: an encryption of zero `(b, a)` under the secret over all chain primes, `b = -a s + e`, `a` expanded
+/// from a seed. It needs no special primes, because encryption does not divide by them.
 ///
-/// An encryption is `(b u + e_0 + m, a u + e_1)` with a fresh ternary `u` and fresh errors (Lyubashevsky, Peikert and Regev,
-/// "On ideal lattices and learning with errors over rings", EUROCRYPT 2010). Its noise `e u + e_0 + e_1 s` has a deviation
-/// of about `sigma sqrt(4n/3)` per coefficient, where encryption under the secret key has `sigma`.
+/// An encryption is `(b u + e_0 + m, a u + e_1)` with a fresh ternary `u` and fresh errors (Lyubashevsky, Peikert and
+/// Regev, "On ideal lattices and learning with errors over rings", EUROCRYPT 2010). Its noise `e u + e_0 + e_1 s` has a
+/// standard deviation of about `sigma sqrt(4n/3)` per coefficient, whereas encryption under the secret key has `sigma`.
 #[derive(Clone)]
 pub struct PublicKey {
     parameters: Parameters,
@@ -24,16 +24,18 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
-    /// Makes a public key under a fresh seed and a fresh error. One per secret is enough.
+    /// Generates a public key under a fresh seed and a fresh error. One per secret is enough.
     ///
     /// # Errors
-    /// Only if the ring refuses, which its own parameters rule out.
+    /// Only if an operation of the ring fails, which cannot happen with checked parameters.
     pub fn generate(secret: &SecretKey, rng: &mut SecretRng) -> Result<Self, RlweError> {
         let parameters = secret.parameters();
         let ring = parameters.ring();
         let (seed, error) = (rng.seed(), rng.gaussian(ring.degree()));
         let whole = Basis::chain(ring.chain().len());
-        let body = ring.small_minus_uniform_product(&error, (&seed, 0), secret.poly(), whole)?;
+        let mut body = ring.small_minus_uniform_product(&error, (&seed, 0), secret.poly(), whole)?;
+        // `a s + e`.
+        body.declare_public();
         Ok(Self::from_parts(parameters, seed, body))
     }
 
@@ -48,14 +50,14 @@ impl PublicKey {
         &self.parameters
     }
 
-    /// Sixteen bytes that tell this key from others: of a hash of all its bytes, since the seed is public and whoever likes
-    /// may make a key with it.
+    /// Sixteen bytes that identify this key. They are from a hash of all its bytes, because the seed is public and
+    /// anyone can make another key with it.
     pub fn identity(&self) -> [u8; 16] {
         let hash = blake3::derive_key("unspoken 2026 identity of a public key", &self.to_bytes());
         std::array::from_fn(|i| hash[i])
     }
 
-    /// Bytes in memory, its seed expanded.
+    /// Bytes in memory, including the expanded seed.
     pub fn bytes(&self) -> usize {
         self.body.bytes() + self.mask.bytes()
     }
@@ -68,7 +70,8 @@ impl PublicKey {
         self.encrypt_zero(message.basis().chain, rng)?.plus(self.parameters.ring(), message)
     }
 
-    /// An encryption of zero over the first `chain` primes: whoever adds a message to it must use it once only.
+    /// An encryption of zero over the first `chain` primes. It must be used for one message only. It is secret: it and
+    /// the ciphertext made from it together reveal the message.
     ///
     /// # Errors
     /// If the ring has fewer primes.
@@ -77,9 +80,7 @@ impl PublicKey {
         let n = ring.degree();
         let (ephemeral, errors) = (rng.ternary(n), [rng.gaussian(n), rng.gaussian(n)]);
         let errors = [errors[0].as_slice(), errors[1].as_slice()];
-        let mut components = ring.small_products(&ephemeral, [&self.body, &self.mask], errors, Basis::chain(chain))?;
-        // Who has it and the ciphertext made of it has the message.
-        components[0].mark_secret();
+        let components = ring.small_products(&ephemeral, [&self.body, &self.mask], errors, Basis::chain(chain))?;
         Ciphertext::new(components.into())
     }
 }

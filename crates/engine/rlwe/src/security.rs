@@ -1,14 +1,14 @@
-//! How large a modulus a secret allows at 128 bits.
+//! The largest modulus of a ring degree and a secret at 128 bits of security.
 //!
-//! Dense ternary: re-computed with the Lattice Estimator (minimum over primal uSVP, primal BDD and dual hybrid), in
-//! agreement with the 2024 security guidelines (ePrint 2024/463), for errors of deviation 3.19. Sparse ternary: the
-//! table of the sparse-key-estimate project (rotated primal hybrid attack, ePrint 2026/279), which is stricter than
-//! older ones. The modulus is the largest one any object under the secret uses: for key-switching keys that is the
-//! whole chain times the special primes.
+//! Dense ternary: recomputed with the Lattice Estimator (minimum over primal uSVP, primal BDD and dual hybrid), in
+//! agreement with the 2024 security guidelines (ePrint 2024/463), for errors of standard deviation 3.19. Sparse
+//! ternary: the table of the sparse-key-estimate project (rotated primal hybrid attack, ePrint 2026/279), which is
+//! stricter than older tables. The modulus is the largest one of all objects under the secret: for key-switching keys
+//! it is the whole chain times the special primes.
 
 use std::fmt;
 
-/// How the coefficients of a secret are drawn.
+/// The distribution of the coefficients of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SecretDistribution {
     /// Each of -1, 0, 1 with probability one third.
@@ -29,14 +29,14 @@ impl fmt::Display for SecretDistribution {
     }
 }
 
-/// The secret under which a bootstrap raises the modulus: as sparse as the table of bounds goes, because the integer that
-/// the raise adds grows with the square root of the weight.
+/// The distribution of the secret under which a bootstrap raises the modulus. It is the sparsest one in the table of
+/// bounds, because the integer that the raise adds grows with the square root of the weight.
 pub const SPARSE_SECRET: SecretDistribution = SecretDistribution::SparseTernary { weight: SPARSE_WEIGHT };
 
 /// The Hamming weight of [`SPARSE_SECRET`].
 pub const SPARSE_WEIGHT: usize = 32;
 
-/// The security level every parameter set has that is not named insecure.
+/// The security level of every parameter set whose name does not begin with `insecure_`.
 pub const SECURITY_BITS: f64 = 128.0;
 
 /// `(ring degree, largest log2 q)` for a uniform ternary secret.
@@ -64,7 +64,8 @@ const SPARSE: [(usize, [f64; 7]); 5] = [
 
 /// The largest `log2 q` that keeps [`SECURITY_BITS`] for a ring of degree `degree`; `None` where no bound is known.
 ///
-/// For a sparse secret the bound of the next smaller weight in the table is used, and never more than the dense one.
+/// For a sparse secret the bound of the next smaller weight in the table is used, but never more than the bound of a
+/// dense secret.
 pub fn max_log2_modulus(degree: usize, secret: SecretDistribution) -> Option<f64> {
     let dense = DENSE.iter().find(|(n, _)| *n == degree).map(|(_, bound)| *bound)?;
     match secret {
@@ -95,22 +96,22 @@ const BINARY: [(usize, f64); 14] = [
     (4096, 104.11),
 ];
 
-/// The largest `log2 q/sigma` that keeps [`SECURITY_BITS`] for LWE under a uniform binary secret, or RLWE of such a degree,
-/// with errors of deviation `sigma`; `None` where no bound is known. Between two dimensions of the table the smaller one's
-/// bound holds.
+/// The largest `log2 q/sigma` that keeps [`SECURITY_BITS`] for LWE of a dimension under a uniform binary secret, or
+/// RLWE of that degree, with errors of standard deviation `sigma`; `None` where no bound is known. Between two
+/// dimensions of the table the bound of the smaller one is used.
 pub fn binary_max_log2_ratio(dimension: usize) -> Option<f64> {
     BINARY.iter().rev().find(|(n, _)| *n <= dimension).map(|(_, bound)| *bound)
 }
 
-/// As [`security_bits`], under a uniform binary secret, for a modulus `2^log2_ratio` times as large as the deviation of the
-/// errors.
+/// As [`security_bits`], under a uniform binary secret, for a modulus `2^log2_ratio` times as large as the standard
+/// deviation of the errors.
 pub fn binary_security_bits(dimension: usize, log2_ratio: f64) -> f64 {
     let bound = binary_max_log2_ratio(dimension).unwrap_or(0.0);
     SECURITY_BITS * (bound / log2_ratio.max(1.0)).min(1.0)
 }
 
-/// Bits of security of a modulus of `log2_modulus` bits, to first order: 128 at the bound and inversely proportional to
-/// the size of the modulus. Never more than 128 is claimed; 0 where no bound is known.
+/// Bits of security of a modulus of `log2_modulus` bits, to first order: 128 at the bound, and inversely proportional
+/// to the bits of the modulus above it. At most 128; 0 where no bound is known.
 pub fn security_bits(degree: usize, log2_modulus: f64, secret: SecretDistribution) -> f64 {
     let bound = max_log2_modulus(degree, secret).unwrap_or(0.0);
     SECURITY_BITS * (bound / log2_modulus.max(1.0)).min(1.0)

@@ -8,8 +8,8 @@ use crate::keys::{EvaluationKeys, KeyKind, KeyPlan};
 
 /// A ciphertext over the extended basis, times the product `P` of the special primes.
 ///
-/// What a switch yields before its division by `P`. Sums and plaintext products of several of them share one division
-/// (double hoisting).
+/// The result of a key switch before its division by `P`. Sums and plaintext products of several of them share one
+/// division (double hoisting).
 #[derive(Clone, Debug)]
 pub struct ExtendedCiphertext {
     pub(crate) components: [Poly; 2],
@@ -37,14 +37,14 @@ impl ExtendedCiphertext {
     }
 }
 
-/// A ciphertext with the digits of its second component raised, for many automorphisms at the price of one raise.
+/// A ciphertext with the digits of its second component already raised, so that many automorphisms share one raise.
 pub struct Hoisted<'a> {
     ciphertext: &'a Ciphertext,
     digits: Decomposed,
 }
 
 impl Ciphertext {
-    /// From three components to two, with the relinearisation key.
+    /// Relinearises: reduces three components to two, with the relinearisation key.
     ///
     /// `drop` chain primes are divided out in the same step (rescaling fused into the division by `P`).
     ///
@@ -83,7 +83,7 @@ impl Ciphertext {
         finish_automorphism(ring, c0, ring.gadget_product(c1, key)?, element)
     }
 
-    /// Raises the digits once for several automorphisms.
+    /// Raises the digits of the second component, once for several automorphisms.
     ///
     /// # Errors
     /// If there are not two components.
@@ -105,7 +105,7 @@ impl Ciphertext {
     /// The same message modulo the first `chain` primes.
     ///
     /// # Errors
-    /// If it has fewer.
+    /// If the ciphertext has fewer primes.
     pub fn restricted(&self, ring: &Ring, chain: usize) -> Result<Ciphertext, RlweError> {
         let restrict = |c: &Poly| ring.restricted(c, Basis::chain(chain));
         Ok(Ciphertext { components: self.components.iter().map(restrict).collect::<Result<_, _>>()? })
@@ -157,11 +157,12 @@ impl Hoisted<'_> {
         Ok(ExtendedCiphertext { components })
     }
 
-    /// The sum of the images under `X -> X^element` for several elements (1 is the ciphertext itself), divided by `P` once,
-    /// and by the last `drop` chain primes in the same step.
+    /// The sum of the images under `X -> X^element` for several elements (1 is the ciphertext itself), divided by `P`
+    /// once, and by the last `drop` chain primes in the same step.
     ///
     /// # Errors
-    /// If there are no elements, keys are missing (all are named), or fewer than `drop + 1` chain primes are left.
+    /// If there are no elements, keys are missing (the error names all of them), or fewer than `drop + 1` chain primes
+    /// are left.
     pub fn sum_automorphisms(
         &self,
         ring: &Ring,
@@ -177,7 +178,8 @@ impl Hoisted<'_> {
         keys.check(OPERATION, &needed)?;
         let [c0, c1] = self.ciphertext.pair(OPERATION)?;
         let c0 = ring.automorphism_sum(c0, elements)?;
-        // The images under the identity have a second component of their own; there is one for each 1 among the elements.
+        // The identity needs no key switch, so its images keep their second component. There is one image for each 1
+        // among the elements.
         let identities = vec![1; elements.len() - switched.len()];
         let c1 = if identities.is_empty() { None } else { Some(ring.automorphism_sum(c1, &identities)?) };
         let terms =

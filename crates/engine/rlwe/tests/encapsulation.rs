@@ -1,11 +1,11 @@
-//! The sparse secret of a bootstrap, compact queries, and their keys, at a small insecure ring.
+//! Tests of the sparse secret of a bootstrap, of compact queries, and of their keys, in a small insecure ring.
 
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Basis, Poly, RingKind, RingLiteral, SecretRng};
 use unspoken_rlwe::security::{SECURITY_BITS, SPARSE_SECRET, SecretDistribution};
 use unspoken_rlwe::{
-    EncapsulationLiteral, EvaluationKeys, KeyBundle, KeyKind, KeyPlan, Parameters, ParametersLiteral, Query,
-    QueryParameters, QuerySecret, RlweError, SecretKey, SeededSwitchingKey,
+    CompactQuery, CompactQueryParameters, CompactQuerySecret, EncapsulationLiteral, EvaluationKeys, KeyBundle, KeyKind,
+    KeyPlan, Parameters, ParametersLiteral, RlweError, SecretKey, SeededSwitchingKey,
 };
 
 const ENCAPSULATION: EncapsulationLiteral = EncapsulationLiteral { base: 2, primes: 5 };
@@ -55,7 +55,7 @@ fn raising_adds_small_multiples_of_the_modulus() {
     let variance = integers.iter().map(|i| i * i).sum::<f64>() / 1024.0;
     assert!((2.2..3.4).contains(&variance), "{variance}");
     assert!(integers.iter().all(|i| i.abs() <= 13.0));
-    // A ciphertext of another level cannot be switched, a missing key is named.
+    // A ciphertext of another level cannot be switched. The error names a missing key.
     let high = secret.encrypt(&message(&parameters, &values, 3), &mut rng).unwrap();
     assert!(high.encapsulate(&parameters, KeyKind::Encapsulation, &keys).is_err());
     let error = ciphertext.encapsulate(&parameters, KeyKind::QueryEncapsulation, &keys).unwrap_err();
@@ -70,17 +70,17 @@ fn queries_reach_the_sparse_secret_with_their_elements_in_place() {
     let ring = parameters.ring();
     let mut rng = SecretRng::insecure_from_seed(2);
     let secret = SecretKey::generate(&parameters, &mut rng).unwrap();
-    let queries = QueryParameters::new(&parameters).unwrap();
+    let queries = CompactQueryParameters::new(&parameters).unwrap();
     let torus: Vec<f64> = (0..512).map(|i| f64::from(i) / 512.0 - 0.5).collect();
-    let query = QuerySecret::of(&secret, &queries).unwrap().encrypt(&torus, &mut rng).unwrap();
-    let again = QuerySecret::of(&secret, &queries).unwrap().encrypt(&torus, &mut rng).unwrap();
+    let query = CompactQuerySecret::of(&secret, &queries).unwrap().encrypt(&torus, &mut rng).unwrap();
+    let again = CompactQuerySecret::of(&secret, &queries).unwrap().encrypt(&torus, &mut rng).unwrap();
     assert_ne!(query.seed(), again.seed());
     assert_ne!(query.to_bytes(&queries)[16..], again.to_bytes(&queries)[16..]);
     let mut plan = KeyPlan::new();
     plan.require(KeyKind::QueryEncapsulation, ENCAPSULATION.primes);
     plan.require(KeyKind::Decapsulation, 8);
     let keys = EvaluationKeys::generate(&secret, &plan, &mut rng).unwrap();
-    let query = Query::from_bytes(&queries, &query.to_bytes(&queries)).unwrap();
+    let query = CompactQuery::from_bytes(&queries, &query.to_bytes(&queries)).unwrap();
     let packed = query.expand(&queries, ring).unwrap();
     let sparse = packed.encapsulate(&parameters, KeyKind::QueryEncapsulation, &keys).unwrap();
     let raised = sparse.scale_modulus(ring, 2).unwrap().raise(&parameters, 8, &keys).unwrap();
@@ -93,7 +93,7 @@ fn queries_reach_the_sparse_secret_with_their_elements_in_place() {
         assert!(error.abs() < 30.0, "{error}");
         squares += error * error;
     }
-    // The encryption's 3.19 and the rounding of the switch, sqrt(33/12).
+    // The error of the encryption, 3.19, and the rounding of the switch, sqrt(33/12).
     let deviation = (squares / 512.0).sqrt();
     assert!((3.0..4.4).contains(&deviation), "{deviation}");
 }
@@ -121,7 +121,8 @@ fn bundles_hold_every_kind_of_key_and_nothing_that_does_not_fit() {
     keys.check("test", &plan).unwrap();
     assert_eq!(keys.bytes(), plan.memory_bytes(parameters.ring()));
     assert!(KeyBundle::read(&parameters, &mut &bytes[..bytes.len() - 1]).is_err());
-    // An encapsulation key over other primes than the parameters say, and one for parameters that have none.
+    // An encapsulation key over other primes than those of the parameters, and one for parameters without
+    // encapsulation.
     let mut wrong = KeyPlan::new();
     wrong.require(KeyKind::Encapsulation, ENCAPSULATION.primes + 1);
     let mut bytes = Vec::new();
@@ -133,7 +134,7 @@ fn bundles_hold_every_kind_of_key_and_nothing_that_does_not_fit() {
     let error = KeyBundle::read_plan(&without, &mut bytes.as_slice()).unwrap_err();
     assert!(matches!(error, RlweError::Encapsulation { .. }), "{error}");
     assert_ne!(without.fingerprint(), parameters.fingerprint());
-    // Nor is one made, though a service ask for it: over more primes it would give the sparse secret away.
+    // Such a key is not generated on request of a service either: over more primes it would reveal the sparse secret.
     for chain in [1, ENCAPSULATION.primes + 1, 8] {
         let error = SeededSwitchingKey::generate(&secret, KeyKind::Encapsulation, chain, &mut rng).unwrap_err();
         assert!(matches!(error, RlweError::Encapsulation { .. }), "{error}");

@@ -1,11 +1,11 @@
-//! Encryption, switching and serialisation at a small insecure ring.
+//! Tests of encryption, switching and serialisation in a small insecure ring.
 
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Basis, Poly, Ring, RingKind, RingLiteral, SecretRng};
 use unspoken_rlwe::security::SecretDistribution;
 use unspoken_rlwe::{
-    Ciphertext, EvaluationKeys, Fresh, KeyBundle, KeyKind, KeyPlan, Parameters, ParametersLiteral, PublicKey,
-    RlweError, SecretKey, SeededCiphertext, SeededSwitchingKey, Zero, galois,
+    Ciphertext, EvaluationKeys, FreshCiphertext, KeyBundle, KeyKind, KeyPlan, Parameters, ParametersLiteral, PublicKey,
+    RlweError, SecretKey, SeededCiphertext, SeededSwitchingKey, ZeroEncryption, galois,
 };
 
 const DEGREE: usize = 1024;
@@ -54,7 +54,7 @@ impl Setting {
         let mut difference = ring.restricted(expected, ciphertext.basis()).unwrap();
         ring.to_coefficients(&mut difference).unwrap();
         ring.sub_assign(&mut difference, &self.secret.decrypt(ciphertext).unwrap()).unwrap();
-        ring.to_f64(&difference).unwrap().into_iter().fold(0.0, |max, x| x.abs().max(max))
+        ring.to_f64(&difference).unwrap().iter().fold(0.0, |max, x| x.abs().max(max))
     }
 
     fn keys(&mut self, kinds: &[KeyKind]) -> EvaluationKeys {
@@ -64,8 +64,9 @@ impl Setting {
     }
 }
 
-/// Six sigma of a fresh error, and of what a key switch adds at this size: digits of 60 bits against 60 bits of special
-/// primes leave about `sigma sqrt(n digits)` before and `sqrt(n / 18)` of rounding.
+/// Six standard deviations of a fresh error (`FRESH`) and of the error that a key switch adds at this size
+/// (`SWITCHED`): with digits of 60 bits and 60 bits of special primes, the key switch adds about
+/// `sigma sqrt(n digits)`, and rounding adds `sqrt(n / 18)`.
 const FRESH: f64 = 6.0 * 3.19;
 const SWITCHED: f64 = 6.0 * 3.19 * 2.0 * 60.0;
 
@@ -119,7 +120,7 @@ fn relinearisation_keeps_the_product() {
     let before = s.noise(&product, &expected);
     let after = s.noise(&product.relinearise(s.ring(), &keys, 0).unwrap(), &expected);
     assert!((after - before).abs() < SWITCHED, "{before} {after}");
-    // Fused with the rescale: as rescaling afterwards, up to rounding.
+    // Relinearisation fused with the rescale gives the same as a rescale afterwards, up to rounding.
     let fused = product.relinearise(s.ring(), &keys, 1).unwrap();
     let apart = product.relinearise(s.ring(), &keys, 0).unwrap().rescale(s.ring(), 1).unwrap();
     let apart = {
@@ -306,7 +307,7 @@ fn public_keys_with_one_seed_are_told_apart() {
     let other = PublicKey::generate(&s.secret, &mut s.rng).unwrap().to_bytes();
     let read = |bytes: &[u8]| PublicKey::from_bytes(&s.parameters, bytes).unwrap().identity();
     assert_eq!(read(&bytes), public.identity());
-    // Their own key with somebody else's public seed, and the same body with another seed.
+    // The body of one key with the seed of another, in both combinations.
     for mixed in [[&bytes[..56], &other[56..]].concat(), [&other[..56], &bytes[56..]].concat()] {
         assert_ne!(read(&mixed), public.identity());
         assert_ne!(read(&mixed), read(&other));
@@ -319,37 +320,40 @@ fn a_message_added_to_zero_is_encrypted() {
     let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
     for chain in 1..=3 {
         let message = s.message(20, chain);
-        let zeros = [Zero::seeded(&s.secret, 3, &mut s.rng).unwrap(), Zero::public(&public, 3, &mut s.rng).unwrap()];
+        let zeros = [
+            ZeroEncryption::seeded(&s.secret, 3, &mut s.rng).unwrap(),
+            ZeroEncryption::public(&public, 3, &mut s.rng).unwrap(),
+        ];
         for (zero, seeded) in zeros.into_iter().zip([true, false]) {
             let bytes = zero.into_bytes(&s.parameters).unwrap();
-            assert_eq!(bytes.len(), Zero::byte_len(&s.parameters, 3, seeded));
-            let zero = Zero::from_bytes(&s.parameters, &bytes).unwrap();
+            assert_eq!(bytes.len(), ZeroEncryption::byte_len(&s.parameters, 3, seeded));
+            let zero = ZeroEncryption::from_bytes(&s.parameters, &bytes).unwrap();
             assert_eq!(zero.chain(), 3);
             let (full, bound) = match zero.plus(s.ring(), &message).unwrap() {
-                Fresh::Seeded(fresh) => (fresh.expand(s.ring()), FRESH),
-                Fresh::Full(fresh) => (fresh, FRESH * 40.0),
+                FreshCiphertext::Seeded(fresh) => (fresh.expand(s.ring()), FRESH),
+                FreshCiphertext::Full(fresh) => (fresh, FRESH * 40.0),
             };
             assert_eq!(full.chain(), chain);
             assert!(s.noise(&full, &message) < bound);
         }
     }
     let message = s.message(20, 4);
-    let lower = Zero::seeded(&s.secret, 3, &mut s.rng).unwrap();
+    let lower = ZeroEncryption::seeded(&s.secret, 3, &mut s.rng).unwrap();
     assert!(lower.plus(s.ring(), &message).is_err());
 }
 
 #[test]
 fn bytes_of_something_else_are_no_zero() {
     let mut s = Setting::new(RingKind::Standard);
-    let bytes = Zero::seeded(&s.secret, 2, &mut s.rng).unwrap().into_bytes(&s.parameters).unwrap();
+    let bytes = ZeroEncryption::seeded(&s.secret, 2, &mut s.rng).unwrap().into_bytes(&s.parameters).unwrap();
     for len in [0, 6, 7, 30, bytes.len() - 1] {
-        assert!(Zero::from_bytes(&s.parameters, &bytes[..len]).is_err());
+        assert!(ZeroEncryption::from_bytes(&s.parameters, &bytes[..len]).is_err());
     }
     let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
-    assert!(Zero::from_bytes(&s.parameters, &public.to_bytes()).is_err());
+    assert!(ZeroEncryption::from_bytes(&s.parameters, &public.to_bytes()).is_err());
     let zero = s.ring().zero(Basis::chain(2), unspoken_ring::Domain::Evaluation);
     let three = Ciphertext::new(vec![zero.clone(), zero.clone(), zero]).unwrap();
-    let error = Zero::from_bytes(&s.parameters, &three.to_bytes(&s.parameters)).unwrap_err();
+    let error = ZeroEncryption::from_bytes(&s.parameters, &three.to_bytes(&s.parameters)).unwrap_err();
     assert!(matches!(error, RlweError::Components { found: 3, .. }), "{error}");
 }
 
@@ -366,4 +370,47 @@ fn without_special_primes_there_are_no_switching_keys() {
     }
     assert_eq!(parameters.secured_objects().len(), 1);
     assert!(PublicKey::generate(&secret, &mut rng).is_ok());
+}
+
+#[test]
+fn what_is_sent_is_public_and_what_opens_it_is_secret() {
+    let mut s = Setting::new(RingKind::Standard);
+    let element = galois::rotation(s.ring(), 3);
+    let keys = s.keys(&[KeyKind::Relinearisation, KeyKind::Galois { element }]);
+    let public = PublicKey::generate(&s.secret, &mut s.rng).unwrap();
+    let mut message = s.message(20, 4);
+    message.mark_secret();
+
+    let is_secret = |ciphertext: &Ciphertext| ciphertext.components().iter().any(Poly::is_secret);
+    let seeded = s.secret.encrypt(&message, &mut s.rng).unwrap();
+    let full = public.encrypt(&message, &mut s.rng).unwrap();
+    for ciphertext in [&seeded, &full] {
+        assert!(!is_secret(ciphertext));
+        // The keys of the server and the results computed with them are public, too.
+        assert!(!is_secret(&ciphertext.automorphism(s.ring(), element, &keys).unwrap()));
+        let [a, b] = ciphertext.components() else { panic!("two components") };
+        let product = Ciphertext::new(s.ring().tensor([a, b], [a, b], 4).unwrap().into()).unwrap();
+        assert!(!is_secret(&product.relinearise(s.ring(), &keys, 1).unwrap()));
+        assert!(s.secret.decrypt(ciphertext).unwrap().is_secret());
+    }
+
+    // An encryption of zero is secret, because it reveals the message of the ciphertext made from it.
+    let zeros = [
+        SeededCiphertext::encrypt_zero(&s.secret, 4, &mut s.rng).unwrap().expand(s.ring()),
+        public.encrypt_zero(4, &mut s.rng).unwrap(),
+    ];
+    for zero in zeros {
+        assert!(is_secret(&zero) && !is_secret(&zero.plus(s.ring(), &message).unwrap()));
+    }
+    for zero in [
+        ZeroEncryption::seeded(&s.secret, 4, &mut s.rng).unwrap(),
+        ZeroEncryption::public(&public, 4, &mut s.rng).unwrap(),
+    ] {
+        let bytes = zero.into_bytes(&s.parameters).unwrap();
+        let sent = match ZeroEncryption::from_bytes(&s.parameters, &bytes).unwrap().plus(s.ring(), &message).unwrap() {
+            FreshCiphertext::Seeded(sent) => sent.expand(s.ring()),
+            FreshCiphertext::Full(sent) => sent,
+        };
+        assert!(!is_secret(&sent));
+    }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors of this crate.
 
 use std::path::PathBuf;
 
@@ -12,25 +12,28 @@ pub enum DataError {
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The file is not what its name says.
-    #[error("read {path}: found {found}, needed {needed}; fetch the data again with `python3 scripts/fetch_data.py mnist`", path = path.display())]
+    /// The content of the file does not fit its name.
+    #[error(
+        "read {path}: found {found}, needed {needed}; fetch the data again with `python3 scripts/fetch_data.py mnist`",
+        path = path.display()
+    )]
     Content {
         /// The file.
         path: PathBuf,
-        /// What it holds.
+        /// What was found.
         found: String,
-        /// What it must hold.
+        /// What was needed.
         needed: String,
     },
-    /// Something given as an image is none.
+    /// The input is not an image.
     #[error("make an image: found {found}, needed {needed}; scale and crop it to 28 x 28 first")]
     Image {
-        /// What was given.
+        /// What was found.
         found: String,
-        /// What is an image.
+        /// What was needed.
         needed: String,
     },
 }
@@ -41,7 +44,7 @@ pub enum ModelError {
     /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A field has a value no model has.
+    /// A field has an invalid value.
     #[error("check the model: found {field}: {found}, needed {needed}; train or download the model again")]
     Field {
         /// The field.
@@ -54,7 +57,7 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    /// A field with a value that no model has.
+    /// The error of a field with an invalid value.
     pub(crate) fn field(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
         Self::Field { field, found: found.to_string(), needed: needed.to_string() }
     }
@@ -85,7 +88,7 @@ pub enum TrainError {
         /// The epoch, from 1.
         epoch: usize,
     },
-    /// The trained parameters do not make a model.
+    /// The trained parameters are not a valid model.
     #[error(transparent)]
     Model(#[from] ModelError),
 }

@@ -1,8 +1,8 @@
 //! A network's two files: `digits.json` and `digits.safetensors`.
 //!
-//! Written completely or not at all, weights before the JSON that names their checksum. Reading trusts nothing: sizes
-//! are limited before allocation, unknown fields and versions are refused, weights must match their checksum and shape
-//! and be finite, and the id must be their hash.
+//! Files are written atomically, the weights before the JSON that contains their checksum. Reading checks everything:
+//! sizes are limited before allocation, unknown fields and versions are refused, weights must match their checksum and
+//! shape and be finite, and the id must be their hash.
 
 use std::path::Path;
 

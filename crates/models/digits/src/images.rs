@@ -1,4 +1,4 @@
-//! Images of digits, and the IDX files they come in.
+//! Images of digits, and readers of IDX files.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 use crate::error::DataError;
 use crate::shape::{CLASSES, IMAGE_SIDE, PIXELS};
 
-/// Most images in one file: 47 MB of pixels and some room.
+/// Maximum number of images in one file. MNIST has 60,000 images, 47 MB of pixels.
 const MAX_IMAGES: u32 = 1 << 20;
 const IMAGES_MAGIC: u32 = 0x803;
 const LABELS_MAGIC: u32 = 0x801;
 
-/// A grey image of 28 x 28 pixels, row by row; 0 is the ground, 255 the ink.
+/// A grey-scale image of 28 x 28 pixels, row by row; 0 is the background, 255 the ink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image(Box<[u8; PIXELS]>);
 
-/// Images with the digits they show.
+/// Images with labels, the digits they show.
 #[derive(Clone, Debug, Default)]
 pub struct LabelledImages {
     images: Vec<Image>,
     labels: Vec<u8>,
 }
 
-/// Which part of MNIST.
+/// Part of the MNIST data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// 60,000 images.
@@ -33,10 +33,10 @@ pub enum Part {
 }
 
 impl Image {
-    /// An image of these pixels.
+    /// An image from its pixels.
     ///
     /// # Errors
-    /// [`DataError::Image`] if there are not 784.
+    /// [`DataError::Image`] unless there are 784 pixels.
     pub fn new(pixels: &[u8]) -> Result<Self, DataError> {
         let refuse = |_| DataError::Image {
             found: format!("{} pixels", pixels.len()),
@@ -60,7 +60,7 @@ impl Image {
         &self.0
     }
 
-    /// The pixel's value for the network, 0 to 1; 0 outside of the image.
+    /// The pixel as input of the network, 0 to 1; 0 outside of the image.
     pub(crate) fn value(&self, row: isize, column: isize) -> f64 {
         let inside = |x: isize| (0..IMAGE_SIDE as isize).contains(&x);
         if inside(row) && inside(column) {
@@ -75,7 +75,7 @@ impl LabelledImages {
     /// Pairs images with labels.
     ///
     /// # Errors
-    /// [`DataError::Image`] if there are not as many of each, or a label is no digit.
+    /// [`DataError::Image`] if the numbers of images and labels differ, or a label is not a digit.
     pub fn new(images: Vec<Image>, labels: Vec<u8>) -> Result<Self, DataError> {
         let refuse = |found: String, needed: &str| DataError::Image { found, needed: needed.into() };
         if images.len() != labels.len() {
@@ -88,8 +88,8 @@ impl LabelledImages {
         }
     }
 
-    /// Reads one part of MNIST from the IDX files in `directory`, named as they were published
-    /// (`t10k-images-idx3-ubyte` and so on), not compressed. Headers are checked before memory is taken.
+    /// Reads one part of MNIST from the uncompressed IDX files in `directory`, under their published names
+    /// (`t10k-images-idx3-ubyte` and so on). Headers are checked before memory is allocated.
     ///
     /// # Errors
     /// [`DataError::Io`] or [`DataError::Content`]; both say how to fetch the files.
@@ -102,7 +102,7 @@ impl LabelledImages {
         Self::read_files(path("images-idx3"), path("labels-idx1"))
     }
 
-    /// Reads an IDX file of images, and one of their labels.
+    /// Reads an IDX file of images and one of labels.
     ///
     /// # Errors
     /// As for [`LabelledImages::read`].
@@ -110,12 +110,12 @@ impl LabelledImages {
         Self::new(Image::read_file(images)?, read_idx(labels.as_ref().to_owned(), LABELS_MAGIC, &[])?)
     }
 
-    /// How many there are.
+    /// Number of images.
     pub fn len(&self) -> usize {
         self.images.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no images.
     pub fn is_empty(&self) -> bool {
         self.images.is_empty()
     }
@@ -125,12 +125,12 @@ impl LabelledImages {
         &self.images
     }
 
-    /// The digits they show.
+    /// The labels, in the order of the images.
     pub fn labels(&self) -> &[u8] {
         &self.labels
     }
 
-    /// Splits off the last `count` (all, if there are fewer).
+    /// Splits off the last `count` images (all, if there are fewer).
     pub fn split_last(mut self, count: usize) -> (Self, Self) {
         let at = self.len().saturating_sub(count);
         let last = Self { images: self.images.split_off(at), labels: self.labels.split_off(at) };
@@ -138,7 +138,8 @@ impl LabelledImages {
     }
 }
 
-/// The bytes behind the header of an IDX file: magic, number of items, then the size of an item, all big-endian `u32`.
+/// The bytes after the header of an IDX file. The header is a magic number, the number of items and the dimensions of
+/// an item, all big-endian `u32`.
 fn read_idx(path: PathBuf, magic: u32, item: &[u32]) -> Result<Vec<u8>, DataError> {
     let failed = |source| DataError::Io { path: path.clone(), source };
     let mut file = File::open(&path).map_err(failed)?;

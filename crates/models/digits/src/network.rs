@@ -1,4 +1,4 @@
-//! The network in the clear: what the encrypted circuits must agree with.
+//! The plaintext network, reference for the encrypted circuits.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::error::ModelError;
 use crate::images::{Image, LabelledImages};
 use crate::shape::{CLASSES, FEATURES_PER_CHANNEL, KERNEL, OUTPUT_SIDE, STRIDE, Shape};
 
-/// Largest magnitude of a parameter: far above any trained one.
+/// Maximum magnitude of a parameter: far above any trained one.
 const MAX_PARAMETER: f64 = 1e4;
 
 /// A trained network.
@@ -20,21 +20,21 @@ pub struct Network {
     training: TrainingRecord,
 }
 
-/// How a network came to be.
+/// Record of how a network was trained.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainingRecord {
     /// The seed.
     pub seed: u64,
-    /// Images it was trained on.
+    /// Number of training images.
     pub examples: usize,
-    /// Times it saw each of them.
+    /// Number of epochs.
     pub epochs: usize,
-    /// Share of the images set aside that it got right; absent if there were none.
+    /// Accuracy on the validation images; absent if there were none.
     pub validation_accuracy: Option<f64>,
 }
 
-/// Largest magnitudes that occur between the layers: they decide which scales and moduli suffice.
+/// Maximum magnitudes between the layers; scales and moduli are chosen by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ranges {
     /// Before the first square.
@@ -46,12 +46,13 @@ pub struct Ranges {
 }
 
 impl Network {
-    /// A network of all its parameters: kernels `[channel][row][column]` and their biases, the first dense layer
+    /// A network from all its parameters: kernels `[channel][row][column]` and their biases, the first dense layer
     /// `[hidden][feature]` and its biases, the second `[class][hidden]` and its biases. Feature `64 c + 8 y + x` is
     /// channel `c` at row `y` and column `x`. Pixels are 0 to 1.
     ///
     /// # Errors
-    /// [`ModelError::Field`] for a shape that no network has, or parameters that are too many, too few, or not finite.
+    /// [`ModelError::Field`] for an invalid shape, a wrong number of parameters, or a parameter that is too large or
+    /// not finite.
     pub fn new(shape: Shape, parameters: Vec<f64>, training: TrainingRecord) -> Result<Self, ModelError> {
         shape.check()?;
         if parameters.len() != shape.parameters() {
@@ -83,12 +84,12 @@ impl Network {
         &self.parameters
     }
 
-    /// How it came to be.
+    /// Record of its training.
     pub fn training(&self) -> &TrainingRecord {
         &self.training
     }
 
-    /// The kernel's entry of a channel.
+    /// Entry of a channel's kernel.
     pub fn kernel(&self, channel: usize, row: usize, column: usize) -> f64 {
         self.parameters[self.shape.parts().kernel][(channel * KERNEL + row) * KERNEL + column]
     }
@@ -123,19 +124,19 @@ impl Network {
         self.run(image).2
     }
 
-    /// The digit an image shows.
+    /// The predicted digit of an image.
     pub fn digit(&self, image: &Image) -> u8 {
         digit(&self.scores(image))
     }
 
-    /// Share of the images it gets right; 1 if there are none.
+    /// Accuracy on these images; 1 if there are none.
     pub fn accuracy(&self, data: &LabelledImages) -> f64 {
         let pairs = data.images().par_iter().zip(data.labels());
         let right = pairs.filter(|&(image, &label)| self.digit(image) == label).count();
         if data.is_empty() { 1.0 } else { right as f64 / data.len() as f64 }
     }
 
-    /// The largest magnitudes between the layers over these images.
+    /// Maximum magnitudes between the layers over these images.
     pub fn ranges(&self, images: &[Image]) -> Ranges {
         let largest = |values: &[f64]| values.iter().fold(0.0, |max: f64, x| max.max(x.abs()));
         let one = |image: &Image| {
@@ -169,8 +170,9 @@ impl Network {
         Ranges { convolution: largest(&channels), hidden: largest(&neurons), scores: largest(&scores) }
     }
 
-    /// An equal network whose values before the squares reach `size` on these images, so that all layers keep the same
-    /// share of a scale: kernels are divided by a number, the next layer multiplied by its square.
+    /// An equivalent network, scaled so that the values before the squares reach `size` on these images. All layers
+    /// then use the same share of a scale. Kernels are divided by a factor, and the next layer is multiplied by its
+    /// square.
     pub(crate) fn balanced(&self, images: &[Image], size: f64) -> Result<Self, ModelError> {
         let ranges = self.ranges(images);
         let factor = |range: f64| if range > 0.0 { size / range } else { 1.0 };

@@ -18,17 +18,17 @@ pub const STRIDE: usize = 3;
 pub const OUTPUT_SIDE: usize = (IMAGE_SIDE - KERNEL) / STRIDE + 1;
 /// Positions of the kernel: features of one channel, row by row.
 pub const FEATURES_PER_CHANNEL: usize = OUTPUT_SIDE * OUTPUT_SIDE;
-/// Digits.
+/// Number of classes, the digits.
 pub const CLASSES: usize = 10;
 
-/// How many channels and hidden neurons a network has; the rest is fixed: a convolution of 7 x 7 pixels with stride 3,
+/// Number of channels and hidden neurons of a network. The rest is fixed: a convolution of 7 x 7 pixels with stride 3,
 /// a square, a dense layer, a square, and a dense layer to ten scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
     /// Channels of the convolution: 1, 2, 4 or 8.
     pub channels: usize,
-    /// Neurons between the two dense layers: 16, 32, 64 or 128, and no more than there are features.
+    /// Neurons between the two dense layers: 16, 32, 64 or 128, and at most the number of features.
     pub hidden: usize,
 }
 
@@ -38,18 +38,18 @@ impl Shape {
     /// E2DM (Jiang, Kim, Lauter and Song, CCS 2018): 4 channels, 256 features, 64 hidden neurons.
     pub const FULL: Shape = Shape { channels: 4, hidden: 64 };
 
-    /// Outputs of the convolution, channel after channel.
+    /// Number of outputs of the convolution; they are ordered by channel.
     pub fn features(self) -> usize {
         self.channels * FEATURES_PER_CHANNEL
     }
 
-    /// Numbers a network of this shape is made of: weights and biases.
+    /// Number of parameters of a network of this shape: weights and biases.
     pub fn parameters(self) -> usize {
         self.parts().out_bias.end
     }
 
     /// # Errors
-    /// [`ModelError::Field`] for numbers that no network here has.
+    /// [`ModelError::Field`] for numbers outside their ranges.
     pub fn check(self) -> Result<(), ModelError> {
         if ![1, 2, 4, 8].contains(&self.channels) {
             return Err(ModelError::field("channels", self.channels, "1, 2, 4 or 8"));
@@ -61,7 +61,7 @@ impl Shape {
         Ok(())
     }
 
-    /// Where each part lies in the list of all parameters.
+    /// Position of each part in the list of all parameters.
     pub(crate) fn parts(self) -> Parts {
         let mut end = 0;
         let mut next = |len: usize| {

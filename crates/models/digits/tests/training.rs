@@ -1,4 +1,4 @@
-//! Data, training and files in the clear.
+//! Tests of plaintext data, training and files.
 
 use std::fs;
 use std::sync::atomic::AtomicBool;
@@ -8,7 +8,7 @@ use unspoken_digits_model::{
     TrainingRecord, fit,
 };
 
-/// Bars whose height is the label.
+/// Images of bars whose height is the label.
 fn bars(count: usize) -> LabelledImages {
     let image = |i: usize| {
         let (label, left) = (i % 10, 6 + i / 10 % 8);

@@ -6,8 +6,8 @@ use crate::error::EmbeddingError;
 use crate::shape::Shape;
 use crate::tokens::TokenList;
 
-/// The client's half of a compressed table: for each token `l` column indices `(j_1, .., j_l)`, each below `p`. It holds
-/// no number of any embedding.
+/// The client's half of a compressed table: for each token `l` column indices `(j_1, .., j_l)`, each below `p`. It
+/// contains no numbers of embeddings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenCodes {
     id: ModelId,
@@ -62,11 +62,11 @@ impl TokenCodes {
         Ok(&self.codes[id * self.shape.subtables..][..self.shape.subtables])
     }
 
-    /// The id of a token, or of the row for unknown tokens where the vocabulary has one (see
+    /// The id of a token, or of the row for unknown tokens if the vocabulary has one (see
     /// [`UNKNOWN_NAMES`](crate::UNKNOWN_NAMES)).
     ///
     /// # Errors
-    /// [`EmbeddingError::UnknownToken`] where it has none.
+    /// [`EmbeddingError::UnknownToken`] if it has none.
     pub fn token_id(&self, token: &str) -> Result<usize, EmbeddingError> {
         self.tokens
             .row(token)

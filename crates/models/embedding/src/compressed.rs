@@ -1,4 +1,4 @@
-//! A whole compressed table: both halves together, to measure and as reference.
+//! A compressed table with both halves, for measurements and as reference.
 
 use serde::{Deserialize, Serialize};
 use unspoken_store::{ModelHasher, ModelId};
@@ -10,7 +10,7 @@ use crate::subtables::Subtables;
 use crate::table::EmbeddingTable;
 use crate::tokens::TokenList;
 
-/// How a compressed table came to be. Kept with the server's half.
+/// Record of how a table was compressed. Stored with the server's half.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompressionRecord {
@@ -38,7 +38,7 @@ impl CompressedTable {
     /// Joins two halves of one compression.
     ///
     /// # Errors
-    /// [`EmbeddingError::Halves`] when they are not of one compression.
+    /// [`EmbeddingError::Halves`] if they belong to different compressions.
     pub fn join(codes: TokenCodes, subtables: Subtables, record: CompressionRecord) -> Result<Self, EmbeddingError> {
         let differ = |what, client: String, server: String| Err(EmbeddingError::Halves { what, client, server });
         if codes.id() != subtables.id() {
@@ -64,21 +64,20 @@ impl CompressedTable {
         &self.subtables
     }
 
-    /// How it came to be.
+    /// Record of its compression.
     pub fn record(&self) -> &CompressionRecord {
         &self.record
     }
 
-    /// The embedding of a token, as the compressed table has it; that of the row for unknown tokens where there is one
-    /// and the token is unknown.
+    /// The reconstructed embedding of a token; for an unknown token, that of the row for unknown tokens.
     ///
     /// # Errors
-    /// [`EmbeddingError::UnknownToken`] where there is none.
+    /// [`EmbeddingError::UnknownToken`] for an unknown token if there is no such row.
     pub fn reconstruct(&self, token: &str) -> Result<Vec<f32>, EmbeddingError> {
         self.reconstruct_row(self.codes.token_id(token)?)
     }
 
-    /// The embedding of the token in row `id`.
+    /// The reconstructed embedding of the token in row `id`.
     ///
     /// # Errors
     /// [`EmbeddingError::TokenId`] outside the vocabulary.
@@ -86,7 +85,7 @@ impl CompressedTable {
         self.subtables.reconstruct(self.codes.code(id)?)
     }
 
-    /// The whole table as the compressed form has it.
+    /// Reconstructs the whole table.
     ///
     /// # Errors
     /// [`EmbeddingError::Table`] if a sum of entries leaves the range of a table's values.
@@ -99,7 +98,7 @@ impl CompressedTable {
         Ok(EmbeddingTable::new(self.codes.tokens().clone(), width, values)?)
     }
 
-    /// What compression cost: the difference to the table it was made from.
+    /// Measures the difference from the original table.
     ///
     /// # Errors
     /// [`EmbeddingError::Table`] when `table` has other tokens or another width.

@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors of this crate.
 
 use std::path::PathBuf;
 
@@ -14,30 +14,36 @@ pub enum TableError {
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The file does not hold the array it should.
-    #[error("read {path}: found {found}, needed {needed}; convert the table, or name another tensor", path = path.display())]
+    /// The file does not contain the expected array.
+    #[error(
+        "read {path}: found {found}, needed {needed}; convert the table, or name another tensor",
+        path = path.display()
+    )]
     Array {
         /// The file.
         path: PathBuf,
-        /// What it holds.
+        /// What was found.
         found: String,
-        /// What it must hold.
+        /// What was needed.
         needed: String,
     },
     /// The list of tokens is malformed.
-    #[error("read {path}: found {found}, needed {needed}; use the list that belongs to the table", path = path.display())]
+    #[error(
+        "read {path}: found {found}, needed {needed}; use the list that belongs to the table",
+        path = path.display()
+    )]
     TokenFile {
         /// The file.
         path: PathBuf,
-        /// What it holds.
+        /// What was found.
         found: String,
-        /// What it must hold.
+        /// What was needed.
         needed: String,
     },
-    /// A list of tokens that no table has.
+    /// A list of tokens is invalid.
     #[error("check the tokens: found {found}, needed {needed}; use the list that belongs to the table")]
     Tokens {
         /// What is wrong.
@@ -45,17 +51,18 @@ pub enum TableError {
         /// What is allowed.
         needed: String,
     },
-    /// There are not as many tokens as rows.
+    /// The numbers of tokens and rows differ.
     #[error(
-        "pair rows with tokens: found {rows} rows and {tokens} tokens, needed as many of each; use the list of tokens that belongs to the table"
+        "pair rows with tokens: found {rows} rows and {tokens} tokens, needed as many of each; use the list of tokens \
+         that belongs to the table"
     )]
     Count {
-        /// Rows of the table.
+        /// Number of rows of the table.
         rows: usize,
-        /// Tokens.
+        /// Number of tokens.
         tokens: usize,
     },
-    /// The table has no rows, or rows of a length no table has.
+    /// The table has no rows, or rows of an invalid length.
     #[error("check the table: found {found}, needed {needed}")]
     Shape {
         /// The shape.
@@ -63,10 +70,10 @@ pub enum TableError {
         /// The shapes allowed.
         needed: String,
     },
-    /// A value is not a number, infinite or enormous.
+    /// A value is not a number, infinite or too large.
     #[error(
-        "check the table: found {value} in row {row} (token {token:?}), column {column}, needed a number of magnitude at \
-         most {LARGEST_VALUE:e}; correct the row or leave it out"
+        "check the table: found {value} in row {row} (token {token:?}), column {column}, needed a number of magnitude \
+         at most {LARGEST_VALUE:e}; correct the row or leave it out"
     )]
     Value {
         /// The row, from 0.
@@ -99,21 +106,21 @@ pub enum CompressError {
         /// The step, from 1.
         step: usize,
     },
-    /// The parts do not make a compressed table.
+    /// The parts are not a valid compressed table.
     #[error(transparent)]
     Embedding(#[from] EmbeddingError),
 }
 
-/// A compressed table, or half of one, could not be built, read, written or asked.
+/// A compressed table, or half of one, could not be built, read, written or used.
 #[derive(Debug, thiserror::Error)]
 pub enum EmbeddingError {
     /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The list of tokens is none that a table has.
+    /// The list of tokens or the table is invalid.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// A field has a value no compressed table has.
+    /// A field has an invalid value.
     #[error("check the compressed table: found {field}: {found}, needed {needed}; compress or download it again")]
     Field {
         /// The field.
@@ -123,10 +130,10 @@ pub enum EmbeddingError {
         /// The values allowed.
         needed: String,
     },
-    /// The two halves were not made together.
+    /// The two halves do not belong together.
     #[error(
-        "join the halves of a compressed table: found client {client}, server {server}, needed the same {what}; use the \
-         two halves of one compression"
+        "join the halves of a compressed table: found client {client}, server {server}, needed the same {what}; use \
+         the two halves of one compression"
     )]
     Halves {
         /// What differs.
@@ -136,28 +143,32 @@ pub enum EmbeddingError {
         /// The server half's value.
         server: String,
     },
-    /// A token id lies outside the vocabulary.
-    #[error("look up a token: found id {id}, needed 0 to {last}; check which vocabulary the ids belong to", last = tokens - 1)]
+    /// A token id is outside the vocabulary.
+    #[error(
+        "look up a token: found id {id}, needed 0 to {last}; check which vocabulary the ids belong to",
+        last = tokens - 1
+    )]
     TokenId {
         /// The id.
         id: usize,
-        /// Tokens in the vocabulary.
+        /// Number of tokens in the vocabulary.
         tokens: usize,
     },
     /// A token is not in the vocabulary, which has no row for unknown ones.
     #[error(
-        "look up a token: found {token:?}, needed one of the vocabulary's {tokens} tokens; leave it out, or compress the table with a row for unknown tokens"
+        "look up a token: found {token:?}, needed one of the vocabulary's {tokens} tokens; leave it out, or compress \
+         the table with a row for unknown tokens"
     )]
     UnknownToken {
         /// The token.
         token: String,
-        /// Tokens in the vocabulary.
+        /// Number of tokens in the vocabulary.
         tokens: usize,
     },
 }
 
 impl EmbeddingError {
-    /// A field with a value that no compressed table has.
+    /// The error of a field with an invalid value.
     pub(crate) fn field(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
         Self::Field { field, found: found.to_string(), needed: needed.to_string() }
     }
@@ -169,20 +180,21 @@ pub enum TaskError {
     /// The reviews could not be split.
     #[error(transparent)]
     Data(#[from] unspoken_store::DataError),
-    /// The classifier is for two classes.
+    /// The number of classes is not two.
     #[error("train on reviews: found {found} distinct labels, needed 2; pass a column of two labels")]
     Labels {
         /// Distinct labels found.
         found: usize,
     },
-    /// The embeddings are not those of the vocabulary the task was made for.
+    /// The table has another number of tokens than the vocabulary of the task.
     #[error(
-        "train on reviews: found a table of {found} tokens, needed the {needed} the task was made with; use one vocabulary"
+        "train on reviews: found a table of {found} tokens, needed the {needed} the task was made with; use one \
+         vocabulary"
     )]
     Vocabulary {
-        /// Tokens of the table.
+        /// Number of tokens of the table.
         found: usize,
-        /// Tokens of the task.
+        /// Number of tokens of the task.
         needed: usize,
     },
 }

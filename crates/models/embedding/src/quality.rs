@@ -1,4 +1,4 @@
-//! What compression costs.
+//! Measures of the error of compression.
 
 use crate::error::EmbeddingError;
 
@@ -14,7 +14,7 @@ pub struct Quality {
 }
 
 impl Quality {
-    /// Of pairs of rows of equal lengths.
+    /// Computes the measures from pairs of rows of equal length.
     pub(crate) fn of<'a>(
         pairs: impl Iterator<Item = Result<(&'a [f32], Vec<f32>), EmbeddingError>>,
     ) -> Result<Self, EmbeddingError> {
@@ -52,7 +52,7 @@ impl Mean {
         self.count += 1.0;
     }
 
-    /// Zero where there was nothing.
+    /// The mean, or zero if there are no values.
     fn value(&self) -> f64 {
         self.sum / self.count.max(1.0)
     }

@@ -1,16 +1,17 @@
-//! The numbers both halves of a compressed table agree on.
+//! Shape of a compressed table: the numbers that both halves have in common.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::EmbeddingError;
 
-/// Most subtables.
+/// Maximum number of subtables.
 pub(crate) const MAX_SUBTABLES: usize = 16;
-/// Most columns of a subtable.
+/// Maximum number of columns of a subtable.
 pub(crate) const MAX_COLUMNS: usize = 1 << 12;
-/// Most columns of all subtables together: their inner products are in memory during compression, 1 GiB at most.
+/// Maximum number of columns of all subtables together. Their inner products are in memory during compression, 1 GiB at
+/// most.
 pub(crate) const MAX_ALL_COLUMNS: usize = 1 << 14;
-/// Longest row of a table.
+/// Maximum length of a row.
 pub(crate) const MAX_WIDTH: usize = 1 << 12;
 
 /// The numbers both halves of a compressed table agree on.

@@ -5,11 +5,11 @@ use unspoken_store::ModelId;
 use crate::error::EmbeddingError;
 use crate::shape::Shape;
 
-/// Largest magnitude of one entry: far above what compression of a checked table gives.
+/// Maximum magnitude of an entry: far above any result of compressing a checked table.
 const LARGEST_ENTRY: f32 = 1e9;
 
-/// The server's half of a compressed table: `l` subtables of `d` rows and `p` columns. It holds no token and no token's
-/// code.
+/// The server's half of a compressed table: `l` subtables of `d` rows and `p` columns. It contains no tokens and no
+/// codes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subtables {
     id: ModelId,
@@ -56,8 +56,8 @@ impl Subtables {
         &self.values
     }
 
-    /// The largest magnitude any coordinate of a sum of one column of each subtable can have: what an encrypted
-    /// evaluation must leave room for.
+    /// Maximum magnitude of any coordinate of a sum of one column of each subtable. An encrypted evaluation must leave
+    /// room for it.
     pub fn bound(&self) -> f64 {
         let row_bound = |t: usize, r: usize| {
             let row = &self.values[(t * self.shape.width + r) * self.shape.columns..][..self.shape.columns];

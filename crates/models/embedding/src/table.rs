@@ -1,11 +1,10 @@
-//! An embedding table in the clear.
+//! Plaintext embedding tables.
 
 use crate::error::TableError;
 use crate::shape::MAX_WIDTH;
 use crate::tokens::{TokenList, UNKNOWN_NAMES};
 
-/// Largest magnitude of a table's value. Trained embeddings stay below a hundred; with this bound no sum of squares
-/// overflows.
+/// Maximum magnitude of a value. Trained embeddings stay below a hundred; with this bound no sum of squares overflows.
 pub const LARGEST_VALUE: f32 = 1e6;
 
 /// An embedding table: one row of `width` numbers for each token, all finite and of magnitude at most
@@ -19,11 +18,11 @@ pub struct EmbeddingTable {
 }
 
 impl EmbeddingTable {
-    /// Checks and joins tokens and `values`, rows of `width` numbers one after the other.
+    /// Checks and joins tokens and `values`, concatenated rows of `width` numbers.
     ///
     /// # Errors
-    /// [`TableError::Shape`] unless `width` is 1 to 4096 and divides the number of values, [`TableError::Count`] when
-    /// there are not as many rows as tokens, and [`TableError::Value`] for the first value that is not finite or too
+    /// [`TableError::Shape`] unless `width` is 1 to 4096 and divides the number of values, [`TableError::Count`] if the
+    /// numbers of rows and tokens differ, and [`TableError::Value`] for the first value that is not finite or too
     /// large.
     pub fn new(tokens: TokenList, width: usize, values: Vec<f32>) -> Result<Self, TableError> {
         if !(1..=MAX_WIDTH).contains(&width) || !values.len().is_multiple_of(width) {
@@ -44,8 +43,8 @@ impl EmbeddingTable {
         Ok(Self { tokens, width, values })
     }
 
-    /// The same table with a last row `<unk>`, the mean of all rows, for tokens it does not have. A table that has such
-    /// a row already stays as it is.
+    /// The same table with an additional last row `<unk>`, the mean of all rows, for unknown tokens. A table that
+    /// already has a row for unknown tokens is not changed.
     ///
     /// # Errors
     /// [`TableError::Tokens`] when there is no room for one more token.
@@ -75,7 +74,7 @@ impl EmbeddingTable {
         self.width
     }
 
-    /// All rows, one after the other.
+    /// All rows, concatenated.
     pub fn values(&self) -> &[f32] {
         &self.values
     }

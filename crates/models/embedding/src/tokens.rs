@@ -1,15 +1,15 @@
-//! The tokens a table has rows for.
+//! The tokens of a table.
 
 use std::collections::HashMap;
 
 use crate::error::TableError;
 
-/// Most tokens of a table.
+/// Maximum number of tokens of a table.
 pub(crate) const MAX_TOKENS: usize = 1 << 22;
-/// Longest token in bytes.
+/// Maximum length of a token in bytes.
 pub(crate) const MAX_TOKEN_BYTES: usize = 1 << 12;
 
-/// Names of the row that stands for tokens a table does not have. The first one a list holds counts.
+/// Names of the row for unknown tokens. If a list has several, the first of these names is used.
 pub const UNKNOWN_NAMES: [&str; 3] = ["<unk>", "[UNK]", "<UNK>"];
 
 /// Distinct tokens in row order: the id of a token is its row.
@@ -23,7 +23,7 @@ impl TokenList {
     /// Checks and indexes a list: 1 to 2^22 distinct tokens of 1 to 4096 bytes.
     ///
     /// # Errors
-    /// [`TableError::Tokens`], which names the row of a bad token.
+    /// [`TableError::Tokens`], which contains the row of a bad token.
     pub fn new(tokens: Vec<String>) -> Result<Self, TableError> {
         let refuse = |found: String, needed: String| Err(TableError::Tokens { found, needed });
         if tokens.is_empty() || tokens.len() > MAX_TOKENS {

@@ -1,18 +1,18 @@
-//! Text to the tokens of a table.
+//! Segmentation of texts into tokens of a table.
 
 use crate::tokens::TokenList;
 
 /// Marks a token that continues a word (WordPiece).
 const CONTINUES: &str = "##";
-/// Longer words are not segmented, as in BERT.
+/// Maximum length of a word in characters; longer words are unknown, as in BERT.
 const LONGEST_WORD: usize = 100;
 
 /// Splits texts into the tokens of a list.
 ///
-/// Words are separated by white space; every character that is neither a letter nor a digit is a word of its own. A word
-/// is looked up as it stands, then in lower case. If the list has tokens that begin with `##`, a word is cut into the
-/// longest pieces that it has, from the left (WordPiece, as in BERT): own code of a few lines in place of a tokenizer
-/// library, without its Unicode normalisation, so that accented words may be cut differently.
+/// Words are separated by white space; every character that is neither a letter nor a digit is a word of its own. A
+/// word is looked up unchanged, then in lower case. If the list has tokens that begin with `##`, a word is split into
+/// the longest pieces that the list has, from the left (WordPiece, as in BERT). This replaces a tokenizer library by a
+/// few lines, without its Unicode normalisation, so accented words may be split differently.
 ///
 /// ```
 /// use unspoken_embedding::{Segmenter, TokenList};
@@ -20,7 +20,8 @@ const LONGEST_WORD: usize = 100;
 /// let tokens = ["play", "##ing", "chess", "!"].map(str::to_owned);
 /// let tokens = TokenList::new(tokens.to_vec())?;
 /// let words = Segmenter::new(&tokens).segment("Playing go!");
-/// assert_eq!(words, [("play".into(), Some(0)), ("##ing".into(), Some(1)), ("go".into(), None), ("!".into(), Some(3))]);
+/// let expected = [("play", Some(0)), ("##ing", Some(1)), ("go", None), ("!", Some(3))];
+/// assert_eq!(words, expected.map(|(word, token)| (word.to_owned(), token)));
 /// # Ok::<(), unspoken_embedding::TableError>(())
 /// ```
 pub struct Segmenter<'a> {
@@ -36,7 +37,7 @@ impl<'a> Segmenter<'a> {
         Self { tokens, pieces }
     }
 
-    /// The tokens of a text, in order, each with its id; a word the list cannot make has none.
+    /// The tokens of a text, in order, each with its id; a word that cannot be split into tokens has no id.
     pub fn segment(&self, text: &str) -> Vec<(String, Option<usize>)> {
         let mut found = Vec::new();
         for word in words(text) {
@@ -74,7 +75,7 @@ impl<'a> Segmenter<'a> {
     }
 }
 
-/// Runs of letters and digits, and every other character that is no white space.
+/// Runs of letters and digits, and every other character that is not white space.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split_whitespace().flat_map(|chunk| {
         let mut rest = chunk;
@@ -118,7 +119,7 @@ mod tests {
         let list = ["un", "unaff", "##aff", "##able", "##a", "##ble", "é", "##é"];
         assert_eq!(ids(&list, "unaffable"), [Some(1), Some(3)]);
         assert_eq!(ids(&list, "éé"), [Some(6), Some(7)]);
-        // A word that cannot be cut to the end is unknown as a whole.
+        // A word that cannot be split completely is unknown as a whole.
         assert_eq!(ids(&list, "unaffirm un"), [None, Some(0)]);
         assert_eq!(ids(&list, &"a".repeat(LONGEST_WORD + 1)), [None]);
     }

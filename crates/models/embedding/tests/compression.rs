@@ -1,4 +1,4 @@
-//! Compression of small tables: exact where it can be, deterministic, cancelled on request.
+//! Tests of compression of small tables: exactness, determinism, cancellation.
 
 #[allow(missing_docs)]
 mod common;
@@ -14,8 +14,8 @@ fn run(table: &EmbeddingTable, options: &CompressOptions) -> CompressedTable {
 
 #[test]
 fn a_table_that_is_a_sum_of_columns_is_found_almost_exactly() {
-    // 1,024 rows, each the sum of one of 8 columns of each of 3 subtables, all combinations twice. A
-    // few columns to spare keep the search from being stuck.
+    // 1,024 rows, each the sum of one of 8 columns of each of 3 subtables, all combinations twice. A few spare columns
+    // keep the search from getting stuck.
     let table = structured_table(1024, 12, 3, 8);
     let options = CompressOptions { subtables: 3, columns: 14, rounds: 20, trials: 8, ..quick() };
     let quality = run(&table, &options).quality(&table).expect("same table");

@@ -1,4 +1,4 @@
-//! Files: tables are read from what they are published in, compressed tables are lossless, damage is refused.
+//! Tests of files: published formats of tables are read, compressed tables are lossless, damage is refused.
 
 #[allow(missing_docs)]
 mod common;

@@ -1,4 +1,4 @@
-//! The downstream task: accuracy follows what the embeddings hold.
+//! Tests of the downstream task: accuracy depends on the content of the embeddings.
 
 #[allow(missing_docs)]
 mod common;
@@ -9,7 +9,7 @@ use common::{quick, table};
 use unspoken_embedding::{EmbeddingTable, ReviewTask, TaskError, compress};
 use unspoken_store::Dataset;
 
-/// Texts of four tokens of 40; those of label `good` have one of the first ten more than the others.
+/// Texts of four of 40 tokens; those with label `good` have one more of the first ten tokens than the others.
 fn reviews() -> Dataset {
     let text = |i: usize| {
         let first = if i.is_multiple_of(2) { i / 2 % 10 } else { 10 + i % 30 };
@@ -19,7 +19,7 @@ fn reviews() -> Dataset {
     Dataset::new((0..400).map(text).collect(), (0..400).map(label).collect()).expect("as many of each")
 }
 
-/// The first coordinate tells the first ten tokens from the rest.
+/// A table whose first coordinate separates the first ten tokens from the rest.
 fn telling() -> EmbeddingTable {
     table(
         40,

@@ -1,5 +1,5 @@
-//! Trains on the SMS spam collection once for each of several seeds and prints the
-//! accuracy on the held-out tenth, in hard codes.
+//! Trains on the SMS spam collection with each of several seeds and prints the accuracy on the held-out tenth, with
+//! hard codes.
 //!
 //! ```text
 //! python3 scripts/fetch_data.py sms

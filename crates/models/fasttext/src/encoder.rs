@@ -38,8 +38,8 @@ impl Codes {
     }
 }
 
-/// The client's half of a model: vocabulary, codes and label names. It holds no
-/// score, so it does not tell what a word contributes.
+/// The client's half of a model: vocabulary, codes and label names. It contains no scores, so it does not reveal the
+/// contributions of words.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encoder {
     id: ModelId,
@@ -94,12 +94,12 @@ impl Encoder {
         self.shape
     }
 
-    /// How texts become tokens.
+    /// The tokeniser.
     pub fn tokeniser(&self) -> Tokeniser {
         self.tokeniser
     }
 
-    /// The tokens it knows.
+    /// The vocabulary.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
     }
@@ -114,8 +114,8 @@ impl Encoder {
         &self.codes
     }
 
-    /// The codes of a message. Tokens not in the vocabulary, and a message
-    /// without any, take the code of [`UNKNOWN`](crate::UNKNOWN).
+    /// The codes of a message. Tokens not in the vocabulary, and a message without tokens, get the code of
+    /// [`UNKNOWN`](crate::UNKNOWN).
     pub fn encode(&self, text: &str) -> Codes {
         let subtables = self.shape.subtables;
         let rows = self.vocabulary.rows_of(&self.tokeniser.tokens(text));
@@ -123,7 +123,7 @@ impl Encoder {
         Codes { subtables, flat }
     }
 
-    /// The label of the largest score, the first of equals.
+    /// The label of the largest score; of equal ones, the first.
     ///
     /// # Errors
     /// [`ModelError::Field`] unless there is one finite score for each class.
@@ -139,7 +139,7 @@ impl Encoder {
     }
 }
 
-/// Index of the largest entry, the first of equals; 0 for an empty slice.
+/// Index of the largest entry; of equal ones, the first; 0 for an empty slice.
 pub(crate) fn argmax<T: PartialOrd>(values: &[T]) -> usize {
     let mut best = 0;
     for (index, value) in values.iter().enumerate().skip(1) {

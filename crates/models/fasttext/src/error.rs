@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Errors of this crate.
 
 use unspoken_store::{DataError, FileError};
 
@@ -15,19 +15,20 @@ pub enum TrainError {
         /// The values allowed.
         needed: &'static str,
     },
-    /// The texts and labels do not pair up.
+    /// The numbers of texts and labels differ.
     #[error(transparent)]
     Data(#[from] DataError),
     /// A classifier needs two classes or more.
     #[error(
-        "train: found {found} distinct labels among {examples} examples, needed 2 to {most}; pass examples of each class"
+        "train: found {found} distinct labels among {examples} examples, needed 2 to {most}; pass examples of each \
+         class"
     )]
     Classes {
         /// Distinct labels found.
         found: usize,
         /// Examples to train on.
         examples: usize,
-        /// Most classes supported.
+        /// Maximum number of classes.
         most: usize,
     },
     /// A weight became infinite or not a number.
@@ -44,7 +45,7 @@ pub enum TrainError {
         /// The epoch, from 1, counted over both phases.
         epoch: usize,
     },
-    /// The trained parts do not make a model.
+    /// The trained parts are not a valid model.
     #[error(transparent)]
     Model(#[from] ModelError),
 }
@@ -55,7 +56,7 @@ pub enum ModelError {
     /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A field has a value no model has.
+    /// A field has an invalid value.
     #[error("check the model: found {field}: {found}, needed {needed}; train or download the model again")]
     Field {
         /// The field.
@@ -67,7 +68,8 @@ pub enum ModelError {
     },
     /// The two halves were not trained together.
     #[error(
-        "join the halves of a model: found client {client}, server {server}, needed the same {what}; use the two halves of one training run"
+        "join the halves of a model: found client {client}, server {server}, needed the same {what}; use the two \
+         halves of one training run"
     )]
     Halves {
         /// What differs.
@@ -80,7 +82,7 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    /// A field with a value that no model has.
+    /// The error of a field with an invalid value.
     pub(crate) fn field(field: &'static str, found: impl ToString, needed: impl ToString) -> Self {
         Self::Field { field, found: found.to_string(), needed: needed.to_string() }
     }

@@ -1,4 +1,4 @@
-//! A whole model: both halves together, for training and for reference scores.
+//! A model with both halves, for training and as reference.
 
 use serde::{Deserialize, Serialize};
 use unspoken_store::{ModelHasher, ModelId};
@@ -21,7 +21,7 @@ pub(crate) fn model_id(vocabulary: &Vocabulary, codes: &[u16], scores: &[f64]) -
     hasher.finish()
 }
 
-/// How a model came to be. Kept with the server's half.
+/// Record of how a model was trained. Stored with the server's half.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainingRecord {
@@ -97,7 +97,7 @@ impl Model {
         &self.tables
     }
 
-    /// How the model came to be.
+    /// Record of its training.
     pub fn training(&self) -> &TrainingRecord {
         &self.training
     }
@@ -112,12 +112,12 @@ impl Model {
         scores
     }
 
-    /// The label of a message: that of its largest score, the first of equals.
+    /// The predicted label of a message: that of its largest score; of equal ones, the first.
     pub fn predict(&self, text: &str) -> &str {
         &self.encoder.labels()[argmax(&self.scores(text))]
     }
 
-    /// The share of texts whose predicted label is the one given; 0 for no texts.
+    /// The fraction of texts whose predicted label is the given one; 0 for no texts.
     pub fn accuracy(&self, data: &unspoken_store::Dataset) -> f64 {
         let pairs = data.texts().iter().zip(data.labels());
         let right = pairs.filter(|(text, label)| self.predict(text) == *label);

@@ -1,4 +1,4 @@
-//! The numbers both halves of a model agree on.
+//! Shape of a model: the numbers that both halves have in common.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,9 +25,9 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Fewest classes a model has.
+    /// Minimum number of classes of a model.
     pub(crate) const MIN_CLASSES: usize = MIN_CLASSES;
-    /// Most classes a model has.
+    /// Maximum number of classes of a model.
     pub(crate) const MAX_CLASSES: usize = MAX_CLASSES;
 
     /// # Errors
@@ -50,7 +50,7 @@ impl Shape {
         Ok(())
     }
 
-    /// Entries of all score tables together. No overflow once checked.
+    /// Number of entries of all score tables together. After [`Shape::check`] it does not overflow.
     pub(crate) fn score_entries(&self) -> usize {
         self.subtables * self.classes * self.columns
     }

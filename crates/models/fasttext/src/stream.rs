@@ -1,5 +1,5 @@
-/// What a random stream is for: two uses of one seed never share numbers. 1 splits
-/// data sets (`unspoken_store::Dataset::split`).
+/// Purpose of a random stream. Streams of different purposes never share numbers under one seed. Stream 1 splits data
+/// sets (`unspoken_store::Dataset::split`).
 #[derive(Clone, Copy)]
 pub(crate) enum Stream {
     Tables = 2,

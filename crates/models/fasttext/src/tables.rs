@@ -6,28 +6,25 @@ use crate::encoder::Codes;
 use crate::error::ModelError;
 use crate::shape::Shape;
 
-/// How far from zero the sum of a row may be, relative to its largest entry and
-/// to the number of columns: a few roundings of an `f64`.
+/// Maximum magnitude of the sum of a row, relative to its largest entry and to the number of columns: a few roundings
+/// of an `f64`.
 const CENTRING_TOLERANCE: f64 = 1e-12;
-/// Largest magnitude of one entry: far above what training gives, and small enough
-/// that no sum over a message overflows.
+/// Maximum magnitude of an entry: far above any result of training, and small enough that no sum over a message
+/// overflows.
 const LARGEST_SCORE: f64 = 1e12;
 
-/// The server's half of a model: `l` folded score tables `S_t = W M_t`, each
-/// classes x columns. It holds no vocabulary and no token's code.
+/// The server's half of a model: `l` folded score tables `S_t = W M_t`, each classes x columns. It contains no
+/// vocabulary and no codes.
 ///
-/// The score of a message is `z = sum over tokens i and subtables t of
-/// S_t[:, j_(i,t)]` (paper, section 6.2.1; the mean's `1/m` is dropped, it does
-/// not move the argmax).
+/// The score of a message is `z = sum over tokens i and subtables t of S_t[:, j_(i,t)]` (paper, section 6.2.1; the
+/// mean's `1/m` is dropped, because it does not change the argmax).
 ///
-/// **Centring.** The columns of each table sum to zero: `sum_j S_t[c, j] = 0`. The
-/// encrypted lookup writes column `j` as a constant plus powers of
-/// `alpha_j = exp(2 pi i J_j)`; the constant is the mean of the row. A centred row
-/// has none, so a padded slot, which carries `alpha = 0`, adds exactly nothing to
-/// the score, and the server cannot tell padding from words: every message fills
-/// [`Shape::max_tokens`] slots. Subtracting a mean from a row of `S_t` shifts the
-/// score of its class by one constant for each token; the trainer works with
-/// centred tables from the start, so nothing is lost.
+/// **Centring.** The columns of each table sum to zero: `sum_j S_t[c, j] = 0`. The encrypted lookup writes column `j`
+/// as a constant plus powers of `alpha_j = exp(2 pi i J_j)`; the constant is the mean of the row. A centred row has no
+/// constant, so a padded slot, which carries `alpha = 0`, adds exactly zero to the score, and the server cannot
+/// distinguish padding from words: every message fills [`Shape::max_tokens`] slots. Subtracting a mean from a row of
+/// `S_t` shifts the score of its class by a constant for each token. The trainer works with centred tables from the
+/// start, so centring does not change the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScoreTables {
     id: ModelId,
@@ -37,8 +34,7 @@ pub struct ScoreTables {
 }
 
 impl ScoreTables {
-    /// Checks tables that claim to be centred: `values` is subtables x classes x
-    /// columns, row-major.
+    /// Checks that tables are valid and centred. `values` is subtables x classes x columns, row-major.
     pub(crate) fn new(id: ModelId, shape: Shape, values: Vec<f64>) -> Result<Self, ModelError> {
         shape.check()?;
         if values.len() != shape.score_entries() {
@@ -80,8 +76,7 @@ impl ScoreTables {
         &self.values
     }
 
-    /// The largest `|z_c|` that any message of `max_tokens` tokens can reach: what
-    /// an encrypted evaluation must leave room for.
+    /// Maximum `|z_c|` of any message of `max_tokens` tokens. An encrypted evaluation must leave room for it.
     pub fn score_bound(&self) -> f64 {
         let class_bound =
             |c| -> f64 { (0..self.shape.subtables).map(|t| largest_magnitude(self.row_unchecked(t, c))).sum() };
@@ -89,8 +84,7 @@ impl ScoreTables {
         token_bound * self.shape.max_tokens as f64
     }
 
-    /// The class scores of a message in the clear: the reference for the encrypted
-    /// ones.
+    /// The plaintext class scores of a message: the reference for the encrypted ones.
     ///
     /// # Errors
     /// [`ModelError::Field`] when the codes come from a model of another shape.
@@ -143,8 +137,7 @@ fn check_row(row: &[f64]) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Subtracts its mean from each row of `columns` entries, twice, so that what the
-/// first pass rounds away the second corrects.
+/// Subtracts its mean from each row of `columns` entries, twice: the second pass corrects the rounding of the first.
 pub(crate) fn centre(values: &mut [f64], columns: usize) {
     for row in values.chunks_exact_mut(columns) {
         for _ in 0..2 {

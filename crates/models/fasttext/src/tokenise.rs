@@ -1,11 +1,11 @@
-//! Text to words, as the paper's Appendix D.2 does it.
+//! Tokenisation of texts (paper, Appendix D.2).
 
 use serde::{Deserialize, Serialize};
 
-/// Largest `max_tokens` a tokeniser accepts.
+/// Maximum `max_tokens` of a tokeniser.
 pub(crate) const MAX_MAX_TOKENS: usize = 1 << 16;
 
-/// Turns a text into lower-case words (Appendix D.2).
+/// Splits a text into lower-case words (Appendix D.2).
 ///
 /// A word is a maximal run of ASCII letters, lower-cased. Digits, punctuation
 /// and every other character separate words and are dropped, so `T&C's` gives
@@ -25,7 +25,7 @@ pub(crate) const MAX_MAX_TOKENS: usize = 1 << 16;
 pub struct Tokeniser {
     /// Whether adjacent pairs of words are tokens as well.
     pub bigrams: bool,
-    /// Tokens kept of each text; the rest of the text is ignored.
+    /// Maximum number of tokens of a text; the rest of the text is ignored.
     pub max_tokens: usize,
 }
 

@@ -1,17 +1,17 @@
-//! The tokens a model knows, each with its row.
+//! Vocabularies: the known tokens of a model and their rows.
 
 use std::collections::HashMap;
 
 use crate::error::ModelError;
 
-/// Row 0 of every vocabulary: the token that stands for all unknown ones.
+/// Row 0 of every vocabulary: the token for all unknown ones.
 pub const UNKNOWN: &str = "<unk>";
-/// Most tokens a vocabulary holds.
+/// Maximum number of tokens of a vocabulary.
 pub(crate) const MAX_VOCABULARY: usize = 1 << 22;
-/// Longest token in bytes.
+/// Maximum length of a token in bytes.
 pub(crate) const MAX_TOKEN_BYTES: usize = 1 << 12;
 
-/// The tokens a model knows, in row order. Row 0 is [`UNKNOWN`].
+/// The known tokens of a model, in row order. Row 0 is [`UNKNOWN`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vocabulary {
     tokens: Vec<String>,
@@ -41,7 +41,7 @@ impl Vocabulary {
         Self::index(tokens)
     }
 
-    /// A vocabulary from a list in row order, as a file holds it.
+    /// A vocabulary from a list in row order, as stored in a file.
     ///
     /// # Errors
     /// [`ModelError::Field`] when the list is empty or too long, does not begin
@@ -70,7 +70,7 @@ impl Vocabulary {
         Self { tokens, rows }
     }
 
-    /// The row of `token`, or 0 where it is unknown.
+    /// The row of `token`, or 0 if it is unknown.
     pub fn row(&self, token: &str) -> u32 {
         self.rows.get(token).copied().unwrap_or(0)
     }

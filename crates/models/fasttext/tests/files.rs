@@ -1,4 +1,4 @@
-//! Model files: lossless, separate halves, and hostile bytes refused.
+//! Tests of model files: lossless, separate halves, malicious bytes are refused.
 
 #[allow(missing_docs, dead_code)]
 mod common;
@@ -27,7 +27,7 @@ fn edit(directory: &Path, name: &str, change: impl FnOnce(&mut Value)) {
     fs::write(path, serde_json::to_vec(&value).expect("JSON")).expect("writes");
 }
 
-/// Replaces a half's tensor and makes its checksum right again.
+/// Replaces a half's tensor and updates its checksum.
 fn replace_weights(directory: &Path, half: &str, name: &str, dtype: Dtype, shape: &[usize], data: &[u8]) {
     let view = TensorView::new(dtype, shape.to_vec(), data).expect("a tensor");
     let bytes = safetensors::serialize([(name, view)], None).expect("serialises");
@@ -196,8 +196,7 @@ fn every_truncation_and_bit_flip_of_weights_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Weights made of noise, with a checksum that agrees, and JSON cut anywhere:
-    /// an error each time, never a panic.
+    /// Random weights with a correct checksum, and truncated JSON, give an error and never a panic.
     #[test]
     fn noise_is_an_error_and_no_panic(noise in proptest::collection::vec(any::<u8>(), 0..200), cut in 0.0f64..1.0) {
         thread_local! {

@@ -1,4 +1,4 @@
-//! The real SMS spam collection: the accuracy that the product shows.
+//! Tests on the real SMS spam collection: the accuracy of the product.
 
 #![allow(missing_docs)]
 
@@ -19,7 +19,7 @@ fn hard_codes_reach_97_5_percent_on_held_out_messages() {
     let count = |label: &str| data.labels().iter().filter(|&l| l == label).count();
     assert_eq!((data.len(), count("spam"), count("ham")), (4862, 642, 4220));
 
-    // Several seeds, since one held-out tenth is 486 messages: 0.2 % each.
+    // Use several seeds: one message of a held-out tenth of 486 is 0.2 %.
     let accuracies: Vec<f64> = (0..3)
         .map(|seed| {
             let split = data.split(0.1, 0.1, seed).expect("splits");

@@ -1,4 +1,4 @@
-//! Training: what it learns, that it repeats, what it refuses and how it stops.
+//! Tests of training: results, determinism, refused input and cancellation.
 
 #[allow(missing_docs, dead_code)]
 mod common;
@@ -39,7 +39,7 @@ fn works_for_three_classes_and_bigrams() {
     }
 }
 
-/// The separable set with five words of noise, of 676, added to each message.
+/// The separable set, with five of 676 random words added to each message.
 fn wordy(count: usize) -> Dataset {
     let base = separable(count);
     let noise = |i: usize| {
@@ -53,7 +53,7 @@ fn wordy(count: usize) -> Dataset {
 
 #[test]
 fn same_seed_same_model_on_any_number_of_threads() {
-    // Some 400 distinct words in a batch: many groups of gradients to add up.
+    // About 400 distinct words in a batch: many groups of gradients to sum.
     let data = wordy(120);
     let on_threads = |threads: usize, seed: u64| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
@@ -184,7 +184,7 @@ fn refuses_data_that_cannot_be_learnt() {
     assert!(matches!(one_class, Err(TrainError::Classes { found: 1, .. })));
     assert!(matches!(attempt(&[], &[]), Err(TrainError::Classes { found: 0, .. })));
     assert!(matches!(attempt(&["a"], &["x", "y"]), Err(TrainError::Data(_))));
-    // Texts without a single word still train: all are the unknown token.
+    // Texts without words can be trained on: all are the unknown token.
     assert!(attempt(&["1", "2"], &["x", "y"]).is_ok());
 }
 

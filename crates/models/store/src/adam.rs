@@ -1,4 +1,4 @@
-//! AdamW.
+//! The optimiser AdamW.
 
 const BETA1: f32 = 0.9;
 const BETA2: f32 = 0.999;
@@ -13,13 +13,14 @@ pub struct AdamW {
 }
 
 impl AdamW {
-    /// For a tensor of `size` weights. Gradients far above `epsilon` move a weight by the rate, whatever their scale.
+    /// The initial state for a tensor of `size` weights. Gradients far above `epsilon` move a weight by the rate,
+    /// whatever their scale.
     pub fn new(size: usize, epsilon: f32) -> Self {
         Self { first: vec![0.0; size], second: vec![0.0; size], decay: (1.0, 1.0), epsilon }
     }
 
-    /// One step: `w -= rate (m / (sqrt(v) + epsilon) + weight_decay w)`. Slices are as long as the tensor; of longer ones
-    /// the rest stays as it is.
+    /// One step: `w -= rate (m / (sqrt(v) + epsilon) + weight_decay w)`. Slices are as long as the tensor; the rest of
+    /// longer ones is ignored.
     pub fn step(&mut self, weights: &mut [f32], gradient: &[f32], rate: f32, weight_decay: f32) {
         self.decay = (self.decay.0 * BETA1, self.decay.1 * BETA2);
         let first_scale = 1.0 / (1.0 - self.decay.0);

@@ -1,4 +1,4 @@
-//! Labelled texts: readers and the stratified split.
+//! Labelled texts: readers and a stratified split.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::DataError;
 use crate::random::Random;
 
-/// The random stream of [`Dataset::split`]; trainers use other numbers with the same seed.
+/// Random stream of [`Dataset::split`]; trainers use other streams of the same seed.
 const SPLIT_STREAM: u64 = 1;
 
 /// Labelled texts, in file order: `labels()[i]` belongs to `texts()[i]`.
@@ -20,11 +20,11 @@ pub struct Dataset {
 /// Three disjoint parts of a data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// What the model learns from; the vocabulary comes from here alone.
+    /// Training part; the vocabulary is built from it alone.
     pub train: Dataset,
-    /// What chooses between checkpoints.
+    /// Validation part, for choosing between checkpoints.
     pub validation: Dataset,
-    /// What is held out: no choice ever looks at it.
+    /// Test part, held out: no choice depends on it.
     pub test: Dataset,
 }
 
@@ -32,7 +32,7 @@ impl Dataset {
     /// Pairs texts with labels.
     ///
     /// # Errors
-    /// [`DataError::Length`] when there are not as many of each.
+    /// [`DataError::Length`] if the numbers of texts and labels differ.
     pub fn new(texts: Vec<String>, labels: Vec<String>) -> Result<Self, DataError> {
         if texts.len() != labels.len() {
             return Err(DataError::Length { texts: texts.len(), labels: labels.len() });
@@ -40,11 +40,10 @@ impl Dataset {
         Ok(Self { texts, labels })
     }
 
-    /// Reads lines of `label<TAB>text`, as the SMS spam collection has them.
+    /// Reads lines of `label<TAB>text`, the format of the SMS spam collection.
     ///
-    /// Each line is split at its first tab; later tabs belong to the text. Quotes
-    /// mean nothing. Empty lines are skipped and a carriage return at the end of a
-    /// line is dropped.
+    /// Each line is split at its first tab; later tabs belong to the text. Quotes have no special meaning. Empty lines
+    /// are skipped and a carriage return at the end of a line is dropped.
     ///
     /// # Errors
     /// [`DataError::Io`], or [`DataError::Record`] for a line that is not UTF-8,
@@ -74,8 +73,8 @@ impl Dataset {
         Ok(dataset)
     }
 
-    /// Reads a CSV file with a header, quoted as RFC 4180 has it, taking one named
-    /// column as text and one as label. Other columns are ignored.
+    /// Reads a CSV file with a header, quoted as in RFC 4180, using one named column as text and one as label. Other
+    /// columns are ignored.
     ///
     /// # Errors
     /// [`DataError::Io`], [`DataError::Column`] when the header lacks a column, or
@@ -129,13 +128,12 @@ impl Dataset {
         self.texts.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no texts.
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
-    /// The share of the most frequent label: the accuracy of always answering it.
-    /// Zero for an empty set.
+    /// The fraction of the most frequent label: the accuracy of always predicting it. Zero for an empty set.
     pub fn majority_share(&self) -> f64 {
         let largest = self.by_label().values().map(Vec::len).max().unwrap_or(0);
         largest as f64 / self.len().max(1) as f64
@@ -187,8 +185,7 @@ impl Dataset {
         members
     }
 
-    /// BLAKE3 of all labels and texts, in hexadecimal: names the data a model was
-    /// trained on.
+    /// BLAKE3 of all labels and texts, in hexadecimal, which identifies training data.
     pub fn checksum(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         for field in self.labels.iter().zip(&self.texts).flat_map(|(l, t)| [l, t]) {

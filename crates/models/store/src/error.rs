@@ -12,53 +12,62 @@ pub enum FileError {
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The file is larger than any model written here.
-    #[error("read {path}: found more than {most} bytes, needed at most that; this is not a model file", path = path.display())]
+    /// The file is larger than the limit.
+    #[error(
+        "read {path}: found more than {most} bytes, needed at most that; this is not a model file",
+        path = path.display()
+    )]
     TooLarge {
         /// The file.
         path: PathBuf,
         /// The limit in bytes.
         most: u64,
     },
-    /// The JSON is malformed, or lacks a field, or has one too many.
+    /// The JSON is malformed, or has a missing or an unknown field.
     #[error("read {path}: {source}; train or download the model again", path = path.display())]
     Json {
         /// The file.
         path: PathBuf,
-        /// The parser's reason.
+        /// The parser's error.
         source: serde_json::Error,
     },
     /// The file is of another kind or another format version.
-    #[error("read {path}: found format {found:?}, needed {needed:?}; use the matching file, or the release that wrote it", path = path.display())]
+    #[error(
+        "read {path}: found format {found:?}, needed {needed:?}; use the matching file, or the release that wrote it",
+        path = path.display()
+    )]
     Format {
         /// The file.
         path: PathBuf,
         /// Kind and version in the file.
         found: String,
-        /// Kind and version this reader takes.
+        /// Kind and version that this reader accepts.
         needed: String,
     },
-    /// The bytes of a weights file are not those its JSON was written with.
-    #[error("read {path}: found BLAKE3 {found}, needed {needed}; the file is damaged or from another model, fetch it again", path = path.display())]
+    /// The bytes of a weights file do not match the checksum in its JSON.
+    #[error(
+        "read {path}: found BLAKE3 {found}, needed {needed}; the file is damaged or from another model, fetch it again",
+        path = path.display()
+    )]
     Checksum {
         /// The weights file.
         path: PathBuf,
-        /// Checksum of the bytes there.
+        /// Checksum of the bytes.
         found: String,
-        /// Checksum the JSON states.
+        /// Checksum in the JSON.
         needed: String,
     },
-    /// The weights file is not the tensor it should be.
+    /// The weights file does not contain the expected tensor.
     #[error("read {path}: found {found}, needed {needed}; train or download the model again", path = path.display())]
     Tensor {
         /// The weights file.
         path: PathBuf,
-        /// What it holds.
+        /// What was found.
         found: String,
-        /// What it must hold.
+        /// What was needed.
         needed: String,
     },
 }
@@ -71,34 +80,41 @@ pub enum DataError {
     Io {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The cause.
         source: std::io::Error,
     },
-    /// One line is not a record.
-    #[error("read {path}, line {line}: found {found}, needed {needed}; correct or remove the line", path = path.display())]
+    /// A line is not a record.
+    #[error(
+        "read {path}, line {line}: found {found}, needed {needed}; correct or remove the line",
+        path = path.display()
+    )]
     Record {
         /// The file.
         path: PathBuf,
         /// Line number, from 1.
         line: u64,
-        /// What the line holds.
+        /// What was found.
         found: String,
-        /// What a line must hold.
+        /// What was needed.
         needed: String,
     },
     /// A named column is not in the header.
-    #[error("read {path}: found columns {found:?}, needed {needed:?}; name a column of the header", path = path.display())]
+    #[error(
+        "read {path}: found columns {found:?}, needed {needed:?}; name a column of the header",
+        path = path.display()
+    )]
     Column {
         /// The file.
         path: PathBuf,
-        /// The columns the header names.
+        /// The columns in the header.
         found: Vec<String>,
-        /// The column asked for.
+        /// The requested column.
         needed: String,
     },
-    /// There are not as many labels as texts.
+    /// The numbers of texts and labels differ.
     #[error(
-        "pair texts with labels: found {texts} texts and {labels} labels, needed as many of each; pass one label for each text"
+        "pair texts with labels: found {texts} texts and {labels} labels, needed as many of each; pass one label for \
+         each text"
     )]
     Length {
         /// Number of texts.
@@ -108,7 +124,8 @@ pub enum DataError {
     },
     /// The fractions of a split leave nothing to train on.
     #[error(
-        "split the data: found fractions {validation} for validation and {test} for test, needed both at least 0 and their sum below 1; lower them"
+        "split the data: found fractions {validation} for validation and {test} for test, needed both at least 0 and \
+         their sum below 1; lower them"
     )]
     Fractions {
         /// Share of the records for validation.

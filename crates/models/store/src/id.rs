@@ -1,10 +1,10 @@
-//! The id both halves of a model carry.
+//! Ids of models, which both halves carry.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Names one run that made a model: the first 16 bytes of a BLAKE3 hash over all of the model. Both halves carry it, so
+/// Id of one training run: the first 16 bytes of a BLAKE3 hash over the whole model. Both halves carry it, so that
 /// halves of different models are not used together by mistake.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -14,12 +14,12 @@ pub struct ModelId([u8; 16]);
 pub struct ModelHasher(blake3::Hasher);
 
 impl ModelHasher {
-    /// A hash for one kind of model; `context` is unique to the kind and its version.
+    /// A hasher for one kind of model; `context` is unique to the kind and its version.
     pub fn new(context: &str) -> Self {
         Self(blake3::Hasher::new_derive_key(context))
     }
 
-    /// Hashes a list of tokens, each after its length.
+    /// Hashes a list of tokens, each preceded by its length.
     pub fn tokens(&mut self, tokens: &[String]) -> &mut Self {
         self.bytes(&(tokens.len() as u64).to_le_bytes());
         for token in tokens {
@@ -28,7 +28,7 @@ impl ModelHasher {
         self
     }
 
-    /// Hashes bytes as they are.
+    /// Hashes bytes without their length.
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.update(bytes);
         self
@@ -43,7 +43,7 @@ impl ModelHasher {
 }
 
 impl ModelId {
-    /// The 16 bytes, to send.
+    /// The 16 bytes of the id, for messages.
     pub fn to_bytes(self) -> [u8; 16] {
         self.0
     }
@@ -51,7 +51,7 @@ impl ModelId {
 
 impl fmt::Display for ModelId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
@@ -72,19 +72,9 @@ impl TryFrom<String> for ModelId {
 
     fn try_from(text: String) -> Result<Self, String> {
         let refuse = || format!("model id {text:?} is not 32 lower-case hexadecimal digits");
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => Some(byte - b'0'),
-            b'a'..=b'f' => Some(byte - b'a' + 10),
-            _ => None,
-        };
-        let mut id = [0; 16];
-        if text.len() != 2 * id.len() {
-            return Err(refuse());
-        }
-        for (byte, pair) in id.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            *byte = digit(pair[0]).zip(digit(pair[1])).map(|(high, low)| high << 4 | low).ok_or_else(refuse)?;
-        }
-        Ok(Self(id))
+        let id = hex::decode_to_array(&text).map(Self).map_err(|_| refuse())?;
+        // The decoder also accepts upper-case digits and a prefix 0x; refuse them.
+        if id.to_string() == text { Ok(id) } else { Err(refuse()) }
     }
 }
 

@@ -1,21 +1,22 @@
-//! Reading and writing one pair of files.
+//! Reader and writer of one pair of files.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use unspoken_files::Access;
 
 use crate::error::FileError;
 
-/// Largest JSON file read: far above a vocabulary of a million words.
+/// Maximum bytes of a JSON file: far above a vocabulary of a million words.
 const MAX_JSON_BYTES: u64 = 256 << 20;
-/// Largest weights file read: far above a million codes or 16 x 1024 x 4096 scores.
+/// Maximum bytes of a weights file: far above a million codes or 16 x 1024 x 4096 scores.
 const MAX_WEIGHTS_BYTES: u64 = 640 << 20;
 
-/// One half's two files: `name.json` and `name.safetensors`.
+/// The two files of a half: `name.json` and `name.safetensors`.
 pub struct FilePair {
     json: PathBuf,
     weights: PathBuf,
@@ -23,7 +24,7 @@ pub struct FilePair {
     version: u32,
 }
 
-/// What every JSON file begins with; read before the rest.
+/// Header of every JSON file, which is read before the rest.
 #[derive(Deserialize)]
 struct Header {
     format: String,
@@ -40,8 +41,8 @@ struct Document<T> {
 }
 
 impl FilePair {
-    /// The pair `name.json` and `name.safetensors` in `directory`, whose JSON says
-    /// that it is of this kind and version. Touches no file.
+    /// The pair `name.json` and `name.safetensors` in `directory`, with the kind and version that its JSON states. Does
+    /// not access any file.
     pub fn new(directory: &Path, name: &str, kind: &'static str, version: u32) -> Self {
         Self {
             json: directory.join(format!("{name}.json")),
@@ -70,8 +71,8 @@ impl FilePair {
         Ok(document.model)
     }
 
-    /// Reads the weights: one tensor of this name, type and shape, whose file has
-    /// this checksum and at most 640 MiB. Returns its bytes, little-endian.
+    /// Reads the weights: one tensor with this name, type and shape, in a file with this checksum and at most 640 MiB.
+    /// Returns its bytes, little-endian.
     ///
     /// # Errors
     /// [`FileError`] but [`Json`](FileError::Json) and [`Format`](FileError::Format).
@@ -102,7 +103,7 @@ impl FilePair {
     /// when absent.
     ///
     /// # Errors
-    /// [`FileError::Io`], or [`FileError::Tensor`] when data and shape do not fit.
+    /// [`FileError::Io`], or [`FileError::Tensor`] if data and shape do not match.
     pub fn write_weights(&self, name: &str, dtype: Dtype, shape: Vec<usize>, data: &[u8]) -> Result<String, FileError> {
         let refuse = |error: safetensors::SafeTensorError| FileError::Tensor {
             path: self.weights.clone(),
@@ -143,23 +144,13 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
-/// Writes beside the file, then takes its place.
+/// Replaces the file atomically. Creates its directory if it is missing.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let attempt = || {
-        let directory = path.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(directory)?;
-        let mut file = tempfile::Builder::new();
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            // The process's mask still applies; the default would be owner only.
-            file.permissions(fs::Permissions::from_mode(0o666));
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory)?;
         }
-        let mut file = file.tempfile_in(directory)?;
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
+        unspoken_files::replace_file(path, bytes, Access::Umask)
     };
     attempt().map_err(|source| FileError::Io { operation: "write", path: path.to_owned(), source })
 }

@@ -3,7 +3,7 @@
 use chacha20::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 
-/// One stream of pseudo-random numbers, the same on every machine. Not for secrets.
+/// A stream of pseudo-random numbers, the same on every machine. Not for secrets.
 pub struct Random(ChaCha8Rng);
 
 impl Random {
@@ -25,14 +25,14 @@ impl Random {
         (2.0 * unit - 1.0) * width
     }
 
-    /// Puts the items in random order (Fisher and Yates).
+    /// Shuffles the items (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
         }
     }
 
-    /// `count` distinct numbers below `bound`, or all of them if there are not so many, in random order. Takes memory for
+    /// `count` distinct numbers below `bound`, or all of them if there are fewer, in random order. Allocates memory for
     /// `bound` numbers.
     pub fn distinct(&mut self, count: usize, bound: usize) -> Vec<usize> {
         let mut all: Vec<usize> = (0..bound).collect();
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn streams_are_what_they_always_were() {
-        // Models that were trained before must come out again.
+        // Training with an old seed must give the same model again.
         let mut random = Random::new(7, 3);
         assert_eq!([0; 4].map(|_| random.below(1 << 32)), [779_716_368, 398_849_454, 4_204_794_330, 1_435_456_858]);
         assert_eq!([0; 3].map(|_| random.symmetric(1.0).to_bits()), [3_206_351_090, 3_197_655_740, 3_210_000_258]);

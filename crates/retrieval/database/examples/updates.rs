@@ -1,4 +1,4 @@
-//! How fast a database is built, opened and changed: `updates [RECORDS [BYTES]]`, in a directory that is removed afterwards.
+//! Measures building, opening and changing a database: `updates [RECORDS [BYTES]]`, in a temporary directory.
 
 use std::convert::Infallible;
 use std::sync::atomic::AtomicBool;

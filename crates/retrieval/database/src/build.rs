@@ -17,74 +17,75 @@ use crate::place::{Buckets, Random, place};
 use crate::records::{Collected, Duplicates, Record, Strings};
 use crate::store::{Monitor, Phase, Plan, Progress};
 
-/// Layouts that are tried: each has a tenth more room than the one before.
+/// Number of layouts that are tried. Each has a tenth more room than the one before.
 const ATTEMPTS: usize = 12;
 
-/// How a database is built.
+/// Options for building a database.
 #[derive(Clone, Debug)]
 pub struct Builder {
     /// The parameters.
     pub preset: Preset,
-    /// Buckets that a record with a key may be in: 1 to 3. A query asks for all of them.
+    /// Buckets that a record with a key may be in: 1 to 3. A query reads all of them.
     pub candidates: u32,
-    /// What becomes of two records with the same key.
+    /// Handling of two records with the same key.
     pub duplicates: Duplicates,
-    /// Records there should be room for, if more than there are.
+    /// Minimum number of records to make room for.
     pub capacity: u64,
-    /// Bytes of the longest record there should be room for, if it is longer than those there are.
+    /// Minimum length of the longest record to make room for, in bytes.
     pub longest: usize,
-    /// Whether a database that is there already is replaced. It is served until the new one is whole.
+    /// Whether an existing database is replaced. It is served until the new one is complete.
     pub replace: bool,
-    /// What makes tags and buckets out of keys; random if there is none.
+    /// Seed of the hashes that map keys to tags and buckets; random if `None`.
     pub seed: Option<[u8; 16]>,
 }
 
-/// What was built.
+/// Summary of a new database.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Built {
-    /// How records lie in cells.
+    /// Layout of records in cells.
     pub layout: Layout,
-    /// Records in it.
+    /// Number of records.
     pub records: u64,
-    /// Records that were left out because another one has the same key.
+    /// Number of records that were left out because another one has the same key.
     pub dropped: u64,
-    /// Bytes of all records that are in it, without keys.
+    /// Bytes of all values.
     pub value_bytes: u64,
     /// Bytes of the cells.
     pub cells_bytes: u64,
     /// Bytes of the tables.
     pub table_bytes: u64,
-    /// Its version.
+    /// Version of the database.
     pub version: u64,
 }
 
-/// Values with their buckets.
+/// Placement of values in buckets.
 struct Placed {
     layout: Layout,
     tags: Vec<Tag>,
-    /// Numbers of values.
+    /// Numbers of the values, by entry.
     values: Vec<usize>,
     bytes: Vec<usize>,
-    /// Numbers of entries.
+    /// Numbers of the entries, by bucket.
     buckets: Vec<Vec<u32>>,
     used: Vec<usize>,
 }
 
 impl Builder {
-    /// Two candidates for each key, no duplicates, no room for more records, nothing replaced.
+    /// Options with two candidates for each key: duplicates are refused, there is no room for more records, nothing is
+    /// replaced.
     pub fn new(preset: Preset) -> Self {
         let duplicates = Duplicates::Refuse;
         Builder { preset, candidates: 2, duplicates, capacity: 0, longest: 0, replace: false, seed: None }
     }
 
-    /// Builds a database of all records in a directory. With keys they are read by key, without by their number. Values are
-    /// held in memory meanwhile; tables are not.
+    /// Builds a database of all records in the directory `dir`. Records with keys are read by key, records without keys
+    /// by their number. Values are held in memory meanwhile; tables are not.
     ///
-    /// A crash leaves what was there before, and files or a hidden directory beside it that are no database.
+    /// A crash leaves the previous state, and files or a hidden directory beside it that are not a database.
     ///
     /// # Errors
-    /// If a record cannot be read or does not fit, there are two with the same key, there is something at `dir`, or writing
-    /// fails; [`DatabaseError::Cancelled`] soon after `cancel` is set.
+    /// If a record cannot be read or does not fit, two records have the same key, `dir` exists, or writing fails;
+    /// [`DatabaseError::Cancelled`] soon after `cancel` is set.
     pub fn build<E>(
         &self,
         dir: impl AsRef<Path>,
@@ -117,7 +118,7 @@ impl Builder {
                 let lengths = collected.values.lengths();
                 let layout = Layout::for_index(&parameters, lengths, self.capacity, self.longest)?;
                 let cell = |number: u64, to: &mut Vec<u8>| {
-                    // Behind the last record there are zeros: no record, or an empty one.
+                    // After the last record there are zeros: an absent record, or an empty one.
                     if number < collected.values.len() as u64 {
                         to.extend(layout.cell(Some(collected.values.get(number as usize)))?);
                     }
@@ -136,7 +137,7 @@ impl Builder {
         }
     }
 
-    /// Plans buckets and finds one for each record; with more room and another seed until that succeeds.
+    /// Plans buckets and finds one for each record. Tries again with more room and another seed if that fails.
     fn place_all(
         &self,
         parameters: &PirParameters,
@@ -171,7 +172,8 @@ impl Builder {
 }
 
 impl Placed {
-    /// Finds a bucket for each record, the longest first; none if that does not succeed, or two keys have the same tag.
+    /// Finds a bucket for each record, the longest records first. Returns `None` if that fails, or if two keys have the
+    /// same tag.
     fn place(
         layout: Layout,
         keys: &[(&[u8], usize)],
@@ -248,10 +250,10 @@ impl Buckets for Placed {
     }
 }
 
-/// Where a database goes: into a new directory under another name, or beside the files of the one that is there.
+/// Target of a build: a new directory under a temporary name, or new files in the directory of an existing database.
 struct Target {
     dir: PathBuf,
-    /// Held where a database is replaced.
+    /// Held while a database is replaced.
     lock: Option<Lock>,
     generation: u64,
     version: u64,
@@ -274,7 +276,8 @@ impl Target {
         let lock = Lock::take(dir)?;
         let manifest = Manifest::read(dir)?;
         sweep(disk, dir, manifest.generation)?;
-        // Versions go on, over what the journal holds: a client never sees one number for two contents.
+        // Continue after all version numbers that the journal may contain, so that a client never sees one number for
+        // two contents.
         let version = most_versions(dir, &manifest)?;
         Ok(target(Some(lock), (manifest.generation, version)))
     }
@@ -309,7 +312,7 @@ impl Target {
         Ok(Built { layout, records, dropped: collected.dropped, value_bytes, cells_bytes, table_bytes, version })
     }
 
-    /// The directory to write to.
+    /// Creates the directory to write to.
     fn enter(&self, disk: &Disk) -> Result<PathBuf, DatabaseError> {
         if self.lock.is_some() {
             return Ok(self.dir.clone());
@@ -322,7 +325,7 @@ impl Target {
         Ok(hidden)
     }
 
-    /// Makes what was written to the directory the database.
+    /// Publishes the files in the directory as the database.
     fn leave(&self, disk: &Disk, written: &Path, generation: u64) -> Result<(), DatabaseError> {
         if self.lock.is_some() {
             return sweep(disk, &self.dir, generation);
@@ -332,7 +335,7 @@ impl Target {
         disk.sync_dir(parent.unwrap_or(Path::new(".")))
     }
 
-    /// Removes what was written before an error.
+    /// Removes the files written before an error.
     fn abandon(&self, written: &Path) {
         if self.lock.is_none() {
             _ = fs::remove_dir_all(written);

@@ -1,11 +1,11 @@
-//! Databases as they are read.
+//! Readers of databases.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
-use unspoken_pir::{PirParameters, Versions};
+use unspoken_pir::{PirParameters, VersionedDatabase};
 
 use crate::error::DatabaseError;
 use crate::generation::Generation;
@@ -13,13 +13,14 @@ use crate::journal::{Journal, Position};
 use crate::manifest::Manifest;
 use crate::snapshot::Snapshot;
 
-/// How often a frame that may have been read while it was written is read.
+/// Number of attempts to read a frame that may be incomplete because it is being written.
 const ATTEMPTS: usize = 4;
 
-/// How long it is waited before.
+/// Pause between attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A database that is read. Other processes, or others of this process, may write it meanwhile ([`crate::Writer`]).
+/// A reader of a database. Other processes, or other parts of this process, may write to it meanwhile
+/// ([`crate::Writer`]).
 #[derive(Debug)]
 pub struct Database {
     dir: PathBuf,
@@ -28,7 +29,7 @@ pub struct Database {
     follower: Mutex<Follower>,
 }
 
-/// How far the journal has been read.
+/// Position of the reader in the journal.
 #[derive(Debug)]
 struct Follower {
     manifest: Manifest,
@@ -37,11 +38,11 @@ struct Follower {
 }
 
 impl Database {
-    /// Opens the newest version, and checks every byte of its files against their hashes. On all threads.
+    /// Opens the newest version and checks every byte of its files against their hashes. Uses all threads.
     ///
     /// # Errors
-    /// If there is no database, it was made by another version of this program or for other parameters, or a file is damaged:
-    /// the error names it and where.
+    /// If there is no database, it was written by another version of this program or for other parameters, or a file is
+    /// damaged: the error names the file and the bytes.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, DatabaseError> {
         let dir = dir.as_ref().to_path_buf();
         let (snapshot, follower) = newest(&dir)?;
@@ -49,23 +50,23 @@ impl Database {
         Ok(Database { dir, parameters, current, follower: Mutex::new(follower) })
     }
 
-    /// Its directory.
+    /// Directory of the database.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The newest version that [`Database::refresh`] has found. It stays as it is while it is held.
+    /// The newest version that [`Database::refresh`] has found. It does not change while it is held.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Finds what was committed since, and says whether there was anything. If there was not, it reads the manifest, a few
-    /// hundred bytes, and the length of the journal. After a compaction or a replacement it maps and checks the new files
-    /// before it uses them.
+    /// Reads commits since the last call and returns whether there were any. If there were none, it only reads the
+    /// manifest, a few hundred bytes, and the length of the journal. After a compaction or a replacement it maps and
+    /// checks the new files before it uses them.
     ///
     /// # Errors
-    /// As [`Database::open`], or if the database was replaced by one that clients would have to read in another way. Then the
-    /// version before is served on.
+    /// As [`Database::open`], or if the database was replaced by one with another layout or other parameters, which
+    /// existing clients cannot read. Then the previous version is still served.
     pub fn refresh(&self) -> Result<bool, DatabaseError> {
         let mut follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner);
         let manifest = Manifest::read(&self.dir)?;
@@ -89,7 +90,7 @@ impl Database {
         Ok(true)
     }
 
-    /// Clients of this database must be able to read the one that comes next.
+    /// Checks that clients of this database can read the next one.
     fn check_successor(&self, follower: &Follower, next: &Manifest) -> Result<(), DatabaseError> {
         let later = next.generation > follower.manifest.generation;
         match later && next.is_read_like(&follower.manifest) {
@@ -99,7 +100,7 @@ impl Database {
     }
 }
 
-impl Versions for Database {
+impl VersionedDatabase for Database {
     type Version = Snapshot;
 
     fn parameters(&self) -> &PirParameters {
@@ -115,7 +116,7 @@ impl Versions for Database {
     }
 }
 
-/// The newest version, whole: not one that was compacted away while it was opened.
+/// Loads the newest version. Retries if a compaction removes it meanwhile.
 fn newest(dir: &Path) -> Result<(Snapshot, Follower), DatabaseError> {
     let mut manifest = Manifest::read(dir)?;
     loop {
@@ -138,7 +139,7 @@ fn load(dir: &Path, manifest: &Manifest) -> Result<(Snapshot, Follower), Databas
     Ok((snapshot, Follower { manifest: manifest.clone(), journal, position }))
 }
 
-/// Tries again what may have been read while it was written.
+/// Retries an attempt that may have read files while they were written.
 fn again<T>(attempt: impl Fn() -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
     for _ in 1..ATTEMPTS {
         match attempt() {

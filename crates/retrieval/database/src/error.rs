@@ -1,4 +1,4 @@
-//! What can go wrong with databases on disk.
+//! Errors of databases on disk.
 
 use std::io;
 use std::ops::Range;
@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use unspoken_pir::{LayoutError, PirError};
 use unspoken_ring::RingError;
 
-/// Errors of this crate. Each says the operation, what was found, what was needed and what to do. None but
-/// [`DatabaseError::Duplicate`], which a builder's owner sees, contains keys or records.
+/// Errors of this crate. Each says the operation, what was found, what was needed and what to do. Only
+/// [`DatabaseError::Duplicate`], which is shown to the person who builds the database, contains a key; no error
+/// contains a record.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatabaseError {
@@ -21,37 +22,37 @@ pub enum DatabaseError {
     /// An operation of a ring failed.
     #[error(transparent)]
     Ring(#[from] RingError),
-    /// The operating system refused.
+    /// An operation of the operating system failed.
     #[error("{operation} {}: {source}", path.display())]
     Io {
         /// The operation.
         operation: &'static str,
-        /// On which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The disk is too small.
+    /// There is too little space on the disk.
     #[error(
-        "write a database of {needed} bytes to {}: {found} bytes are free; make room, shorten the longest records, or build by \
-         key", dir.display()
+        "write a database of {needed} bytes to {}: {found} bytes are free; free some, shorten the longest records, or \
+         build by key", dir.display()
     )]
     Space {
-        /// Where.
+        /// Directory of the database.
         dir: PathBuf,
-        /// Bytes that are free.
+        /// Free bytes.
         found: u64,
         /// Bytes of tables and cells.
         needed: u64,
     },
-    /// A file is not as it was written.
+    /// The content of a file is damaged.
     #[error("corrupted: {file}, bytes {}..{}: {what}; restore it or rebuild the database", bytes.start, bytes.end)]
     Corrupted {
-        /// Its name in the database's directory.
+        /// Name of the file in the database's directory.
         file: String,
-        /// Where.
+        /// The damaged bytes.
         bytes: Range<u64>,
-        /// What is wrong there.
+        /// What is wrong.
         what: &'static str,
     },
     /// There is no database.
@@ -60,13 +61,13 @@ pub enum DatabaseError {
         /// The directory.
         dir: PathBuf,
     },
-    /// There is something already.
-    #[error("{} is there already; build somewhere else, or say that it is to be replaced", dir.display())]
+    /// The directory exists.
+    #[error("{} is there already; build in another directory, or choose to replace it", dir.display())]
     Exists {
         /// The directory.
         dir: PathBuf,
     },
-    /// The database was made by another version of this program or for other parameters.
+    /// The database was written by another version of this program or for other parameters.
     #[error("the database has {what} {found}, this program reads {needed}; rebuild it with this program")]
     Format {
         /// What differs.
@@ -76,27 +77,33 @@ pub enum DatabaseError {
         /// What was needed.
         needed: String,
     },
-    /// The database that is open was replaced by one with another layout.
-    #[error("{} was replaced by a database with another layout; the old one is served until it is opened again", dir.display())]
+    /// The open database was replaced by one with another layout.
+    #[error(
+        "{} was replaced by a database with another layout; the old one is served until it is opened again",
+        dir.display()
+    )]
     Replaced {
         /// The directory.
         dir: PathBuf,
     },
-    /// Another process writes.
-    #[error("{} is being changed by another process; wait until that has ended", dir.display())]
+    /// Another process has opened the database for writing.
+    #[error("{} is being changed by another process; wait until it has finished", dir.display())]
     Locked {
         /// The directory.
         dir: PathBuf,
     },
     /// Two records have the same key.
-    #[error("record {record} has the key '{}' of an earlier one; remove one of them, or keep the first or the last", key.escape_ascii())]
+    #[error(
+        "record {record} has the key '{}' of an earlier one; remove one of them, or keep the first or the last",
+        key.escape_ascii()
+    )]
     Duplicate {
         /// The key.
         key: Vec<u8>,
         /// The number of the later record, from zero.
         record: u64,
     },
-    /// Some records have keys, others have not.
+    /// Some records have keys, others do not.
     #[error("record {record} has {found}, the ones before have {needed}; give all records a key or none")]
     Mixed {
         /// The number of the record, from zero.
@@ -112,21 +119,21 @@ pub enum DatabaseError {
     /// There are no records.
     #[error("there are no records; a database has at least one")]
     Empty,
-    /// No room for a record.
+    /// There is no room for a record.
     #[error("no room for another record: {what}; rebuild the database with a larger capacity")]
     Full {
         /// What is full.
         what: &'static str,
     },
-    /// Writing failed before, and what is on disk is not known.
-    #[error("an earlier commit failed; open the database for writing again, which finds out what is there")]
+    /// An earlier write failed, and the state on disk is unknown.
+    #[error("an earlier commit failed; open the database for writing again to read what is on disk")]
     Broken,
-    /// The caller stopped it. What was there before is there still.
+    /// The caller cancelled the operation. The previous state is unchanged.
     #[error("cancelled; nothing was changed")]
     Cancelled,
 }
 
-/// For `map_err`: names the operation and the path.
+/// Converts an I/O error, for `map_err`; adds the operation and the path.
 pub(crate) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DatabaseError {
     let path = path.to_path_buf();
     move |source| DatabaseError::Io { operation, path, source }

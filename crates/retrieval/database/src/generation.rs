@@ -1,4 +1,6 @@
-//! The files that a version is read from: mapped, and never changed.
+//! Generations: memory-mapped files of tables and cells that never change.
+
+#![expect(unsafe_code, reason = "a memory map of a file that is never changed")]
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -14,10 +16,10 @@ use crate::sums::{HASH_BYTES, chunks, verify};
 #[cfg(target_endian = "big")]
 compile_error!("tables are little-endian words that are mapped as they are");
 
-/// The first bytes of the file with the words.
+/// First bytes of the file of the tables.
 pub(crate) const TABLE_MAGIC: [u8; 8] = *b"UNSPTBL1";
 
-/// The first bytes of the file with the cells.
+/// First bytes of the file of the cells.
 pub(crate) const CELLS_MAGIC: [u8; 8] = *b"UNSPCEL1";
 
 /// Cells of a generation, mapped.
@@ -54,7 +56,7 @@ impl Cells {
 }
 
 impl Generation {
-    /// Opens the generation that a manifest names, and checks all of it. On all threads.
+    /// Opens the generation that a manifest names and checks all of its files. Uses all threads.
     pub fn open(dir: &Path, manifest: Manifest) -> Result<Self, DatabaseError> {
         let (geometry, cells, sums) = open_cells(dir, &manifest)?;
         let path = Files::new(dir, manifest.generation).table;
@@ -65,7 +67,7 @@ impl Generation {
         Ok(Generation { manifest, geometry, cells, table })
     }
 
-    /// The words of a plane: none if there is no such plane.
+    /// The words of a plane; empty if there is no such plane.
     pub fn words(&self, plane: usize) -> &[u32] {
         let bytes = self.geometry.plane_words * size_of::<u32>();
         let start = HEADER_BYTES as usize + plane * bytes;
@@ -74,7 +76,8 @@ impl Generation {
     }
 }
 
-/// The cells of the generation that a manifest names, checked; and the hashes of all files, the table's first.
+/// Opens and checks the cells of the generation that a manifest names. Also returns the hashes of all files, those of
+/// the tables first.
 pub(crate) fn open_cells(dir: &Path, manifest: &Manifest) -> Result<(Geometry, Cells, Vec<u8>), DatabaseError> {
     let geometry = Geometry::new(manifest.parameters()?, manifest.layout)?;
     let files = Files::new(dir, manifest.generation);
@@ -94,16 +97,16 @@ fn read_sums(path: &Path, bytes: usize, manifest: &Manifest) -> Result<Vec<u8>, 
     };
     let found = open(path)?.metadata().map_err(io_error("open", path))?.len();
     if found != bytes as u64 {
-        return Err(corrupted(found, "it has another length"));
+        return Err(corrupted(found, "its length is wrong"));
     }
     let sums = std::fs::read(path).map_err(io_error("read", path))?;
     match blake3::hash(&sums).to_hex().as_str() == manifest.sums {
         true => Ok(sums),
-        false => Err(corrupted(found, "its hash is another")),
+        false => Err(corrupted(found, "its hash is wrong")),
     }
 }
 
-/// Opens a file for reading. One that is not there is a damage of the database.
+/// Opens a file for reading. A missing file is reported as damage of the database.
 pub(crate) fn open(path: &Path) -> Result<File, DatabaseError> {
     File::open(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => DatabaseError::Corrupted {
@@ -116,8 +119,9 @@ pub(crate) fn open(path: &Path) -> Result<File, DatabaseError> {
 }
 
 fn map(file: &File, path: &Path) -> Result<Mmap, DatabaseError> {
-    // SAFETY: nobody changes these files once the manifest names them: they are written under a number that no manifest has
-    // named before, and then only removed, which leaves a map as it is. All bytes are valid words and valid bytes of cells,
-    // so even another program that overwrites them can change no more than answers; one that cuts them off ends this process.
+    // SAFETY: these files never change once the manifest names them. They are written under a number that no manifest
+    // has named before, and later only removed, which does not affect a map. All byte values are valid words and valid
+    // bytes of cells, so even another program that overwrites them can only change answers. A program that truncates
+    // them ends this process.
     unsafe { Mmap::map(file) }.map_err(io_error("map", path))
 }

@@ -1,29 +1,29 @@
-//! The numbers that follow from parameters and a layout: what lies where in the files.
+//! Offsets and sizes of the data in the files, derived from parameters and a layout.
 
 use unspoken_pir::{DatabaseShape, ENTRY_FORMAT, Layout, PirParameters, encode_entry};
 use unspoken_ring::{Poly, TableShape};
 
 use crate::error::DatabaseError;
 
-/// Bytes before the words of a table and before cells: a page, so that what follows is aligned wherever it is mapped.
+/// Bytes of the headers of the table file and the cells file: a page, so that the data after it is aligned in memory.
 pub(crate) const HEADER_BYTES: u64 = 4096;
 
-/// Where everything lies.
+/// Offsets and sizes of the data in the files.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
     pub parameters: PirParameters,
     pub layout: Layout,
     pub shape: DatabaseShape,
-    /// Of each plane.
+    /// Shape of the table of each plane.
     pub table: TableShape,
     pub planes: usize,
     pub cell_bytes: usize,
-    /// Words of each plane.
+    /// Number of words of each plane.
     pub plane_words: usize,
 }
 
 impl Geometry {
-    /// Checks the layout.
+    /// Computes the numbers of a layout, after checking it.
     pub fn new(parameters: PirParameters, layout: Layout) -> Result<Self, DatabaseError> {
         layout.check(&parameters)?;
         let shape = layout.shape(&parameters)?;
@@ -33,12 +33,12 @@ impl Geometry {
         Ok(Geometry { parameters, layout, shape, table, planes, cell_bytes, plane_words })
     }
 
-    /// Bytes of the file with the words.
+    /// Bytes of the file of the tables.
     pub fn table_bytes(&self) -> u64 {
         HEADER_BYTES + (self.planes as u64) * (self.plane_words as u64) * size_of::<u32>() as u64
     }
 
-    /// Bytes of the file with the cells.
+    /// Bytes of the file of the cells.
     pub fn cells_bytes(&self) -> u64 {
         HEADER_BYTES + self.layout.cells() * self.cell_bytes as u64
     }
@@ -53,13 +53,13 @@ impl Geometry {
         (entry / self.table.columns, entry % self.table.columns)
     }
 
-    /// The cells whose pieces are in an entry, in order. Fewer at the end, and none behind it.
+    /// The cells whose pieces are in an entry, in order. The last entry may have fewer, entries after it have none.
     pub fn cells_of(&self, entry: usize) -> std::ops::Range<u64> {
         let (pieces, cells) = (self.parameters.pieces() as u64, self.layout.cells());
         (entry as u64 * pieces).min(cells)..((entry as u64 + 1) * pieces).min(cells)
     }
 
-    /// The pieces of one plane of an entry, one after the other, from its cells.
+    /// The pieces of one plane of an entry, read from its cells and concatenated.
     pub fn pieces<'a>(&self, plane: usize, entry: usize, cell: impl Fn(u64) -> &'a [u8]) -> Vec<u8> {
         let length = self.parameters.piece_bytes();
         let mut pieces = Vec::with_capacity(length * self.parameters.pieces());
@@ -71,13 +71,13 @@ impl Geometry {
         pieces
     }
 
-    /// One plane of an entry, from its pieces.
+    /// Encodes one plane of an entry from its pieces.
     pub fn encode(&self, plane: usize, entry: usize, pieces: &[u8]) -> Result<Poly, DatabaseError> {
         Ok(encode_entry(&self.parameters, plane, entry as u64, pieces)?)
     }
 }
 
-/// A hash of everything that the words of a table depend on.
+/// Hash of everything that the words of a table depend on.
 pub(crate) fn fingerprint(parameters: &PirParameters) -> String {
     let (ring, literal) = (parameters.ring(), parameters.literal());
     let numbers = (ring.degree(), ring.chain(), parameters.pieces(), literal.plaintext_bits, literal.row_bits);

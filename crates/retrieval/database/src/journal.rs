@@ -1,9 +1,10 @@
-//! The journal of a generation: what was committed since its tables were written.
+//! The journal of a generation: commits since its tables were written.
 //!
-//! A header, and a frame for each version. A frame is a header, cells with their numbers, zeros up to a multiple of 64 bytes,
-//! and a trailer. A commit first writes a frame whose trailer is zero and waits until that is durable; then the trailer, and
-//! waits again. So a frame without a trailer was never committed, whatever else is in it, and one with a trailer that does
-//! not match is damaged, wherever it is. No trailer crosses a sector, so that none is written in parts.
+//! It consists of a header and a frame for each version. A frame consists of a header, cells with their numbers, zeros
+//! up to a multiple of 64 bytes, and a trailer. A commit first writes a frame whose trailer is zero and waits until
+//! that is durable; then it writes the trailer and waits again. A frame without a trailer was therefore never
+//! committed, whatever else it contains, and a frame with a trailer that does not match is damaged. No trailer crosses
+//! a sector, so that it is never written in parts.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,7 +16,7 @@ use crate::generation::open;
 use crate::geometry::Geometry;
 use crate::manifest::{Files, Manifest};
 
-/// Of the header, a frame's header and its trailer; and what frames are aligned to.
+/// Bytes of the journal's header, of a frame's header and of its trailer; also the alignment of frames.
 const BLOCK: usize = 64;
 
 const HEADER_MAGIC: [u8; 8] = *b"UNSPJNL1";
@@ -25,26 +26,26 @@ const FRAME_MAGIC: [u8; 8] = *b"UNSPFRM1";
 /// Bytes of the number in front of a cell.
 const NUMBER_BYTES: usize = 4;
 
-/// What a version changes.
+/// Changes of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub version: u64,
-    /// Records there are afterwards.
+    /// Number of records afterwards.
     pub records: u64,
     /// Cells by number, with their new content.
     pub cells: Vec<(u64, Vec<u8>)>,
 }
 
-/// How far a journal has been read.
+/// Position in a journal, between two frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
     offset: u64,
     version: u64,
-    /// Of the last trailer: a frame belongs behind one certain other.
+    /// Hash from the previous frame's trailer, which chains frames.
     link: [u8; 16],
 }
 
-/// A journal that is read.
+/// A journal, open for reading.
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: File,
@@ -53,7 +54,7 @@ pub(crate) struct Journal {
     cell_bytes: usize,
 }
 
-/// The header's bytes.
+/// Bytes of the journal's header.
 pub(crate) fn header(manifest: &Manifest, geometry: &Geometry) -> [u8; BLOCK] {
     let numbers = [manifest.generation, manifest.version, geometry.layout.cells(), geometry.cell_bytes as u64];
     let mut header = [0; BLOCK];
@@ -73,14 +74,14 @@ impl Journal {
             Journal { file: open(&path)?, name, cells: geometry.layout.cells(), cell_bytes: geometry.cell_bytes };
         let expected = header(manifest, geometry);
         if journal.length()? < BLOCK as u64 || journal.block(0)? != expected {
-            return Err(journal.corrupted(0..BLOCK as u64, "its header is another"));
+            return Err(journal.corrupted(0..BLOCK as u64, "its header is wrong"));
         }
         let mut link = [0; 16];
         link.copy_from_slice(&expected[48..]);
         Ok((journal, Position { offset: BLOCK as u64, version: manifest.version, link }))
     }
 
-    /// The frames that were committed behind a position, and the position behind them.
+    /// Reads the committed frames after a position. Also returns the position after them.
     pub fn read(&self, from: Position) -> Result<(Vec<Frame>, Position), DatabaseError> {
         let (mut frames, mut position) = (Vec::new(), from);
         while let Some((frame, next)) = self.frame(position)? {
@@ -90,12 +91,12 @@ impl Journal {
         Ok((frames, position))
     }
 
-    /// Waits until what was read is durable: a version is not served before.
+    /// Makes the frames that were read durable. Their version is served only afterwards.
     pub fn sync(&self) -> Result<(), DatabaseError> {
         self.file.sync_data().map_err(io_error("sync", Path::new(&self.name)))
     }
 
-    /// The next frame, if it was committed.
+    /// Reads the next frame, if it was committed.
     fn frame(&self, from: Position) -> Result<Option<(Frame, Position)>, DatabaseError> {
         let length = self.length()?;
         if length < from.offset + BLOCK as u64 {
@@ -126,7 +127,7 @@ impl Journal {
                 (true, false) => {
                     Err(self.corrupted(from.offset..end, "a frame was not committed, and others follow it"))
                 }
-                (false, _) => Err(self.corrupted(from.offset..end, "the hash of a frame is another")),
+                (false, _) => Err(self.corrupted(from.offset..end, "the hash of a frame is wrong")),
             };
         }
         let cells = self.cells_of(&body, count as usize);
@@ -145,7 +146,8 @@ impl Journal {
         body.chunks_exact(NUMBER_BYTES + self.cell_bytes).take(count).map(cell).collect()
     }
 
-    /// A file system may lengthen a file before its content is there; zeros at the end are no damage.
+    /// Checks that only zeros follow. They are not damage: a file system may extend a file before its content is
+    /// written.
     fn nothing_behind<T>(&self, offset: u64, length: u64) -> Result<Option<T>, DatabaseError> {
         let mut buffer = vec![0; 1 << 16];
         let mut at = offset;
@@ -179,7 +181,7 @@ impl Journal {
     }
 }
 
-/// Appends a frame behind a position, durably, and returns the position behind it.
+/// Appends a frame at a position, durably, and returns the position after it.
 pub(crate) fn append(file: &DiskFile, from: Position, frame: &Frame) -> Result<Position, DatabaseError> {
     let mut bytes = vec![0; BLOCK];
     bytes[..8].copy_from_slice(&FRAME_MAGIC);
@@ -207,18 +209,18 @@ pub(crate) fn append(file: &DiskFile, from: Position, frame: &Frame) -> Result<P
 }
 
 impl Position {
-    /// Bytes of the journal up to here.
+    /// Bytes of the journal up to this position.
     pub fn bytes(&self) -> u64 {
         self.offset
     }
 
-    /// The version of the last frame before it.
+    /// Version of the last frame before this position.
     pub fn version(&self) -> u64 {
         self.version
     }
 }
 
-/// A number that no version of a generation is above, even if its journal is damaged.
+/// Upper bound on the versions of a generation, even if its journal is damaged.
 pub(crate) fn most_versions(dir: &Path, manifest: &Manifest) -> Result<u64, DatabaseError> {
     let path = Files::new(dir, manifest.generation).journal;
     let bytes = match std::fs::metadata(&path) {
@@ -229,7 +231,7 @@ pub(crate) fn most_versions(dir: &Path, manifest: &Manifest) -> Result<u64, Data
     Ok(manifest.version + bytes / (2 * BLOCK as u64))
 }
 
-/// Whether a trailer was not written, or not to its end. No damage of a few bits looks like that.
+/// Whether a trailer was not written, or only in part. Damage of a few bits does not look like this.
 fn is_torn(trailer: &[u8; BLOCK], whole: &[u8; BLOCK]) -> bool {
     let torn_at = |at: usize| trailer[..at] == whole[..at] && trailer[at..].iter().all(|&byte| byte == 0);
     (0..BLOCK).step_by(8).any(torn_at)

@@ -1,4 +1,4 @@
-//! One writer at a time.
+//! File lock that ensures one writer at a time.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::error::{DatabaseError, io_error};
 
 const NAME: &str = "writer.lock";
 
-/// Held as long as it lives. The operating system releases it when a process ends, however it ends.
+/// The lock, held until it is dropped. The operating system releases it when the process ends for any reason.
 #[derive(Debug)]
 pub(crate) struct Lock(#[allow(dead_code, reason = "closing the file releases the lock")] File);
 

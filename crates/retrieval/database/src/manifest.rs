@@ -1,44 +1,45 @@
-//! The manifest: the one file that is replaced, and says which others count.
+//! The manifest: the file that names the current files of the database. It is the only file that is replaced.
 
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use unspoken_files::is_temporary_of;
 use unspoken_pir::{Layout, PirParameters, Preset};
 
 use crate::disk::Disk;
 use crate::error::{DatabaseError, io_error};
 use crate::geometry::{Geometry, fingerprint};
 
-/// The version of all files.
+/// Version of the format of all files.
 const FORMAT: u32 = 1;
 
-/// A manifest has a few hundred bytes.
+/// Maximum bytes of a manifest. A typical one has a few hundred.
 const MOST_BYTES: u64 = 64 << 10;
 
 const NAME: &str = "manifest.json";
 
-/// What the manifest says.
+/// Content of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {
     format: u32,
     preset: String,
-    /// Of everything the words of the tables depend on.
+    /// Fingerprint of everything that the words of the tables depend on.
     parameters: String,
     pub layout: Layout,
-    /// The number in the names of the files that count.
+    /// Current generation: the number in the names of the current files.
     pub generation: u64,
-    /// The version that the cells and the tables are of; the journal goes on from there.
+    /// Version of the cells and the tables; the journal contains later ones.
     pub version: u64,
-    /// Records in that version.
+    /// Number of records in that version.
     pub records: u64,
     /// BLAKE3 of the file with the hashes of the other files' chunks.
     pub sums: String,
 }
 
-/// The file: the manifest and its own hash.
+/// The manifest file: the content and its hash.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sealed {
@@ -46,7 +47,7 @@ struct Sealed {
     blake3: String,
 }
 
-/// The files of a generation.
+/// Paths of the files of a generation.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     pub table: PathBuf,
@@ -85,7 +86,7 @@ impl Manifest {
         }
     }
 
-    /// Reads the manifest of a database, and checks that it is whole and of this version.
+    /// Reads the manifest of a database and checks its hash and its format.
     pub fn read(dir: &Path) -> Result<Self, DatabaseError> {
         let path = dir.join(NAME);
         let mut bytes = Vec::new();
@@ -108,7 +109,7 @@ impl Manifest {
             return Err(newer.map_or_else(|| corrupted("it is no manifest"), other));
         };
         if sealed.manifest.render()?.as_bytes() != bytes {
-            return Err(corrupted("its hash is another"));
+            return Err(corrupted("its hash is wrong"));
         }
         if sealed.manifest.format != FORMAT {
             return Err(other(sealed.manifest.format.into()));
@@ -116,15 +117,9 @@ impl Manifest {
         Ok(sealed.manifest)
     }
 
-    /// Makes this the manifest: afterwards the database is what it says, durably. Before, it is what it was.
+    /// Replaces the manifest by this one, atomically and durably.
     pub fn publish(&self, disk: &Disk, dir: &Path) -> Result<(), DatabaseError> {
-        let temporary = dir.join(format!("{NAME}.new"));
-        disk.remove(&temporary)?;
-        let file = disk.create(&temporary)?;
-        file.write_at(self.render()?.as_bytes(), 0)?;
-        file.sync()?;
-        disk.rename(&temporary, &dir.join(NAME))?;
-        disk.sync_dir(dir)
+        disk.replace(&dir.join(NAME), self.render()?.as_bytes())
     }
 
     /// Whether clients of one database can read the other.
@@ -132,7 +127,7 @@ impl Manifest {
         (&self.preset, &self.parameters, self.layout) == (&other.preset, &other.parameters, other.layout)
     }
 
-    /// The parameters it names, which are those of this program.
+    /// The parameters that it names. They must be those of this program.
     pub fn parameters(&self) -> Result<PirParameters, DatabaseError> {
         let parameters = Preset::find(&self.preset)?.build()?;
         let needed = fingerprint(&parameters);
@@ -151,19 +146,21 @@ impl Manifest {
     }
 }
 
-/// Removes what a crash has left: files of generations that do not count.
+/// Removes files of other generations, which a crash may have left.
 pub(crate) fn sweep(disk: &Disk, dir: &Path, generation: u64) -> Result<(), DatabaseError> {
     let kept = Files::new(dir, generation);
     for entry in fs::read_dir(dir).map_err(io_error("list", dir))? {
         let path = entry.map_err(io_error("list", dir))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let file_name = path.file_name().unwrap_or_default();
+        let name = file_name.to_string_lossy();
         let numbered = |kind: &str, extension: &str| {
             let number = name.strip_prefix(kind).and_then(|name| name.strip_suffix(extension));
             number.is_some_and(|number| number.parse::<u64>().is_ok())
         };
         let ours =
             ["table-", "cells-", "sums-"].iter().any(|kind| numbered(kind, ".bin")) || numbered("journal-", ".log");
-        if (ours && !kept.all().contains(&path.as_path())) || name == "manifest.json.new" {
+        let temporary = is_temporary_of(&dir.join(NAME), file_name);
+        if (ours && !kept.all().contains(&path.as_path())) || temporary {
             disk.remove(&path)?;
         }
     }

@@ -1,8 +1,9 @@
-//! Finding a bucket for each record: the emptiest of its candidates, and where none has room, others move.
+//! Placement of records in buckets: a record goes to the emptiest of its candidates. If all are full, other records
+//! move.
 
 use crate::error::DatabaseError;
 
-/// Moves for one record before it is given up.
+/// Maximum number of moves for one record.
 const MOVES: usize = 1000;
 
 /// Buckets with entries of different sizes.
@@ -11,14 +12,14 @@ pub(crate) trait Buckets {
 
     fn bytes(&self, entry: &Self::Entry) -> usize;
     fn candidates(&self, entry: &Self::Entry) -> Result<Vec<u64>, DatabaseError>;
-    /// Bytes that are free.
+    /// Free bytes of a bucket.
     fn room(&mut self, bucket: u64) -> Result<usize, DatabaseError>;
     fn put(&mut self, bucket: u64, entry: Self::Entry) -> Result<(), DatabaseError>;
-    /// Takes an entry out, any one; none if the bucket is empty.
+    /// Removes an entry, chosen by the random number `any`; `None` if the bucket is empty.
     fn take(&mut self, bucket: u64, any: u64) -> Result<Option<Self::Entry>, DatabaseError>;
 }
 
-/// Where random walks go. Not secret, and the same for the same seed.
+/// Random numbers for random walks. They are not secret, and the same for the same seed.
 #[derive(Debug)]
 pub(crate) struct Random(blake3::OutputReader);
 
@@ -38,8 +39,8 @@ impl Random {
     }
 }
 
-/// Puts an entry into one of its candidate buckets. If none has room, entries of one of them move to other candidates of
-/// theirs, and so on. Says whether that has ended well; if not, some entries are in no bucket.
+/// Puts an entry into one of its candidate buckets. If none has room, entries of one of them move to their other
+/// candidates, and so on. Returns whether that succeeded; if not, some entries are in no bucket.
 pub(crate) fn place<B: Buckets>(buckets: &mut B, entry: B::Entry, random: &mut Random) -> Result<bool, DatabaseError> {
     let (mut homeless, mut moves) = (vec![entry], 0);
     while let Some(entry) = homeless.pop() {

@@ -1,4 +1,4 @@
-//! Records as they come, and as they are kept until their cells are known.
+//! Records as input, and as collected in memory until their cells are known.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,13 +12,13 @@ const REPORT: u64 = 1 << 12;
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What it is asked for by. Without keys, records are asked for by their number.
+    /// The key. Records without keys are read by their number.
     pub key: Option<Vec<u8>>,
-    /// What is answered.
+    /// The value.
     pub value: Vec<u8>,
 }
 
-/// What becomes of two records with the same key.
+/// Handling of two records with the same key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Duplicates {
     /// An error that names the key.
@@ -30,7 +30,7 @@ pub enum Duplicates {
     Last,
 }
 
-/// Byte strings, one after the other.
+/// Byte strings, concatenated in one buffer.
 #[derive(Default)]
 pub(crate) struct Strings {
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The buckets that a change touches, until it is known whether it succeeds.
+//! Buckets changed by an operation, held until it is known whether the operation succeeds.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use unspoken_pir::layout::{Bucket, Tag};
 use crate::error::DatabaseError;
 use crate::place::Buckets;
 
-/// Buckets, read when they are needed.
+/// Buckets, read on demand.
 pub(crate) struct Shelf<F> {
     layout: Layout,
     read: F,
@@ -16,12 +16,12 @@ pub(crate) struct Shelf<F> {
 }
 
 impl<F: Fn(u64) -> Vec<u8>> Shelf<F> {
-    /// `read` gives the bytes of a bucket.
+    /// No buckets yet. `read` returns the bytes of a bucket.
     pub fn new(layout: Layout, read: F) -> Self {
         Shelf { layout, read, buckets: BTreeMap::new() }
     }
 
-    /// Removes the entry with a tag, and says whether there was one.
+    /// Removes the entry with a tag and returns whether there was one.
     pub fn remove(&mut self, tag: Tag) -> Result<bool, DatabaseError> {
         let mut found = false;
         for bucket in self.layout.buckets_of(tag)? {
@@ -30,7 +30,7 @@ impl<F: Fn(u64) -> Vec<u8>> Shelf<F> {
         Ok(found)
     }
 
-    /// The bytes of all buckets that were touched.
+    /// The bytes of all buckets that were read.
     pub fn into_cells(self) -> Result<Vec<(u64, Vec<u8>)>, DatabaseError> {
         let bytes = self.layout.cell_bytes();
         self.buckets.into_iter().map(|(number, bucket)| Ok((number, bucket.to_bytes(bytes)?))).collect()

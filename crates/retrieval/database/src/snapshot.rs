@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use unspoken_pir::layout::{BUCKET_OVERHEAD, Bucket};
-use unspoken_pir::{DatabaseShape, EntryChange, Layout, PirParameters, TableView, Tables};
+use unspoken_pir::{DatabaseShape, DatabaseVersion, EntryChange, Layout, PirParameters, TableView};
 
 use crate::error::DatabaseError;
 use crate::generation::Generation;
 use crate::journal::Frame;
 
-/// One version of a database, whole, and unchanged while it is held: whatever is written, compacted or removed meanwhile.
+/// One version of a database. It is complete and does not change while it is held, even if the database is written,
+/// compacted or removed meanwhile.
 #[derive(Debug)]
 pub struct Snapshot {
     base: Arc<Generation>,
@@ -19,14 +20,14 @@ pub struct Snapshot {
     records: u64,
     /// Cells that have changed since the tables were written.
     cells: HashMap<u64, Arc<[u8]>>,
-    /// For each entry that such cells are in, what each plane has changed by.
+    /// For each entry with changed cells, the change of each plane.
     entries: BTreeMap<usize, Vec<Option<Arc<EntryChange>>>>,
-    /// The same by plane.
+    /// The same changes, by plane.
     changes: Vec<Vec<Arc<EntryChange>>>,
 }
 
-impl Tables for Snapshot {
-    /// It grows by one with each commit, and by one or more when the whole database is replaced.
+impl DatabaseVersion for Snapshot {
+    /// Version number. It grows by one with each commit, and by one or more when the whole database is replaced.
     fn version(&self) -> u64 {
         self.version
     }
@@ -42,14 +43,14 @@ impl Tables for Snapshot {
 }
 
 impl Snapshot {
-    /// The version that a generation's files are of.
+    /// The version of a generation's files, without its journal.
     pub(crate) fn new(base: Arc<Generation>) -> Self {
         let (version, records) = (base.manifest.version, base.manifest.records);
         let changes = vec![Vec::new(); base.geometry.planes];
         Snapshot { base, version, records, cells: HashMap::new(), entries: BTreeMap::new(), changes }
     }
 
-    /// The version after some commits more. Only entries that they touch are encoded, on all threads.
+    /// The version after further commits. Encodes only the entries that they change, on all threads.
     pub(crate) fn after(&self, frames: Vec<Frame>) -> Result<Self, DatabaseError> {
         let geometry = &self.base.geometry;
         let (mut version, mut records, mut cells) = (self.version, self.records, self.cells.clone());
@@ -72,7 +73,7 @@ impl Snapshot {
         Ok(Snapshot { base: Arc::clone(&self.base), version, records, cells, entries, changes })
     }
 
-    /// What an entry has changed by in each plane since the tables were written.
+    /// The change of an entry in each plane since the tables were written.
     fn entry_changes(
         &self,
         entry: usize,
@@ -95,12 +96,12 @@ impl Snapshot {
         (0..geometry.planes).map(plane).collect()
     }
 
-    /// The number of its files. It grows by one when the database is compacted or replaced.
+    /// Generation: the number of its files. It grows by one when the database is compacted or replaced.
     pub fn generation(&self) -> u64 {
         self.base.manifest.generation
     }
 
-    /// Records: of a database that is read by index, up to the last one that was written.
+    /// Number of records. For a database read by index: one more than the highest index that was written.
     pub fn records(&self) -> u64 {
         self.records
     }
@@ -120,49 +121,49 @@ impl Snapshot {
         self.base.geometry.table_bytes()
     }
 
-    /// Bytes of all cells: what the tables were made of.
+    /// Bytes of all cells before encoding.
     pub fn cells_bytes(&self) -> u64 {
         self.base.geometry.cells_bytes()
     }
 
-    /// Bytes of memory that changes since the tables were written take.
+    /// Bytes of memory used by the changes since the tables were written.
     pub fn resident_bytes(&self) -> u64 {
         let ring = self.base.geometry.parameters.ring();
         let entry = ring.degree() * ring.chain().len() * size_of::<u32>();
         (self.changed_entries() * entry + self.cells.len() * self.base.geometry.cell_bytes) as u64
     }
 
-    /// Entries that have changed since the tables were written, in all planes. Each takes as much memory as a ring element,
-    /// and a product with each row's selector in every answer, until the database is compacted.
+    /// Number of entries that have changed since the tables were written, in all planes. Each uses as much memory as a
+    /// ring element, and a product with each row's selector in every answer, until the database is compacted.
     pub fn changed_entries(&self) -> usize {
         self.changes.iter().map(Vec::len).sum()
     }
 
-    /// A cell, as its owner sees it; empty if there is no such cell.
+    /// A cell in plaintext; empty if there is no such cell.
     pub fn cell(&self, number: u64) -> &[u8] {
         self.cells.get(&number).map(AsRef::as_ref).unwrap_or_else(|| self.base.cells.get(number))
     }
 
-    /// The record of a key, as its owner sees it.
+    /// The record of a key, in plaintext.
     ///
     /// # Errors
     /// If the database is read by index, or a cell is damaged.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
         let candidates = self.base.geometry.layout.candidates(key)?;
-        let cells: Vec<Vec<u8>> = candidates.into_iter().map(|bucket| self.cell(bucket).to_vec()).collect();
-        Ok(self.base.geometry.layout.find(key, &cells)?)
+        let cells: Vec<Vec<u8>> = candidates.iter().map(|&bucket| self.cell(bucket).to_vec()).collect();
+        Ok(self.base.geometry.layout.find(key, &cells)?.map(<[u8]>::to_vec))
     }
 
-    /// The record at an index, as its owner sees it.
+    /// The record at an index, in plaintext.
     ///
     /// # Errors
     /// If there is no such index, the database is read by key, or the cell is damaged.
     pub fn record(&self, index: u64) -> Result<Option<Vec<u8>>, DatabaseError> {
         self.base.geometry.layout.check_index(index)?;
-        Ok(self.base.geometry.layout.record(self.cell(index))?)
+        Ok(self.base.geometry.layout.record(self.cell(index))?.map(<[u8]>::to_vec))
     }
 
-    /// The part of the buckets' bytes, or of the indices, that records use. It reads all cells.
+    /// Fraction of the buckets' bytes, or of the indices, that records use. Reads all cells.
     ///
     /// # Errors
     /// If a cell is damaged.

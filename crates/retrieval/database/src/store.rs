@@ -15,24 +15,24 @@ use crate::journal;
 use crate::manifest::{Files, Manifest};
 use crate::sums::hashes;
 
-/// Columns that are encoded together: their words are written in runs of so many times all rows.
+/// Columns that are encoded together: their words are written in runs of this number times all rows.
 const COLUMNS: usize = 8;
 
-/// Bytes of cells that are written at once.
+/// Bytes of cells written at once.
 const WRITE_BYTES: usize = 4 << 20;
 
-/// How far long work has come.
+/// Progress of a long operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
+    /// Current phase.
     pub phase: Phase,
-    /// How much of it is done.
+    /// Units done in this phase.
     pub done: u64,
-    /// How much there is, if that is known.
+    /// Total units of this phase, if known.
     pub total: Option<u64>,
 }
 
-/// What long work consists of.
+/// Phases of long operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// Reading records; counted in records.
@@ -45,14 +45,14 @@ pub enum Phase {
     Encode,
 }
 
-/// Says how far the work has come, and whether it is to be stopped.
+/// Progress callback and cancellation.
 pub(crate) struct Monitor<'a> {
     pub progress: &'a mut dyn FnMut(Progress),
     pub cancel: &'a AtomicBool,
 }
 
 impl Monitor<'_> {
-    /// Reports, and stops if that was asked for.
+    /// Reports progress, and returns an error when the work is cancelled.
     pub fn at(&mut self, phase: Phase, done: u64, total: Option<u64>) -> Result<(), DatabaseError> {
         (self.progress)(Progress { phase, done, total });
         check(self.cancel)
@@ -66,10 +66,10 @@ fn check(cancel: &AtomicBool) -> Result<(), DatabaseError> {
     }
 }
 
-/// Appends the content of a cell. It may be shorter by zeros.
+/// Callback that appends the content of a cell. Zeros at its end may be left out.
 pub(crate) type CellWriter<'a> = dyn FnMut(u64, &mut Vec<u8>) -> Result<(), DatabaseError> + 'a;
 
-/// What is to be written.
+/// Files to write.
 pub(crate) struct Plan<'a> {
     pub disk: &'a Disk,
     pub dir: &'a Path,
@@ -80,8 +80,8 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// Writes all files of the generation, durably, and returns the manifest that would make them count. `cell` is asked
-    /// for all cells in order. After an error nothing is left.
+    /// Writes all files of the generation, durably, and returns the manifest that makes them current. Calls `cell` for
+    /// all cells in order. Removes the files after an error.
     pub fn write(&self, cell: &mut CellWriter<'_>, monitor: &mut Monitor<'_>) -> Result<Manifest, DatabaseError> {
         self.check_space()?;
         let files = Files::new(self.dir, self.generation);
@@ -92,7 +92,7 @@ impl Plan<'_> {
         written
     }
 
-    /// Before a disk is filled that others need, too.
+    /// Checks the free space first, so that the disk, which others may use, does not fill up.
     fn check_space(&self) -> Result<(), DatabaseError> {
         let needed = self.geometry.table_bytes() + self.geometry.cells_bytes();
         let system =
@@ -161,7 +161,7 @@ impl Plan<'_> {
         Ok(file)
     }
 
-    /// Encodes all planes: some columns of one on each thread.
+    /// Encodes all planes. Each thread encodes some columns of a plane.
     fn write_table(&self, file: &DiskFile, cells: &Cells, monitor: &mut Monitor<'_>) -> Result<(), DatabaseError> {
         let TableShape { rows, columns, .. } = self.geometry.table;
         let total = (self.geometry.planes * rows * columns) as u64;

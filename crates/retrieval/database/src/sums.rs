@@ -1,4 +1,4 @@
-//! Hashes of large files, a chunk at a time, so that damage can be located.
+//! Hashes of chunks of large files, so that damage can be located.
 
 use std::fs::File;
 use std::io;
@@ -12,18 +12,18 @@ use crate::error::{DatabaseError, io_error};
 /// Bytes of a hash.
 pub(crate) const HASH_BYTES: usize = blake3::OUT_LEN;
 
-/// Bytes that are hashed together.
+/// Bytes of a chunk.
 const CHUNK_BYTES: u64 = 16 << 20;
 
-/// Bytes that are read at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// Chunks of a file of so many bytes.
+/// Number of chunks of a file.
 pub(crate) fn chunks(bytes: u64) -> usize {
     bytes.div_ceil(CHUNK_BYTES) as usize
 }
 
-/// Hashes of the chunks of a file, one after the other. On all threads.
+/// Hashes of the chunks of a file, concatenated. Uses all threads.
 pub(crate) fn hashes(file: &File, path: &Path, bytes: u64) -> Result<Vec<u8>, DatabaseError> {
     let hash = |chunk: usize| hash_chunk(file, bytes, chunk as u64);
     let hashes: Vec<blake3::Hash> =
@@ -31,13 +31,13 @@ pub(crate) fn hashes(file: &File, path: &Path, bytes: u64) -> Result<Vec<u8>, Da
     Ok(hashes.iter().flat_map(|hash| *hash.as_bytes()).collect())
 }
 
-/// Compares the chunks of a file with their hashes. On all threads.
+/// Compares the chunks of a file with their hashes. Uses all threads.
 pub(crate) fn verify(file: &File, path: &Path, bytes: u64, expected: &[u8]) -> Result<(), DatabaseError> {
     let name = || path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let found = file.metadata().map_err(io_error("open", path))?.len();
     if found != bytes {
         let range = found.min(bytes)..found.max(bytes);
-        return Err(DatabaseError::Corrupted { file: name(), bytes: range, what: "it has another length" });
+        return Err(DatabaseError::Corrupted { file: name(), bytes: range, what: "its length is wrong" });
     }
     let check = |chunk: usize| -> Result<(), DatabaseError> {
         let hash = hash_chunk(file, bytes, chunk as u64).map_err(io_error("read", path))?;
@@ -46,7 +46,7 @@ pub(crate) fn verify(file: &File, path: &Path, bytes: u64, expected: &[u8]) -> R
         }
         let start = chunk as u64 * CHUNK_BYTES;
         let range = start..bytes.min(start + CHUNK_BYTES);
-        Err(DatabaseError::Corrupted { file: name(), bytes: range, what: "its hash is another" })
+        Err(DatabaseError::Corrupted { file: name(), bytes: range, what: "its hash is wrong" })
     };
     (0..chunks(bytes)).into_par_iter().try_for_each(check)
 }

@@ -1,4 +1,4 @@
-//! Databases as they are changed.
+//! Writers of databases.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use crate::place::{Random, place};
 use crate::shelf::Shelf;
 use crate::store::{Monitor, Plan, Progress};
 
-/// The one who changes a database. There is one at a time; readers go on meanwhile.
+/// The writer of a database. There is one at a time; readers can read meanwhile.
 ///
-/// Changes are seen by nobody before [`Writer::commit`], which makes one version of them all.
+/// Readers do not see changes before [`Writer::commit`], which makes one version of all of them.
 #[derive(Debug)]
 pub struct Writer {
     dir: PathBuf,
@@ -35,18 +35,18 @@ pub struct Writer {
     committed: HashMap<u64, Vec<u8>>,
     /// Cells that the next commit changes.
     pending: BTreeMap<u64, Vec<u8>>,
-    /// Records after the last commit, and now.
+    /// Number of records after the last commit, and with pending changes.
     records: [u64; 2],
     random: Random,
     broken: bool,
 }
 
 impl Writer {
-    /// Opens the newest version for changes. What a crash has left behind is removed.
+    /// Opens the newest version for changes. Removes files that a crash has left.
     ///
     /// # Errors
-    /// If another process has opened it for changes, there is no database, or it is damaged. The tables are not read: only
-    /// cells and the journal are checked.
+    /// If another process has opened the database for changes, there is no database, or it is damaged. Only cells and
+    /// the journal are checked, not the tables.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, DatabaseError> {
         Writer::open_on(Disk::default(), dir.as_ref())
     }
@@ -60,7 +60,7 @@ impl Writer {
         let (reader, start) = Journal::open(dir, &manifest, &geometry)?;
         let (frames, position) = reader.read(start)?;
         let journal = disk.open(&Files::new(dir, manifest.generation).journal)?;
-        // What follows the last committed frame was never committed; and what was, must not be lost again.
+        // Remove an uncommitted frame, and make the committed frames durable.
         journal.set_len(position.bytes())?;
         journal.sync()?;
         let records = frames.last().map_or(manifest.records, |frame| frame.records);
@@ -84,7 +84,7 @@ impl Writer {
         })
     }
 
-    /// What clients must know.
+    /// The layout, which clients need.
     pub fn layout(&self) -> &Layout {
         &self.geometry.layout
     }
@@ -94,17 +94,19 @@ impl Writer {
         self.position.version()
     }
 
-    /// Records, with what is not committed yet: of a database that is read by index, up to the last one that was written.
+    /// Number of records, including uncommitted changes. For a database read by index: one more than the highest index
+    /// that was written.
     pub fn records(&self) -> u64 {
         self.records[1]
     }
 
-    /// Bytes of the journal: what a compaction would save.
+    /// Bytes of the journal, which a compaction frees.
     pub fn journal_bytes(&self) -> u64 {
         self.position.bytes()
     }
 
-    /// Adds the record of a key, or overwrites it, and says whether there was one. Where its buckets are full, others move.
+    /// Adds the record of a key or overwrites it, and returns whether there was one. If its buckets are full, other
+    /// records move.
     ///
     /// # Errors
     /// If the value is longer than a bucket, there is no room, or the database is read by index. Then nothing changes.
@@ -129,7 +131,7 @@ impl Writer {
         Ok(before)
     }
 
-    /// Removes the record of a key, and says whether there was one.
+    /// Removes the record of a key and returns whether there was one.
     ///
     /// # Errors
     /// If the database is read by index.
@@ -182,17 +184,18 @@ impl Writer {
         Ok(())
     }
 
-    /// Forgets what was not committed.
+    /// Discards uncommitted changes.
     pub fn discard(&mut self) {
         self.pending.clear();
         self.records[1] = self.records[0];
     }
 
-    /// Makes a version of all changes, and returns its number: durably, and all or none of them, whatever crashes. Without
-    /// changes there is no new version.
+    /// Commits all changes as a new version, atomically and durably, and returns its number. Without changes there is
+    /// no new version.
     ///
     /// # Errors
-    /// If writing fails. Then the writer does nothing more; who opens the database again finds out which version is there.
+    /// If writing fails. Then the writer refuses further work; opening the database again finds out which version is on
+    /// disk.
     pub fn commit(&mut self) -> Result<u64, DatabaseError> {
         if self.broken {
             return Err(DatabaseError::Broken);
@@ -212,11 +215,11 @@ impl Writer {
         Ok(frame.version)
     }
 
-    /// Writes the tables anew with all that was committed, and begins an empty journal: answers get faster, the version and
-    /// what it contains stay the same. What was not committed stays pending.
+    /// Writes the tables again with all commits included, and starts an empty journal. Answers get faster; the version
+    /// and its content do not change. Uncommitted changes stay pending.
     ///
     /// # Errors
-    /// If writing fails, or [`DatabaseError::Cancelled`] soon after `cancel` is set: then everything stays as it was.
+    /// If writing fails, or [`DatabaseError::Cancelled`] soon after `cancel` is set. Then nothing changes.
     pub fn compact(&mut self, mut progress: impl FnMut(Progress), cancel: &AtomicBool) -> Result<(), DatabaseError> {
         if self.broken {
             return Err(DatabaseError::Broken);
@@ -243,7 +246,7 @@ impl Writer {
     }
 }
 
-/// A cell with all changes.
+/// Content of a cell with all changes.
 fn current(base: &Cells, committed: &HashMap<u64, Vec<u8>>, pending: &BTreeMap<u64, Vec<u8>>, number: u64) -> Vec<u8> {
     let changed = pending.get(&number).or_else(|| committed.get(&number));
     changed.map_or_else(|| base.get(number).to_vec(), Vec::clone)

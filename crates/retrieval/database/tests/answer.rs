@@ -1,10 +1,10 @@
-//! Queries are answered from mapped tables and what has changed since, at insecure parameters.
+//! Tests of answers from mapped tables and later changes, at insecure parameters.
 
 mod common;
 
 use common::{GO_ON, build, builder, keyed, value};
 use unspoken_database::{Database, Writer};
-use unspoken_pir::{Mode, PirSecret, Tables, Versions, answer};
+use unspoken_pir::{DatabaseVersion, Mode, PirSecret, VersionedDatabase, answer};
 use unspoken_ring::SecretRng;
 
 #[test]
@@ -26,11 +26,11 @@ fn answers_are_of_the_version_that_is_held() {
             responses
                 .iter()
                 .enumerate()
-                .flat_map(|(plane, response)| secret.extract(response, plane, bucket).unwrap())
+                .flat_map(|(plane, response)| secret.extract(response, plane, bucket).unwrap().to_vec())
                 .collect::<Vec<u8>>()
         };
-        let cells: Vec<Vec<u8>> = layout.candidates(key.as_bytes()).unwrap().into_iter().map(cell).collect();
-        layout.find(key.as_bytes(), &cells).unwrap()
+        let cells: Vec<Vec<u8>> = layout.candidates(key.as_bytes()).unwrap().iter().copied().map(cell).collect();
+        layout.find(key.as_bytes(), &cells).unwrap().map(<[u8]>::to_vec)
     };
     let before = database.snapshot();
     assert_eq!(ask(&before, "key 77"), Some(value(77)));

@@ -1,4 +1,4 @@
-//! Databases are built and read, at insecure parameters.
+//! Tests of building and reading databases, at insecure parameters.
 
 mod common;
 
@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use common::{GO_ON, build, builder, check_tables, keyed, plain, value};
 use unspoken_database::{Builder, Database, DatabaseError, Duplicates, Phase, Progress};
-use unspoken_pir::{Layout, LayoutError, Length, Tables};
+use unspoken_pir::{DatabaseVersion, Layout, LayoutError, Length};
 
 #[test]
 fn records_with_keys_are_found_and_absent_ones_are_not() {
@@ -107,10 +107,10 @@ fn what_is_there_is_replaced_only_when_that_is_asked_for() {
     let new = database.snapshot();
     assert_eq!((new.version(), new.record(0).unwrap()), (2, Some(vec![3; 256])));
     check_tables(&new);
-    // The version before is whole as long as it is held.
+    // The previous version is complete as long as it is held.
     assert_eq!((old.version(), old.record(0).unwrap()), (1, Some(vec![1; 256])));
     check_tables(&old);
-    // Another layout is not switched to under clients that know the old one.
+    // A reader does not switch to another layout, because its clients know the old one.
     build(&replace, &dir, [plain(vec![5; 2])]).unwrap();
     assert!(matches!(database.refresh().unwrap_err(), DatabaseError::Replaced { .. }));
     assert_eq!(database.snapshot().version(), 2);
@@ -141,7 +141,7 @@ fn every_file_is_checked_and_damage_is_located() {
             assert!(message.starts_with(&format!("corrupted: {name}, bytes 0..")), "{name} {at}: {message}");
         }
         for bad in [&good[..good.len() - 1], &good[..0], &[&good[..], b" "].concat()] {
-            // Bytes that follow a journal are a commit that has not got far.
+            // Bytes after the last frame of a journal are an incomplete commit.
             if name != "journal-1.log" || bad.len() < good.len() {
                 std::fs::write(&path, bad).unwrap();
                 let error = Database::open(&dir).unwrap_err();

@@ -1,4 +1,4 @@
-//! Databases are changed while they are read, at insecure parameters.
+//! Tests of changing databases while they are read, at insecure parameters.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use common::{GO_ON, build, builder, check_tables, keyed, plain, value};
 use unspoken_database::{Builder, Database, DatabaseError, Writer};
-use unspoken_pir::{LayoutError, Tables, Versions};
+use unspoken_pir::{DatabaseVersion, LayoutError, VersionedDatabase};
 
 #[test]
 fn records_are_put_and_deleted_and_each_version_is_whole() {
@@ -42,12 +42,12 @@ fn records_are_put_and_deleted_and_each_version_is_whole() {
     check(&expected);
     assert!(database.snapshot().changed_entries() > 0 && database.resident_bytes() > 0);
     assert_eq!((first.version(), first.get(b"key 8").unwrap()), (1, Some(value(8))));
-    // What is not committed is forgotten; what changes nothing is no version.
+    // Uncommitted changes are lost; changes without effect do not make a version.
     writer.put(b"key 1", b"x").unwrap();
     writer.discard();
     writer.put(b"key 2", &value(2)).unwrap();
     assert_eq!(writer.commit().unwrap(), 2);
-    // Back to what the tables were made of.
+    // Restore the content of the tables.
     assert!(writer.put(b"key 7", &value(7)).unwrap() && writer.delete(b"key 510").unwrap());
     assert!(!writer.put(b"key 8", &value(8)).unwrap());
     assert_eq!(writer.commit().unwrap(), 3);
@@ -55,7 +55,7 @@ fn records_are_put_and_deleted_and_each_version_is_whole() {
     assert!(database.refresh().unwrap());
     let expected = (0..500).map(|i| (format!("key {i}"), value(i))).collect();
     check(&expected);
-    // Another process goes on where this one has ended.
+    // Another process continues.
     let mut writer = Writer::open(&dir).unwrap();
     assert_eq!((writer.version(), writer.records()), (3, 500));
     assert!(writer.set(0, b"").is_err() && writer.push(b"").is_err());
@@ -85,7 +85,7 @@ fn buckets_are_filled_by_moving_others_until_there_is_no_room() {
     for i in 0..added {
         assert_eq!(snapshot.get(i.to_string().as_bytes()).unwrap(), Some(vec![i as u8; 50]), "{i}");
     }
-    // Four entries of 59 bytes are in a bucket of 254.
+    // A bucket of 254 bytes has room for four entries of 59 bytes.
     assert!(snapshot.load().unwrap() > 0.85, "{}", snapshot.load().unwrap());
     check_tables(&snapshot);
 }
@@ -121,7 +121,7 @@ fn records_are_set_cleared_and_added_by_index() {
     assert!(writer.clear(0).is_err() && writer.set(0, &[0; 5]).is_err() && writer.push(&[0; 4]).is_err());
     writer.set(19, &[0; 4]).unwrap();
     assert_eq!(writer.commit().unwrap(), 2);
-    // With room for more, records that nobody wrote are absent, not zeros.
+    // The additional records are absent, not zeros.
     let spared = temporary.path().join("spared");
     build(&spare, &spared, (0..20).map(|i| plain(vec![i; 4]))).unwrap();
     let snapshot = Database::open(&spared).unwrap().snapshot();
@@ -156,7 +156,7 @@ fn compaction_changes_the_files_and_nothing_else() {
     };
     assert!(cells(&before) == cells(&after) && before.records() == after.records());
     check_tables(&after);
-    // Files that are gone are still whole for who holds them.
+    // Removed files are still readable while they are held.
     check_tables(&before);
     assert_eq!(writer.commit().unwrap(), 32);
     assert!(database.refresh().unwrap());

@@ -1,5 +1,5 @@
-//! What an answer takes, by phase: `answer_timings MEGABYTES [avx2|portable] [compact|bits|packed ...]`. One thread with
-//! `RAYON_NUM_THREADS=1`.
+//! Measures the time of an answer, by phase: `answer_timings MEGABYTES [avx2|portable] [compact|bits|packed ...]`. For
+//! one thread, set `RAYON_NUM_THREADS=1`.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let response = &responses[0];
             let seconds = started.elapsed().as_secs_f64();
             let start = index as usize * parameters.piece_bytes();
-            assert!(secret.extract(response, 0, index)? == records[start..start + parameters.piece_bytes()]);
+            assert!(*secret.extract(response, 0, index)? == records[start..start + parameters.piece_bytes()]);
             let ratio = (secret.measured_noise(response)?.0 / parameters.response_noise(shape).0).sqrt();
             println!(
                 "{mode}: {seconds:.3} s, {} bytes, noise {ratio:.2} times the predicted, {phases:?}",

@@ -1,5 +1,5 @@
-//! Records that the server cannot read: `encrypted_records [MEGABYTES]`. A client sends them encrypted, replaces one, and
-//! fetches one without showing which.
+//! Database of encrypted records: `encrypted_records [MEGABYTES]`. A client stores encrypted records at a server,
+//! replaces one, and fetches one without revealing which.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (response, phases) = database.answer(&keys, &query, &AtomicBool::new(false))?;
             let seconds = started.elapsed().as_secs_f64();
             let start = index as usize * piece;
-            assert!(secret.extract_encrypted(&response)? == records[start..start + piece]);
+            assert!(*secret.extract_encrypted(&response)? == records[start..start + piece]);
             let bytes = Query::byte_len(&parameters, mode, shape);
             println!(
                 "{mode}, {bytes} bytes: {seconds:.3} s, of which expansion {:.3} s",

@@ -1,5 +1,5 @@
-//! Random indices of a million records, every answer compared: `random_indices [PACKED [BITS [COMPACT]]]`, so many of each
-//! kind.
+//! Queries random indices of a million records and compares every answer: `random_indices [PACKED [BITS [COMPACT]]]`,
+//! the numbers of queries of each kind.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let start = index as usize * parameters.piece_bytes();
             asked += 1;
             exact += usize::from(
-                secret.extract(&responses[0], 0, index)? == records[start..start + parameters.piece_bytes()],
+                *secret.extract(&responses[0], 0, index)? == records[start..start + parameters.piece_bytes()],
             );
         }
         println!("{exact} of {asked} exact after {mode} queries, {:.0} s", started.elapsed().as_secs_f64());

@@ -1,12 +1,12 @@
-//! The asking side: secrets, keys, queries, and what responses say.
+//! The client: secrets, keys, queries, and decryption of responses.
 
 use unspoken_gsw::{
     LweSecret, Noise, RingSecret, SeededBlindRotationKey, SeededConversionKey, SeededLweSwitchKey, SeededRows,
 };
-use unspoken_ring::{Poly, SecretRng, Seed};
-use zeroize::{Zeroize, Zeroizing};
+use unspoken_ring::{Poly, SecretRng, Seed, derive_bytes};
+use zeroize::Zeroizing;
 
-use crate::entry::{bytes_of, take_pad_off};
+use crate::entry::{bytes_of, remove_pad};
 use crate::error::PirError;
 use crate::keys::SeededKeys;
 use crate::mode::Mode;
@@ -15,33 +15,32 @@ use crate::query::Query;
 use crate::response::Response;
 use crate::shape::DatabaseShape;
 
-/// A client's secrets. They never leave it.
+/// A client's secrets. They never leave the client.
 #[derive(Debug)]
 pub struct PirSecret {
     parameters: PirParameters,
-    /// Of the computation's ring and of compact queries.
+    /// Secret of compact queries; also the coefficients of `ring`.
     words: LweSecret,
     ring: RingSecret,
-    /// Of queries with a word for each bit.
+    /// Secret of queries with a word for each bit.
     lwe: LweSecret,
     response: Poly,
-    /// Of the masks of session queries: not secret, and always the same.
+    /// Seed of the masks of session queries. It is public and the same for all keys of this secret.
     session: Seed,
 }
 
 impl PirSecret {
-    /// The secrets that 32 random bytes determine: all that a client has to store. Whoever has them reads every query.
+    /// Derives the secrets from 32 random bytes, which are all that a client has to store. Anyone who knows them can
+    /// read every query. A client that stores them for session queries must also store the next counter value.
     ///
     /// # Errors
-    /// If a ring refuses, which checked parameters rule out.
-    ///
-    /// Who stores them for session queries also stores the next number.
+    /// If a ring operation fails, which does not happen with checked parameters.
     pub fn derive(parameters: &PirParameters, key: &Zeroizing<[u8; 32]>) -> Result<Self, PirError> {
         let literal = parameters.literal();
-        let words = LweSecret::generate(literal.compact, &mut subkey(key, "words"));
+        let words = LweSecret::generate(literal.compact, &mut secrets_for(key, "words"));
         let ring = RingSecret::from_lwe(parameters.ring(), &words)?;
-        let lwe = LweSecret::generate(literal.bootstrap.lwe, &mut subkey(key, "bits"));
-        let coefficients = wide_gaussian(parameters.response().degree(), &mut subkey(key, "responses"));
+        let lwe = LweSecret::generate(literal.bootstrap.lwe, &mut secrets_for(key, "bits"));
+        let coefficients = wide_gaussian(parameters.response().degree(), &mut secrets_for(key, "responses"));
         let mut response = parameters.response().evaluate_i32(&coefficients, parameters.response_basis())?;
         response.mark_secret();
         Ok(PirSecret { parameters: parameters.clone(), words, ring, lwe, response, session: session_seed(key) })
@@ -55,7 +54,7 @@ impl PirSecret {
         &self.ring
     }
 
-    /// The message and the noise of a bit that is to be bootstrapped.
+    /// The phase, message plus noise, of a bit that is to be bootstrapped.
     #[cfg(test)]
     pub(crate) fn bit_phase(&self, ciphertext: &unspoken_gsw::LweCiphertext) -> Result<u32, PirError> {
         Ok(self.lwe.phase(ciphertext)?)
@@ -64,7 +63,7 @@ impl PirSecret {
     /// Evaluation keys for queries of a mode.
     ///
     /// # Errors
-    /// If a ring refuses, which checked parameters rule out.
+    /// If a ring operation fails, which does not happen with checked parameters.
     pub fn keys(&self, mode: Mode, rng: &mut SecretRng) -> Result<SeededKeys, PirError> {
         let (parameters, literal) = (&self.parameters, self.parameters.literal());
         let bootstrap = parameters.bootstrap();
@@ -87,17 +86,17 @@ impl PirSecret {
         })
     }
 
-    /// Fresh secrets.
+    /// Generates fresh secrets.
     ///
     /// # Errors
-    /// If a ring refuses, which checked parameters rule out.
+    /// If a ring operation fails, which does not happen with checked parameters.
     pub fn generate(parameters: &PirParameters, rng: &mut SecretRng) -> Result<Self, PirError> {
         let mut key = Zeroizing::new([0; 32]);
         rng.fill(key.as_mut_slice());
         Self::derive(parameters, &key)
     }
 
-    /// Names the secret in the files that hold the next number of its session queries. Public.
+    /// Public name of the secret, for files that hold the next counter value of its session queries.
     pub fn session_name(&self) -> [u8; 16] {
         let mut name = [0; 16];
         let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 name of a session of private retrieval");
@@ -105,10 +104,11 @@ impl PirSecret {
         name
     }
 
-    /// A query with a number of its own instead of a seed.
+    /// A query with a counter value instead of a seed.
     ///
-    /// No number may ever serve twice under one secret, whatever becomes of the query: the difference of two such queries is
-    /// that of their indices. The caller sees to it that the next number is stored before this query leaves.
+    /// A counter value must never be used twice under one secret, even if the query is not sent: the difference of two
+    /// such queries is the difference of their indices. The caller must store the next counter value before sending
+    /// this query.
     ///
     /// # Errors
     /// If there is no such piece.
@@ -126,10 +126,10 @@ impl PirSecret {
         Ok(Query::Session { counter, body })
     }
 
-    /// A query for a piece. Every query has fresh randomness.
+    /// A query for a piece, with fresh randomness.
     ///
     /// # Errors
-    /// If there is no such piece, or for session queries, which need a number: [`PirSecret::session_query`].
+    /// If there is no such piece, or for session queries, which need a counter value: [`PirSecret::session_query`].
     pub fn query(&self, mode: Mode, shape: DatabaseShape, index: u64, rng: &mut SecretRng) -> Result<Query, PirError> {
         shape.check_index(index)?;
         self.parameters.check_failure(shape, mode)?;
@@ -162,36 +162,36 @@ impl PirSecret {
         })
     }
 
-    /// The piece in a response to the query for a piece, from the table of a plane.
+    /// Decrypts a piece. `plane` and `index` are those of the table and the query that the response was computed from.
     ///
     /// # Errors
-    /// If the response is of other parameters, or so noisy that it was not made of a query and keys of this secret, or that a
-    /// part of its computation failed.
-    pub fn extract(&self, response: &Response, plane: usize, index: u64) -> Result<Vec<u8>, PirError> {
+    /// If the response has other parameters, or its noise is too large: it was not computed from a query and keys of
+    /// this secret, or a part of the computation failed.
+    pub fn extract(&self, response: &Response, plane: usize, index: u64) -> Result<Zeroizing<Vec<u8>>, PirError> {
         let mut piece = self.extract_encrypted(response)?;
-        take_pad_off(&self.parameters, plane, index, &mut piece);
+        remove_pad(&self.parameters, plane, index, &mut piece);
         Ok(piece)
     }
 
-    /// The piece in a response of an [`EncryptedDatabase`](crate::EncryptedDatabase).
+    /// Decrypts a piece from an [`EncryptedDatabase`](crate::EncryptedDatabase).
     ///
     /// # Errors
     /// As for [`PirSecret::extract`].
-    pub fn extract_encrypted(&self, response: &Response) -> Result<Vec<u8>, PirError> {
+    pub fn extract_encrypted(&self, response: &Response) -> Result<Zeroizing<Vec<u8>>, PirError> {
         let bits = self.parameters.literal().plaintext_bits;
         let units = self.units(response)?;
         if self.noise(&units) > self.parameters.unreadable() {
             return Err(PirError::Unreadable);
         }
         let rounded: Zeroizing<Vec<i32>> = Zeroizing::new(units.iter().map(|unit| unit.round() as i32).collect());
-        Ok(bytes_of(&rounded, bits))
+        Ok(Zeroizing::new(bytes_of(&rounded, bits)))
     }
 
-    /// The noise of a response: the standard deviation of its coefficients from what they are rounded to, as a fraction of
-    /// the modulus. [`PirParameters::response_noise`] predicts it.
+    /// The noise of a response: the standard deviation of its coefficients from the values they are rounded to, as a
+    /// fraction of the modulus. [`PirParameters::response_noise`] predicts it.
     ///
     /// # Errors
-    /// If the response is of other parameters.
+    /// If the response has other parameters.
     pub fn measured_noise(&self, response: &Response) -> Result<Noise, PirError> {
         Ok(self.noise(&self.units(response)?))
     }
@@ -202,23 +202,22 @@ impl PirSecret {
         Noise(squares / units.len() as f64 * unit)
     }
 
-    /// The coefficients of the opened response in units of the plaintext.
+    /// The coefficients of the decrypted response, in units of the plaintext.
     fn units(&self, response: &Response) -> Result<Zeroizing<Vec<f64>>, PirError> {
         let (ring, literal) = (self.parameters.response(), self.parameters.literal());
         let mut mask = ring.from_i64(&response.mask_integers(), self.parameters.response_basis())?;
         ring.to_evaluation(&mut mask)?;
         let mut product = ring.mul(&mask, &self.response)?;
-        product.mark_secret();
         ring.to_coefficients(&mut product)?;
         let modulus = f64::from(1 << literal.plaintext_bits);
-        let products = Zeroizing::new(ring.to_f64(&product)?);
+        let products = ring.to_f64(&product)?;
         let (per_product, per_body) =
             (modulus / f64::from(literal.response.prime), modulus / f64::from(1u32 << literal.response.body_bits));
         let pairs = products.iter().zip(response.body());
         Ok(Zeroizing::new(pairs.map(|(product, &body)| product * per_product + f64::from(body) * per_body).collect()))
     }
 
-    /// For each piece `s_k` of the secret `s(X) = sum_k X^k s_k(X^pieces)` a gadget encryption in the ring of responses.
+    /// Gadget encryptions, in the ring of responses, of each part `s_k` of the secret `s(X) = sum_k X^k s_k(X^pieces)`.
     fn response_keys(&self, rng: &mut SecretRng) -> Result<Vec<SeededRows>, PirError> {
         let (ring, basis) = (self.parameters.response(), self.parameters.response_basis());
         let gadget = self.parameters.response_gadget();
@@ -233,9 +232,10 @@ impl PirSecret {
                 let stream = (&seed, level as u32);
                 let mut body = ring.small_minus_uniform_product(&error, stream, &self.response, basis)?;
                 let mut weighted = message.clone();
-                weighted.mark_secret();
                 ring.scale_assign(&mut weighted, 1 << gadget.log2_weight(level))?;
                 ring.add_assign(&mut body, &weighted)?;
+                // `a s + e + weight m`.
+                body.declare_public();
                 bodies.push(body);
             }
             Ok(SeededRows::new(seed, gadget, bodies))
@@ -244,32 +244,26 @@ impl PirSecret {
     }
 }
 
-/// The index in the highest bits.
+/// The message of a compact query: the index in the highest bits.
 fn compact_message(shape: DatabaseShape, index: u64) -> u32 {
     (index as u32) << (u32::BITS - shape.index_bits())
 }
 
-/// What the secret of one purpose is drawn from.
-fn subkey(key: &Zeroizing<[u8; 32]>, purpose: &str) -> SecretRng {
-    SecretRng::derived(&derived(key, purpose))
+const DERIVATION_LABEL: &str = "unspoken 2026 secrets of private retrieval";
+
+/// Random generator for the secrets of one purpose.
+fn secrets_for(key: &[u8; 32], purpose: &str) -> SecretRng {
+    SecretRng::derived(DERIVATION_LABEL, &[key, purpose.as_bytes()])
 }
 
-/// Public: it tells nothing of the secrets.
-fn session_seed(key: &Zeroizing<[u8; 32]>) -> Seed {
-    Seed(*derived(key, "session queries"))
+/// Public seed of session queries. It reveals nothing about the secrets.
+fn session_seed(key: &[u8; 32]) -> Seed {
+    let mut seed = Seed([0; 32]);
+    derive_bytes(DERIVATION_LABEL, &[key, b"session queries"], &mut seed.0);
+    seed
 }
 
-fn derived(key: &Zeroizing<[u8; 32]>, purpose: &str) -> Zeroizing<[u8; 32]> {
-    let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 secrets of private retrieval");
-    hasher.update(key.as_slice()).update(purpose.as_bytes());
-    let (mut derived, mut output) = (Zeroizing::new([0; 32]), hasher.finalize_xof());
-    output.fill(derived.as_mut_slice());
-    output.zeroize();
-    hasher.zeroize();
-    derived
-}
-
-/// Errors and secrets of the ring of responses: sums of weighted discrete Gaussians.
+/// Samples of errors and secrets in the ring of responses: sums of weighted discrete Gaussians.
 fn wide_gaussian(count: usize, rng: &mut SecretRng) -> Zeroizing<Vec<i32>> {
     let mut sums = Zeroizing::new(vec![0i32; count]);
     for weight in RESPONSE_WEIGHTS {
@@ -283,7 +277,7 @@ mod tests {
     use super::*;
     use crate::preset::Preset;
 
-    /// Clients store 32 bytes: what they mean must not change with a release.
+    /// Clients store 32 bytes; the secrets derived from them must not change with a release.
     #[test]
     fn a_stored_key_always_means_the_same_secrets() {
         let parameters = Preset::N11.build().unwrap();

@@ -17,7 +17,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Encodes the table of a plane from pieces of equal length ([`PirParameters::piece_bytes`]), one after the other. On all
+    /// Encodes the table of a plane from concatenated pieces of [`PirParameters::piece_bytes`] bytes each. Uses all
     /// threads.
     ///
     /// # Errors
@@ -31,8 +31,8 @@ impl Database {
         Self::from_pieces(parameters, plane, pieces, |index| &records[index as usize * piece..][..piece])
     }
 
-    /// Encodes the table of a plane from pieces that a function says: all of them need not be in memory at one time. On all
-    /// threads.
+    /// Encodes the table of a plane from pieces that a function returns, so that not all of them must be in memory at
+    /// once. Uses all threads.
     ///
     /// # Errors
     /// If there are no pieces or too many, or one has another length.
@@ -56,7 +56,7 @@ impl Database {
             encode_entry(parameters, plane, entry as u64, &bytes.concat())
         };
         let entries = table.rows * table.columns;
-        // A batch of transforms on all threads, then their places in the table.
+        // Transforms a batch on all threads, then writes it to the table.
         const BATCH: usize = 1024;
         for start in (0..entries).step_by(BATCH) {
             let batch = start..entries.min(start + BATCH);
@@ -68,7 +68,7 @@ impl Database {
         Ok(Database { shape, words })
     }
 
-    /// Where pieces lie.
+    /// Positions of pieces in the table.
     pub fn shape(&self) -> DatabaseShape {
         self.shape
     }
@@ -83,14 +83,14 @@ impl Database {
         &self.words
     }
 
-    /// What answers are computed from.
+    /// View of the table for [`answer`](crate::answer).
     pub fn view(&self) -> TableView<'_> {
         TableView { words: &self.words, changes: &[] }
     }
 }
 
-/// What is to be summed over for one plane: the words of a table as they were written, and what its entries have changed
-/// by since.
+/// View of one plane for computing answers: the words of its table as they were written, and the changes of entries
+/// since then.
 #[derive(Clone, Copy, Debug)]
 pub struct TableView<'a> {
     /// The words, in the order of [`unspoken_ring::TableShape`].
@@ -99,13 +99,13 @@ pub struct TableView<'a> {
     pub changes: &'a [Arc<EntryChange>],
 }
 
-/// What an entry of a table has changed by since the table was written: `new - old`, in the evaluation domain.
+/// Change of an entry since its table was written: `new - old`, in the evaluation domain.
 #[derive(Debug)]
 pub struct EntryChange {
-    /// Its row.
+    /// Row of the entry.
     pub row: usize,
-    /// Its column.
+    /// Column of the entry.
     pub column: usize,
-    /// What to add to it.
+    /// Polynomial to add to the entry.
     pub difference: Poly,
 }

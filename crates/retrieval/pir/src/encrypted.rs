@@ -1,5 +1,5 @@
-//! Databases whose records are encrypted too (Pirouette, Remark 1): a client keeps its records with a server, which sees
-//! neither them nor which is read.
+//! Databases whose records are encrypted too (Pirouette, Remark 1): a client stores its records at a server, which
+//! learns neither the records nor which one is read.
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,10 +15,10 @@ use crate::keys::PreparedKeys;
 use crate::parameters::PirParameters;
 use crate::query::Query;
 use crate::response::Response;
-use crate::server::{Phases, Stopwatch, selected, turned};
+use crate::server::{PhaseTimes, Stopwatch, rotated_to_front, selected};
 use crate::shape::DatabaseShape;
 
-/// An encryption of consecutive pieces, as many as [`PirParameters::pieces`], as stored and sent: a seed and a polynomial.
+/// An encryption of [`PirParameters::pieces`] consecutive pieces, as stored and sent: a seed and a polynomial.
 #[derive(Clone, Debug)]
 pub struct EncryptedEntry {
     seed: Seed,
@@ -31,7 +31,7 @@ impl EncryptedEntry {
         size_of::<Seed>() + parameters.ring().residue_bytes(parameters.ring().basis())
     }
 
-    /// The seed, and the residues packed.
+    /// Serialises the entry: the seed, then the packed residues.
     pub fn to_bytes(&self, parameters: &PirParameters) -> Vec<u8> {
         let mut bytes = self.seed.0.to_vec();
         parameters.ring().write_residues(&self.body, &mut bytes);
@@ -41,7 +41,7 @@ impl EncryptedEntry {
     /// Reads an entry from untrusted bytes.
     ///
     /// # Errors
-    /// If it has another length, or a residue is not below its prime.
+    /// If the length is wrong, or a residue is not below its prime.
     pub fn from_bytes(parameters: &PirParameters, bytes: &[u8]) -> Result<Self, PirError> {
         let needed = Self::byte_len(parameters);
         let wrong = || PirError::format("encrypted entry", format!("{} bytes", bytes.len()), format!("{needed} bytes"));
@@ -52,15 +52,14 @@ impl EncryptedEntry {
 }
 
 impl PirSecret {
-    /// Encrypts consecutive pieces, as many as [`PirParameters::pieces`]; what is missing counts as zeros. An entry that
-    /// changes is encrypted anew: every encryption has fresh randomness.
+    /// Encrypts [`PirParameters::pieces`] consecutive pieces; missing bytes count as zeros. Every encryption has fresh
+    /// randomness; to change an entry, encrypt it again.
     ///
     /// # Errors
     /// If there are too many bytes.
     pub fn encrypt_entry(&self, pieces: &[u8], rng: &mut SecretRng) -> Result<EncryptedEntry, PirError> {
         let parameters = self.parameters();
         let mut message = encode_secret(parameters, pieces)?;
-        message.mark_secret();
         parameters.ring().scale_assign(&mut message, parameters.delta())?;
         let seed = rng.seed();
         Ok(EncryptedEntry { body: self.ring().encrypt_seeded(&message, &seed, rng)?, seed })
@@ -72,12 +71,12 @@ impl PirSecret {
 pub struct EncryptedDatabase {
     parameters: PirParameters,
     shape: DatabaseShape,
-    /// As many as the index's bits tell apart; those that nobody wrote are zero.
+    /// All entries that an index can address; those not written are zero.
     entries: Vec<RlweCiphertext>,
 }
 
 impl EncryptedDatabase {
-    /// Room for so many pieces, all zeros.
+    /// A database of `pieces` pieces, all zeros.
     ///
     /// # Errors
     /// As for [`DatabaseShape::new`].
@@ -89,7 +88,7 @@ impl EncryptedDatabase {
         Ok(EncryptedDatabase { parameters: parameters.clone(), shape, entries })
     }
 
-    /// Where pieces lie: piece `i` in entry `i` over the pieces of an entry.
+    /// Shape of the database: piece `i` is in entry `i` divided by the pieces of an entry.
     pub fn shape(&self) -> DatabaseShape {
         self.shape
     }
@@ -109,21 +108,21 @@ impl EncryptedDatabase {
         }
     }
 
-    /// The response to a query: every bit of the index chooses between two halves of what is left. The keys and the query
-    /// are of the secret that encrypted the entries.
+    /// Computes the response to a query: every bit of the index selects one half of the remaining entries. The keys and
+    /// the query must be of the secret that encrypted the entries.
     ///
     /// # Errors
-    /// If the keys do not serve the query's mode, anything is of other parameters, or when `cancel` is set.
+    /// If the keys do not fit the query's mode, if anything has other parameters, or when `cancel` is set.
     pub fn answer(
         &self,
         keys: &PreparedKeys,
         query: &Query,
         cancel: &AtomicBool,
-    ) -> Result<(Response, Phases), PirError> {
-        /// Bits that the entries of a range are chosen among with, one range after the other.
+    ) -> Result<(Response, PhaseTimes), PirError> {
+        /// Bits of the number of entries in a range. Ranges are selected from one after the other.
         const RANGE_BITS: usize = 9;
         let (ring, shape) = (self.parameters.ring(), self.shape);
-        let mut phases = Phases::default();
+        let mut phases = PhaseTimes::default();
         let mut watch = Stopwatch::new(cancel);
         let bits = expansion::bits(keys, shape, query, cancel)?;
         watch.lap(&mut phases.expansion)?;
@@ -132,7 +131,7 @@ impl EncryptedDatabase {
         let mut chosen = Vec::with_capacity(1 << outer.len());
         for range in self.entries.chunks(1 << inner.len()) {
             chosen.push(match inner.split_last() {
-                // The first choice reads the entries where they are.
+                // The first selection reads the entries without copying them.
                 Some((bit, rest)) => {
                     let (zeros, ones) = range.split_at(range.len() / 2);
                     let pairs = zeros.par_iter().zip(ones);
@@ -143,7 +142,7 @@ impl EncryptedDatabase {
             });
             watch.lap(&mut phases.selection)?;
         }
-        let chosen = turned(ring, selected(ring, chosen, outer)?, places)?;
+        let chosen = rotated_to_front(ring, selected(ring, chosen, outer)?, places)?;
         watch.lap(&mut phases.selection)?;
         let response = Response::compress(keys, &chosen)?;
         watch.lap(&mut phases.compression)?;

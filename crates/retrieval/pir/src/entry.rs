@@ -1,30 +1,34 @@
-//! Pieces of records as polynomials.
+//! Encoding of pieces of records as polynomials.
 //!
-//! A sum over rows multiplies every entry of a column with the errors of a row's selector, and most of those are a random
-//! polynomial times the secret. What records say must not decide how large such a product is. If all coefficients of an
-//! entry were alike, it would be far larger than for others, because a binary secret is one half in the mean: both have
-//! their weight at the lowest frequencies. So pieces get a pad, the same for everybody, which makes bytes that were chosen
-//! without a look at it as good as random; and every unit is taken as the one of two integers that keeps the sums of the
-//! coefficients small, so that there is nothing at the frequencies where the secret's mean is.
+//! A sum over rows multiplies every entry of a column with the errors of a row's selector, and most of those errors are
+//! a random polynomial times the secret. The size of such a product must not depend on the content of records. If all
+//! coefficients of an entry were equal, the product would be far larger than for other entries: a binary secret has
+//! mean one half, and both polynomials would have their weight at the lowest frequencies. Two measures prevent this:
+//!
+//! - Pieces are masked with a public pad. Bytes that were chosen without knowledge of the pad then look random.
+//! - Each unit is represented by one of two integers, the one that keeps the sums of the coefficients small. The entry
+//!   then has no weight at the frequencies of the secret's mean.
 
 use std::sync::LazyLock;
 
 use unspoken_ring::Poly;
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::{Zeroizing, zeroize_stack};
 
 use crate::error::{PirError, range};
 use crate::parameters::PirParameters;
 
-/// The version of the way from pieces to entries.
+/// Version of the encoding of pieces as entries.
 pub const ENTRY_FORMAT: u32 = 1;
 
-/// Where sums of coefficients are turned back, in multiples of half the modulus. Those of random units hardly ever get there.
+/// Bound at which [`balance`] reverses sums of coefficients, in multiples of half the modulus. Sums of random units
+/// hardly ever reach it.
 const MOST_SUM: i32 = 16;
 
-/// An entry of a table: consecutive pieces, as many as [`PirParameters::pieces`], with their pads. Piece `k` is in the
-/// coefficients that are `k` modulo the number of pieces. Bytes that are missing at the end count as zeros.
+/// Encodes an entry of a table: [`PirParameters::pieces`] consecutive pieces, masked with their pads. Piece `k` is in
+/// the coefficients whose index is `k` modulo the number of pieces. Missing bytes at the end count as zeros.
 ///
-/// `number` is that of the entry, its first piece's over the number of pieces; `plane` says which table it is in.
+/// `number` is the number of the entry: the index of its first piece divided by the number of pieces. `plane` is the
+/// number of its table.
 ///
 /// # Errors
 /// If there are too many bytes.
@@ -38,11 +42,14 @@ pub fn encode_entry(parameters: &PirParameters, plane: usize, number: u64, piece
     Ok(parameters.ring().evaluate_i32(&coefficients, parameters.ring().basis())?)
 }
 
-/// As [`encode_entry`], without pads and in constant time: what is encrypted is as good as random in every product.
+/// As [`encode_entry`], without pads and in constant time. Pads are not needed: encrypted entries look random in every
+/// product. The result is marked as secret.
 pub(crate) fn encode_secret(parameters: &PirParameters, pieces: &[u8]) -> Result<Poly, PirError> {
     check_length(parameters, pieces)?;
     let coefficients = Zeroizing::new(centred(parameters, pieces));
-    Ok(parameters.ring().evaluate_i32(&coefficients, parameters.ring().basis())?)
+    let mut entry = parameters.ring().evaluate_i32(&coefficients, parameters.ring().basis())?;
+    entry.mark_secret();
+    Ok(entry)
 }
 
 fn check_length(parameters: &PirParameters, pieces: &[u8]) -> Result<(), PirError> {
@@ -53,7 +60,7 @@ fn check_length(parameters: &PirParameters, pieces: &[u8]) -> Result<(), PirErro
     }
 }
 
-/// The coefficients, centred around zero.
+/// The coefficients of the pieces, centred around zero.
 fn centred(parameters: &PirParameters, pieces: &[u8]) -> Vec<i32> {
     let (count, bits) = (parameters.pieces(), parameters.literal().plaintext_bits);
     let half = 1 << (bits - 1);
@@ -66,13 +73,14 @@ fn centred(parameters: &PirParameters, pieces: &[u8]) -> Vec<i32> {
     coefficients
 }
 
-/// Adds to some coefficients their modulus or takes it away, so that the sum from the first coefficient to any stays small:
-/// half of the modulus has the sign that brings it back, and where that is not enough, others have it, too.
+/// Adds the modulus to some coefficients or subtracts it, so that all prefix sums of the coefficients stay small.
+/// Coefficients of absolute value half the modulus get the sign that reduces the sum. When the sum reaches its bound,
+/// so do all others.
 fn balance(coefficients: &mut [i32], bits: u32) {
     let (modulus, half) = (1 << bits, 1 << (bits - 1));
     let mut sum = 0i32;
     for coefficient in coefficients {
-        // No branches: they would be taken at random.
+        // No branches: they would be unpredictable.
         let away = coefficient.signum() == sum.signum();
         let moves = away & ((coefficient.abs() == half) | (sum.abs() >= MOST_SUM * half));
         *coefficient -= i32::from(moves) * sum.signum() * modulus;
@@ -80,7 +88,7 @@ fn balance(coefficients: &mut [i32], bits: u32) {
     }
 }
 
-/// What the pads of an entry's pieces are made of, one after the other.
+/// Hasher whose output is the pads of an entry's pieces, concatenated.
 fn pads(plane: usize, number: u64) -> blake3::Hasher {
     static KEY: LazyLock<[u8; 32]> =
         LazyLock::new(|| blake3::derive_key("unspoken 2026 pads of retrieval tables", &[]));
@@ -89,19 +97,24 @@ fn pads(plane: usize, number: u64) -> blake3::Hasher {
     hasher
 }
 
-/// Takes the pad off a piece. The hasher and the pad, which name the index, are wiped.
-pub(crate) fn take_pad_off(parameters: &PirParameters, plane: usize, index: u64, piece: &mut [u8]) {
-    let count = parameters.pieces() as u64;
-    let mut hasher = pads(plane, index / count);
-    let (mut bytes, mut output) = (Zeroizing::new(vec![0; piece.len()]), hasher.finalize_xof());
-    output.set_position(index % count * parameters.piece_bytes() as u64);
-    output.fill(&mut bytes);
-    output.zeroize();
-    hasher.zeroize();
-    piece.iter_mut().zip(bytes.iter()).for_each(|(byte, pad)| *byte ^= pad);
+/// Bytes of stack to wipe after hashing secret input: more than a hasher and its output use.
+pub(crate) const HASH_STACK_BYTES: usize = 8192;
+
+/// Removes the pad from a piece. Wipes the hasher and the pad, because both reveal the index.
+pub(crate) fn remove_pad(parameters: &PirParameters, plane: usize, index: u64, piece: &mut [u8]) {
+    #[inline(never)]
+    fn write_pad(plane: usize, number: u64, position: u64, pad: &mut [u8]) {
+        let mut output = pads(plane, number).finalize_xof();
+        output.set_position(position);
+        output.fill(pad);
+    }
+    let (count, mut pad) = (parameters.pieces() as u64, Zeroizing::new(vec![0; piece.len()]));
+    write_pad(plane, index / count, index % count * parameters.piece_bytes() as u64, &mut pad);
+    zeroize_stack::<HASH_STACK_BYTES>();
+    piece.iter_mut().zip(pad.iter()).for_each(|(byte, pad)| *byte ^= pad);
 }
 
-/// Bytes as numbers of `bits` bits, a divisor of 8, the lowest first.
+/// Splits bytes into numbers of `bits` bits, the lowest first. `bits` divides 8.
 fn units(bytes: &[u8], bits: u32) -> impl Iterator<Item = i32> {
     bytes.iter().flat_map(move |&byte| (0..8 / bits).map(move |i| i32::from(byte) >> (i * bits) & ((1 << bits) - 1)))
 }
@@ -133,7 +146,7 @@ mod tests {
                 assert!(sum.abs() < (MOST_SUM + 2) * 8, "{kind}: {sum}");
             }
         }
-        // Where there is nothing to balance, nothing changes.
+        // Balanced coefficients do not change.
         let mut zeros = [0; 64];
         balance(&mut zeros, 4);
         assert_eq!(zeros, [0; 64]);
@@ -148,7 +161,7 @@ mod tests {
             pads(plane, number).finalize_xof().fill(&mut entry);
             for (index, piece) in (number * 4..).zip(entry.chunks_mut(256)) {
                 assert!(seen.insert(piece.to_vec()));
-                take_pad_off(&parameters, plane, index, piece);
+                remove_pad(&parameters, plane, index, piece);
                 assert_eq!(piece, [0; 256]);
             }
         }

@@ -1,4 +1,4 @@
-//! What can go wrong with private retrieval.
+//! Errors of private retrieval.
 
 use unspoken_gsw::GswError;
 use unspoken_ring::RingError;
@@ -15,6 +15,12 @@ pub enum PirError {
     /// An operation of a ring failed.
     #[error(transparent)]
     Ring(#[from] RingError),
+    /// There is no such piece. The message does not contain the index.
+    #[error("query a piece: the index is out of range: there are {pieces} pieces; use a smaller index")]
+    Index {
+        /// Number of pieces.
+        pieces: u64,
+    },
     /// A number is outside its range.
     #[error("{operation}: found {found}, needed {needed}")]
     Range {
@@ -25,7 +31,7 @@ pub enum PirError {
         /// What was needed.
         needed: String,
     },
-    /// Bytes or a name make no sense.
+    /// Bytes or a name that cannot be read.
     #[error("read {what}: found {found}, needed {needed}")]
     Format {
         /// What was read.
@@ -41,20 +47,20 @@ pub enum PirError {
         /// The parameters needed.
         needed: &'static str,
     },
-    /// A response is noise.
-    #[error("the response is not readable: it was computed with keys of another secret, or of damaged data, or failed")]
+    /// The noise of a response is too large.
+    #[error("the response is unreadable: it was computed with keys of another secret, from damaged data, or failed")]
     Unreadable,
-    /// A table is not of the shape that it is said to have.
+    /// A table does not have its declared shape.
     #[error("{what}: found {found}, needed {needed}")]
     Table {
-        /// What was looked at.
+        /// What was checked.
         what: &'static str,
         /// What was found.
         found: u64,
         /// What was needed.
         needed: u64,
     },
-    /// The work was stopped.
+    /// The work was cancelled.
     #[error("stopped")]
     Interrupted,
     /// The keys do not serve the query's mode.
@@ -65,10 +71,10 @@ pub enum PirError {
         /// The mode of the query.
         needed: Mode,
     },
-    /// Queries of a kind would fail too often.
+    /// Queries of a mode would fail too often.
     #[error(
-        "parameters '{name}': {mode} queries to 2^{bits} cells would fail once in 2^{:.1}, needed at most once in 2^{:.0}; ask \
-         with a word for each bit, or with packed queries", -found, -needed
+        "parameters '{name}': {mode} queries to 2^{bits} cells would fail once in 2^{:.1}, needed at most once in \
+         2^{:.0}; use queries with a word for each bit, or packed ones", -found, -needed
     )]
     Failure {
         /// The parameters' name.
@@ -79,7 +85,7 @@ pub enum PirError {
         bits: u32,
         /// `log2` of the probability.
         found: f64,
-        /// The most there may be.
+        /// Maximum allowed.
         needed: f64,
     },
     /// The parameters are too weak.
@@ -97,7 +103,7 @@ pub enum PirError {
 }
 
 impl PirError {
-    /// What kept bytes from being read, if that was it.
+    /// Kind of the I/O error, if reading or writing failed.
     pub fn read_failure(&self) -> Option<std::io::ErrorKind> {
         match self {
             PirError::Gsw(GswError::Io(error)) => Some(error.kind()),

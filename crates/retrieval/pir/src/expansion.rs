@@ -1,4 +1,4 @@
-//! From a query to RGSW ciphertexts of the bits of its index.
+//! Expansion of a query to RGSW ciphertexts of the bits of its index.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::keys::PreparedKeys;
 use crate::query::Query;
 use crate::shape::DatabaseShape;
 
-/// The bits of the index, the lowest first.
+/// RGSW ciphertexts of the bits of the index, the lowest first.
 pub(crate) fn bits(
     keys: &PreparedKeys,
     shape: DatabaseShape,
@@ -56,14 +56,15 @@ fn bootstrapped(
     ciphertexts.par_iter().map(bootstrap).collect()
 }
 
-/// Whether to go on.
+/// Returns an error when the work is cancelled.
 pub(crate) fn check(cancel: &AtomicBool) -> Result<(), PirError> {
     if cancel.load(Ordering::Relaxed) { Err(PirError::Interrupted) } else { Ok(()) }
 }
 
-/// Takes the bits off an index, the lowest first: what is left of the index, shifted so that the bit is the highest, is
-/// switched to the bootstrap's secret. The blind rotation that the bit's RGSW ciphertext is made of also gives an encryption
-/// of the bit in its place, which is subtracted (Pirouette, Algorithm 3, with digits of one bit and one rotation for both).
+/// Extracts the bits of an encrypted index, the lowest first. The rest of the index is shifted so that its lowest bit
+/// is the highest bit of the word, and switched to the bootstrap's secret. The blind rotation that gives the RGSW
+/// ciphertext of the bit also gives an encryption of the bit at its place, which is subtracted (Pirouette, Algorithm 3,
+/// with digits of one bit and one rotation for both).
 fn decomposed(
     keys: &PreparedKeys,
     mut rest: LweCiphertext,
@@ -73,14 +74,14 @@ fn decomposed(
     let wrong = || PirError::Mode { found: keys.mode(), needed: crate::Mode::Compact };
     let (key, switch) = keys.bootstrap.as_ref().zip(keys.compact.as_ref()).ok_or_else(wrong)?;
     let converted: Vec<OnceLock<Result<Rgsw, GswError>>> = (0..bits).map(|_| OnceLock::new()).collect();
-    // Rotations wait for each other; what is left to do for each bit, other threads do meanwhile.
+    // Each rotation depends on the previous one. Other threads convert finished rotations meanwhile.
     rayon::in_place_scope(|scope| {
         for (bit, converted) in converted.iter().enumerate() {
             check(cancel)?;
             let above = bits - 1 - bit as u32;
             let rotated = key.rotate(&switch.switch(&rest.shifted(above))?, half_place(keys, above))?;
             if above > 0 {
-                take_off(key, &rotated, above, &mut rest)?;
+                subtract_bit(key, &rotated, above, &mut rest)?;
             }
             scope.spawn(move |_| {
                 let _ = converted.set(key.convert(&rotated));
@@ -92,14 +93,14 @@ fn decomposed(
     Ok(taken.collect::<Result<_, _>>()?)
 }
 
-/// A bit with so many bits above it is `2^(31 - above)` in its place. A rotation is given half of it, over the ring's modulus
-/// instead of 2^32.
+/// Half the place value of a bit, scaled from 2^32 to the ring's modulus: the input of a rotation. The place value of a
+/// bit with `above` bits above it is `2^(31 - above)`.
 pub(crate) fn half_place(keys: &PreparedKeys, above: u32) -> i64 {
     (keys.parameters.ring().log2_modulus() + f64::from(30 - above) - 32.0).exp2().round() as i64
 }
 
-/// Subtracts a bit in its place: the rotation gives minus or plus half of it.
-pub(crate) fn take_off(
+/// Subtracts a bit at its place. The rotation gives plus or minus half of its place value.
+pub(crate) fn subtract_bit(
     key: &CircuitBootstrapKey,
     rotated: &RotatedBit,
     above: u32,
@@ -110,7 +111,7 @@ pub(crate) fn take_off(
     rest.sub_assign(&sign)
 }
 
-/// The gadget weights of all bits are coefficients of one ciphertext.
+/// Extracts the bits from a packed query: the gadget weights of all bits are coefficients of one ciphertext.
 fn packed(keys: &PreparedKeys, bits: u32, query: &Query) -> Result<Vec<Rgsw>, PirError> {
     let Query::Packed { seed, body } = query else {
         return Err(PirError::Mode { found: keys.mode(), needed: query.mode() });

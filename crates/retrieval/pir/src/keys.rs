@@ -16,27 +16,27 @@ use crate::parameters::PirParameters;
 /// Version of the key format.
 pub const KEY_FORMAT: u32 = 1;
 
-/// What a stream of keys begins with.
+/// First bytes of a stream of keys.
 const MAGIC: [u8; 8] = *b"UNSPKPIR";
 
-/// Keys as they are stored and sent.
+/// Evaluation keys as they are stored and sent: seeds instead of random parts.
 #[derive(Debug)]
 pub struct SeededKeys {
     pub(crate) parameters: PirParameters,
     pub(crate) mode: Mode,
-    /// Of the masks of session queries.
+    /// Seed of the masks of session queries.
     pub(crate) session: Seed,
     pub(crate) conversion: SeededConversionKey,
-    /// For bits.
+    /// Key for bootstrapping bits.
     pub(crate) rotation: Option<SeededBlindRotationKey>,
-    /// For compact queries.
+    /// Key for compact and session queries.
     pub(crate) compact: Option<SeededLweSwitchKey>,
-    /// From the computation's ring to that of responses, by piece of its secret.
+    /// Keys of the switch from the computation's ring to that of responses, one for each part of its secret.
     pub(crate) response: Vec<SeededRows>,
 }
 
 impl SeededKeys {
-    /// Bytes of keys for a kind of queries.
+    /// Bytes of the keys for a mode.
     pub fn byte_len(parameters: &PirParameters, mode: Mode) -> u64 {
         let (bootstrap, literal) = (parameters.bootstrap(), parameters.literal());
         let (bits, compact) = mode.keys();
@@ -45,19 +45,19 @@ impl SeededKeys {
         let switch = SeededLweSwitchKey::byte_len(literal.compact.dimension, literal.compact_switch);
         let response = SeededRows::byte_len(parameters.response(), parameters.response_gadget().levels());
         let optional = |is: bool, bytes: u64| if is { bytes } else { 0 };
-        KeyFront::BYTES as u64
+        KeyHeader::BYTES as u64
             + SeededConversionKey::byte_len(bootstrap)
             + optional(bits, rotation)
             + optional(compact, switch)
             + response * parameters.pieces() as u64
     }
 
-    /// Writes the keys: a front that says what they are for, then one after the other.
+    /// Writes the keys: a header, then the keys one after the other.
     ///
     /// # Errors
     /// If writing fails.
     pub fn write(&self, out: &mut impl Write) -> Result<(), PirError> {
-        let front = KeyFront { mode: self.mode, session: self.session };
+        let front = KeyHeader { mode: self.mode, session: self.session };
         out.write_all(&front.to_bytes(&self.parameters)).map_err(GswError::from)?;
         self.conversion.write(out)?;
         if let Some(rotation) = &self.rotation {
@@ -69,10 +69,10 @@ impl SeededKeys {
         Ok(self.response.iter().try_for_each(|rows| rows.write(self.parameters.response(), out))?)
     }
 
-    /// Ready for use. On all threads.
+    /// Expands the seeds and prepares the keys for computation. Uses all threads.
     ///
     /// # Errors
-    /// If they belong to other parameters.
+    /// If the keys are for other parameters.
     pub fn expand(&self) -> Result<PreparedKeys, PirError> {
         let (ring, small) = (self.parameters.ring(), self.parameters.response());
         let conversion = Arc::new(self.conversion.expand()?);
@@ -87,15 +87,15 @@ impl SeededKeys {
     }
 }
 
-/// The front of a stream of keys: what they are for.
+/// Header of a stream of keys.
 #[derive(Clone, Copy, Debug)]
-pub struct KeyFront {
+pub struct KeyHeader {
     mode: Mode,
     session: Seed,
 }
 
-impl KeyFront {
-    /// Its bytes: what the stream is, its version, the parameters, the kind of queries, the seed of session queries.
+impl KeyHeader {
+    /// Bytes of the header: magic number, format version, fingerprint of the parameters, mode, seed of session queries.
     pub const BYTES: usize = 8 + 4 + 16 + 4 + 32;
 
     fn to_bytes(self, parameters: &PirParameters) -> Vec<u8> {
@@ -103,10 +103,10 @@ impl KeyFront {
         [&MAGIC[..], &KEY_FORMAT.to_le_bytes(), &parameters.fingerprint(), &mode, &self.session.0].concat()
     }
 
-    /// Reads the front from untrusted bytes.
+    /// Reads the header from untrusted bytes.
     ///
     /// # Errors
-    /// If there are fewer bytes, or they are no keys, of another version, other parameters or another kind.
+    /// If there are too few bytes, the magic number is wrong, or the version, parameters or mode are other ones.
     pub fn read(parameters: &PirParameters, bytes: &[u8]) -> Result<Self, PirError> {
         const WHAT: &str = "keys";
         let short = || PirError::format(WHAT, format!("{} bytes", bytes.len()), "at least 64 bytes");
@@ -128,7 +128,7 @@ impl KeyFront {
         }
         let unknown = || PirError::format(WHAT, format!("kind {mode:?}"), "keys of a kind that this release knows");
         let found = Mode::ALL.into_iter().find(|known| [known.code(), 0, 0, 0] == *mode).ok_or_else(unknown)?;
-        Ok(KeyFront { mode: found, session })
+        Ok(KeyHeader { mode: found, session })
     }
 
     /// The kind of queries.
@@ -137,7 +137,7 @@ impl KeyFront {
     }
 }
 
-/// Keys ready for use.
+/// Evaluation keys, expanded for computation.
 #[derive(Debug)]
 pub struct PreparedKeys {
     pub(crate) parameters: PirParameters,
@@ -150,14 +150,14 @@ pub struct PreparedKeys {
 }
 
 impl PreparedKeys {
-    /// Reads what [`SeededKeys::write`] wrote, from untrusted bytes, and expands it as it comes.
+    /// Reads keys written by [`SeededKeys::write`] from an untrusted source and expands them while reading.
     ///
     /// # Errors
-    /// As for [`KeyFront::read`], or if reading fails or a residue is not below its prime.
+    /// As for [`KeyHeader::read`], or if reading fails or a residue is not below its prime.
     pub fn read(parameters: &PirParameters, input: &mut impl Read) -> Result<Self, PirError> {
-        let mut front = [0; KeyFront::BYTES];
+        let mut front = [0; KeyHeader::BYTES];
         input.read_exact(&mut front).map_err(GswError::from)?;
-        let KeyFront { mode, session } = KeyFront::read(parameters, &front)?;
+        let KeyHeader { mode, session } = KeyHeader::read(parameters, &front)?;
         let (bits, compact) = mode.keys();
         let (literal, set) = (parameters.literal(), parameters.bootstrap());
         let conversion = Arc::new(ConversionKey::read(set, input)?);
@@ -181,7 +181,7 @@ impl PreparedKeys {
         Ok(PreparedKeys { parameters, mode, session, conversion, bootstrap, compact, response })
     }
 
-    /// Bytes of memory keys for a kind of queries take.
+    /// Bytes of memory that expanded keys for a mode need.
     pub fn memory_bytes(parameters: &PirParameters, mode: Mode) -> u64 {
         let (bits, compact) = mode.keys();
         let (set, literal) = (parameters.bootstrap(), parameters.literal());
@@ -202,12 +202,12 @@ impl PreparedKeys {
         &self.parameters
     }
 
-    /// What the masks of session queries come from; the same for all keys of a secret.
+    /// Seed of the masks of session queries; the same for all keys of a secret.
     pub fn session_seed(&self) -> &Seed {
         &self.session
     }
 
-    /// The kind of queries they serve.
+    /// Mode of queries that the keys are for.
     pub fn mode(&self) -> Mode {
         self.mode
     }

@@ -4,30 +4,30 @@ use std::fmt;
 
 use crate::error::PirError;
 
-/// How an index is asked for.
+/// The kind of a query: how it encrypts the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// 36 bytes (Pirouette).
+    /// The whole index in one LWE ciphertext, 36 bytes (Pirouette).
     Compact,
-    /// 4 bytes a query and 4 for all of a request: the seed was sent once, and a counter takes its place (the closing remark
-    /// of Pirouette). The client must never use a number twice.
+    /// As `Compact`, in 4 bytes per query and 4 per request: the seed is sent once with the keys, and a counter
+    /// replaces it in queries (closing remark of Pirouette). The client must never use a counter value twice.
     Session,
     /// 4 bytes for each bit of the index (Pirouette^H).
     Bits,
-    /// Some 13 KB, and keys of a few MB (in the manner of Respire).
+    /// One RLWE ciphertext of about 13 KB, and keys of a few MB (similar to Respire).
     Packed,
 }
 
 impl Mode {
-    /// All of them, that with the largest keys first.
+    /// All modes, the one with the largest keys first.
     pub const ALL: [Mode; 4] = [Mode::Compact, Mode::Session, Mode::Bits, Mode::Packed];
 
-    /// Whether it takes keys to bootstrap bits, and keys to take bits off an index.
+    /// Whether the mode needs keys for bootstrapping bits, and keys for extracting bits from an index.
     pub(crate) fn keys(self) -> (bool, bool) {
         (self != Mode::Packed, matches!(self, Mode::Compact | Mode::Session))
     }
 
-    /// Its number in streams of keys.
+    /// Code of the mode in streams of keys.
     pub(crate) fn code(self) -> u8 {
         Mode::ALL.iter().position(|&mode| mode == self).unwrap_or_default() as u8
     }

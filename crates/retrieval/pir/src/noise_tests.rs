@@ -1,4 +1,4 @@
-//! Every stage of an answer against the noise that is predicted for it. What responses open to, `tests/pir.rs` compares.
+//! Compares the noise of every stage of an answer with its prediction. `tests/pir.rs` does so for responses.
 
 use std::sync::atomic::AtomicBool;
 
@@ -13,12 +13,12 @@ use crate::mode::Mode;
 use crate::parameters::PirParameters;
 use crate::preset::Preset;
 use crate::query::Query;
-use crate::server::{row_sums, selected, selectors, turned};
+use crate::server::{rotated_to_front, row_sums, selected, selectors};
 
-/// Pieces of the test's table: rows, columns and places are all chosen among.
+/// Pieces of the test's table: enough for several rows, columns and places.
 const PIECES: u64 = 2000;
 
-/// Keys of every client are as noisy as their luck: deviations of a few are taken together.
+/// Number of clients. The noise of keys varies from client to client, so the tests average over several.
 const CLIENTS: u64 = 6;
 
 struct Fixture {
@@ -36,7 +36,7 @@ impl Fixture {
         let length = parameters.piece_bytes();
         let mut records = vec![0; PIECES as usize * length];
         rng.fill(&mut records);
-        // What records say makes no difference: those of every other client have one byte each.
+        // The content of records must not matter: records of every other client repeat one byte.
         if client % 2 == 1 {
             records.chunks_mut(length).enumerate().for_each(|(i, piece)| piece.fill(i as u8));
         }
@@ -55,7 +55,7 @@ impl Fixture {
         expansion::bits(keys, shape, &query, &AtomicBool::new(false)).unwrap()
     }
 
-    /// The mean square of a ciphertext's phase less its message, over the modulus.
+    /// Mean square of a ciphertext's phase minus its message, as a fraction of the modulus.
     fn error(&self, ciphertext: &RlweCiphertext, message: &Poly) -> f64 {
         let ring = self.parameters.ring();
         let mut message = message.clone();
@@ -67,7 +67,7 @@ impl Fixture {
         errors.iter().map(|error| (error / modulus).powi(2)).sum::<f64>() / errors.len() as f64
     }
 
-    /// `delta` times the entry of these pieces.
+    /// `delta` times the entry with this number.
     fn entry(&self, number: u64) -> Poly {
         let bytes = 4 * self.parameters.piece_bytes();
         let pieces = self.records.chunks(bytes).nth(number as usize).unwrap();
@@ -101,16 +101,16 @@ fn bits_taken_off_an_index_have_the_predicted_noise() {
             let switched = switch.switch(&rest.shifted(above)).unwrap();
             let expected = ((index >> bit & 1) as u32) << 31;
             let phase = fixture.secret.bit_phase(&switched).unwrap();
-            // With the ties of the switch rounded up, all phases at seventeen bits above would be off by 2^-6 and more.
+            // If the switch rounded ties up, all phases with seventeen bits above would be off by 2^-6 and more.
             let error = f64::from(phase.wrapping_sub(expected).cast_signed()) / 32f64.exp2();
             assert!(error.abs() < 0.0125, "{above} bits above: {error}");
-            // The first bits have the query's own noise and that of rotations, times a power of two each.
+            // The first bits have the noise of the query and of rotations, each multiplied by a power of two.
             if bit < 2 {
                 squares.push(error.powi(2));
             }
             let rotated = key.rotate(&switched, expansion::half_place(&keys, above)).unwrap();
             if above > 0 {
-                expansion::take_off(key, &rotated, above, &mut rest).unwrap();
+                expansion::subtract_bit(key, &rotated, above, &mut rest).unwrap();
             }
         }
     }
@@ -122,7 +122,7 @@ fn bits_taken_off_an_index_have_the_predicted_noise() {
     let predicted = Noise(parameters.bit_noise(Some(bits)).0 - rounding.0);
     let measured = squares.iter().sum::<f64>() / squares.len() as f64;
     let ratio = (measured / predicted.0).sqrt();
-    // Twelve numbers; the prediction is that of the noisiest bit.
+    // Only twelve values, and the prediction is for the noisiest bit: the bounds are wide.
     assert!((0.4..1.4).contains(&ratio), "{ratio:.3} times the predicted deviation");
 }
 
@@ -162,7 +162,7 @@ fn every_selection_has_the_predicted_noise() {
                 sums.push(fixture.error(sum, &fixture.entry(number as u64)));
             }
         }
-        let chosen = turned(ring, selected(ring, found, columns).unwrap(), places).unwrap();
+        let chosen = rotated_to_front(ring, selected(ring, found, columns).unwrap(), places).unwrap();
         let number = (row << shape.column_bits) + column;
         let place = (index % 4) as u32;
         let mut message = fixture.entry(number as u64);

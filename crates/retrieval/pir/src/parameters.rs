@@ -1,4 +1,4 @@
-//! Parameter sets: the ring of the computation, the keys of the three kinds of queries, the ring of responses.
+//! Parameter sets: the ring of the computation, the keys of the kinds of queries, the ring of responses.
 
 use std::sync::Arc;
 
@@ -16,23 +16,25 @@ use crate::shape::{DatabaseShape, MAX_INDEX_BITS};
 /// Largest `log2` of the probability that a query fails.
 pub const MAX_LOG2_FAILURE: f64 = -40.0;
 
-/// The ring of responses: of a fraction of the degree, with Gaussian secrets as wide as its errors.
+/// The ring of responses. Its degree divides that of the computation's ring; its secrets and errors are Gaussian with
+/// the same deviation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponseLiteral {
-    /// Its degree.
+    /// Degree of the ring.
     pub degree: usize,
-    /// Its modulus, a prime.
+    /// Modulus, a prime.
     pub prime: u32,
-    /// Gadget of the key that switches to it.
+    /// Gadget of the switch to this ring.
     pub gadget: GadgetLiteral,
-    /// Bits to which the first component is rounded.
+    /// Bits that the first component is rounded to.
     pub body_bits: u32,
 }
 
-/// The numbers that define a parameter set; checked when it is built.
+/// The numbers that define a parameter set. [`PirParameters::new`] checks them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PirLiteral {
-    /// Everything from an encrypted bit to an RGSW ciphertext. Its ring is that of the whole computation.
+    /// Parameters of circuit bootstrapping, from an encrypted bit to an RGSW ciphertext. Its ring is that of the whole
+    /// computation.
     pub bootstrap: BootstrapLiteral,
     /// The LWE secret of compact queries: its words are the coefficients of a secret of the same ring.
     pub compact: LweLiteral,
@@ -42,7 +44,7 @@ pub struct PirLiteral {
     pub response: ResponseLiteral,
     /// Bits of a record in each coefficient.
     pub plaintext_bits: u32,
-    /// Most bits of an index that choose a row of the table.
+    /// Maximum bits of an index that select a row of the table.
     pub row_bits: u32,
 }
 
@@ -59,10 +61,11 @@ struct Inner {
     response_gadget: DigitGadget,
 }
 
-/// Weights of the Gaussians of deviation [`ERROR_SIGMA`] whose sum is an error or a secret in the ring of responses.
+/// Errors and secrets in the ring of responses are sums of Gaussians of deviation [`ERROR_SIGMA`] with these weights.
 pub(crate) const RESPONSE_WEIGHTS: [i32; 10] = [1, 2, 4, 8, 16, 32, 64, 29, 4, 2];
 
-/// The pair that was checked with the estimator: degree, `log2` of the modulus over the deviation of errors, bits.
+/// The parameters that were checked with the lattice estimator: degree, `log2` of the modulus over the deviation of
+/// errors, bits of security.
 pub(crate) const RESPONSE_CHECKED: (usize, f64, f64) = (512, 16.0122, 149.7);
 
 impl PirParameters {
@@ -74,7 +77,7 @@ impl PirParameters {
         Self::with_backend(literal, Backend::detect())
     }
 
-    /// As [`PirParameters::new`], on a backend of the caller's choice.
+    /// As [`PirParameters::new`], with a given backend.
     ///
     /// # Errors
     /// As for [`PirParameters::new`].
@@ -97,27 +100,27 @@ impl PirParameters {
         Ok(PirParameters(Arc::new(Inner { literal, fingerprint, bootstrap, response, response_gadget })))
     }
 
-    /// Its name.
+    /// Name of the parameter set.
     pub fn name(&self) -> &'static str {
         self.ring().name()
     }
 
-    /// Whether it may have less than 128 bits; nothing outside tests and benchmarks accepts such a set.
+    /// Whether the set may have less than 128 bits of security. Only tests and benchmarks accept such sets.
     pub fn is_insecure(&self) -> bool {
         self.name().starts_with(INSECURE_PREFIX)
     }
 
-    /// A hash of all numbers that client and server must share.
+    /// Hash of all numbers that client and server must share.
     pub fn fingerprint(&self) -> [u8; 16] {
         self.0.fingerprint
     }
 
-    /// The numbers it was made of.
+    /// The numbers of the parameter set.
     pub fn literal(&self) -> &PirLiteral {
         &self.0.literal
     }
 
-    /// Everything from an encrypted bit to an RGSW ciphertext.
+    /// Parameters of circuit bootstrapping, from an encrypted bit to an RGSW ciphertext.
     pub fn bootstrap(&self) -> &BootstrapParameters {
         &self.0.bootstrap
     }
@@ -140,7 +143,8 @@ impl PirParameters {
         Basis::chain(1)
     }
 
-    /// Polynomials of the response's ring in one of the computation's: pieces of records in an entry of the table.
+    /// Pieces of records in an entry of the table: the degree of the computation's ring divided by that of the ring of
+    /// responses.
     pub fn pieces(&self) -> usize {
         self.ring().degree() / self.response().degree()
     }
@@ -150,34 +154,36 @@ impl PirParameters {
         self.response().degree() * self.0.literal.plaintext_bits as usize / 8
     }
 
-    /// What a unit of a record counts in the computation: `Q` over the plaintext modulus.
+    /// Scale of a unit of a record in the computation: `Q` divided by the plaintext modulus, rounded.
     pub(crate) fn delta(&self) -> i128 {
         let product: i128 = self.ring().chain().iter().map(|&q| i128::from(q)).product();
         let modulus = 1i128 << self.0.literal.plaintext_bits;
         (product + modulus / 2) / modulus
     }
 
-    /// Noise of the phase that a response opens to, over the modulus, for a table of a shape.
+    /// Predicted noise of the phase of a response, as a fraction of the modulus, for a table of a shape.
     pub fn response_noise(&self, shape: DatabaseShape) -> Noise {
         self.selection_noise(shape).plus(self.switch_noise())
     }
 
-    /// Noise of a selector of a row. What a product adds goes to both of its children, with opposite signs, and from there
-    /// to one child each: a selector has two products' noise in the mean.
+    /// Noise of a row's selector. The noise of a product is added to one child and subtracted from the other, and
+    /// passes from each to one child on average: a selector has the noise of two products on average.
     pub(crate) fn selector_noise(&self) -> Noise {
         Noise::bootstrapped_product(self.bootstrap()).times(2.0)
     }
 
-    /// Noise of a sum over rows: the coefficients of selectors multiply those of the rows' entries. What errors of selectors
-    /// are in proportion to, the secret, has half of its second moment from its mean, and balanced entries have little there.
+    /// Noise of a sum over rows: the coefficients of selectors multiply those of the rows' entries. The errors of
+    /// selectors are proportional to the secret. Half of the secret's second moment comes from its mean, and balanced
+    /// entries have little weight at the frequencies of the mean.
     pub(crate) fn rows_noise(&self, shape: DatabaseShape) -> Noise {
-        /// Of the second moment; what entries have at the mean, and products that meet one row only, make it more than half.
+        /// Effective second moment of the secret. It is more than half because entries have some weight at the mean,
+        /// and because some products affect one row only.
         const SECRET: f64 = 0.57;
         let units = (shape.rows * self.ring().degree()) as f64 * digit_square(self.0.literal.plaintext_bits);
         self.selector_noise().times(units * SECRET)
     }
 
-    /// Noise above which a response is none: one and a half times the largest deviation that any table's has.
+    /// Noise above which a response is rejected: one and a half times the largest standard deviation for any table.
     pub(crate) fn unreadable(&self) -> Noise {
         let literal = self.literal();
         let (row_bits, rows) = (literal.row_bits, 1 << literal.row_bits);
@@ -185,26 +191,26 @@ impl PirParameters {
         self.response_noise(DatabaseShape { pieces: 0, row_bits, column_bits, piece_bits: 0, rows }).times(2.25)
     }
 
-    /// What choosing an entry and a place in it adds.
+    /// Noise of a selected piece: that of the sums over rows, and that of selecting the column and the place.
     pub(crate) fn selection_noise(&self, shape: DatabaseShape) -> Noise {
         let product = Noise::bootstrapped_product(self.bootstrap());
         self.rows_noise(shape).plus(product.times(f64::from(shape.column_bits + shape.piece_bits)))
     }
 
-    /// What switching to the ring of responses and rounding add.
+    /// Noise that switching to the ring of responses and rounding add.
     fn switch_noise(&self) -> Noise {
         let ResponseLiteral { degree, prime, gadget, body_bits } = self.0.literal.response;
         let log2_modulus = f64::from(prime).log2();
         let row = (response_sigma().log2() - log2_modulus).exp2().powi(2);
-        // All bits of a coefficient are in its digits, so the highest digit is as large as one of its size may be.
+        // The digits contain all bits of a coefficient, so the highest digit may have its maximum size.
         let digits = digit_square(gadget.log2_base) * (gadget.levels - 1) as f64 + top_digit_square(gadget.log2_base);
         let key = Noise(row * digits * (self.pieces() * degree) as f64);
         let body = Noise((-2.0 * f64::from(body_bits)).exp2() / 12.0);
         key.plus(Noise::switching(self.ring().degree(), log2_modulus)).plus(body)
     }
 
-    /// Noise of the phase that a bit of a query is bootstrapped from: of a query with a word for each bit, or of a compact
-    /// one whose index has `index_bits` bits.
+    /// Noise of the phase that a bit of a query is bootstrapped from. With `None`, of a query with a word for each bit;
+    /// with `Some(index_bits)`, of a compact query whose index has `index_bits` bits.
     pub fn bit_noise(&self, compact: Option<u32>) -> Noise {
         let literal = &self.0.literal;
         let lwe = literal.bootstrap.lwe;
@@ -214,20 +220,21 @@ impl PirParameters {
             return Noise((lwe.sigma().log2() - 32.0).exp2().powi(2)).plus(rounding);
         };
         let fresh = Noise((ERROR_SIGMA.log2() - 32.0).exp2().powi(2)).times((2.0 * f64::from(index_bits - 1)).exp2());
-        // After a bit was taken off, its rotation's noise is half as large as that of the query's own word was.
+        // After the first bit is extracted, the factor of the noise is half as large: the rotations' noise has a factor
+        // of `2^(index_bits - 2)`.
         let rotation = self.compact_rotation_noise().times((2.0 * f64::from(index_bits - 2)).exp2() * 4.0 / 3.0);
         let switch = LweSwitchKey::noise(literal.compact.dimension, lwe, literal.compact_switch);
         let before = if fresh > rotation { fresh } else { rotation };
         before.plus(switch).plus(rounding)
     }
 
-    /// What taking one bit off a compact query adds, as a fraction of 2^32.
+    /// Noise that extracting one bit adds to a compact query, as a fraction of 2^32.
     fn compact_rotation_noise(&self) -> Noise {
         let rotation = Noise::rotation(self.ring(), self.bootstrap().rotation(), self.bootstrap().lwe().dimension);
         rotation.plus(Noise::switching(self.ring().degree(), 32.0))
     }
 
-    /// Checks that queries of a kind to a table of this shape fail at most once in 2^40.
+    /// Checks that queries of a mode to a table of this shape fail at most once in 2^40.
     ///
     /// # Errors
     /// If they fail more often.
@@ -239,10 +246,11 @@ impl PirParameters {
         Err(PirError::Failure { name: self.name(), mode, bits: shape.index_bits(), found, needed: MAX_LOG2_FAILURE })
     }
 
-    /// `log2` of the probability that a response to a query of a kind to a table of this shape is wrong.
+    /// `log2` of the probability that the response to a query of a mode to a table of this shape is wrong.
     pub fn log2_failure(&self, shape: DatabaseShape, mode: Mode) -> f64 {
         let bits = shape.index_bits();
-        // Half of the rows' noise comes from the products with the last row bit, whose rows' errors are a number each.
+        // Half of the rows' noise comes from the products with the last row bit. Rows share the errors of these
+        // products.
         let response = log2_failure_of_shared(
             self.switch_noise(),
             self.selection_noise(shape),
@@ -261,7 +269,7 @@ impl PirParameters {
     }
 }
 
-/// A bound on the mean square of a signed digit that no other is above.
+/// Bound on the mean square of the highest signed digit.
 fn top_digit_square(log2_base: u32) -> f64 {
     f64::from(1u32 << (2 * (log2_base - 1)))
 }
@@ -289,7 +297,7 @@ fn fingerprint(literal: &PirLiteral) -> [u8; 16] {
     fingerprint
 }
 
-/// Deviation of errors and secrets in the ring of responses.
+/// Standard deviation of errors and secrets in the ring of responses.
 pub(crate) fn response_sigma() -> f64 {
     let squares: i32 = RESPONSE_WEIGHTS.iter().map(|weight| weight * weight).sum();
     ERROR_SIGMA * f64::from(squares).sqrt()

@@ -13,15 +13,15 @@ use crate::parameters::{PirLiteral, PirParameters, ResponseLiteral};
 pub enum Preset {
     /// Ring of degree 2^11 and 52 bits; records in pieces of 256 bytes; 128 bits of security.
     N11,
-    /// The same with an LWE secret of 64 words, for tests: keys and bootstraps of bits are ten times smaller.
+    /// The same with an LWE secret of 64 words, for tests: keys are ten times smaller and bootstraps ten times faster.
     InsecureN11,
 }
 
 impl Preset {
-    /// All of them.
+    /// All parameter sets.
     pub const ALL: [Preset; 2] = [Preset::N11, Preset::InsecureN11];
 
-    /// The one with a name.
+    /// The parameter set with a name.
     ///
     /// # Errors
     /// If there is none.
@@ -30,7 +30,7 @@ impl Preset {
         found.ok_or_else(|| PirError::format("parameter set", name, format!("'{}'", Preset::N11.name())))
     }
 
-    /// Its name.
+    /// Name of the parameter set.
     pub fn name(self) -> &'static str {
         match self {
             Preset::N11 => "n11_pir256",
@@ -38,11 +38,11 @@ impl Preset {
         }
     }
 
-    /// Its parameters, built when they are first asked for: what is made with them in one place fits what is made with them
-    /// in another.
+    /// Builds the parameters on first use. Later calls return the same object, so that everything made with it is
+    /// compatible.
     ///
     /// # Errors
-    /// If a check fails, which tests rule out.
+    /// If a check fails. Tests ensure that none does.
     pub fn build(self) -> Result<PirParameters, PirError> {
         static BUILT: [OnceLock<PirParameters>; 2] = [const { OnceLock::new() }; 2];
         let built = &BUILT[usize::from(self == Preset::InsecureN11)];
@@ -57,7 +57,7 @@ impl Preset {
         PirParameters::new(self.literal())
     }
 
-    /// The numbers it is made of.
+    /// The numbers of the parameter set.
     pub fn literal(self) -> PirLiteral {
         let (name, degree) = (self.name(), 2048);
         let small = self == Preset::InsecureN11;

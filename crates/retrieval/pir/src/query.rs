@@ -7,33 +7,33 @@ use crate::mode::Mode;
 use crate::parameters::PirParameters;
 use crate::shape::DatabaseShape;
 
-/// A query: seeds, and what they do not determine. It does not show the index.
+/// A query: seeds and the ciphertext parts that they do not determine. It does not reveal the index.
 #[derive(Clone, Debug)]
 pub enum Query {
     /// 36 bytes: the index in one LWE ciphertext.
     Compact {
-        /// Of the mask.
+        /// Seed of the mask.
         seed: Seed,
         /// The body.
         body: u32,
     },
-    /// The index in one LWE ciphertext whose mask is that of a number under the seed sent with the keys.
+    /// The index in one LWE ciphertext. Its mask is determined by a counter value and the seed sent with the keys.
     Session {
-        /// The number. A second query with it would give away the difference of the two indices.
+        /// The counter value. A second query with it would reveal the difference of the two indices.
         counter: u32,
         /// The body.
         body: u32,
     },
     /// An LWE ciphertext for each bit of the index, the lowest first.
     Bits {
-        /// Of the masks.
+        /// Seed of the masks.
         seed: Seed,
         /// The bodies.
         bodies: Vec<u32>,
     },
     /// All gadget weights of all bits in one RLWE ciphertext.
     Packed {
-        /// Of the second component.
+        /// Seed of the second component.
         seed: Seed,
         /// The first component.
         body: Poly,
@@ -41,7 +41,7 @@ pub enum Query {
 }
 
 impl Query {
-    /// Its kind.
+    /// Mode of the query.
     pub fn mode(&self) -> Mode {
         match self {
             Query::Compact { .. } => Mode::Compact,
@@ -51,7 +51,7 @@ impl Query {
         }
     }
 
-    /// Bytes of a query of a kind to a database of a shape: seeds and bodies, nothing else.
+    /// Bytes of a query of a mode to a database of a shape: seeds and bodies, nothing else.
     pub fn byte_len(parameters: &PirParameters, mode: Mode, shape: DatabaseShape) -> usize {
         let word = size_of::<u32>();
         match mode {
@@ -62,7 +62,7 @@ impl Query {
         }
     }
 
-    /// As [`Query::byte_len`] bytes.
+    /// Serialises the query to [`Query::byte_len`] bytes.
     pub fn to_bytes(&self, parameters: &PirParameters) -> Vec<u8> {
         match self {
             Query::Compact { seed, body } => [&seed.0[..], &body.to_le_bytes()].concat(),
@@ -81,7 +81,7 @@ impl Query {
     /// Reads a query from untrusted bytes.
     ///
     /// # Errors
-    /// If it has another length, or a residue is not below its prime.
+    /// If the length is wrong, or a residue is not below its prime.
     pub fn from_bytes(
         parameters: &PirParameters,
         mode: Mode,

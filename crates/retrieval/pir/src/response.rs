@@ -1,4 +1,4 @@
-//! Responses: in a small ring, at few bits.
+//! Responses: ciphertexts in a small ring with small moduli.
 
 use unspoken_gsw::RlweCiphertext;
 use unspoken_ring::Poly;
@@ -10,9 +10,9 @@ use crate::parameters::PirParameters;
 /// An encrypted piece in the ring of responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// Residues modulo the ring's prime.
+    /// Second component: residues modulo the ring's prime.
     mask: Vec<u32>,
-    /// Fractions of the modulus, in as many bits as the parameters say.
+    /// First component: fractions of the modulus, rounded to `body_bits` bits.
     body: Vec<u32>,
 }
 
@@ -22,7 +22,7 @@ impl Response {
         mask_bytes(parameters) + body_bytes(parameters)
     }
 
-    /// The residues, then the fractions, each in as many bits as it has.
+    /// The residues of the mask, then the fractions of the body, packed.
     pub fn to_bytes(&self, parameters: &PirParameters) -> Vec<u8> {
         let literal = &parameters.literal().response;
         let mut bytes = packed(&self.mask, literal.prime.ilog2() + 1);
@@ -33,7 +33,7 @@ impl Response {
     /// Reads a response from untrusted bytes.
     ///
     /// # Errors
-    /// If there are more or fewer bytes, or a residue is not below its prime.
+    /// If the length is wrong, or a residue is not below its prime.
     pub fn from_bytes(parameters: &PirParameters, bytes: &[u8]) -> Result<Self, PirError> {
         let needed = Self::byte_len(parameters);
         if bytes.len() != needed {
@@ -56,8 +56,8 @@ impl Response {
         self.mask.iter().map(|&x| x.into()).collect()
     }
 
-    /// Switches the modulus and the ring of a ciphertext whose message is in the coefficients that are 0 modulo the number
-    /// of pieces (Pirouette, Algorithm 11), and rounds the first component.
+    /// Switches the modulus and the ring of a ciphertext whose message is in the coefficients that are 0 modulo the
+    /// number of pieces (Pirouette, Algorithm 11), and rounds the first component.
     pub(crate) fn compress(keys: &PreparedKeys, ciphertext: &RlweCiphertext) -> Result<Self, PirError> {
         let parameters = &keys.parameters;
         let (ring, small, pieces) = (parameters.ring(), parameters.response(), parameters.pieces());
@@ -69,7 +69,8 @@ impl Response {
             let coefficients: Vec<i64> = words.iter().skip(k).step_by(pieces).map(|&x| x.into()).collect();
             Ok(small.from_i64(&coefficients, parameters.response_basis())?)
         };
-        // The part of c_1 s in powers of Y = X^pieces: c_1 in X^k meets s in X^(pieces - k), which makes one more Y.
+        // Compute the part of `c_1 s` in powers of `Y = X^pieces`. The coefficients of `c_1` at `X^k` multiply those of
+        // `s` at `X^(pieces - k)`, which gives one more factor `Y`.
         let mut sums: Option<[Poly; 2]> = None;
         for k in 0..pieces {
             let part = part(&c1, k)?;
@@ -106,7 +107,7 @@ fn body_bytes(parameters: &PirParameters) -> usize {
     literal.degree * literal.body_bits as usize / 8
 }
 
-/// Numbers of `bits` bits, the lowest bit first. Their count is a multiple of 8.
+/// Packs numbers of `bits` bits, the lowest bit first. Their count is a multiple of 8.
 fn packed(numbers: &[u32], bits: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(numbers.len() * bits as usize / 8);
     let (mut pending, mut filled) = (0u64, 0);

@@ -1,4 +1,4 @@
-//! What of a parameter set must be secure, and how secure it is.
+//! Ciphertexts and keys of a parameter set that an adversary sees, with their security levels.
 
 use unspoken_gsw::LweLiteral;
 use unspoken_ring::ERROR_SIGMA;
@@ -9,25 +9,25 @@ use crate::parameters::{PirParameters, RESPONSE_CHECKED, response_sigma};
 /// One kind of ciphertext or key that an adversary sees.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SecuredObject {
-    /// What it is.
+    /// Name of the object.
     pub what: &'static str,
     /// Ring degree, or LWE dimension.
     pub dimension: usize,
-    /// Bits of its modulus.
+    /// `log2` of its modulus.
     pub log2_modulus: f64,
-    /// The secret's distribution, for people.
+    /// Distribution of its secret, as text for output.
     pub secret: &'static str,
-    /// Deviation of its errors.
+    /// Standard deviation of its errors.
     pub sigma: f64,
-    /// Its security level. Under binary secrets never more than 128 is claimed.
+    /// Security level in bits. For binary secrets it is at most 128.
     pub security_bits: f64,
 }
 
 const BINARY: &str = "uniform binary";
 
 impl PirParameters {
-    /// Everything that a client sends or stores with a server, by the secret it is under: the checks of
-    /// [`PirParameters::new`], as numbers.
+    /// All objects that a client sends to a server or stores there, by their secret: the numbers behind the checks of
+    /// [`PirParameters::new`].
     pub fn secured_objects(&self) -> Vec<SecuredObject> {
         let (ring, literal) = (self.ring(), self.literal());
         let lwe = |what, literal: LweLiteral| binary(what, literal.dimension, f64::from(u32::BITS), literal.sigma());
@@ -40,7 +40,8 @@ impl PirParameters {
         ]
     }
 
-    /// Keys of the switch to the ring of responses, and responses: at least as secure as the pair that was checked.
+    /// Keys of the switch to the ring of responses, and responses. They are at least as secure as the pair of degree
+    /// and modulus that was checked.
     fn response_object(&self) -> SecuredObject {
         let (degree, most, bits) = RESPONSE_CHECKED;
         let literal = &self.literal().response;
@@ -73,7 +74,7 @@ mod tests {
         assert!(objects.iter().all(|object| object.security_bits >= 128.0), "{objects:?}");
         let weak = Preset::InsecureN11.build().unwrap().secured_objects();
         let found: Vec<bool> = weak.iter().map(|object| object.security_bits >= 128.0).collect();
-        assert_eq!(found, [true, true, false, false, true], "its LWE secret is short, and nothing else");
+        assert_eq!(found, [true, true, false, false, true], "only its LWE secret is short");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The answering side.
+//! The server: computation of answers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,37 +18,38 @@ use crate::query::Query;
 use crate::response::Response;
 use crate::shape::DatabaseShape;
 
-/// How long the phases of an answer took.
+/// Durations of the phases of an answer.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Phases {
-    /// From the query to RGSW ciphertexts of the index's bits.
+pub struct PhaseTimes {
+    /// Expansion of the query to RGSW ciphertexts of the index's bits.
     pub expansion: Duration,
-    /// From the row bits to an encrypted unit vector.
+    /// Expansion of the row bits to an encrypted unit vector.
     pub selectors: Duration,
-    /// The sums over all rows, of all planes.
+    /// Sums over all rows, of all planes.
     pub rows: Duration,
-    /// Columns and places, of all planes.
+    /// Selection of columns and places, of all planes.
     pub selection: Duration,
-    /// To the ring of responses, of all planes.
+    /// Switch to the ring of responses, of all planes.
     pub compression: Duration,
 }
 
-/// The responses to a query, one for each plane: tables of one shape that hold the parts of records longer than a piece
-/// (Pirouette, Algorithm 22). What depends on the query alone is done once. Neither time nor memory depend on the index.
+/// Computes the responses to a query, one for each plane. Planes are tables of one shape that hold the parts of records
+/// longer than a piece (Pirouette, Algorithm 22). Work that depends on the query alone is done once. Neither time nor
+/// memory depend on the index.
 ///
 /// # Errors
-/// If the keys do not serve the query's mode, anything is of other parameters, or when `cancel` is set.
+/// If the keys do not fit the query's mode, if anything has other parameters, or when `cancel` is set.
 pub fn answer(
     keys: &PreparedKeys,
     shape: DatabaseShape,
     planes: &[TableView],
     query: &Query,
     cancel: &AtomicBool,
-) -> Result<(Vec<Response>, Phases), PirError> {
+) -> Result<(Vec<Response>, PhaseTimes), PirError> {
     planes.iter().try_for_each(|plane| check_table(&keys.parameters, shape, plane))?;
     expansion::check(cancel)?;
     keys.parameters.check_failure(shape, query.mode())?;
-    let mut phases = Phases::default();
+    let mut phases = PhaseTimes::default();
     let mut watch = Stopwatch::new(cancel);
     let bits = expansion::bits(keys, shape, query, cancel)?;
     watch.lap(&mut phases.expansion)?;
@@ -66,7 +67,7 @@ pub fn answer(
             entries.push(selected(ring, sums, inner)?);
             watch.lap(&mut phases.selection)?;
         }
-        let chosen = turned(ring, selected(ring, entries, outer)?, places)?;
+        let chosen = rotated_to_front(ring, selected(ring, entries, outer)?, places)?;
         watch.lap(&mut phases.selection)?;
         responses.push(Response::compress(keys, &chosen)?);
         watch.lap(&mut phases.compression)?;
@@ -74,28 +75,28 @@ pub fn answer(
     Ok((responses, phases))
 }
 
-/// Bytes of memory an answer takes while it is computed.
+/// Bytes of memory that computing an answer needs.
 pub fn answer_memory_bytes(parameters: &PirParameters, shape: DatabaseShape) -> u64 {
     let ring = parameters.ring();
     let pair = 2 * ring.poly_bytes(ring.basis());
     let columns = 1usize << shape.column_bits.min(INNER_BITS);
     let outer = 1usize << shape.column_bits.saturating_sub(INNER_BITS);
     let rgsw = 2 * parameters.bootstrap().output().levels() * pair;
-    // Sums come in the order of the table first, then as polynomials.
+    // Sums are computed in the order of the table first, then converted to polynomials.
     ((2 * columns + outer + 2 * shape.rows) * pair + shape.index_bits() as usize * rgsw) as u64
 }
 
-/// Bits of the columns that are summed at one time: what they take stays in the cache until one is selected.
+/// Bits of the number of columns that are summed at one time: their sums stay in the cache until one is selected.
 const INNER_BITS: u32 = 9;
 
-/// The columns, in ranges that the lowest bits of their numbers run through.
+/// The columns, in ranges of `2^INNER_BITS`.
 fn column_ranges(shape: DatabaseShape) -> impl Iterator<Item = Range<usize>> {
     let columns = 1usize << shape.column_bits;
     let step = columns.min(1 << INNER_BITS);
     (0..columns).step_by(step).map(move |start| start..start + step)
 }
 
-/// Tells the time of phases, and stops between them.
+/// Measures the durations of phases, and checks for cancellation between them.
 pub(crate) struct Stopwatch<'a> {
     started: Instant,
     cancel: &'a AtomicBool,
@@ -113,8 +114,9 @@ impl<'a> Stopwatch<'a> {
     }
 }
 
-/// For each stored row an encryption of `delta` if it is the one, and of zero if not: a tree in which a parent's right child
-/// is its product with a bit, and the left child what is left of the parent (Pirouette, Equation 3).
+/// For each stored row, an encryption of `delta` if it is the selected row, and of zero otherwise. They are the leaves
+/// of a tree: a parent's right child is its product with a bit, the left child is the parent minus the right child
+/// (Pirouette, Equation 3).
 pub(crate) fn selectors(
     parameters: &PirParameters,
     shape: DatabaseShape,
@@ -125,7 +127,7 @@ pub(crate) fn selectors(
     ring.add_constant_assign(&mut delta, parameters.delta())?;
     let mut nodes = vec![RlweCiphertext::trivial(ring, &delta)?];
     for (level, bit) in bits.iter().rev().enumerate() {
-        // Rows below here that a node stands for.
+        // Number of rows below each child.
         let span = 1usize << (bits.len() - 1 - level);
         let children = |node: &RlweCiphertext| {
             let right = bit.external_product(ring, node)?;
@@ -139,7 +141,7 @@ pub(crate) fn selectors(
     Ok(nodes)
 }
 
-/// Whether a table is one of this shape: that is the database's business, not the client's.
+/// Checks that a table has this shape. A wrong table is an error of the database, not of the client.
 fn check_table(parameters: &PirParameters, shape: DatabaseShape, plane: &TableView) -> Result<(), PirError> {
     let below = |what, found: usize, needed: usize| match found < needed {
         true => Ok(()),
@@ -155,7 +157,7 @@ fn check_table(parameters: &PirParameters, shape: DatabaseShape, plane: &TableVi
     })
 }
 
-/// The sums over rows of selectors times entries: for each of some columns an encryption of the chosen row's entry.
+/// Sums over rows of selectors times entries: for each of some columns, an encryption of the selected row's entry.
 pub(crate) fn row_sums(
     parameters: &PirParameters,
     shape: DatabaseShape,
@@ -174,7 +176,7 @@ pub(crate) fn row_sums(
     Ok(sums.into_iter().map(RlweCiphertext::from_components).collect())
 }
 
-/// The one of the entries whose number the bits say, the lowest first.
+/// Selects the entry whose number the bits encrypt, the lowest bit first.
 pub(crate) fn selected(
     ring: &SmallRing,
     mut entries: Vec<RlweCiphertext>,
@@ -188,11 +190,15 @@ pub(crate) fn selected(
     Ok(entries.swap_remove(0))
 }
 
-/// The entry, turned so that the chosen piece is at place 0.
-pub(crate) fn turned(ring: &SmallRing, mut entry: RlweCiphertext, places: &[Rgsw]) -> Result<RlweCiphertext, PirError> {
+/// Rotates the entry so that the selected piece is at place 0.
+pub(crate) fn rotated_to_front(
+    ring: &SmallRing,
+    mut entry: RlweCiphertext,
+    places: &[Rgsw],
+) -> Result<RlweCiphertext, PirError> {
     for (place, bit) in places.iter().enumerate() {
-        let turned = entry.rotated(ring, (2 * ring.degree() - (1 << place)) as u32)?;
-        entry = bit.select(ring, &entry, &turned)?;
+        let rotated = entry.rotated(ring, (2 * ring.degree() - (1 << place)) as u32)?;
+        entry = bit.select(ring, &entry, &rotated)?;
     }
     Ok(entry)
 }

@@ -1,4 +1,4 @@
-//! How pieces of records lie in a table.
+//! Positions of pieces of records in a table.
 
 use unspoken_ring::TableShape;
 
@@ -6,13 +6,14 @@ use crate::error::{PirError, range};
 use crate::mode::Mode;
 use crate::parameters::PirParameters;
 
-/// Most bits of an index.
+/// Maximum bits of an index.
 pub const MAX_INDEX_BITS: u32 = 25;
 
-/// Where pieces lie: an index is, from the highest bit, a row, a column and a place in an entry.
+/// Shape of a database. The bits of an index are, from the highest to the lowest, those of a row, a column and a place
+/// in an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatabaseShape {
-    /// Pieces there is room for.
+    /// Number of pieces.
     pub pieces: u64,
     /// Bits that choose the row.
     pub row_bits: u32,
@@ -20,16 +21,16 @@ pub struct DatabaseShape {
     pub column_bits: u32,
     /// Bits that choose the place in an entry.
     pub piece_bits: u32,
-    /// Rows that are stored: the last ones may be beyond the last piece.
+    /// Number of rows that are stored. The rows after that of the last piece are not.
     pub rows: usize,
 }
 
 impl DatabaseShape {
-    /// The shape for so many pieces.
+    /// The shape for a number of pieces.
     ///
     /// # Errors
-    /// If there are none, or more than an index of 25 bits tells apart, or packed queries to so many would fail more than
-    /// once in 2^40.
+    /// If there are no pieces, more than an index of 25 bits can address, or so many that packed queries would fail
+    /// more than once in 2^40.
     pub fn new(parameters: &PirParameters, pieces: u64) -> Result<Self, PirError> {
         if !(1..=1 << MAX_INDEX_BITS).contains(&pieces) {
             return Err(range("lay out a database", pieces, format!("1 to {} pieces", 1u64 << MAX_INDEX_BITS)));
@@ -49,14 +50,14 @@ impl DatabaseShape {
         self.row_bits + self.column_bits + self.piece_bits
     }
 
-    /// Whether there is such a piece.
+    /// Checks that there is a piece with this index.
     ///
     /// # Errors
-    /// If not.
+    /// If there is none.
     pub fn check_index(&self, index: u64) -> Result<(), PirError> {
         match index < self.pieces {
             true => Ok(()),
-            false => Err(range("ask for a record", index, format!("an index below {}", self.pieces))),
+            false => Err(PirError::Index { pieces: self.pieces }),
         }
     }
 

@@ -1,10 +1,10 @@
-//! Every mode, every index of a small table, at insecure parameters; each mode once at the real ones.
+//! Tests of every mode: many indices of a small table at insecure parameters, and each mode once at secure ones.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_pir::{
-    Database, DatabaseShape, EncryptedDatabase, EncryptedEntry, EntryChange, KeyFront, Mode, PirError, PirParameters,
+    Database, DatabaseShape, EncryptedDatabase, EncryptedEntry, EntryChange, KeyHeader, Mode, PirError, PirParameters,
     PirSecret, PreparedKeys, Preset, Query, Response, SeededKeys, TableView, answer, encode_entry,
 };
 use unspoken_ring::SecretRng;
@@ -41,11 +41,11 @@ fn ask(database: &Database, keys: &PreparedKeys, query: &Query) -> Result<Respon
     Ok(responses.remove(0))
 }
 
-/// The keys as the server has them.
+/// The keys after transfer to the server.
 fn sent(parameters: &PirParameters, keys: &SeededKeys) -> PreparedKeys {
     let mut bytes = Vec::new();
     keys.write(&mut bytes).unwrap();
-    let mode = KeyFront::read(parameters, &bytes).unwrap().mode();
+    let mode = KeyHeader::read(parameters, &bytes).unwrap().mode();
     assert_eq!(bytes.len() as u64, SeededKeys::byte_len(parameters, mode));
     PreparedKeys::read(parameters, &mut bytes.as_slice()).unwrap()
 }
@@ -72,9 +72,9 @@ fn round_trip(preset: Preset, mode: Mode, pieces: usize, indices: &[u64]) {
         assert_eq!(Response::from_bytes(&parameters, &bytes).unwrap(), response);
         squares += secret.measured_noise(&response).unwrap().0;
         let found = secret.extract(&response, 0, index).unwrap();
-        assert!(found == all[index as usize * piece..][..piece], "{mode} {index}");
+        assert!(*found == all[index as usize * piece..][..piece], "{mode} {index}");
     }
-    // The noise of one response has a random factor of few degrees of freedom.
+    // The measured noise of a single response varies widely: few random values determine a common factor.
     let ratio = (squares / indices.len() as f64 / parameters.response_noise(database.shape()).0).sqrt();
     assert!((0.75..1.3).contains(&ratio), "{mode}: {ratio:.3} times the predicted deviation");
 }
@@ -100,7 +100,7 @@ fn session_queries_find_records() {
     let parameters = Preset::InsecureN11.build().unwrap();
     let (secret, mut rng) = client(&parameters);
     let shape = DatabaseShape::new(&parameters, 500).unwrap();
-    // Another number, another mask; and no query without a number.
+    // Another counter value gives another mask, and a session query needs a counter value.
     let body = |counter, rng: &mut SecretRng| match secret.session_query(counter, shape, 3, rng).unwrap() {
         Query::Session { body, .. } => body,
         _ => 0,
@@ -118,7 +118,7 @@ fn a_key_of_32_bytes_is_the_whole_secret() {
     let keys = derive().keys(Mode::Bits, &mut rng).unwrap().expand().unwrap();
     let query = derive().query(Mode::Bits, database.shape(), 39, &mut rng).unwrap();
     let found = derive().extract(&ask(&database, &keys, &query).unwrap(), 0, 39).unwrap();
-    assert!(found == records(&parameters, 40)[39 * 256..]);
+    assert!(*found == records(&parameters, 40)[39 * 256..]);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn planes_and_changes_are_answered_from_one_query() {
         let query = secret.query(Mode::Packed, database.shape(), index, &mut rng).unwrap();
         let (responses, _) = answer(&keys, database.shape(), &planes, &query, &AtomicBool::new(false)).unwrap();
         let found: Vec<Vec<u8>> =
-            responses.iter().map(|response| secret.extract(response, 0, index).unwrap()).collect();
+            responses.iter().map(|response| secret.extract(response, 0, index).unwrap().to_vec()).collect();
         let cell = index as usize * piece..(index as usize + 1) * piece;
         assert!(found == [&old[cell.clone()], &new[cell]], "{index}");
         let stopped = answer(&keys, database.shape(), &planes, &query, &AtomicBool::new(true));
@@ -166,7 +166,7 @@ fn what_was_not_computed_with_this_secrets_keys_is_not_read() {
         let query = secret.query(mode, database.shape(), 7, &mut rng).unwrap();
         let response = ask(&database, &keys, &query).unwrap();
         assert!(matches!(secret.extract(&response, 0, 7), Err(PirError::Unreadable)), "{mode}");
-        // A word is a compact query for some index under every secret; a word for each bit is none.
+        // A word is a compact query for some index under every secret; a query with a word for each bit is not.
         if mode != Mode::Compact {
             assert!(matches!(other.extract(&response, 0, 7), Err(PirError::Unreadable)), "{mode}");
         }
@@ -180,7 +180,7 @@ fn a_noisier_response_than_planned_is_not_read() {
     let query = secret.query(Mode::Packed, database.shape(), 7, &mut rng).unwrap();
     let response = ask(&database, &keys, &query).unwrap();
     assert!(secret.extract(&response, 0, 7).is_ok());
-    // One step of the rounding for each coefficient, an eighth of a unit: all of them would still be read rightly.
+    // Change each coefficient by one step of the rounding, an eighth of a unit: rounding alone would still be correct.
     let mut bytes = response.to_bytes(&parameters);
     let body = bytes.len() - 512 * 7 / 8;
     (0..512 * 7).step_by(7).for_each(|bit| bytes[body + bit / 8] ^= 1 << (bit % 8));
@@ -194,16 +194,16 @@ fn keys_queries_and_responses_of_other_forms_are_named() {
     let (secret, mut rng) = client(&parameters);
     let mut bytes = Vec::new();
     secret.keys(Mode::Packed, &mut rng).unwrap().write(&mut bytes).unwrap();
-    let message = |bytes: &[u8]| KeyFront::read(&parameters, bytes).unwrap_err().to_string();
+    let message = |bytes: &[u8]| KeyHeader::read(&parameters, bytes).unwrap_err().to_string();
     assert!(message(&bytes[..63]).contains("63 bytes"));
     for (at, part) in [(0, "keys of private retrieval"), (8, "format"), (12, "other parameters"), (28, "kind")] {
         let mut wrong = bytes.clone();
         wrong[at] ^= 0x40;
         assert!(message(&wrong).contains(part), "{}", message(&wrong));
     }
-    // A residue above its prime, and an end too soon.
+    // A residue above its prime, and a stream that is cut off.
     let mut wrong = bytes.clone();
-    wrong[KeyFront::BYTES + 32..][..64].fill(0xFF);
+    wrong[KeyHeader::BYTES + 32..][..64].fill(0xFF);
     assert!(PreparedKeys::read(&parameters, &mut wrong.as_slice()).is_err());
     assert!(PreparedKeys::read(&parameters, &mut &bytes[..bytes.len() - 1]).is_err());
     let shape = DatabaseShape::new(&parameters, 500).unwrap();
@@ -244,7 +244,7 @@ fn tables_are_of_whole_pieces() {
     let made = Database::from_pieces(&parameters, 3, 30, |index| all[index as usize * 256..][..256].to_vec()).unwrap();
     assert!(made.words() == Database::new(&parameters, 3, &all).unwrap().words());
     assert_eq!(made.bytes(), size_of_val(made.words()));
-    // Tables of two planes have nothing in common.
+    // Tables of two planes differ in all pads.
     assert!(made.words() != Database::new(&parameters, 2, &all).unwrap().words());
     let refused = Database::from_pieces(&parameters, 3, 30, |index| vec![0; 256 - usize::from(index == 7)]);
     assert!(matches!(refused, Err(PirError::Range { found: 255, .. })));
@@ -255,8 +255,15 @@ fn tables_are_of_whole_pieces() {
 #[test]
 fn absent_records_are_refused() {
     let Parties { database, secret, mut rng, .. } = Parties::new();
-    let refused = secret.query(Mode::Bits, database.shape(), 500, &mut rng);
-    assert!(matches!(refused, Err(PirError::Range { found: 500, .. })));
+    let pieces = database.shape().pieces;
+    for refused in [
+        secret.query(Mode::Bits, database.shape(), 7_351, &mut rng),
+        secret.session_query(0, database.shape(), 7_351, &mut rng),
+    ] {
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, PirError::Index { pieces: found } if found == pieces));
+        assert!(!refused.to_string().contains("7351"), "{refused}");
+    }
 }
 
 #[test]
@@ -283,8 +290,8 @@ fn encrypted_records_are_found_and_replaced() {
             let query = secret.query(mode, database.shape(), index, &mut rng).unwrap();
             let (response, _) = database.answer(&keys, &query, &cancel).unwrap();
             let expected = if index / 4 == 10 { &[0x77; 256][..] } else { &all[index as usize * 256..][..256] };
-            assert!(secret.extract_encrypted(&response).unwrap() == expected, "{mode} {index}");
-            // There are no sums over rows; what the switch to the ring of responses adds is the same.
+            assert!(*secret.extract_encrypted(&response).unwrap() == expected, "{mode} {index}");
+            // There is no noise of sums over rows; the noise of the switch to the ring of responses is the same.
             let ratio = secret.measured_noise(&response).unwrap().0 / parameters.response_noise(database.shape()).0;
             assert!(ratio < 1.3, "{mode} {index}: {ratio}");
         }

@@ -14,7 +14,7 @@ use crate::spec::SourceSpec;
 
 /// Bytes read ahead.
 const BUFFER: usize = 1 << 16;
-/// Most bytes of a line: a value and a key of the longest, quoted.
+/// Maximum bytes of a line: room for a value and a key of maximum length, quoted.
 const MOST_LINE: usize = 4 * MAX_RECORD_BYTES;
 
 pub(crate) fn open(spec: &SourceSpec, delimiter: u8) -> Result<Source, SourceError> {
@@ -73,8 +73,8 @@ fn refuse(path: &Path, line: u64, error: csv::Error) -> SourceError {
     }
 }
 
-/// A file that gives no more than so many bytes for one record: a quotation mark that is never closed does not fill the
-/// memory.
+/// A file that returns an error after a number of bytes for one record, so that an unclosed quotation mark does not
+/// fill the memory.
 struct Bounded {
     file: File,
     left: usize,

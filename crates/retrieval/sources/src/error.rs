@@ -1,11 +1,11 @@
-//! What can go wrong with a source of records, and what to do about it.
+//! Errors of sources of records.
 
 use std::path::{Path, PathBuf};
 
-/// Most column or table names an error lists.
+/// Maximum number of column or table names that an error lists.
 const MOST_LISTED: usize = 32;
 
-/// Records could not be read. Each says the file, what was found, what was needed and what to do.
+/// Errors of this crate. Each says the file, what was found, what was needed and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
@@ -14,20 +14,23 @@ pub enum SourceError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// The system's reason.
+        /// The cause.
         source: std::io::Error,
     },
-    /// Nothing says what kind of file it is.
-    #[error("read {path}: found the ending {found:?}, needed one of {needed}; rename the file or say its kind", path = path.display())]
+    /// The kind of the file cannot be guessed from its name.
+    #[error(
+        "read {path}: found the ending {found:?}, needed one of {needed}; rename the file or name its kind",
+        path = path.display()
+    )]
     Kind {
         /// The file.
         path: PathBuf,
         /// The ending of its name.
         found: String,
-        /// The endings that are known.
+        /// The known endings.
         needed: String,
     },
-    /// An option that this kind of source does not have.
+    /// The kind of source does not have this option.
     #[error("read {path}: found {option} for {kind}, which has none; leave it out", path = path.display())]
     Option {
         /// The file.
@@ -37,48 +40,57 @@ pub enum SourceError {
         /// The kind of source.
         kind: &'static str,
     },
-    /// The file as a whole is not what its kind says.
+    /// The file as a whole does not have the format of its kind.
     #[error("read {path}: found {found}, needed {needed}", path = path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What it holds.
+        /// What was found.
         found: String,
-        /// What it must hold, and what to do.
+        /// What was needed, and what to do.
         needed: String,
     },
-    /// A named column is not there.
-    #[error("read {path}: found the columns {found}, needed {needed:?}; name a column that is there", path = path.display())]
+    /// A named column does not exist.
+    #[error(
+        "read {path}: found the columns {found}, needed {needed:?}; name a column that is there",
+        path = path.display()
+    )]
     Column {
         /// The file.
         path: PathBuf,
-        /// The columns there are.
+        /// The existing columns.
         found: String,
         /// The column asked for.
         needed: String,
     },
-    /// It is not clear which table is meant.
-    #[error("read {path}: found the tables {found}, needed {needed}; name a table that is there", path = path.display())]
+    /// The table does not exist, or none was named and there are several.
+    #[error(
+        "read {path}: found the tables {found}, needed {needed}; name a table that is there",
+        path = path.display()
+    )]
     Table {
         /// The file.
         path: PathBuf,
-        /// The tables there are.
+        /// The existing tables.
         found: String,
         /// The table asked for.
         needed: String,
     },
-    /// One record is not what it should be.
-    #[error("read {path}, {unit} {number}: found {found}, needed {needed}; correct or remove it", path = path.display())]
+    /// A record is malformed.
+    #[error(
+        "read {path}, {unit} {number}: found {found}, needed {needed}; correct or remove it",
+        path = path.display()
+    )]
     Record {
         /// The file.
         path: PathBuf,
-        /// What is counted: `line`, `row` or `file`.
+        /// Unit of `number`: `line`, `row` or `file`.
         unit: &'static str,
         /// The number of the line, row or file, from 1.
         number: u64,
-        /// What the record holds.
+        /// What was found.
         found: String,
-        /// What it must hold.
+        /// What was needed.
         needed: String,
     },
 }
@@ -97,7 +109,7 @@ impl SourceError {
     }
 }
 
-/// Names for an error: not more than a person reads.
+/// List of names for an error message, of limited length.
 pub(crate) fn list(names: &[String]) -> String {
     let shown: Vec<String> = names.iter().take(MOST_LISTED).map(|name| format!("{name:?}")).collect();
     match names.len().saturating_sub(MOST_LISTED) {
@@ -106,7 +118,7 @@ pub(crate) fn list(names: &[String]) -> String {
     }
 }
 
-/// Where in a file a record is.
+/// Position of a record in a file.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub(crate) path: &'a Path,

@@ -1,26 +1,26 @@
-//! One field of a record, as bytes of its own or as a part of a JSON object.
+//! One field of a record, which is converted to bytes or to a part of a JSON object.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// A field, whichever kind of file it comes from.
+/// A field from any kind of file.
 #[derive(Clone)]
 pub(crate) enum Field {
-    /// Nothing: empty bytes, or `null`.
+    /// No value: empty bytes, or `null`.
     Null,
     /// Text.
     Text(String),
-    /// What should be text and is not UTF-8: bytes as they are, but nothing that JSON can hold.
+    /// Text that is not UTF-8: its bytes, unchanged. It cannot be converted to JSON.
     IllText(Vec<u8>),
-    /// Bytes: as they are, or base64 in JSON.
+    /// Bytes: unchanged, or base64 in JSON.
     Bytes(Vec<u8>),
     /// A number, a truth value, a list or an object: its JSON in both cases.
     Json(String),
 }
 
 impl Field {
-    /// Bytes that are meant to be text.
+    /// A text field from bytes.
     pub(crate) fn text(bytes: &[u8]) -> Self {
         match std::str::from_utf8(bytes) {
             Ok(text) => Field::Text(text.to_owned()),
@@ -45,7 +45,7 @@ impl Field {
         }
     }
 
-    /// What a key is made of; `Err` says what was found instead.
+    /// The bytes of a key. `Err` says what was found instead.
     pub(crate) fn into_key(self) -> Result<Vec<u8>, &'static str> {
         match &self {
             Field::Null => return Err("no key"),
@@ -56,7 +56,7 @@ impl Field {
         if key.is_empty() { Err("an empty key") } else { Ok(key) }
     }
 
-    /// A field that is a record by itself.
+    /// The bytes of a field that is the whole value.
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         match self {
             Field::Null => Vec::new(),
@@ -65,7 +65,7 @@ impl Field {
         }
     }
 
-    /// A field of a JSON object, written to the end of `out`; `Err` says what was found that cannot be.
+    /// Appends the field to a JSON object in `out`. `Err` says what was found that JSON cannot contain.
     pub(crate) fn write_json(self, out: &mut String) -> Result<(), &'static str> {
         match self {
             Field::Null => out.push_str("null"),

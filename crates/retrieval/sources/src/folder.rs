@@ -9,7 +9,7 @@ use crate::record::{MAX_RECORD_BYTES, Record, too_long};
 use crate::source::Source;
 use crate::spec::SourceSpec;
 
-/// Deepest directory in directories.
+/// Maximum depth of directories.
 const MOST_DEPTH: usize = 64;
 const NEEDED: &str =
     "a regular file of this folder, a directory, or a link to a file of this folder; copy or remove it";
@@ -18,7 +18,7 @@ pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
     let root = fs::canonicalize(&spec.path).map_err(|source| SourceError::io(&spec.path, source))?;
     let mut files = Vec::new();
     collect(&root, &root, &mut Vec::new(), &mut files)?;
-    // By name, so that a folder is the same source whichever order the file system has.
+    // Sorted by name, so that the order does not depend on the file system.
     files.sort_unstable();
     let len = files.len() as u64;
     let records = files.into_iter().zip(1..).map(|((key, path), number)| read(key, &path, number));

@@ -13,7 +13,7 @@ use crate::record::{MAX_RECORD_BYTES, Record, record, too_long};
 use crate::source::Source;
 use crate::spec::SourceSpec;
 
-/// Most bytes of a line: a value and a key of the longest, escaped.
+/// Maximum bytes of a line: room for a value and a key of maximum length, escaped.
 const MOST_LINE: usize = 4 * MAX_RECORD_BYTES;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -39,7 +39,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Goes to the next line that is not blank; `false` at the end.
+    /// Reads the next line that is not blank; returns `false` at the end.
     fn advance(&mut self, path: &Path) -> Result<bool, SourceError> {
         loop {
             self.line.clear();
@@ -77,7 +77,7 @@ impl Lines {
     }
 }
 
-/// A member of an object. Numbers, lists and objects stay as they are written.
+/// A member of an object. Numbers, lists and objects keep their text.
 fn field(place: &Place<'_>, object: &Object<'_>, name: &str) -> Result<Field, SourceError> {
     let Some(raw) = object.get(name) else {
         let mut names: Vec<String> = object.keys().cloned().collect();

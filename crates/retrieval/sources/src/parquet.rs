@@ -40,7 +40,7 @@ pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
     Ok(Source::new(Box::new(std::iter::from_fn(move || rows.next().transpose())), Some(len)))
 }
 
-/// Runs a part of the decoder. It panics on some damaged files; that is an error of the file.
+/// Runs a part of the decoder. It panics on some damaged files; a panic becomes an error of the file.
 fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(outcome) => outcome.map_err(|error| error.to_string()),
@@ -48,7 +48,8 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Strin
     }
 }
 
-/// Rows of the file. Columns that are not repeated must have a value for each: the decoder would make up what is missing.
+/// Number of rows of the file. Columns that are not repeated must have a value for each row: the decoder would invent
+/// missing ones.
 fn count_rows(metadata: &ParquetMetaData) -> Result<u64, String> {
     let mut sum = 0u64;
     for group in metadata.row_groups() {
@@ -91,7 +92,7 @@ fn field(cell: Cell) -> Field {
     match cell {
         Cell::Str(text) => Field::Text(text),
         Cell::Bytes(bytes) => Field::Bytes(bytes.data().to_owned()),
-        // Through text: the shortest form of 32 bits is not that of 64.
+        // Format as 32 bits: the shortest text differs from that of 64 bits.
         Cell::Float(value) if value.is_finite() => Field::Json(value.to_string()),
         Cell::Float(value) => Field::number(value.into()),
         Cell::Double(value) => Field::number(value),

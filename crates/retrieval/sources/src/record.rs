@@ -1,4 +1,4 @@
-//! A record, and how it is made of the columns of a row.
+//! Records, and how they are built from the columns of a row.
 
 use serde_json::Value;
 
@@ -6,15 +6,15 @@ use crate::error::{Place, SourceError};
 use crate::field::Field;
 use crate::spec::SourceSpec;
 
-/// Longest record, and longest key, in bytes: 16 MiB.
+/// Maximum length of a value and of a key, in bytes: 16 MiB.
 pub const MAX_RECORD_BYTES: usize = 16 << 20;
 
 /// One record of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What it is found by, at least one byte; `None` where records are found by their index.
+    /// The key, at least one byte; `None` if records are read by index.
     pub key: Option<Vec<u8>>,
-    /// What is retrieved; may be empty.
+    /// The value; may be empty.
     pub value: Vec<u8>,
 }
 
@@ -26,12 +26,12 @@ impl Record {
     }
 }
 
-/// The error of a record above [`MAX_RECORD_BYTES`].
+/// The error of a record longer than [`MAX_RECORD_BYTES`].
 pub(crate) fn too_long(place: &Place<'_>, bytes: impl std::fmt::Display) -> SourceError {
     place.refuse(format!("a record of {bytes} bytes"), format!("at most {MAX_RECORD_BYTES}"))
 }
 
-/// Which columns a record is made of, as positions in a row.
+/// The columns that a record is built from, as positions in a row.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     key: Option<usize>,
@@ -62,7 +62,7 @@ impl Columns {
         Ok(Columns { key, values })
     }
 
-    /// The positions that are read, ascending, each once.
+    /// The positions that are read: ascending, without duplicates.
     pub(crate) fn used(&self) -> Vec<usize> {
         let mut used: Vec<usize> = self.key.into_iter().chain(self.values.iter().map(|(i, _)| *i)).collect();
         used.sort_unstable();
@@ -80,7 +80,7 @@ impl Columns {
         }
     }
 
-    /// The record of a row, whose field at a position `field` gives.
+    /// Builds the record of a row. `field` returns the field at a position.
     pub(crate) fn record(
         &self,
         place: &Place<'_>,
@@ -92,7 +92,7 @@ impl Columns {
     }
 }
 
-/// A record of fields: one is taken as it is, several become one JSON object, in order.
+/// Builds a record from fields. A single value is used unchanged; several become one JSON object, in order.
 pub(crate) fn record(place: &Place<'_>, key: Option<Field>, values: Vec<(&str, Field)>) -> Result<Record, SourceError> {
     let key = key.map(Field::into_key).transpose();
     let key = key.map_err(|found| place.refuse(found, "a key of at least one byte: text, bytes or a number"))?;

@@ -1,12 +1,12 @@
-//! Records, one after the other.
+//! Iterators over the records of a source.
 
 use crate::error::SourceError;
 use crate::record::Record;
 use crate::spec::{Kind, SourceSpec};
 use crate::{delimited, folder, json_lines, parquet, sqlite};
 
-/// The records of a file, in its order; of a folder, in the order of the names. They are read as they are asked for. After
-/// an error there are no more.
+/// Iterator over the records of a file, in the order of the file, or of a folder, in the order of the names. Records
+/// are read on demand. After an error the iterator ends.
 pub struct Source {
     records: Records,
     len_hint: Option<u64>,
@@ -36,7 +36,7 @@ impl Source {
         Source { records, len_hint, done: false }
     }
 
-    /// How many records there are, as far as the file says so without being read. A hint: nothing may be allocated by it.
+    /// Number of records, if the file states it. It is a hint and may be wrong: do not allocate memory based on it.
     pub fn len_hint(&self) -> Option<u64> {
         self.len_hint
     }

@@ -1,16 +1,16 @@
-//! Which records of which file.
+//! Selection of a file and its records.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::error::SourceError;
 
-/// What a source of records is.
+/// Kind of a source of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Comma-separated values with a header, quoted as RFC 4180 has it.
+    /// Comma-separated values with a header, quoted as in RFC 4180.
     Csv,
-    /// Tab-separated values with a header. Quotation marks are characters like others.
+    /// Tab-separated values with a header. Quotation marks have no special meaning.
     Tsv,
     /// A JSON object on each line.
     JsonLines,
@@ -18,7 +18,7 @@ pub enum Kind {
     Sqlite,
     /// An Apache Parquet file.
     Parquet,
-    /// A directory: each file is a record, its name the key.
+    /// A directory: each file is a record, its path the key.
     Folder,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
-    /// What a person calls it.
+    /// Name of the kind, for messages.
     fn name(self) -> &'static str {
         match self {
             Kind::Csv => "a CSV file",
@@ -56,39 +56,40 @@ impl Kind {
     }
 }
 
-/// Which records of which file.
+/// Selection of a file and its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceSpec {
     /// The file or directory.
     pub path: PathBuf,
-    /// What it is.
+    /// Kind of the source.
     pub kind: Kind,
-    /// The table of a SQLite database; `None` where it has only one.
+    /// The table of a SQLite database; `None` if it has only one.
     pub table: Option<String>,
-    /// The column records are found by; `None`: by their index. A folder's keys are the names of its files.
+    /// The column of the keys; `None` for records read by index. The keys of a folder are the names of its files.
     pub key_column: Option<String>,
-    /// The columns a record is made of, in order; none: all but the key. One is taken as it is, several become one JSON
-    /// object. Of JSON lines without named columns, a record is the whole line.
+    /// The columns of the value, in order; if empty, all but the key. A single one is used unchanged, several become
+    /// one JSON object. For JSON lines without named columns, the value is the whole line.
     pub value_columns: Vec<String>,
 }
 
 impl SourceSpec {
-    /// All records of a file or directory, by index (a folder's by name); the kind follows from the ending of its name.
+    /// Selects all records of a file or directory, read by index (those of a folder by name). The kind is guessed from
+    /// the ending of the name.
     ///
     /// # Errors
-    /// [`SourceError::Io`] if nothing is there, [`SourceError::Kind`] for an ending that is not known.
+    /// [`SourceError::Io`] if the path does not exist, [`SourceError::Kind`] for an unknown ending.
     pub fn guess(path: impl Into<PathBuf>) -> Result<Self, SourceError> {
         let path = path.into();
         let kind = guess_kind(&path)?;
         Ok(SourceSpec { path, kind, table: None, key_column: None, value_columns: Vec::new() })
     }
 
-    /// Whether its records have keys.
+    /// Whether the records have keys.
     pub fn has_keys(&self) -> bool {
         self.kind == Kind::Folder || self.key_column.is_some()
     }
 
-    /// Refuses options that the kind does not have.
+    /// Checks that the kind has the options that are set.
     pub(crate) fn check(&self) -> Result<(), SourceError> {
         let refuse = |option| SourceError::Option { path: self.path.clone(), option, kind: self.kind.name() };
         if self.table.is_some() && self.kind != Kind::Sqlite {

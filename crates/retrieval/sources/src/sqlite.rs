@@ -15,16 +15,16 @@ use crate::record::{Columns, MAX_RECORD_BYTES, Record};
 use crate::source::Source;
 use crate::spec::SourceSpec;
 
-/// Records read ahead at once: not more, and not after so many bytes.
+/// Limits of a batch of records that is read ahead: number of records, and bytes.
 const BATCH: usize = 1024;
 const BATCH_BYTES: usize = 1 << 20;
-/// Batches that wait.
+/// Maximum number of batches read ahead.
 const BATCHES: usize = 2;
 
 type Batch = Vec<Result<Record, SourceError>>;
 
 pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
-    // A missing file is the system's error, in its words.
+    // Report a missing file as an I/O error of the operating system.
     spec.path.metadata().map_err(|source| SourceError::io(&spec.path, source))?;
     let refuse = |error: rusqlite::Error| {
         SourceError::file(&spec.path, error.to_string(), "a SQLite database that can be read; check the file")
@@ -45,7 +45,7 @@ pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
     let reading = Reading {
         path: spec.path.clone(),
         connection,
-        // Without an index rows come in the order of the table itself, whichever columns are read.
+        // Without an index, rows are returned in the order of the table, whichever columns are read.
         statement: format!("SELECT {} FROM {from}", if used.is_empty() { "NULL".into() } else { used.join(", ") }),
         columns: columns.projected(),
     };
@@ -55,7 +55,7 @@ pub(crate) fn open(spec: &SourceSpec) -> Result<Source, SourceError> {
 fn connect(spec: &SourceSpec) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(&spec.path, flags)?;
-    // What the file's own schema says is not trusted, and nothing in it is longer than a record may be.
+    // Do not trust the file's schema, and limit the length of all values to that of a record.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, 2 * MAX_RECORD_BYTES as i32)?;
@@ -91,12 +91,12 @@ fn choose_table<'a>(spec: &SourceSpec, tables: &'a [Table]) -> Result<&'a Table,
     })
 }
 
-/// An SQL identifier.
+/// Quotes an SQL identifier.
 fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// What the reading thread owns: rows borrow from the statement, the statement from the connection.
+/// State of the reading thread: rows borrow from the statement, the statement from the connection.
 struct Reading {
     path: PathBuf,
     connection: Connection,
@@ -105,7 +105,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Reads ahead in a thread, which ends when nobody takes what it has read.
+    /// Reads ahead in a thread. The thread ends when the receiver is dropped.
     fn start(self) -> Receiver<Batch> {
         let (sender, receiver) = sync_channel(BATCHES);
         thread::spawn(move || self.run(&sender));
@@ -125,11 +125,11 @@ impl Reading {
             sender.send(std::mem::take(&mut batch)).is_ok()
         });
         batch.extend(outcome.err().map(Err));
-        // Whoever does not listen any more needs no answer.
+        // Ignore a dropped receiver.
         sender.send(batch).ok();
     }
 
-    /// Gives records to `take` until it has had enough.
+    /// Calls `take` with records until it returns `false`.
     fn read(&self, take: &mut dyn FnMut(Record) -> bool) -> Result<(), SourceError> {
         let mut place = Place { path: &self.path, unit: "row", number: 1 };
         let refuse =

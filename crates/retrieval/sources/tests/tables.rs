@@ -1,4 +1,4 @@
-//! SQLite and Parquet.
+//! Tests of SQLite and Parquet sources.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ fn rows_of_sqlite_come_in_their_order() {
     let found = spec(&path, "id", &["name"]);
     assert_eq!(read(&found).unwrap(), [record("3", "drei"), record("1", "eins"), record("2", "")]);
     assert_eq!(Source::open(&found).unwrap().len_hint(), Some(3));
-    // Not in the order of the index that would cover this column.
+    // The order is not that of the index that covers this column.
     let ids: Vec<Vec<u8>> = read(&spec(&path, "", &["id"])).unwrap().into_iter().map(|record| record.value).collect();
     assert_eq!(ids, [b"3", b"1", b"2"]);
     let objects = read(&spec(&path, "id", &[])).unwrap();
@@ -93,7 +93,7 @@ fn many_rows_are_read_as_they_are_asked_for() {
     let records = read(&found).unwrap();
     assert_eq!(records.len(), 5000);
     assert!(records.iter().zip(1..).all(|(record, i)| record.value == format!("v{i}").as_bytes()));
-    // Not all: the thread that reads ahead ends.
+    // Read only some records: the thread that reads ahead must end.
     assert_eq!(Source::open(&found).unwrap().take(3).count(), 3);
 }
 
@@ -109,7 +109,7 @@ fn blobs_that_are_too_long_are_refused() {
     assert!(message.contains("row 2: found a record of 16777217 bytes"), "{message}");
 }
 
-/// Whatever a byte of the file is changed to, reading ends: with records or with an error.
+/// Reading a file with any one byte changed ends, with records or with an error.
 #[test]
 fn damaged_sqlite_files_end() {
     let (_directory, path) = sqlite(SCRIPT);
@@ -146,7 +146,7 @@ fn parquet(compression: Compression) -> (TempDir, PathBuf) {
     for rows in [0..3i64, 3..5] {
         let text = |prefix: &str, i: i64| ByteArray::from(format!("{prefix}{i}").into_bytes());
         let (names, data): (Vec<_>, Vec<_>) = rows.clone().map(|i| (text("r", i), text("\u{1}", i))).unzip();
-        // Every other number is there; row i has i tags.
+        // Every other number is present; row i has i tags.
         let there: Vec<i16> = rows.clone().map(|i| i16::from(i % 2 == 0)).collect();
         let numbers: Vec<i64> = rows.clone().filter(|i| i % 2 == 0).collect();
         let shares: Vec<f64> = rows.clone().map(|i| i as f64 / 2.0).collect();
@@ -187,7 +187,7 @@ fn rows_of_parquet_become_records() {
         assert_eq!(objects[2], record("r2", r#"{"n":2,"share":1.0,"data":"ATI=","tags":["t0","t1"]}"#));
         assert_eq!(objects[3], record("r3", r#"{"n":null,"share":1.5,"data":"ATM=","tags":["t0","t1","t2"]}"#));
         assert_eq!(read(&spec(&path, "", &["data"])).unwrap()[4], record(None, "\u{1}4"));
-        // In the order that is asked for, not in that of the file, and the key once more.
+        // The columns have the requested order, not that of the file. The key may be one of them.
         let swapped = read(&spec(&path, "name", &["share", "name"])).unwrap();
         assert_eq!(swapped[1], record("r1", r#"{"share":0.5,"name":"r1"}"#));
     }
@@ -206,7 +206,7 @@ fn mistakes_with_parquet_are_named() {
     assert!(message.contains("needed a Parquet file that is whole"), "{message}");
 }
 
-/// Whatever a byte of the file is changed to, reading ends: with records or with an error.
+/// Reading a file with any one byte changed ends, with records or with an error.
 #[test]
 fn damaged_parquet_files_end() {
     let (_directory, path) = parquet(Compression::SNAPPY);

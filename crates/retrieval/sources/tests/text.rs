@@ -1,4 +1,4 @@
-//! CSV, TSV, JSON lines and folders.
+//! Tests of CSV, TSV, JSON lines and folders as sources.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ fn columns_of_csv_become_records() {
     assert_eq!(several[0], record("A00", r#"{"n":"1","title":"Chol\"era,\nred"}"#));
     assert_eq!(read(&path, "code", &[]).unwrap()[1], record("A01", r#"{"title":"","n":"2"}"#));
     assert_eq!(read(&path, "", &["n"]).unwrap(), [record(None, "1"), record(None, "2")]);
-    // The key may be a part of the record, too.
+    // The value may include the key.
     assert_eq!(read(&path, "code", &["code", "n"]).unwrap()[1], record("A01", r#"{"code":"A01","n":"2"}"#));
 }
 
@@ -88,7 +88,8 @@ fn an_error_ends_a_source() {
 
 #[test]
 fn json_lines_stay_as_they_are_written() {
-    let lines = "\u{feff} {\"id\": \"a\", \"n\": 1.50, \"deep\": {\"x\": [1,  2]}, \"t\": \"\\u00e9\"} \n\n{\"id\":7,\"n\":null}\r\n";
+    let lines = "\u{feff} {\"id\": \"a\", \"n\": 1.50, \"deep\": {\"x\": [1,  2]}, \"t\": \"\\u00e9\"} \
+                 \n\n{\"id\":7,\"n\":null}\r\n";
     let (_directory, path) = file("a.jsonl", lines);
     let whole = read(&path, "id", &[]).unwrap();
     assert_eq!(whole[0].value, lines.lines().next().unwrap().trim_start_matches('\u{feff}').trim().as_bytes());
@@ -130,7 +131,7 @@ fn records_that_are_too_long_are_refused() {
     assert_eq!(source.next().unwrap().unwrap().value.len(), MAX_RECORD_BYTES);
     let message = source.next().unwrap().unwrap_err().to_string();
     assert!(message.contains("line 3: found a record of 16777217 bytes"), "{message}");
-    // A quotation mark and a line that do not end.
+    // An unclosed quotation mark, and a line without an end.
     let (_directory, path) = file("b.csv", format!("v\n1\n\"{}", "x,".repeat(3 * MAX_RECORD_BYTES)));
     assert!(complaint(&path, "", &[]).contains("line 3: found a record of more than 67108864 bytes"));
     let (_directory, path) = file("b.jsonl", format!("{{}}\n{}", " ".repeat(5 * MAX_RECORD_BYTES)));

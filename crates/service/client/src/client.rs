@@ -1,115 +1,78 @@
-//! Asking any application: keys once, then as many queries as it takes.
+//! Client of an application of a service: uploads keys once, then sends any number of queries.
 
+use std::borrow::Borrow;
 use std::time::Instant;
 
+use bytes::Bytes;
 use unspoken_encrypt::{Needs, Plan};
-use unspoken_protocol::{CkksClientHalf, ClientHalf};
+use unspoken_protocol::{CkksClientHalf, ClientHalf, ErrorKind};
+use unspoken_wire::ProblemCode;
 
-use crate::session::{ClientError, Session, Step, Usage, Watch};
+use crate::connect::{Connected, Target};
+use crate::error::ClientError;
+use crate::progress::{CallControl, Progress, UsageStats};
 use crate::state::StateDir;
-use crate::transport::{Cancel, KeyId, Transport};
+use crate::transport::{self, Cancel, KeyId, Transport};
 
-/// A client of one application of one service, its keys made and uploaded.
-pub struct Client<H> {
-    transport: Transport,
-    application: String,
-    state: StateDir,
-    accept_insecure: bool,
-    pub(crate) half: H,
+/// Bytes of answers that one call keeps in memory, at most.
+const MOST_KEPT_BYTES: u64 = 2 << 30;
+
+/// A client of one application of one service, whose keys are made and uploaded.
+pub struct ServiceClient<H: ClientHalf> {
+    target: Target<H>,
+    half: H,
     key: KeyId,
-    usage: Usage,
+    described: Vec<u8>,
+    usage: UsageStats,
 }
 
-/// A half that asks questions of one kind, many in a query.
-pub(crate) trait Asks<Q>: ClientHalf {
-    /// What it is called while it is done.
-    const WORK: &'static str;
-    /// What one question gets.
-    type Answer;
-
-    /// Most questions of one query.
-    fn batch(&self) -> usize;
-
-    /// A query of a batch.
-    fn query(&mut self, questions: &[Q]) -> Result<Vec<u8>, Self::Error>;
-
-    /// What the answer to these questions says, in their order.
-    fn read(&self, answer: &[u8], questions: &[Q]) -> Result<Vec<Self::Answer>, Self::Error>;
-}
-
-impl<H: ClientHalf> Client<H>
-where
-    ClientError: From<H::Error>,
-{
+impl<H: ClientHalf> ServiceClient<H> {
     /// Connects to an application of a service with the client's part of the model.
     ///
-    /// The secret key and the bundle's id are taken from `state` if they are there and the service still has the bundle;
-    /// otherwise keys are made and uploaded, and stored there. An upload that was cut off goes on where it stopped.
+    /// The secret key and the bundle's id are taken from `state` if they are stored there and the service still has the
+    /// bundle. Otherwise keys are made, uploaded and stored there. An interrupted upload is resumed.
     ///
     /// # Errors
-    /// [`ClientError`], with what to do about it.
+    /// [`ClientError`], which says what to do about it.
     pub fn connect(
         transport: Transport,
         application: &str,
         model: H::Model,
         state: &StateDir,
-        progress: &mut dyn FnMut(Step),
+        progress: &mut dyn FnMut(Progress),
         cancel: &Cancel,
     ) -> Result<Self, ClientError> {
-        Self::connect_with(transport, application, model, state, false, &mut Watch { progress, cancel })
+        let target = Target::new(transport, application, model, state, false);
+        Self::connect_to(target, &mut CallControl { progress, cancel })
     }
 
-    /// As [`Client::connect`], and accepts insecure presets: for tests.
+    /// Like [`ServiceClient::connect`], but accepts insecure presets: for tests.
     ///
     /// # Errors
-    /// As for [`Client::connect`].
+    /// As for [`ServiceClient::connect`].
     pub fn insecure_connect(
         transport: Transport,
         application: &str,
         model: H::Model,
         state: &StateDir,
-        progress: &mut dyn FnMut(Step),
+        progress: &mut dyn FnMut(Progress),
         cancel: &Cancel,
     ) -> Result<Self, ClientError> {
-        Self::connect_with(transport, application, model, state, true, &mut Watch { progress, cancel })
+        let target = Target::new(transport, application, model, state, true);
+        Self::connect_to(target, &mut CallControl { progress, cancel })
     }
 
-    fn connect_with(
-        transport: Transport,
-        application: &str,
-        model: H::Model,
-        state: &StateDir,
-        accept_insecure: bool,
-        watch: &mut Watch,
-    ) -> Result<Self, ClientError> {
-        let Session { half, key, usage } =
-            Session::open(&transport, application, model, state, accept_insecure, watch)?;
-        let (application, state) = (application.into(), state.clone());
-        Ok(Self { transport, application, state, accept_insecure, half, key, usage })
+    fn connect_to(target: Target<H>, control: &mut CallControl) -> Result<Self, ClientError> {
+        let Connected { half, key, described, usage } = target.connect(None, control)?;
+        Ok(ServiceClient { target, half, key, described, usage })
     }
 
-    /// What the service says of the application now.
-    pub(crate) fn describe(&self, cancel: &Cancel) -> Result<Vec<u8>, ClientError> {
-        Ok(self.transport.describe(&self.application, cancel)?.description)
+    /// The client's half of the application.
+    pub fn half(&self) -> &H {
+        &self.half
     }
 
-    /// As if it were connected now.
-    pub(crate) fn reconnect(&mut self, model: H::Model, watch: &mut Watch) -> Result<(), ClientError> {
-        let (application, state) = (&self.application, &self.state);
-        let Session { half, key, usage } =
-            Session::open(&self.transport, application, model, state, self.accept_insecure, watch)?;
-        (self.half, self.key) = (half, key);
-        self.usage.key_bytes += usage.key_bytes;
-        self.usage.key_seconds += usage.key_seconds;
-        Ok(())
-    }
-
-    /// Where its keys lie.
-    pub(crate) fn state(&self) -> &StateDir {
-        &self.state
-    }
-
-    /// What the server said of itself.
+    /// The server's description of the application.
     pub fn description(&self) -> &H::Description {
         self.half.description()
     }
@@ -119,57 +82,148 @@ where
         &self.key
     }
 
-    /// Bytes and seconds so far.
-    pub fn usage(&self) -> Usage {
+    /// Bytes and seconds used so far.
+    pub fn usage(&self) -> UsageStats {
         self.usage
     }
 
-    /// Asks questions, as many queries as their number takes. `seen` is handed the bytes of every query as the server sees
-    /// them.
-    pub(crate) fn ask<Q>(
+    /// Asks questions under encryption, in as many queries as their number needs. If the service has changed its model
+    /// or database since this client connected, it connects again and asks once more.
+    ///
+    /// All answers are in memory before the first is decrypted, because the number and the times of the queries must
+    /// not depend on the answers. If an answer cannot be read, the others are read before the error is returned. For
+    /// the same reason, do not let an error or an answer of one call decide whether you
+    /// make the next.
+    ///
+    /// # Errors
+    /// [`ClientError`]. After `key_not_found` the keys have expired: connect again. If a question cannot be encoded,
+    /// the error is returned before anything is sent, and likewise [`ClientError::TooMuch`] if the answers may have more
+    /// than 2 GiB.
+    pub fn ask<Q: Borrow<H::Question>>(
         &mut self,
         questions: &[Q],
-        watch: &mut Watch,
-        seen: &mut dyn FnMut(&[u8]),
-    ) -> Result<Vec<H::Answer>, ClientError>
-    where
-        H: Asks<Q>,
-    {
-        let (work, total) = (H::WORK, questions.len());
-        let mut results = Vec::with_capacity(total);
-        (watch.progress)(Step::Asking { work, done: 0, total });
-        for batch in questions.chunks(self.half.batch()) {
+        progress: &mut dyn FnMut(Progress),
+        cancel: &Cancel,
+    ) -> Result<Vec<H::Answer>, ClientError> {
+        self.ask_and_show(questions, progress, &mut |_| {}, cancel)
+    }
+
+    /// Like [`ServiceClient::ask`], and passes the bytes of every query, as the service sees them, to `show`.
+    ///
+    /// # Errors
+    /// As for [`ServiceClient::ask`].
+    pub fn ask_and_show<Q: Borrow<H::Question>>(
+        &mut self,
+        questions: &[Q],
+        progress: &mut dyn FnMut(Progress),
+        show: &mut dyn FnMut(&[u8]),
+        cancel: &Cancel,
+    ) -> Result<Vec<H::Answer>, ClientError> {
+        let control = &mut CallControl { progress, cancel };
+        let mut encoded = self.encode(questions)?;
+        let answers = match self.send(&encoded, control, show) {
+            Ok(answers) => answers,
+            Err(error) => {
+                if !may_be_outdated(&error) || !self.target.has_changed(&self.described, cancel)? {
+                    return Err(error);
+                }
+                let Connected { half, key, described, usage } =
+                    self.target.connect(Some(self.half.description()), control)?;
+                (self.half, self.key, self.described) = (half, key, described);
+                self.usage.key_bytes += usage.key_bytes;
+                self.usage.key_seconds += usage.key_seconds;
+                encoded = self.encode(questions)?;
+                self.send(&encoded, control, show)?
+            }
+        };
+        let start = Instant::now();
+        // All answers are read before an error is returned: the service sees when the connection closes.
+        let batches = encoded.chunks(self.half.batch().max(1));
+        let read: Vec<_> = answers.iter().zip(batches).map(|(answer, batch)| self.half.read(answer, batch)).collect();
+        self.usage.client_seconds += start.elapsed().as_secs_f64();
+        let read = read.into_iter().collect::<Result<Vec<_>, _>>().map_err(ClientError::of_application)?;
+        Ok(read.into_iter().flatten().collect())
+    }
+
+    fn encode<Q: Borrow<H::Question>>(&mut self, questions: &[Q]) -> Result<Vec<H::Encoded>, ClientError> {
+        let start = Instant::now();
+        let encoded = self.half.encode(questions).map_err(ClientError::of_application);
+        self.usage.client_seconds += start.elapsed().as_secs_f64();
+        encoded
+    }
+
+    /// Refuses a call whose answers, as the service describes them, are too large to keep until all have arrived.
+    fn check_kept_bytes(&self, questions: usize) -> Result<(), ClientError> {
+        let batch = self.half.batch().max(1);
+        let each = (self.half.answer_bytes(batch) as u64).max(1);
+        let found = each.saturating_mul(questions.div_ceil(batch) as u64);
+        let needed = MOST_KEPT_BYTES;
+        if found <= needed {
+            return Ok(());
+        }
+        Err(ClientError::TooMuch { found, needed, questions: (needed / each).saturating_mul(batch as u64) })
+    }
+
+    /// Sends all queries, one after the other, and collects the answers. Nothing in here depends on the content of
+    /// questions or answers, only on the number of questions.
+    fn send(
+        &mut self,
+        encoded: &[H::Encoded],
+        control: &mut CallControl,
+        show: &mut dyn FnMut(&[u8]),
+    ) -> Result<Vec<Bytes>, ClientError> {
+        self.check_kept_bytes(encoded.len())?;
+        let (verb, total, mut done) = (H::VERB, encoded.len(), 0);
+        let mut answers = Vec::new();
+        (control.progress)(Progress::Asking { verb, done, total });
+        for batch in encoded.chunks(self.half.batch().max(1)) {
             let start = Instant::now();
-            let query = self.half.query(batch)?;
-            seen(&query);
+            let query = self.half.query(batch).map_err(ClientError::of_application)?;
+            show(&query);
             let encrypted = start.elapsed();
             self.usage.query_bytes += query.len() as u64;
-            let answer = self.transport.ask(&self.application, &self.key, query, watch.cancel)?;
+            let most = self.half.answer_bytes(batch.len());
+            let answer = self.target.ask(&self.key, query, most, control.cancel)?;
             let answered = start.elapsed();
             self.usage.answer_bytes += answer.len() as u64;
-            results.extend(self.half.read(&answer, batch)?);
-            let read = start.elapsed();
-            self.usage.messages += batch.len();
+            self.half.check_answer(&answer, batch.len()).map_err(ClientError::of_application)?;
+            answers.push(answer);
+            done += batch.len();
+            self.usage.questions += batch.len();
             self.usage.server_seconds += (answered - encrypted).as_secs_f64();
-            self.usage.client_seconds += (encrypted + (read - answered)).as_secs_f64();
-            (watch.progress)(Step::Asking { work, done: results.len(), total });
+            self.usage.client_seconds += (encrypted + (start.elapsed() - answered)).as_secs_f64();
+            (control.progress)(Progress::Asking { verb, done, total });
         }
-        Ok(results)
+        Ok(answers)
     }
 }
 
-impl<H: CkksClientHalf> Client<H> {
-    /// From now on keeps encryptions of zero ready in memory, so that encrypting a query takes encoding and an addition
-    /// alone. That is milliseconds; whether they matter beside the service's time, `crates/engine/encrypt/README.md` says. A thread
-    /// makes them, on one core. `needs.burst` counts the queries
-    /// that must go out at once, `needs.memory_bytes` bounds the memory; a second call replaces the first. What was decided:
-    /// nothing is kept for compact queries, or where memory does not suffice for one vector.
+/// Whether an error of [`ServiceClient::send`] may mean that the client's description is of an earlier model or
+/// database. None of these errors depends on decrypted data: a service that damages an answer must not learn from the
+/// client's next request whether that answer mattered.
+fn may_be_outdated(error: &ClientError) -> bool {
+    match error {
+        ClientError::Transport(transport::Error::Refused(problem)) => {
+            matches!(problem.known_code(), Some(ProblemCode::DoesNotFit | ProblemCode::MalformedQuery))
+        }
+        ClientError::Application(error) => matches!(error.kind(), ErrorKind::Mismatch | ErrorKind::Malformed),
+        _ => false,
+    }
+}
+
+impl<H: ClientHalf + CkksClientHalf> ServiceClient<H> {
+    /// Keeps encryptions of zero ready in memory from now on, so that encrypting a query needs only encoding and an
+    /// addition. That takes milliseconds; the README of `unspoken-encrypt` says whether they matter compared with the
+    /// service's time. A thread makes them, on one core. `needs.burst` is the number of queries that must be sent at
+    /// once, `needs.memory_bytes` bounds the memory; a second call replaces the first. Returns the plan: nothing is
+    /// kept for compact queries, or where the memory is too small for one vector.
     ///
-    /// Not for a process whose memory may be restored from a snapshot: both copies would have the same entries.
+    /// Not for a process whose memory may be restored from a snapshot: both copies would use the same encryptions of
+    /// zero.
     ///
     /// # Errors
     /// [`ClientError`], if the system has no randomness or no thread.
     pub fn prepare(&mut self, needs: Needs) -> Result<Plan, ClientError> {
-        Ok(self.half.prepare(needs)?)
+        self.half.prepare(needs).map_err(ClientError::of_application)
     }
 }

@@ -1,34 +1,45 @@
-//! What a client keeps on disk between runs: its secret key, and which bundle the service has.
+//! State of a client on disk between runs: its secret key, and the id of the bundle at the service.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use unspoken_files::{Access, create_private_directory, is_temporary_of, replace_file};
+use unspoken_protocol::DurableCounters;
 use zeroize::Zeroizing;
 
 use crate::transport::Cancel;
 
-/// How often a waiting process looks whether the lock is free.
+/// How often a waiting process checks whether the lock is free.
 const LOCK_POLL: Duration = Duration::from_millis(50);
 
-/// Bytes of a hash that names something.
+/// Bytes of a hash in a file name.
 const TAG: usize = 16;
+
+/// Prefix of the names of bundle files.
+const BUNDLE: &str = "bundle-";
+
+/// File name of the last description.
+const DESCRIPTION: &str = "description";
+
+/// Age above which a bundle of other parameters is removed, because its upload is not resumed any more.
+const STALE: Duration = Duration::from_secs(24 * 3600);
 
 /// A private directory for one client of one application of one service.
 ///
-/// For each parameter set there is a file `secret-*.key`: whoever reads it reads every query. The directory is its owner's
-/// alone, and one process at a time makes keys in it.
+/// For each parameter set there is a file `secret-*.key`: anyone who reads it can decrypt every query. Only its owner
+/// may access the directory, and one process at a time makes keys in it.
 #[derive(Clone, Debug)]
 pub struct StateDir {
     path: PathBuf,
 }
 
 impl StateDir {
-    /// Opens or makes the directory for an application of a service below `root`.
+    /// Opens or makes the directory of an application of a service below `root`.
     ///
     /// # Errors
-    /// If it cannot be made, or belongs to somebody else.
+    /// If it cannot be made, or belongs to another user.
     pub fn open(root: &Path, url: &str, application: &str) -> io::Result<Self> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(url.trim_end_matches('/').as_bytes());
@@ -36,16 +47,36 @@ impl StateDir {
         hasher.update(application.as_bytes());
         let name = hasher.finalize().to_hex();
         let path = root.join(&name.as_str()[..2 * TAG]);
-        private_dir(&path)?;
-        Ok(Self { path })
+        create_private_directory(&path)?;
+        let state = Self { path };
+        state.remove_temporaries()?;
+        Ok(state)
     }
 
-    /// Where it is.
+    /// Removes temporary files that a crash left, one of which may hold a secret key. All but those of numbers are
+    /// written under the lock: while another process has it, none is removed.
+    fn remove_temporaries(&self) -> io::Result<()> {
+        let left = || -> io::Result<Vec<PathBuf>> {
+            let entries = fs::read_dir(&self.path)?.collect::<io::Result<Vec<_>>>()?;
+            Ok(entries.into_iter().map(|entry| entry.path()).filter(|path| is_own_temporary(path)).collect())
+        };
+        if left()?.is_empty() {
+            return Ok(());
+        }
+        let lock = OpenOptions::new().create(true).append(true).open(self.path.join("lock"))?;
+        match lock.try_lock() {
+            Ok(()) => left()?.into_iter().try_for_each(fs::remove_file),
+            Err(TryLockError::WouldBlock) => Ok(()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Waits until no other process makes keys here; others wait while the value lives.
+    /// Waits until no other process makes keys here; other processes wait until the returned file is dropped.
     ///
     /// # Errors
     /// [`io::ErrorKind::Interrupted`] when cancelled, or if the file cannot be locked.
@@ -61,20 +92,43 @@ impl StateDir {
         }
     }
 
-    /// Begins with the numbers of a secret: the first one will be 0.
-    pub(crate) fn begin_numbers(&self, session: &[u8]) -> io::Result<()> {
+    /// The last description of the service that a client with this state accepted.
+    pub(crate) fn description(&self) -> io::Result<Option<Vec<u8>>> {
+        read_if_there(&self.path.join(DESCRIPTION))
+    }
+
+    pub(crate) fn store_description(&self, description: &[u8]) -> io::Result<()> {
+        replace_file(&self.path.join(DESCRIPTION), description, Access::Owner)
+    }
+
+    fn store_next_number(&self, session: &[u8], next: u32) -> io::Result<()> {
+        // Content and name are durable before the number is used.
+        replace_file(&self.numbers_path(session), &next.to_le_bytes(), Access::Owner)
+    }
+
+    fn numbers_path(&self, session: &[u8]) -> PathBuf {
+        self.path.join(format!("numbers-{}.next", hex::encode(session)))
+    }
+
+    /// The files for the parameters with this fingerprint.
+    pub(crate) fn entry(&self, fingerprint: &[u8]) -> Entry<'_> {
+        Entry { state: self, parameters: hex::encode(fingerprint) }
+    }
+}
+
+/// The counters number session queries; each is a file.
+impl DurableCounters for StateDir {
+    fn start(&self, session: &[u8; 16]) -> io::Result<()> {
         self.store_next_number(session, 0)
     }
 
-    /// Takes `count` numbers of a secret that nobody takes again here, whatever becomes of the process and the machine: the
-    /// first of them.
-    pub(crate) fn take_numbers(&self, session: &[u8], count: u32) -> io::Result<u32> {
+    fn take(&self, session: &[u8; 16], count: u32) -> io::Result<u32> {
         let lock = OpenOptions::new().create(true).append(true).open(self.path.join("numbers.lock"))?;
         lock.lock()?;
         let path = self.numbers_path(session);
         let first = match read_if_there(&path)?.as_deref().map(<[u8; 4]>::try_from) {
             None => {
-                let lost = "is lost, so numbers could come twice; delete its directory to make a new secret key";
+                let lost = "is lost, so numbers could be used twice; delete its directory to make a new secret key";
                 return Err(io::Error::other(format!("{} {lost}", path.display())));
             }
             Some(Ok(next)) => u32::from_le_bytes(next),
@@ -82,27 +136,10 @@ impl StateDir {
                 return Err(io::Error::other(format!("{} is damaged; delete its directory", path.display())));
             }
         };
-        let spent = || io::Error::other(format!("all are spent; delete {} to make new keys", self.path.display()));
+        let spent = || io::Error::other(format!("all are used; delete {} to make new keys", self.path.display()));
         let next = first.checked_add(count).ok_or_else(spent)?;
         self.store_next_number(session, next)?;
         Ok(first)
-    }
-
-    fn store_next_number(&self, session: &[u8], next: u32) -> io::Result<()> {
-        write_private(&self.numbers_path(session), &next.to_le_bytes())?;
-        // The name must be on the disk too before a number leaves.
-        #[cfg(unix)]
-        File::open(&self.path)?.sync_all()?;
-        Ok(())
-    }
-
-    fn numbers_path(&self, session: &[u8]) -> PathBuf {
-        self.path.join(format!("numbers-{}.next", hex(session)))
-    }
-
-    /// What is kept for the parameters of that fingerprint.
-    pub(crate) fn entry(&self, fingerprint: &[u8]) -> Entry<'_> {
-        Entry { state: self, parameters: hex(fingerprint) }
     }
 }
 
@@ -112,7 +149,7 @@ pub(crate) struct Entry<'a> {
     parameters: String,
 }
 
-/// The bundle at the service, and what it was made from.
+/// Record of the bundle at the service: its id, and a hash of what it was made from.
 pub(crate) struct Uploaded {
     pub(crate) id: String,
     made_from: [u8; 2 * TAG],
@@ -124,7 +161,7 @@ impl Uploaded {
         Uploaded { id: id.into(), made_from: origin(secret, description) }
     }
 
-    /// Whether the bundle was made from this very secret for this very description.
+    /// Whether the bundle was made from exactly this secret and this description.
     pub(crate) fn fits(&self, secret: &[u8], description: &[u8]) -> bool {
         self.made_from == origin(secret, description)
     }
@@ -136,7 +173,7 @@ impl Entry<'_> {
     }
 
     pub(crate) fn store_secret(&self, secret: &[u8]) -> io::Result<()> {
-        write_private(&self.file("secret", "key"), secret)
+        replace_file(&self.file("secret", "key"), secret, Access::Owner)
     }
 
     pub(crate) fn uploaded(&self) -> io::Result<Option<Uploaded>> {
@@ -146,13 +183,37 @@ impl Entry<'_> {
     }
 
     pub(crate) fn store_uploaded(&self, uploaded: &Uploaded) -> io::Result<()> {
-        write_private(&self.file("upload", "id"), &[&uploaded.made_from, uploaded.id.as_bytes()].concat())
+        let record = [&uploaded.made_from, uploaded.id.as_bytes()].concat();
+        replace_file(&self.file("upload", "id"), &record, Access::Owner)
     }
 
-    /// Where the bundle lies while it is made and sent; it names its secret and description, so that what an earlier
-    /// attempt left is used for nothing else.
+    /// Path of the bundle while it is made and sent. The name depends on secret and description, so that a file that an
+    /// earlier attempt left is used for nothing else.
     pub(crate) fn bundle(&self, secret: &[u8], description: &[u8]) -> PathBuf {
-        self.state.path.join(format!("bundle-{}.keys", hex(&origin(secret, description))))
+        self.state.path.join(format!("{}{}.keys", self.bundle_prefix(), hex::encode(origin(secret, description))))
+    }
+
+    /// Removes bundles that no upload needs any more: those of these parameters except `current`, and old ones of other
+    /// parameters.
+    pub(crate) fn remove_stale_bundles(&self, current: &Path) -> io::Result<()> {
+        let own = self.bundle_prefix();
+        for entry in fs::read_dir(&self.state.path)? {
+            let entry = entry?;
+            let (path, name) = (entry.path(), entry.file_name());
+            let name = name.to_string_lossy();
+            if path == current || !name.starts_with(BUNDLE) || !(name.ends_with(".keys") || name.ends_with(".part")) {
+                continue;
+            }
+            let age = entry.metadata()?.modified()?.elapsed().unwrap_or_default();
+            if name.starts_with(&own) || age > STALE {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn bundle_prefix(&self) -> String {
+        format!("{BUNDLE}{}-", self.parameters)
     }
 
     fn file(&self, what: &str, ending: &str) -> PathBuf {
@@ -160,7 +221,7 @@ impl Entry<'_> {
     }
 }
 
-/// Names a secret and a description without telling them.
+/// Hash that identifies a secret and a description without revealing them.
 fn origin(secret: &[u8], description: &[u8]) -> [u8; 2 * TAG] {
     let mut hasher =
         blake3::Hasher::new_derive_key("unspoken client state 2026: a secret key and what it was used for");
@@ -170,46 +231,15 @@ fn origin(secret: &[u8], description: &[u8]) -> [u8; 2 * TAG] {
     *hasher.finalize().as_bytes()
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Makes a directory only its owner can enter, and refuses one of another owner.
-fn private_dir(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-        builder.mode(0o700);
-        builder.create(path)?;
-        // Only the owner may change the mode: a directory that somebody else prepared is refused here.
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700))
-    }
-    #[cfg(not(unix))]
-    builder.create(path)
-}
-
-/// Makes a new file only its owner can read, in place of one that was there; never through a link.
-pub(crate) fn private_file(path: &Path) -> io::Result<File> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
-
-/// Writes all or nothing: a temporary file, then a rename.
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let temporary = path.with_extension("new");
-    let mut file = private_file(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(temporary, path)
+/// Whether a path is that of a temporary file of a secret, an upload or a description.
+fn is_own_temporary(path: &Path) -> bool {
+    let Some(name) = path.file_name() else { return false };
+    let text = name.to_string_lossy();
+    // ".target.random.tmp".
+    let Some(target) = text.strip_prefix('.').and_then(|rest| rest.rsplitn(3, '.').nth(2)) else { return false };
+    let own = [("secret-", ".key"), ("upload-", ".id"), (DESCRIPTION, "")];
+    own.iter().any(|(start, end)| target.starts_with(start) && target.ends_with(end))
+        && is_temporary_of(Path::new(target), name)
 }
 
 fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
@@ -229,16 +259,34 @@ mod tests {
         let root = std::env::temp_dir().join(format!("unspoken-numbers-{}", std::process::id()));
         let state = StateDir::open(&root, "http://127.0.0.1:1", "pir/codes").unwrap();
         let secret = [7; 16];
-        assert!(state.take_numbers(&secret, 3).unwrap_err().to_string().contains("is lost"));
-        state.begin_numbers(&secret).unwrap();
-        assert_eq!(state.take_numbers(&secret, 3).unwrap(), 0);
-        assert_eq!(state.clone().take_numbers(&secret, 1).unwrap(), 3);
-        assert!(state.take_numbers(&secret, u32::MAX).unwrap_err().to_string().contains("new keys"));
-        assert_eq!(state.take_numbers(&secret, u32::MAX - 4).unwrap(), 4);
-        assert!(state.take_numbers(&secret, 1).is_err());
-        assert!(state.take_numbers(&[8; 16], 1).is_err());
+        assert!(state.take(&secret, 3).unwrap_err().to_string().contains("is lost"));
+        state.start(&secret).unwrap();
+        assert_eq!(state.take(&secret, 3).unwrap(), 0);
+        assert_eq!(state.clone().take(&secret, 1).unwrap(), 3);
+        assert!(state.take(&secret, u32::MAX).unwrap_err().to_string().contains("new keys"));
+        assert_eq!(state.take(&secret, u32::MAX - 4).unwrap(), 4);
+        assert!(state.take(&secret, 1).is_err());
+        assert!(state.take(&[8; 16], 1).is_err());
         fs::write(state.numbers_path(&secret), b"abc").unwrap();
-        assert!(state.take_numbers(&secret, 1).unwrap_err().to_string().contains("damaged"));
+        assert!(state.take(&secret, 1).unwrap_err().to_string().contains("damaged"));
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn temporary_files_of_a_crash_are_removed_unless_they_are_in_use() {
+        let root = std::env::temp_dir().join(format!("unspoken-temporaries-{}", std::process::id()));
+        let open = || StateDir::open(&root, "http://127.0.0.1:1", "classify/spam").unwrap();
+        let state = open();
+        let left = [".secret-07.key.a1B2c3.tmp", ".upload-07.id.a1B2c3.tmp", ".description.a1B2c3.tmp"];
+        let kept = [".numbers-07.next.a1B2c3.tmp", ".secret-07.key.tmp", "secret-07.key", ".other.a1B2c3.tmp"];
+        let path = |name: &str| state.path().join(name);
+        left.iter().chain(&kept).for_each(|name| fs::write(path(name), b"key").unwrap());
+        let lock = state.lock(&Cancel::new()).unwrap();
+        open();
+        assert!(left.iter().chain(&kept).all(|name| path(name).exists()), "another process writes");
+        drop(lock);
+        open();
+        assert!(left.iter().all(|name| !path(name).exists()) && kept.iter().all(|name| path(name).exists()));
         fs::remove_dir_all(root).unwrap();
     }
 
@@ -258,6 +306,17 @@ mod tests {
         assert!(!found.fits(b"another", b"description"));
         assert!(state.entry(&[8; 16]).secret().unwrap().is_none());
         assert_ne!(entry.bundle(b"a", b"b"), entry.bundle(b"ab", b""));
+        let (current, other) = (entry.bundle(b"secret", b"description"), state.entry(&[8; 16]).bundle(b"a", b"b"));
+        let stale = [entry.bundle(b"earlier", b"description"), entry.bundle(b"earlier", b"").with_extension("part")];
+        for path in [&current, &other, &stale[0], &stale[1]] {
+            fs::write(path, b"keys").unwrap();
+        }
+        entry.remove_stale_bundles(&current).unwrap();
+        assert!(current.exists() && other.exists() && stale.iter().all(|path| !path.exists()));
+        let long_ago = std::time::SystemTime::now() - 2 * STALE;
+        File::options().append(true).open(&other).unwrap().set_modified(long_ago).unwrap();
+        entry.remove_stale_bundles(&current).unwrap();
+        assert!(current.exists() && !other.exists());
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;

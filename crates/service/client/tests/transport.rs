@@ -1,5 +1,5 @@
-//! The transport against a peer that misbehaves as a network does. That it
-//! works with the real service is tested with the service.
+//! The transport against a peer that misbehaves like an unreliable network. The server's tests use it with the real
+//! service.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,13 +7,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use unspoken_client::transport::{Cancel, Error, KeyId, Transport, TransportConfig};
-use unspoken_wire::v1::{ApplicationList, Problem};
+use unspoken_wire::v1::{ApplicationList, KeyStatus, Problem};
 use unspoken_wire::{Message, ProblemCode};
 
 const KEY: &str = "0123456789abcdef0123456789abcdef";
 
-/// Answers one connection after the other with these bytes, then closes it.
-/// Ends with how many requests came.
+/// Answers one connection after the other with these bytes and closes it. Its thread returns the number of requests.
 struct Peer {
     address: SocketAddr,
     thread: JoinHandle<usize>,
@@ -132,7 +131,7 @@ fn a_wait_can_be_cancelled() {
         read_head(&mut stream);
         cancel.cancel();
         assert!(matches!(asking.join().unwrap(), Err(Error::Cancelled)));
-        // The service sees that nobody waits.
+        // The service sees that the client disconnected.
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         assert!(stream.read_to_end(&mut Vec::new()).is_ok());
     });
@@ -184,4 +183,70 @@ fn what_cannot_be_sent_is_refused_here() {
     let transport = Transport::new(TransportConfig::new("http://127.0.0.1:9")).unwrap();
     let escape = transport.describe("../keys", &Cancel::new());
     assert!(matches!(escape.err(), Some(Error::Config { .. })));
+}
+
+#[test]
+fn an_absurd_retry_after_is_no_panic() {
+    let absurd = refusal(ProblemCode::QueueFull, "Retry-After: 18446744073709551615\r\n");
+    let peer = Peer::start(vec![absurd]);
+    let error = Transport::new(config(peer.address)).unwrap().applications(&Cancel::new()).unwrap_err();
+    assert!(matches!(&error, Error::GaveUp { .. }), "{error}");
+    assert_eq!(peer.served(), 1);
+}
+
+#[test]
+fn an_answer_is_read_as_far_as_the_application_allows() {
+    let peer = Peer::start(vec![response("200 OK", "", &[7; 101]), response("200 OK", "", &[7; 100])]);
+    let transport = Transport::new(config(peer.address)).unwrap();
+    let (key, cancel) = (KeyId::parse(KEY).unwrap(), Cancel::new());
+    let error = transport.ask_at_most("a/b", &key, vec![1], 100, &cancel).unwrap_err();
+    assert!(error.to_string().contains("over 100 bytes"), "{error}");
+    assert_eq!(transport.ask_at_most("a/b", &key, vec![1], 100, &cancel).unwrap().len(), 100);
+    assert_eq!(peer.served(), 2);
+}
+
+#[test]
+fn a_service_that_never_has_more_is_not_fed_for_ever() {
+    // The offset never grows; or it grows by one and then falls back to zero.
+    for offsets in [[0, 0], [1, 0]] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let status = |offset| {
+                let status = KeyStatus { id: KEY.into(), offset, ..KeyStatus::default() };
+                response("200 OK", "", &status.encode_to_vec())
+            };
+            for turn in 0.. {
+                let (mut stream, _) = listener.accept().unwrap();
+                // Reads the whole request, so that the connection is not reset before the answer is read.
+                stream.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+                let mut request = [0; 1 << 14];
+                while stream.read(&mut request).is_ok_and(|count| count > 0) {}
+                let _ = stream.write_all(&status(offsets[turn % 2]));
+            }
+        });
+        let mut config = config(address);
+        config.chunk_bytes = 1000;
+        let transport = Transport::new(config).unwrap();
+        let mut sent = 0;
+        let mut bundle = std::io::Cursor::new(vec![5; 3000]);
+        let error = transport.upload_keys("a/b", 1, &mut bundle, |_| sent += 1, &Cancel::new()).unwrap_err();
+        assert!(matches!(&error, Error::Protocol { .. }), "{error}");
+        assert!(error.to_string().contains("of an upload"), "{error}");
+    }
+}
+
+#[test]
+fn plain_http_to_another_machine_needs_to_be_allowed() {
+    for token in [None, Some("unspoken_token")] {
+        let mut config = TransportConfig::new("http://192.0.2.1:8080");
+        config.token = token.map(str::to_owned);
+        let error = Transport::new(config.clone()).err().unwrap().to_string();
+        assert!(error.contains("insecure-http") && error.contains("in the clear"), "{error}");
+        config.insecure_http = true;
+        assert!(Transport::new(config).is_ok());
+    }
+    for url in ["http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1", "https://192.0.2.1"] {
+        assert!(Transport::new(TransportConfig::new(url)).is_ok(), "{url}");
+    }
 }

@@ -1,4 +1,4 @@
-//! What the service can be asked: the boundary to the cryptography.
+//! The interface of applications: the boundary to the cryptography.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -6,14 +6,14 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use unspoken_protocol::ClientId;
 use unspoken_wire::{ProblemCode, is_application_name};
 
-/// One thing the service can be asked, e.g. a text classifier.
+/// An application of the service, e.g. a text classifier.
 ///
-/// The service stores and moves bytes; only the application knows what they
-/// mean. Every byte it is handed comes from a client and may be hostile.
-/// [`load_keys`](Self::load_keys) and [`answer`](Self::answer) run on a worker
-/// thread and may take long; the others must be quick.
+/// The service stores and transfers bytes; only the application knows what they mean. All bytes passed to it come from
+/// a client and may be hostile. [`load_keys`](Self::load_keys) and [`answer`](Self::answer) run on a worker thread and
+/// may take long; the other methods must be quick.
 pub trait Application: Send + Sync + 'static {
     /// Keys of one client, parsed and ready for use.
     type Keys: Send + Sync + 'static;
@@ -22,18 +22,15 @@ pub trait Application: Send + Sync + 'static {
     /// [`is_application_name`].
     fn name(&self) -> &str;
 
-    /// What a client needs before it makes keys: the bytes of a message that
-    /// the application defines.
+    /// What a client needs before it makes keys: the bytes of a message that the application defines.
     fn describe(&self) -> Vec<u8>;
 
-    /// What it accepts. Read once, when the service starts.
+    /// Limits on keys, queries and answers. Read once, when the service starts.
     fn limits(&self) -> ApplicationLimits;
 
-    /// Bytes of memory the loaded keys will take, computed from the first
-    /// [`header_bytes`](ApplicationLimits::header_bytes) of the bundle (fewer
-    /// if the bundle is shorter). Called as soon as these have arrived, so
-    /// that a bundle of the wrong version is refused early, and again before
-    /// each load.
+    /// Bytes of memory that the loaded keys will need, computed from the first
+    /// [`header_bytes`](ApplicationLimits::header_bytes) of the bundle (fewer if the bundle is shorter). Called as soon
+    /// as these have arrived, so that a bundle of the wrong version is refused early, and again before each load.
     ///
     /// # Errors
     /// [`ApplicationError::Malformed`] or [`ApplicationError::DoesNotFit`].
@@ -47,25 +44,30 @@ pub trait Application: Send + Sync + 'static {
     /// [`ApplicationError::Read`] as the reader returned it.
     fn load_keys(&self, bundle: &mut dyn Read) -> Result<Self::Keys, ApplicationError>;
 
-    /// Bytes of memory the application itself takes for as long as it is
-    /// offered. Read once, when the service starts.
+    /// Bytes of memory that the application itself uses for as long as it is offered. Read once, when the service
+    /// starts.
     fn prepared_bytes(&self) -> u64;
 
     /// Bytes of memory one answer needs at most while it is computed, beyond
     /// keys, query and answer.
     fn working_bytes(&self) -> u64;
 
-    /// Computes one answer, at most
-    /// [`max_answer_bytes`](ApplicationLimits::max_answer_bytes) long. Should
-    /// look at `cancel` a few times a second and stop when it is set: the
-    /// client went away, time ran out, or the service is shutting down.
+    /// Computes one answer to a client, at most [`max_answer_bytes`](ApplicationLimits::max_answer_bytes) long. Should
+    /// check `cancel` a few times a second and stop when it is set: the client disconnected, the time limit was
+    /// reached, or the service is shutting down.
     ///
     /// # Errors
-    /// Any but [`ApplicationError::Read`].
-    fn answer(&self, keys: &Self::Keys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError>;
+    /// Any except [`ApplicationError::Read`].
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &Self::Keys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ApplicationError>;
 }
 
-/// What one application accepts.
+/// Limits of one application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApplicationLimits {
     /// Version of its key bundle format.
@@ -81,16 +83,15 @@ pub struct ApplicationLimits {
     pub max_answer_bytes: usize,
 }
 
-/// Why an application did not do what it was asked. The text of
-/// `Malformed` and `DoesNotFit` is sent to the client; that of `Internal`
-/// goes to the log only.
+/// Why an application did not do what was requested. The text of `Malformed` and `DoesNotFit` is sent to the client;
+/// that of `Internal` is only logged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplicationError {
     /// The bytes are not a key bundle or query of this application.
     #[error("{0}")]
     Malformed(String),
-    /// Well-formed, but for other parameters, another model or other keys.
+    /// The bytes are well-formed, but for other parameters, another model or other keys.
     #[error("{0}")]
     DoesNotFit(String),
     /// Stopped because `cancel` was set.
@@ -99,7 +100,7 @@ pub enum ApplicationError {
     /// The reader given to `load_keys` failed.
     #[error("read the key bundle: {0}")]
     Read(#[from] io::Error),
-    /// A fault of the application.
+    /// An error inside the application.
     #[error("{0}")]
     Internal(String),
 }
@@ -107,49 +108,49 @@ pub enum ApplicationError {
 /// The applications a service offers.
 #[derive(Clone, Default)]
 pub struct Applications {
-    by_name: BTreeMap<String, Offer>,
+    by_name: BTreeMap<String, RegisteredApplication>,
 }
 
 /// One application and its limits, read once.
 #[derive(Clone)]
-pub(crate) struct Offer {
+pub(crate) struct RegisteredApplication {
     pub(crate) application: Arc<dyn DynApplication>,
     pub(crate) limits: ApplicationLimits,
 }
 
 impl Applications {
-    /// None.
+    /// An empty collection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// These and one more. Of two with the same name the later one stays.
+    /// Adds an application. It replaces one with the same name.
     ///
     /// # Errors
-    /// [`InvalidName`] if the name cannot stand in a URL.
+    /// [`InvalidName`] if the name is not valid in a URL.
     pub fn with(mut self, application: impl Application) -> Result<Self, InvalidName> {
         let name = application.name().to_owned();
         if !is_application_name(&name) {
             return Err(InvalidName(name));
         }
         let limits = application.limits();
-        self.by_name.insert(name, Offer { application: Arc::new(application), limits });
+        self.by_name.insert(name, RegisteredApplication { application: Arc::new(application), limits });
         Ok(self)
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&Offer> {
+    pub(crate) fn get(&self, name: &str) -> Option<&RegisteredApplication> {
         self.by_name.get(name)
     }
 
-    pub(crate) fn offers(&self) -> impl Iterator<Item = (&str, &Offer)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &RegisteredApplication)> {
         self.by_name.iter().map(|(name, offer)| (name.as_str(), offer))
     }
 }
 
-/// An application's name cannot stand in a URL.
+/// An application's name is not valid in a URL.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "add application: name {0:?} cannot stand in a URL; needed lower-case segments joined by \
+    "add application: name {0:?} is not valid in a URL; needed lower-case segments joined by \
      '/', such as classify/spam"
 )]
 pub struct InvalidName(String);
@@ -157,14 +158,20 @@ pub struct InvalidName(String);
 /// Loaded keys of any application.
 pub(crate) type AnyKeys = Arc<dyn Any + Send + Sync>;
 
-/// [`Application`] without its key type, so that several fit in one map.
+/// [`Application`] without its key type, so that one map can contain several.
 pub(crate) trait DynApplication: Send + Sync {
     fn describe(&self) -> Vec<u8>;
     fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError>;
     fn load_keys(&self, bundle: &mut dyn Read) -> Result<AnyKeys, ApplicationError>;
     fn prepared_bytes(&self) -> u64;
     fn working_bytes(&self) -> u64;
-    fn answer(&self, keys: &AnyKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError>;
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &AnyKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ApplicationError>;
 }
 
 impl<A: Application> DynApplication for A {
@@ -188,27 +195,33 @@ impl<A: Application> DynApplication for A {
         Application::working_bytes(self)
     }
 
-    fn answer(&self, keys: &AnyKeys, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &AnyKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ApplicationError> {
         let keys = keys
             .downcast_ref::<A::Keys>()
             .ok_or_else(|| ApplicationError::Internal("keys of another application were passed".into()))?;
-        Application::answer(self, keys, query, cancel)
+        Application::answer(self, client, keys, query, cancel)
     }
 }
 
-/// Which bytes an application complained about.
+/// The input that an application rejected.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Subject {
+pub(crate) enum ClientInput {
     Keys,
     Query,
 }
 
 impl ApplicationError {
-    /// The problem a client sees for this error.
-    pub(crate) fn code(&self, subject: Subject) -> ProblemCode {
-        match (self, subject) {
-            (Self::Malformed(_), Subject::Keys) => ProblemCode::MalformedKeys,
-            (Self::Malformed(_), Subject::Query) => ProblemCode::MalformedQuery,
+    /// The problem code that a client receives for this error.
+    pub(crate) fn code(&self, input: ClientInput) -> ProblemCode {
+        match (self, input) {
+            (Self::Malformed(_), ClientInput::Keys) => ProblemCode::MalformedKeys,
+            (Self::Malformed(_), ClientInput::Query) => ProblemCode::MalformedQuery,
             (Self::DoesNotFit(_), _) => ProblemCode::DoesNotFit,
             (Self::Cancelled, _) => ProblemCode::ShuttingDown,
             (Self::Read(_), _) => ProblemCode::StorageFailed,

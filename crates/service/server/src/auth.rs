@@ -1,5 +1,5 @@
-//! Bearer tokens. A token is 32 random bytes; the server keeps only its
-//! SHA-256 hash, which is enough for a secret nobody can guess.
+//! Bearer tokens. A token is 32 random bytes; the server keeps only its SHA-256 hash, which suffices for a secret that
+//! nobody can guess.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,10 @@ use std::{fmt, io};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// Who a request comes from: the name of its token.
+/// Name of all clients of a service without tokens.
+const ANONYMOUS: &str = "anonymous";
+
+/// Name of the client that sent a request: the name of its token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ClientName(Arc<str>);
 
@@ -22,6 +25,11 @@ impl ClientName {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether it is the name that all clients share, because the service has no tokens.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.as_str() == ANONYMOUS
+    }
 }
 
 impl fmt::Display for ClientName {
@@ -30,9 +38,9 @@ impl fmt::Display for ClientName {
     }
 }
 
-/// A token just made: the secret for the client and the line for the server.
+/// A new token: the secret for the client and the line for the server.
 pub struct NewToken {
-    /// What the client sends. Shown once; the server cannot recover it.
+    /// The text that the client sends. Shown once; the server cannot recover it.
     pub secret: String,
     /// The line to append to the token file.
     pub line: String,
@@ -41,16 +49,19 @@ pub struct NewToken {
 /// Makes a token for the client `name`.
 ///
 /// # Errors
-/// [`TokenError::Name`] if the name cannot stand in the file,
-/// [`TokenError::Random`] if the operating system has no randomness.
+/// [`TokenError::Name`] or [`TokenError::Reserved`] if the name is not allowed in the file, [`TokenError::Random`] if
+/// the operating system has no randomness.
 pub fn make_token(name: &str) -> Result<NewToken, TokenError> {
     if !is_client_name(name) {
         return Err(TokenError::Name { found: name.chars().take(40).collect() });
     }
+    if name == ANONYMOUS {
+        return Err(TokenError::Reserved);
+    }
     let mut bytes = [0u8; 32];
     getrandom::fill(&mut bytes).map_err(|error| TokenError::Random(error.to_string()))?;
-    let secret = format!("unspoken_{}", hex(&bytes));
-    let line = format!("{name}:{}", hex(&Sha256::digest(secret.as_bytes())));
+    let secret = format!("unspoken_{}", hex::encode(bytes));
+    let line = format!("{name}:{}", hex::encode(Sha256::digest(secret.as_bytes())));
     Ok(NewToken { secret, line })
 }
 
@@ -58,13 +69,18 @@ pub fn make_token(name: &str) -> Result<NewToken, TokenError> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// A client name has characters it may not have.
+    /// A client name has characters that are not allowed.
     #[error("name client: found {found:?}, needed 1 to 64 letters, digits, '.', '_', '-' or '@'")]
     Name {
         /// The name, shortened.
         found: String,
     },
-    /// No randomness.
+    /// A token is for the name that stands for all clients of a service without tokens.
+    #[error(
+        "name client: found \"anonymous\", which names the clients of a service without tokens; choose another name"
+    )]
+    Reserved,
+    /// The operating system has no randomness.
     #[error("make token: the operating system gave no randomness: {0}")]
     Random(String),
     /// The file cannot be read.
@@ -84,16 +100,16 @@ pub enum TokenError {
         /// Number of the line, from 1.
         line: usize,
     },
-    /// A file without a token would lock everyone out.
+    /// The file has no token, which would lock out every client.
     #[error("read tokens: the file has no token; add one with `unspoken keys token`")]
     Empty,
 }
 
-/// Decides who a request comes from.
-pub(crate) enum Gate {
-    /// No tokens: everyone is the same client.
-    Open,
-    /// A client needs a token of the file.
+/// Determines which client sent a request.
+pub(crate) enum Authenticator {
+    /// No tokens: all requests come from the same client.
+    Anonymous,
+    /// A client needs a token from the file.
     Tokens { path: PathBuf, known: RwLock<TokenFile> },
 }
 
@@ -102,17 +118,17 @@ pub(crate) struct TokenFile {
     tokens: Vec<(ClientName, [u8; 32])>,
 }
 
-impl Gate {
+impl Authenticator {
     pub(crate) fn new(path: Option<&Path>) -> Result<Self, TokenError> {
-        let Some(path) = path else { return Ok(Self::Open) };
+        let Some(path) = path else { return Ok(Self::Anonymous) };
         let known = RwLock::new(TokenFile::read(path)?);
         Ok(Self::Tokens { path: path.to_owned(), known })
     }
 
     /// The client whose token the `Authorization` header carries.
-    pub(crate) fn client(&self, authorization: Option<&str>) -> Option<ClientName> {
+    pub(crate) fn authenticate(&self, authorization: Option<&str>) -> Option<ClientName> {
         let known = match self {
-            Self::Open => return Some(ClientName::new("anonymous")),
+            Self::Anonymous => return Some(ClientName::new(ANONYMOUS)),
             Self::Tokens { known, .. } => known,
         };
         let (scheme, secret) = authorization?.split_once(' ')?;
@@ -121,7 +137,7 @@ impl Gate {
         }
         let presented: [u8; 32] = Sha256::digest(secret.trim().as_bytes()).into();
         let known = known.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // Every entry is compared, so time tells nothing about which one fits.
+        // Compares every entry, so that the time does not reveal which one matches.
         let mut found = None;
         for (name, hash) in &known.tokens {
             if bool::from(hash.ct_eq(&presented)) {
@@ -131,8 +147,8 @@ impl Gate {
         found
     }
 
-    /// Reads the file again if it changed. A file that cannot be read leaves
-    /// the tokens as they were. Returns whether tokens were replaced.
+    /// Reads the file again if it changed. If it cannot be read, the tokens do not change. Returns whether tokens were
+    /// replaced.
     pub(crate) fn reload(&self) -> Result<bool, TokenError> {
         let Self::Tokens { path, known } = self else { return Ok(false) };
         let stamp = std::fs::metadata(path).ok().as_ref().and_then(stamp);
@@ -168,8 +184,12 @@ fn parse(text: &str) -> Result<Vec<(ClientName, [u8; 32])>, TokenError> {
         let entry = line
             .split_once(':')
             .filter(|(name, _)| is_client_name(name))
-            .and_then(|(name, hash)| Some((ClientName::new(name), unhex(hash)?)));
-        tokens.push(entry.ok_or(TokenError::Line { line: index + 1 })?);
+            .and_then(|(name, hash)| Some((ClientName::new(name), hex::decode_to_array(hash).ok()?)));
+        let (name, hash) = entry.ok_or(TokenError::Line { line: index + 1 })?;
+        if name.is_anonymous() {
+            return Err(TokenError::Reserved);
+        }
+        tokens.push((name, hash));
     }
     if tokens.is_empty() {
         return Err(TokenError::Empty);
@@ -181,40 +201,23 @@ fn is_client_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-@".contains(&b))
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digits = text.as_bytes();
-    if digits.len() != 2 * N {
-        return None;
-    }
-    let value = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = value(pair[0])? << 4 | value(pair[1])?;
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_token_opens_the_gate_only_for_its_own_client() {
+    fn a_token_authenticates_only_its_own_client() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let (ann, bob) = (make_token("ann").unwrap(), make_token("bob").unwrap());
         std::fs::write(file.path(), format!("# clients\n{}\n\n{}\n", ann.line, bob.line)).unwrap();
-        let gate = Gate::new(Some(file.path())).unwrap();
-        let client = |header: &str| gate.client(Some(header)).map(|name| name.to_string());
+        let authenticator = Authenticator::new(Some(file.path())).unwrap();
+        let client = |header: &str| authenticator.authenticate(Some(header)).map(|name| name.to_string());
         assert_eq!(client(&format!("Bearer {}", ann.secret)).as_deref(), Some("ann"));
         assert_eq!(client(&format!("bearer {}", bob.secret)).as_deref(), Some("bob"));
         assert_eq!(client(&format!("Bearer {}x", ann.secret)), None);
         assert_eq!(client(&format!("Basic {}", ann.secret)), None);
         assert_eq!(client("Bearer"), None);
-        assert_eq!(gate.client(None), None);
+        assert_eq!(authenticator.authenticate(None), None);
     }
 
     #[test]
@@ -222,21 +225,24 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let (ann, bob) = (make_token("ann").unwrap(), make_token("bob").unwrap());
         std::fs::write(file.path(), &ann.line).unwrap();
-        let gate = Gate::new(Some(file.path())).unwrap();
-        assert!(!gate.reload().unwrap());
+        let authenticator = Authenticator::new(Some(file.path())).unwrap();
+        assert!(!authenticator.reload().unwrap());
         std::fs::write(file.path(), format!("{}\nhalf a li", bob.line)).unwrap();
-        assert!(matches!(gate.reload(), Err(TokenError::Line { line: 2 })));
-        assert!(gate.client(Some(&format!("Bearer {}", ann.secret))).is_some());
+        assert!(matches!(authenticator.reload(), Err(TokenError::Line { line: 2 })));
+        assert!(authenticator.authenticate(Some(&format!("Bearer {}", ann.secret))).is_some());
         std::fs::write(file.path(), format!("{}\n", bob.line)).unwrap();
-        assert!(gate.reload().unwrap());
-        assert!(gate.client(Some(&format!("Bearer {}", ann.secret))).is_none());
-        assert!(gate.client(Some(&format!("Bearer {}", bob.secret))).is_some());
+        assert!(authenticator.reload().unwrap());
+        assert!(authenticator.authenticate(Some(&format!("Bearer {}", ann.secret))).is_none());
+        assert!(authenticator.authenticate(Some(&format!("Bearer {}", bob.secret))).is_some());
     }
 
     #[test]
     fn names_and_files_out_of_shape_are_refused() {
         assert!(matches!(make_token("a:b"), Err(TokenError::Name { .. })));
         assert!(matches!(make_token(""), Err(TokenError::Name { .. })));
+        assert!(matches!(make_token(ANONYMOUS), Err(TokenError::Reserved)));
+        let line = make_token("ann").unwrap().line.replace("ann:", "anonymous:");
+        assert!(parse(&line).unwrap_err().to_string().contains("choose another name"));
         assert!(matches!(parse("# nobody\n"), Err(TokenError::Empty)));
         assert!(matches!(parse("ann:abcd\n"), Err(TokenError::Line { line: 1 })));
     }

@@ -1,4 +1,4 @@
-//! Request bodies: bounded, and never waited for longer than allowed.
+//! Reading request bodies, with limits on their size and time.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,18 +14,18 @@ use unspoken_wire::ProblemCode;
 
 use crate::refusal::Refusal;
 
-/// The length a request declares, if it does.
+/// The length that a request declares, if any.
 pub(crate) fn declared_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// A body read piece by piece; each piece must come within the stall time.
-pub(crate) struct Pieces {
+/// A body read piece by piece; each piece must arrive within the stall time.
+pub(crate) struct BodyPieces {
     body: Body,
     stall: Duration,
 }
 
-impl Pieces {
+impl BodyPieces {
     pub(crate) fn new(body: Body, stall: Duration) -> Self {
         Self { body, stall }
     }
@@ -52,7 +52,7 @@ impl Pieces {
     }
 }
 
-/// The whole body, at most `limit` bytes, within `total`.
+/// Reads the whole body, at most `limit` bytes, within `total`.
 pub(crate) async fn read_all(
     headers: &HeaderMap,
     body: Body,
@@ -64,9 +64,10 @@ pub(crate) async fn read_all(
     if let Some(length) = declared.filter(|&length| length > limit as u64) {
         return Err(too_large(length, limit));
     }
-    let mut pieces = Pieces::new(body, stall);
+    let mut pieces = BodyPieces::new(body, stall);
     let read = async {
-        let mut whole = BytesMut::new();
+        // Allocated at once: a buffer that grows needs twice the memory that the caller has reserved.
+        let mut whole = BytesMut::with_capacity(declared.map_or(limit, |length| length as usize));
         while let Some(piece) = pieces.next().await? {
             if piece.len() > limit - whole.len() {
                 return Err(too_large((whole.len() + piece.len()) as u64, limit));
@@ -90,13 +91,12 @@ fn too_slow(time: Duration) -> Refusal {
     Refusal::new(
         ProblemCode::BodyTimeout,
         format!("the body did not arrive within {time:?}"),
-        "send it again, faster; an upload goes on from Upload-Offset",
+        "send it again, faster; an upload resumes at Upload-Offset",
     )
 }
 
-/// A body whose remains can be read after its handler dropped it. A client
-/// that is still sending when it is refused would otherwise lose the refusal
-/// to a reset connection.
+/// A body whose rest can be read after its handler dropped it. Otherwise a client that is still sending when it is
+/// refused would lose the refusal, because the connection is reset.
 #[derive(Clone)]
 pub(crate) struct SharedBody(Arc<Mutex<Body>>);
 
@@ -105,7 +105,7 @@ impl SharedBody {
         Self(Arc::new(Mutex::new(body)))
     }
 
-    /// Reads and forgets what is left, up to a limit of bytes and time.
+    /// Reads and discards the rest, up to a limit of bytes and time.
     pub(crate) async fn linger(self, limit: usize, time: Duration) {
         let mut left = limit;
         let mut body = self;
@@ -118,7 +118,7 @@ impl SharedBody {
                 left -= length;
             }
         };
-        // Out of time or bytes, the connection is closed.
+        // If the time or the bytes run out, the connection is closed.
         let _ = tokio::time::timeout(time, drain).await;
     }
 

@@ -1,5 +1,5 @@
-//! How a service is set up. A [`ServerConfig`] is a literal: fill it in from
-//! flags or a file; it is checked when the service is bound.
+//! Configuration of a service. A [`ServerConfig`] is a plain struct: fill it from flags or a file. It is checked when
+//! the service is bound.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything a service needs to know. As a file it is TOML or JSON with the
-/// field names below; durations are texts such as `"30s"` or `"7d"`.
+use crate::offer::OfferConfig;
+
+/// Configuration of a service. As a file it is TOML or JSON with the field names below; durations are texts such as
+/// `"30s"` or `"7d"`.
 ///
 /// ```
 /// let config = unspoken_server::ServerConfig::from_toml(
@@ -27,26 +29,31 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerConfig {
-    /// Address to listen on. Port 0 takes a free one.
+    /// Address to listen on. Port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Directory for keys and uploads. Made if missing; one service at a time.
+    /// Address at which `/metrics` is served, over plain HTTP and without a token; usually an address that only this
+    /// machine reaches. Without it there are no metrics.
+    pub metrics_listen: Option<SocketAddr>,
+    /// Directory for keys and uploads. Made if missing; only one service may use it at a time.
     pub data_dir: PathBuf,
     /// Certificate and key; without them the service speaks plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// File of lines `name:token-hash`. Without it, everyone is one client
-    /// named `anonymous`.
+    /// File of lines `name:token-hash`. Without it, all clients are one client named `anonymous`.
     pub tokens: Option<PathBuf>,
-    /// Serve without tokens on an address other machines can reach.
+    /// Serves without tokens on an address that other machines can reach.
     pub allow_anonymous: bool,
-    /// Answers computed at once; 0 takes the number of cores.
+    /// Answers computed at once; 0 means the number of cores.
     pub workers: usize,
-    /// What clients may take.
+    /// Limits on what clients may use.
     pub limits: ServiceLimits,
-    /// How long things may take.
+    /// Time limits.
     pub timeouts: Timeouts,
+    /// The offers; in a file, `[[offer]]`. The server does not load them; see [`OfferConfig`].
+    #[serde(rename = "offer")]
+    pub offers: Vec<OfferConfig>,
 }
 
-/// Where certificate and key lie, both PEM.
+/// Paths of certificate and key, both PEM.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsFiles {
@@ -56,14 +63,13 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// What clients may take of the machine.
+/// Limits on the resources that clients may use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServiceLimits {
     /// Bytes of memory for loaded keys, queries, answers and work in progress.
     pub memory_bytes: u64,
-    /// Bytes of disk for key bundles, unfinished uploads included at their
-    /// declared length.
+    /// Bytes of disk for key bundles. Unfinished uploads count with their declared length.
     pub key_disk_bytes: u64,
     /// Key bundles of one client, unfinished uploads included.
     pub keys_per_client: usize,
@@ -73,40 +79,47 @@ pub struct ServiceLimits {
     pub queue_per_client: usize,
     /// Queries of one client at once: arriving, waiting, or being answered.
     pub queries_per_client: usize,
-    /// Connections open at once; more wait to be accepted.
+    /// Open connections; more wait to be accepted.
     pub connections: usize,
+    /// Open connections from one address (of IPv6: from one /64 network); more are closed. 0 means a quarter of
+    /// `connections`. Where all clients come through one proxy, it should equal `connections`.
+    pub connections_per_address: usize,
 }
 
-/// How long things may take.
+/// Time limits and intervals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Timeouts {
-    /// TLS handshake and request head; also an idle connection's life.
+    /// Time limit for the TLS handshake and for a request head; also how long an idle connection is kept.
     #[serde(with = "humantime_serde")]
     pub head: Duration,
-    /// Silence allowed while a body arrives or a response leaves.
+    /// Time limit from the start of a connection to the head of its first request with a known token. A connection that
+    /// has sent none by then is closed.
+    #[serde(with = "humantime_serde")]
+    pub authorization: Duration,
+    /// Longest pause while a body arrives or a response is sent.
     #[serde(with = "humantime_serde")]
     pub stall: Duration,
-    /// A whole query body.
+    /// Time limit for a whole query body.
     #[serde(with = "humantime_serde")]
     pub query_body: Duration,
-    /// From a complete request to its answer: waiting, loading, computing.
+    /// Time limit from a complete request to its answer: waiting, loading, computing.
     #[serde(with = "humantime_serde")]
     pub answer: Duration,
-    /// Life of an upload since its last byte.
+    /// How long an upload is kept after its last byte.
     #[serde(with = "humantime_serde")]
     pub upload_lifetime: Duration,
-    /// Life of a finished key bundle.
+    /// How long a finished key bundle is kept.
     #[serde(with = "humantime_serde")]
     pub key_lifetime: Duration,
-    /// How often expired bundles are swept and the disk is probed.
+    /// How often expired bundles are removed and the disk is tested.
     #[serde(with = "humantime_serde")]
     pub sweep: Duration,
-    /// After a shutdown signal: still accepting, but not ready, so that a load
-    /// balancer can turn away first.
+    /// Time after a shutdown signal in which the service still accepts connections but reports that it is not ready, so
+    /// that a load balancer can redirect clients first.
     #[serde(with = "humantime_serde")]
     pub drain_notice: Duration,
-    /// Then: finishing what runs before it is cancelled.
+    /// Time after that in which running requests may finish before they are cancelled.
     #[serde(with = "humantime_serde")]
     pub drain: Duration,
 }
@@ -115,6 +128,7 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080),
+            metrics_listen: None,
             data_dir: PathBuf::from("unspoken-data"),
             tls: None,
             tokens: None,
@@ -122,6 +136,7 @@ impl Default for ServerConfig {
             workers: 0,
             limits: ServiceLimits::default(),
             timeouts: Timeouts::default(),
+            offers: Vec::new(),
         }
     }
 }
@@ -136,6 +151,7 @@ impl Default for ServiceLimits {
             queue_per_client: 16,
             queries_per_client: 32,
             connections: 1024,
+            connections_per_address: 0,
         }
     }
 }
@@ -144,6 +160,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             head: Duration::from_secs(30),
+            authorization: Duration::from_secs(10),
             stall: Duration::from_secs(30),
             query_body: Duration::from_secs(300),
             answer: Duration::from_secs(900),
@@ -160,10 +177,10 @@ impl Default for Timeouts {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// Not the TOML that was expected.
+    /// The text is not TOML of this form.
     #[error("read configuration: {0}")]
     Toml(#[from] Box<toml::de::Error>),
-    /// Not the JSON that was expected.
+    /// The text is not JSON of this form.
     #[error("read configuration: {0}")]
     Json(#[from] serde_json::Error),
     /// The file cannot be read.
@@ -181,10 +198,10 @@ pub enum ConfigError {
         field: &'static str,
         /// Its value.
         found: String,
-        /// What it must be.
+        /// The values allowed.
         needed: &'static str,
     },
-    /// Anyone on the network could use the service.
+    /// Everyone on the network could use the service.
     #[error(
         "check configuration: listen is {listen} and there are no tokens, so everyone who \
          reaches the address is served; set tokens, listen on 127.0.0.1, or set allow_anonymous"
@@ -199,7 +216,7 @@ impl ServerConfig {
     /// Reads TOML.
     ///
     /// # Errors
-    /// [`ConfigError::Toml`] with the line at fault.
+    /// [`ConfigError::Toml`] with the line of the error.
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
         toml::from_str(text).map_err(|error| ConfigError::Toml(Box::new(error)))
     }
@@ -207,7 +224,7 @@ impl ServerConfig {
     /// Reads JSON.
     ///
     /// # Errors
-    /// [`ConfigError::Json`] with the line at fault.
+    /// [`ConfigError::Json`] with the line of the error.
     pub fn from_json(text: &str) -> Result<Self, ConfigError> {
         Ok(serde_json::from_str(text)?)
     }
@@ -215,7 +232,7 @@ impl ServerConfig {
     /// Reads a file: JSON if it is named `.json`, TOML otherwise.
     ///
     /// # Errors
-    /// [`ConfigError::File`] if it cannot be read, or as for its format.
+    /// [`ConfigError::File`] if it cannot be read, or the error of its format.
     pub fn from_file(path: &Path) -> Result<Self, ConfigError> {
         let text =
             std::fs::read_to_string(path).map_err(|source| ConfigError::File { path: path.to_owned(), source })?;
@@ -225,8 +242,7 @@ impl ServerConfig {
         }
     }
 
-    /// Checks what types do not. [`Server::bind`](crate::Server::bind) does it
-    /// too.
+    /// Checks what the types do not. [`Server::bind`](crate::Server::bind) does this too.
     ///
     /// # Errors
     /// [`ConfigError::Field`] or [`ConfigError::Open`].
@@ -247,6 +263,7 @@ impl ServerConfig {
         }
         let durations = [
             ("timeouts.head", self.timeouts.head),
+            ("timeouts.authorization", self.timeouts.authorization),
             ("timeouts.stall", self.timeouts.stall),
             ("timeouts.query_body", self.timeouts.query_body),
             ("timeouts.answer", self.timeouts.answer),
@@ -270,7 +287,15 @@ impl ServerConfig {
         Ok(())
     }
 
-    /// Answers computed at once.
+    /// Maximum number of open connections from one address.
+    pub(crate) fn connections_per_address(&self) -> usize {
+        match self.limits.connections_per_address {
+            0 => self.limits.connections.div_ceil(4),
+            count => count,
+        }
+    }
+
+    /// Number of answers computed at once.
     pub(crate) fn worker_count(&self) -> usize {
         match self.workers {
             0 => std::thread::available_parallelism().map_or(1, usize::from),

@@ -1,78 +1,78 @@
-//! The few things the key store does to a disk, behind a trait so that tests
-//! can make it fail.
+//! The disk operations of the key store, behind a trait so that tests can make them fail.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A disk as the key store needs it. Every call may fail with
-/// [`io::ErrorKind::StorageFull`] or [`io::ErrorKind::QuotaExceeded`]; the
-/// service then answers 507 and goes on.
+use unspoken_files::Access;
+
+/// The disk operations that the key store needs. Every call may fail with [`io::ErrorKind::StorageFull`] or
+/// [`io::ErrorKind::QuotaExceeded`]; the service then answers 507 and continues.
 pub trait Disk: Send + Sync + 'static {
     /// Makes a directory and its parents, readable by the owner only.
     ///
     /// # Errors
-    /// What the operating system says; an existing directory is none.
+    /// The error of the operating system. A directory that exists already is no error.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
 
     /// Writes bytes at an offset of a file, which is made if missing.
     ///
     /// # Errors
-    /// What the operating system says; some of the bytes may be written.
+    /// The error of the operating system; some of the bytes may have been written.
     fn write_at(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Cuts a file to `length` bytes.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()>;
 
-    /// Replaces a small file as a whole: readers see the old or the new one,
-    /// also after a crash.
+    /// Replaces a small file as a whole and syncs it and its directory: after a crash it has either the old content or
+    /// the new.
     ///
     /// # Errors
-    /// What the operating system says; the old file is then still there.
+    /// The error of the operating system.
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
-    /// Waits until a file or directory is on the disk.
+    /// Waits until a file or directory is stored on the disk.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     fn sync(&self, path: &Path) -> io::Result<()>;
 
     /// Renames a file or directory, atomically.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Opens a file for reading.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
 
-    /// Bytes of a file.
+    /// Length of a file in bytes.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     fn length(&self, path: &Path) -> io::Result<u64>;
 
-    /// Names in a directory.
+    /// Paths of the entries of a directory.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
 
-    /// Removes a directory and what is in it.
+    /// Removes a directory and its content.
     ///
     /// # Errors
-    /// What the operating system says; a missing directory is none.
+    /// The error of the operating system. A missing directory is no error.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
 }
 
-/// The machine's own disk.
+/// The local disk of this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalDisk;
 
@@ -91,11 +91,7 @@ impl Disk for LocalDisk {
     }
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let temporary = path.with_extension("tmp");
-        let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
+        unspoken_files::replace_file(path, bytes, Access::Owner)
     }
 
     fn sync(&self, path: &Path) -> io::Result<()> {

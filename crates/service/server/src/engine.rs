@@ -1,5 +1,5 @@
-//! Work on worker threads: loading keys and computing answers, with a slot of
-//! the queue, memory of the budget, a deadline, and a way to stop.
+//! Work on worker threads: loading keys and computing answers. A job has a slot of the queue, memory from the budget, a
+//! deadline, and a cancel flag.
 
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
@@ -8,15 +8,16 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
+use unspoken_protocol::ClientId;
 use unspoken_wire::ProblemCode;
 
-use crate::application::{AnyKeys, ApplicationError, Offer, Subject};
+use crate::application::{AnyKeys, ApplicationError, ClientInput, RegisteredApplication};
 use crate::auth::ClientName;
-use crate::memory::{KeyCache, LoadedKeys, Reservation};
+use crate::memory::{CountedBytes, KeyCache, LoadedKeys, Reservation};
 use crate::metrics::Metrics;
 use crate::queue::FairQueue;
 use crate::refusal::Refusal;
-use crate::store::{Entry, Store, StoreError, WriteGuard};
+use crate::store::{Entry, KeyId, Store, StoreError, WriteGuard};
 
 /// Bytes read from disk at once while keys are loaded.
 const READ_BYTES: usize = 1 << 20;
@@ -27,39 +28,39 @@ pub(crate) struct Engine {
     pub(crate) queue: FairQueue,
     pub(crate) metrics: Metrics,
     pub(crate) workers: usize,
-    /// From a complete request to its answer.
-    pub(crate) patience: Duration,
-    /// Cancelled when a shutdown has run out of patience.
+    /// Time limit from a complete request to its answer.
+    pub(crate) answer_timeout: Duration,
+    /// Cancelled when running jobs must stop for a shutdown.
     pub(crate) stop: CancellationToken,
-    /// Milliseconds a job has taken of late.
+    /// Moving average of the time of a job, in milliseconds.
     pub(crate) recent_millis: AtomicU64,
 }
 
 impl Engine {
-    /// Computes one answer. `memory` holds the query's bytes.
+    /// Computes one answer. `memory` counts the query's bytes; the answer's bytes are counted until they are dropped.
     pub(crate) async fn answer(
         self: &Arc<Self>,
         client: &ClientName,
-        offer: &Offer,
+        offer: &RegisteredApplication,
         entry: Arc<Entry>,
         query: Bytes,
         memory: Reservation,
-    ) -> Result<Vec<u8>, Refusal> {
-        let offer = offer.clone();
+    ) -> Result<Bytes, Refusal> {
+        let (offer, id) = (offer.clone(), client_id(client, entry.id));
         self.work(client, move |engine, cancel| {
             let _query_memory = memory;
             let keys = engine.load(&offer, &entry, cancel)?;
-            engine.compute(&offer, &entry.meta.application, &keys, &query, cancel)
+            engine.compute(&offer, &entry.meta.application, id, &keys, &query, cancel)
         })
         .await
     }
 
-    /// Checks a complete upload by loading it, then makes it a finished
-    /// bundle. An upload that fails the check is removed.
+    /// Checks a complete upload by loading it, then makes it a finished bundle. An upload that fails the check is
+    /// removed.
     pub(crate) async fn complete(
         self: &Arc<Self>,
         client: &ClientName,
-        offer: &Offer,
+        offer: &RegisteredApplication,
         entry: Arc<Entry>,
         guard: WriteGuard,
     ) -> Result<(), Refusal> {
@@ -69,7 +70,7 @@ impl Engine {
             match engine.load(&offer, &entry, cancel) {
                 Ok(_keys) => {}
                 Err(refusal) => {
-                    if is_verdict(refusal.code) {
+                    if is_final_rejection(refusal.code) {
                         engine.store.discard(&entry)?;
                     }
                     return Err(refusal);
@@ -83,24 +84,24 @@ impl Engine {
         .await
     }
 
-    /// Waits for a turn and runs `job` on a blocking thread. The job is told
-    /// to stop when this future is dropped, at the deadline, and at shutdown.
+    /// Waits for a turn and runs `job` on a blocking thread. The job is told to stop when this future is dropped, at
+    /// the deadline, and at shutdown.
     async fn work<T: Send + 'static>(
         self: &Arc<Self>,
         client: &ClientName,
         job: impl FnOnce(&Engine, &AtomicBool) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let deadline = tokio::time::sleep(self.patience);
+        let deadline = tokio::time::sleep(self.answer_timeout);
         tokio::pin!(deadline);
         let slot = tokio::select! {
             slot = self.queue.acquire(client) => {
-                slot.map_err(|full| Refusal::from_no_place(&full, self.wait_seconds()))?
+                slot.map_err(|full| Refusal::from_queue_full(&full, self.wait_seconds()))?
             }
             () = self.stop.cancelled() => return Err(Refusal::shutting_down()),
             () = &mut deadline => {
-                let message = format!("no worker was free for {:?}", self.patience);
+                let message = format!("no worker was free for {:?}", self.answer_timeout);
                 return Err(Refusal::new(ProblemCode::QueueFull, message, "ask again later")
-                    .again_after(self.wait_seconds()));
+                    .retry_after(self.wait_seconds()));
             }
         };
         let cancel = CancelOnDrop::default();
@@ -124,19 +125,24 @@ impl Engine {
                 () = self.stop.cancelled(), if !cancel.is_set() => cancel.set(),
                 () = &mut deadline => return Err(Refusal::new(
                     ProblemCode::AnswerTimeout,
-                    format!("no answer within {:?}", self.patience),
+                    format!("no answer within {:?}", self.answer_timeout),
                     "ask for less, or have the service owner raise timeouts.answer",
                 )),
             }
         }
     }
 
-    /// The keys of a bundle, from memory or disk.
-    fn load(&self, offer: &Offer, entry: &Entry, cancel: &AtomicBool) -> Result<Arc<LoadedKeys>, Refusal> {
+    /// Loads the keys of a bundle, from memory or disk.
+    fn load(
+        &self,
+        offer: &RegisteredApplication,
+        entry: &Entry,
+        cancel: &AtomicBool,
+    ) -> Result<Arc<LoadedKeys>, Refusal> {
         let bytes = || {
             self.check_header(offer, entry).or_else(|refusal| {
-                // A bundle that was sound when it was finished: has it rotted?
-                if entry.is_ready() && is_verdict(refusal.code) {
+                // The bundle was valid when it was finished: checks whether it was damaged since.
+                if entry.is_ready() && is_final_rejection(refusal.code) {
                     self.check_hash(entry, cancel)?;
                 }
                 Err(refusal)
@@ -150,24 +156,32 @@ impl Engine {
         })
     }
 
-    /// Bytes of memory a bundle will take, from its header. Blocks.
-    pub(crate) fn check_header(&self, offer: &Offer, entry: &Entry) -> Result<u64, Refusal> {
+    /// Bytes of memory that a bundle needs when loaded, from its header. Blocks.
+    pub(crate) fn check_header(&self, offer: &RegisteredApplication, entry: &Entry) -> Result<u64, Refusal> {
         let header = self.store.read_header(entry, offer.limits.header_bytes)?;
-        offer.application.loaded_key_bytes(&header).map_err(|error| Refusal::from_application(&error, Subject::Keys))
+        offer
+            .application
+            .loaded_key_bytes(&header)
+            .map_err(|error| Refusal::from_application(&error, ClientInput::Keys))
     }
 
     /// Lets the application parse the bundle while its checksum is computed.
-    fn load_checked(&self, offer: &Offer, entry: &Entry, cancel: &AtomicBool) -> Result<AnyKeys, Refusal> {
+    fn load_checked(
+        &self,
+        offer: &RegisteredApplication,
+        entry: &Entry,
+        cancel: &AtomicBool,
+    ) -> Result<AnyKeys, Refusal> {
         let mut reader = HashingReader::new(self.store.open(entry)?, cancel);
         let loaded = offer.application.load_keys(&mut reader);
         if cancel.load(Ordering::Relaxed) {
             return Err(Refusal::shutting_down());
         }
-        // First of all the checksum, so that damage is told from malformation.
+        // Checks the checksum first, to distinguish damage from malformed keys.
         finish_hash(reader, entry)?;
         loaded.map_err(|error| {
             log_internal(&entry.meta.application, &error);
-            Refusal::from_application(&error, Subject::Keys)
+            Refusal::from_application(&error, ClientInput::Keys)
         })
     }
 
@@ -177,29 +191,30 @@ impl Engine {
 
     fn compute(
         &self,
-        offer: &Offer,
+        offer: &RegisteredApplication,
         name: &str,
+        client: ClientId,
         keys: &LoadedKeys,
         query: &[u8],
         cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, Refusal> {
+    ) -> Result<Bytes, Refusal> {
         let limit = offer.limits.max_answer_bytes;
         let needed = offer.application.working_bytes().saturating_add(limit as u64);
-        let _memory = self.cache.reserve(needed)?;
+        let memory = self.cache.reserve(needed)?;
         let start = Instant::now();
-        let answer = offer.application.answer(&keys.keys, query, cancel).map_err(|error| {
+        let answer = offer.application.answer(client, &keys.keys, query, cancel).map_err(|error| {
             log_internal(name, &error);
-            Refusal::from_application(&error, Subject::Query)
+            Refusal::from_application(&error, ClientInput::Query)
         })?;
         self.metrics.answered(name, start.elapsed());
         if answer.len() > limit {
             tracing::error!(application = name, bytes = answer.len(), limit, "answer is too long");
             return Err(internal());
         }
-        Ok(answer)
+        Ok(Bytes::from_owner(CountedBytes::new(answer, memory)))
     }
 
-    /// A guess at how long the queue takes, for `Retry-After`.
+    /// Estimate of the waiting time in the queue, for `Retry-After`.
     fn wait_seconds(&self) -> u32 {
         let millis = self.recent_millis.load(Ordering::Relaxed);
         let waiting = self.queue.depth() as u64 + 1;
@@ -214,8 +229,22 @@ impl Engine {
     }
 }
 
-/// Whether a refusal is about the bundle itself, which no retry will change.
-pub(crate) fn is_verdict(code: ProblemCode) -> bool {
+/// The id by which applications know the client of a query. It depends on the name of the client's token or, without
+/// tokens, on the key bundle.
+fn client_id(client: &ClientName, key: KeyId) -> ClientId {
+    let mut hasher = blake3::Hasher::new_derive_key("unspoken 2026 client of a service, as applications know it");
+    if client.is_anonymous() {
+        hasher.update(b"key bundle ").update(key.as_bytes());
+    } else {
+        hasher.update(b"token ").update(client.as_str().as_bytes());
+    }
+    let mut id = [0; 16];
+    hasher.finalize_xof().fill(&mut id);
+    ClientId::new(id)
+}
+
+/// Whether a refusal is about the bundle itself, so that retries do not help.
+pub(crate) fn is_final_rejection(code: ProblemCode) -> bool {
     matches!(
         code,
         ProblemCode::MalformedKeys
@@ -235,7 +264,7 @@ fn log_internal(application: &str, error: &ApplicationError) {
     }
 }
 
-/// Reads what is left of a bundle and compares its checksum.
+/// Reads the rest of a bundle and compares its checksum.
 fn finish_hash(mut reader: BufReader<HashingReader<'_>>, entry: &Entry) -> Result<(), Refusal> {
     io::copy(&mut reader, &mut io::sink()).map_err(StoreError::Io)?;
     if entry.meta.has_hash(&reader.get_ref().hasher.finalize()) {
@@ -244,11 +273,11 @@ fn finish_hash(mut reader: BufReader<HashingReader<'_>>, entry: &Entry) -> Resul
     if !entry.is_ready() {
         return Err(StoreError::ChecksumMismatch.into());
     }
-    tracing::error!(key = %entry.id, "finished bundle does not have its checksum");
+    tracing::error!(key = %entry.id, "checksum of a finished bundle is wrong");
     Err(StoreError::Damaged { found: "its checksum is wrong".into() }.into())
 }
 
-/// Reads a bundle, hashes what passes, and stops when cancelled.
+/// Reads a bundle, hashes the bytes read, and stops when cancelled.
 struct HashingReader<'a> {
     inner: Box<dyn Read + Send>,
     hasher: blake3::Hasher,
@@ -297,5 +326,20 @@ struct OnDrop<F: FnMut()>(F);
 impl<F: FnMut()> Drop for OnDrop<F> {
     fn drop(&mut self) {
         (self.0)();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_told_apart_by_token_and_without_tokens_by_key() {
+        let key = |byte| KeyId::from_bytes([byte; 16]);
+        let (one, two, anyone) = (ClientName::new("one"), ClientName::new("two"), ClientName::new("anonymous"));
+        assert_eq!(client_id(&one, key(1)), client_id(&one, key(2)));
+        assert_ne!(client_id(&one, key(1)), client_id(&two, key(1)));
+        assert_ne!(client_id(&anyone, key(1)), client_id(&anyone, key(2)));
+        assert_eq!(client_id(&anyone, key(1)), client_id(&anyone, key(1)));
     }
 }

@@ -1,26 +1,27 @@
 //! The service: keys, requests, limits and metrics over HTTP.
 //!
-//! An [`Application`] is what can be asked; everything else is here. Start a
-//! [`Server`] from a [`ServerConfig`] and [`Applications`]. The protocol is
-//! that of `unspoken-wire`.
+//! Start a [`Server`] from a [`ServerConfig`] and [`Applications`]. An [`Application`] computes the answers; everything
+//! else is in this crate. The protocol is that of `unspoken-wire`.
 
 mod application;
 mod auth;
 mod body;
+mod concurrency;
 mod config;
+mod connection;
 mod disk;
 mod engine;
-mod half;
 mod logging;
 mod memory;
 mod metrics;
 mod observe;
+mod offer;
+mod protocol_application;
 mod queue;
 mod refusal;
 mod routes;
 mod serve;
 mod service;
-mod share;
 mod store;
 mod tls;
 
@@ -28,7 +29,8 @@ pub use application::{Application, ApplicationError, ApplicationLimits, Applicat
 pub use auth::{NewToken, TokenError, make_token};
 pub use config::{ConfigError, ServerConfig, ServiceLimits, Timeouts, TlsFiles};
 pub use disk::{Disk, LocalDisk};
-pub use half::PrivateApplication;
 pub use logging::{LogError, LogFormat, init_logging};
+pub use offer::{OfferConfig, OfferSyntaxError};
+pub use protocol_application::ProtocolApplication;
 pub use serve::{ServeError, Server, shutdown_signal};
 pub use tls::TlsError;

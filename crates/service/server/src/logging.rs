@@ -1,5 +1,4 @@
-//! Structured logs on standard error. They hold names, sizes and times; never
-//! tokens, bodies or keys.
+//! Structured logs on standard error. They contain names, sizes and times; never tokens, bodies or keys.
 
 use std::io::IsTerminal;
 
@@ -7,18 +6,18 @@ use serde::{Deserialize, Serialize};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, fmt};
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Text for human readers.
     #[default]
     Text,
-    /// One JSON object a line, for machines.
+    /// One JSON object per line, for machines.
     Json,
 }
 
-/// A log cannot be started.
+/// The log cannot be started.
 #[derive(Debug, thiserror::Error)]
 #[error("start log: {0}")]
 pub struct LogError(String);
@@ -27,7 +26,7 @@ pub struct LogError(String);
 /// as `info,unspoken_server=debug`.
 ///
 /// # Errors
-/// [`LogError`] if the filter makes no sense or a log was started before.
+/// [`LogError`] if the filter is invalid or a log was started before.
 pub fn init_logging(format: LogFormat, filter: &str) -> Result<(), LogError> {
     let filter = EnvFilter::try_new(filter).map_err(|error| LogError(error.to_string()))?;
     // Colours are for a terminal, not for a file.

@@ -1,4 +1,4 @@
-//! A budget of memory, counted in bytes, and the loaded keys that live in it.
+//! A memory budget, counted in bytes, and the cache of loaded keys that uses it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -16,13 +16,13 @@ pub(crate) struct MemoryFull {
 }
 
 impl MemoryFull {
-    /// Whether the same need could be met once others are done.
+    /// Whether the same request can succeed once memory is freed.
     pub(crate) fn may_pass(&self) -> bool {
         self.needed <= self.limit
     }
 }
 
-/// Bytes set aside; given back when dropped.
+/// Reserved bytes; freed when dropped.
 pub(crate) struct Reservation {
     budget: Arc<Budget>,
     bytes: u64,
@@ -50,22 +50,51 @@ impl Budget {
     }
 }
 
+impl Reservation {
+    /// Frees all but `bytes`. A reservation of fewer bytes does not change.
+    pub(crate) fn shrink_to(&mut self, bytes: u64) {
+        let unused = self.bytes.saturating_sub(bytes);
+        *self.budget.in_use() -= unused;
+        self.bytes -= unused;
+    }
+}
+
 impl Drop for Reservation {
     fn drop(&mut self) {
         *self.budget.in_use() -= self.bytes;
     }
 }
 
-/// Keys in memory. They count against the budget until the last user drops
-/// them.
+/// Bytes of an answer, counted against the budget until they have been sent.
+pub(crate) struct CountedBytes {
+    bytes: Vec<u8>,
+    // Dropped after the bytes.
+    _memory: Reservation,
+}
+
+impl CountedBytes {
+    /// Shrinks the reservation to the memory that the bytes use.
+    pub(crate) fn new(bytes: Vec<u8>, mut memory: Reservation) -> Self {
+        memory.shrink_to(bytes.capacity() as u64);
+        Self { bytes, _memory: memory }
+    }
+}
+
+impl AsRef<[u8]> for CountedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Keys in memory. They count against the budget until the last user drops them.
 pub(crate) struct LoadedKeys {
     pub(crate) keys: AnyKeys,
     // Dropped after the keys.
     _memory: Reservation,
 }
 
-/// All memory the service may use, and the keys loaded into it. When memory
-/// runs short, keys nobody is using leave, the longest unused first.
+/// The memory that the service may use, and the keys loaded into it. When memory is short, keys that are not in use are
+/// evicted, the least recently used first.
 pub(crate) struct KeyCache {
     budget: Arc<Budget>,
     state: Mutex<State>,
@@ -74,13 +103,12 @@ pub(crate) struct KeyCache {
 #[derive(Default)]
 struct State {
     clock: u64,
-    cells: HashMap<KeyId, Cell>,
+    slots: HashMap<KeyId, CacheSlot>,
 }
 
-/// One bundle's place. Its lock is held while it is loaded, so that it is
-/// loaded once.
+/// Place of one bundle. Its lock is held while the bundle is loaded, so that it is loaded only once.
 #[derive(Clone)]
-struct Cell {
+struct CacheSlot {
     keys: Arc<Mutex<Option<Arc<LoadedKeys>>>>,
     used: u64,
 }
@@ -91,8 +119,7 @@ impl KeyCache {
         Self { budget, state: Mutex::default() }
     }
 
-    /// Sets bytes aside, letting unused keys go if necessary. May take as long
-    /// as freeing them takes.
+    /// Reserves bytes, and evicts unused keys if necessary. Takes as long as freeing them takes.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<Reservation, MemoryFull> {
         loop {
             match self.budget.reserve(bytes) {
@@ -102,24 +129,23 @@ impl KeyCache {
         }
     }
 
-    /// The keys of `id`. If they are not here, `bytes` says how much memory
-    /// they take and `load` loads them. Blocks while another thread loads the
-    /// same keys.
+    /// The keys of `id`. If they are not in memory, `bytes` returns how much memory they need and `load` loads them.
+    /// Blocks while another thread loads the same keys.
     pub(crate) fn get_or_load<E: From<MemoryFull>>(
         &self,
         id: KeyId,
         bytes: impl FnOnce() -> Result<u64, E>,
         load: impl FnOnce() -> Result<AnyKeys, E>,
     ) -> Result<Arc<LoadedKeys>, E> {
-        let cell = {
+        let slot = {
             let mut state = self.lock();
             state.clock += 1;
             let used = state.clock;
-            let cell = state.cells.entry(id).or_insert_with(|| Cell { keys: Arc::default(), used });
-            cell.used = used;
-            cell.keys.clone()
+            let slot = state.slots.entry(id).or_insert_with(|| CacheSlot { keys: Arc::default(), used });
+            slot.used = used;
+            slot.keys.clone()
         };
-        let mut place = cell.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut place = slot.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(keys) = &*place {
             return Ok(keys.clone());
         }
@@ -129,26 +155,26 @@ impl KeyCache {
         Ok(loaded)
     }
 
-    /// Forgets keys; whoever is using them goes on undisturbed.
+    /// Removes keys from the cache. Users that have them keep them.
     pub(crate) fn remove(&self, id: KeyId) {
-        let cell = self.lock().cells.remove(&id);
-        drop(cell);
+        let slot = self.lock().slots.remove(&id);
+        drop(slot);
     }
 
-    /// Bytes in use and bytes there are.
+    /// Bytes in use and bytes in total.
     pub(crate) fn usage(&self) -> (u64, u64) {
         (*self.budget.in_use(), self.budget.limit)
     }
 
-    /// Bundles in memory, or being loaded.
+    /// Number of bundles in memory or being loaded.
     pub(crate) fn count(&self) -> usize {
-        self.lock().cells.len()
+        self.lock().slots.len()
     }
 
-    /// Drops places whose load failed.
+    /// Removes places whose load failed.
     pub(crate) fn tidy(&self) {
-        self.lock().cells.retain(|_, cell| {
-            Arc::strong_count(&cell.keys) > 1 || !matches!(cell.keys.try_lock().as_deref(), Ok(None))
+        self.lock().slots.retain(|_, slot| {
+            Arc::strong_count(&slot.keys) > 1 || !matches!(slot.keys.try_lock().as_deref(), Ok(None))
         });
     }
 
@@ -156,12 +182,12 @@ impl KeyCache {
         let victim = {
             let mut state = self.lock();
             let oldest = state
-                .cells
+                .slots
                 .iter()
-                .filter(|(_, cell)| is_idle(cell))
-                .min_by_key(|(_, cell)| cell.used)
+                .filter(|(_, slot)| is_idle(slot))
+                .min_by_key(|(_, slot)| slot.used)
                 .map(|(id, _)| *id);
-            oldest.and_then(|id| state.cells.remove(&id))
+            oldest.and_then(|id| state.slots.remove(&id))
         };
         // Freed here, outside the lock.
         victim.is_some()
@@ -172,15 +198,14 @@ impl KeyCache {
     }
 }
 
-/// Loaded, and used by nobody. New users come through the cache's lock, which
-/// the caller holds.
-fn is_idle(cell: &Cell) -> bool {
-    let place = match cell.keys.try_lock() {
+/// Whether the keys are loaded and have no user. New users need the cache's lock, which the caller holds.
+fn is_idle(slot: &CacheSlot) -> bool {
+    let place = match slot.keys.try_lock() {
         Ok(place) => place,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         Err(TryLockError::WouldBlock) => return false,
     };
-    Arc::strong_count(&cell.keys) == 1 && place.as_ref().is_some_and(|keys| Arc::strong_count(keys) == 1)
+    Arc::strong_count(&slot.keys) == 1 && place.as_ref().is_some_and(|keys| Arc::strong_count(keys) == 1)
 }
 
 #[cfg(test)]
@@ -206,7 +231,7 @@ mod tests {
         load(&cache, 1, 40).unwrap();
         load(&cache, 3, 40).unwrap();
         assert_eq!(cache.usage(), (80, 100));
-        // 1 and 3 are still here: loading them again would fail.
+        // 1 and 3 are still in memory: loading them again would fail.
         for number in [1, 3] {
             let hit = cache.get_or_load(id(number), || Ok(40), || Err(MemoryFull { needed: 0, in_use: 0, limit: 0 }));
             assert!(hit.is_ok(), "{number} was evicted");
@@ -225,6 +250,19 @@ mod tests {
         assert_eq!(cache.usage(), (40, 100));
         assert!(!load(&cache, 3, 101).err().unwrap().may_pass());
         assert!(cache.reserve(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn an_answer_is_counted_until_it_is_dropped() {
+        let cache = KeyCache::new(100);
+        let memory = cache.reserve(90).unwrap();
+        let answer = bytes::Bytes::from_owner(CountedBytes::new(vec![7; 30], memory));
+        assert_eq!(cache.usage().0, 30);
+        let rest = answer.slice(20..);
+        drop(answer);
+        assert_eq!(cache.usage().0, 30);
+        drop(rest);
+        assert_eq!(cache.usage().0, 0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Numbers for Prometheus.
+//! Metrics for Prometheus.
 
 use std::time::Duration;
 
@@ -10,6 +10,10 @@ use crate::memory::KeyCache;
 use crate::queue::FairQueue;
 use crate::store::Store;
 
+/// Values of the label `listener`.
+const CLIENTS: &str = "clients";
+const METRICS: &str = "metrics";
+
 /// All metrics of one service.
 pub(crate) struct Metrics {
     registry: Registry,
@@ -17,6 +21,10 @@ pub(crate) struct Metrics {
     pub(crate) in_flight: IntGauge,
     pub(crate) upload_bytes: IntCounter,
     pub(crate) busy: IntGauge,
+    pub(crate) connections: IntGauge,
+    pub(crate) connections_refused: IntCounter,
+    pub(crate) metrics_connections: IntGauge,
+    pub(crate) metrics_connections_refused: IntCounter,
     answer_seconds: HistogramVec,
     load_seconds: HistogramVec,
     queue_depth: IntGauge,
@@ -51,13 +59,24 @@ impl Metrics {
         registry.register(Box::new(upload_bytes.clone()))?;
         let bundles = IntGaugeVec::new(Opts::new("unspoken_key_bundles", "Key bundles on disk"), &["state"])?;
         registry.register(Box::new(bundles.clone()))?;
+        let connections = IntGaugeVec::new(Opts::new("unspoken_connections", "Open connections"), &["listener"])?;
+        registry.register(Box::new(connections.clone()))?;
+        let refused = IntCounterVec::new(
+            Opts::new("unspoken_connections_refused_total", "Connections closed because their address had too many"),
+            &["listener"],
+        )?;
+        registry.register(Box::new(refused.clone()))?;
         Ok(Self {
+            connections: connections.with_label_values(&[CLIENTS]),
+            connections_refused: refused.with_label_values(&[CLIENTS]),
+            metrics_connections: connections.with_label_values(&[METRICS]),
+            metrics_connections_refused: refused.with_label_values(&[METRICS]),
             in_flight: gauge("unspoken_requests_in_flight", "Requests being handled")?,
             busy: gauge("unspoken_workers_busy", "Workers loading keys or computing answers")?,
             queue_depth: gauge("unspoken_queue_depth", "Requests waiting for a worker")?,
             disk_bytes: gauge("unspoken_key_disk_bytes", "Bytes of key bundles on disk")?,
-            memory_bytes: gauge("unspoken_memory_bytes", "Bytes set aside of the budget")?,
-            memory_limit: gauge("unspoken_memory_limit_bytes", "Bytes in the budget")?,
+            memory_bytes: gauge("unspoken_memory_bytes", "Bytes of the memory budget in use")?,
+            memory_limit: gauge("unspoken_memory_limit_bytes", "Bytes of the memory budget")?,
             loaded: gauge("unspoken_keys_loaded", "Key bundles in memory")?,
             answer_seconds: seconds("unspoken_answer_seconds", "Time to compute an answer")?,
             load_seconds: seconds("unspoken_key_load_seconds", "Time to load a key bundle")?,
@@ -76,7 +95,7 @@ impl Metrics {
         self.load_seconds.with_label_values(&[application]).observe(time.as_secs_f64());
     }
 
-    /// The text Prometheus reads.
+    /// The metrics in Prometheus's text format.
     pub(crate) fn render(&self, store: &Store, cache: &KeyCache, queue: &FairQueue) -> prometheus::Result<Vec<u8>> {
         let totals = store.totals();
         self.bundles.with_label_values(&["ready"]).set(totals.ready as i64);

@@ -1,5 +1,5 @@
-//! Around every request: an id, who asks, a line in the log, numbers, and the
-//! body of a refusal. Nothing here sees content.
+//! Middleware around every request: assigns an id, authenticates the client, writes a log line, counts metrics, and
+//! renders the body of a refusal. It does not see the content of requests.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,8 +11,9 @@ use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method};
 use unspoken_wire::http::REQUEST_ID;
 
-use crate::auth::{ClientName, hex};
+use crate::auth::ClientName;
 use crate::body::{SharedBody, declared_length};
+use crate::connection::ConnectionAuthorization;
 use crate::refusal::{Refusal, wants_json};
 use crate::service::Service;
 
@@ -22,17 +23,22 @@ const LINGER_TIME: Duration = Duration::from_secs(3);
 
 /// The client a request comes from, if its token is known.
 #[derive(Clone)]
-pub(crate) struct Asker(pub(crate) Option<ClientName>);
+pub(crate) struct RequestClient(pub(crate) Option<ClientName>);
 
 pub(crate) async fn observe(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let json = wants_json(&parts.headers);
     let request_id = request_id(&parts.headers);
     let authorization = parts.headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
-    let client = service.gate.client(authorization);
-    parts.extensions.insert(Asker(client.clone()));
+    let client = service.authenticator.authenticate(authorization);
+    if client.is_some()
+        && let Some(connection) = parts.extensions.get::<ConnectionAuthorization>()
+    {
+        connection.confirm();
+    }
+    parts.extensions.insert(RequestClient(client.clone()));
     let route = parts.extensions.get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str);
-    let mut record = Record {
+    let mut log = RequestLog {
         service: &service,
         start: Instant::now(),
         id: request_id,
@@ -52,17 +58,17 @@ pub(crate) async fn observe(State(service): State<Arc<Service>>, request: Reques
     }
     let refusal = response.extensions_mut().remove::<Refusal>();
     if let Some(refusal) = &refusal {
-        response = refusal.render(json, &record.id);
+        response = refusal.render(json, &log.id);
     }
-    if let Ok(value) = HeaderValue::from_str(&record.id) {
+    if let Ok(value) = HeaderValue::from_str(&log.id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
-    record.finish(&response, refusal.as_ref());
+    log.finish(&response, refusal.as_ref());
     response
 }
 
-/// What is known of one request. Dropped unfinished, the client went away.
-struct Record<'a> {
+/// Log record of one request. If it is dropped unfinished, the client disconnected.
+struct RequestLog<'a> {
     service: &'a Service,
     start: Instant,
     id: String,
@@ -73,7 +79,7 @@ struct Record<'a> {
     finished: bool,
 }
 
-impl Record<'_> {
+impl RequestLog<'_> {
     fn finish(&mut self, response: &Response, refusal: Option<&Refusal>) {
         self.finished = true;
         let sent = http_body::Body::size_hint(response.body()).exact();
@@ -100,17 +106,17 @@ impl Record<'_> {
     }
 }
 
-impl Drop for Record<'_> {
+impl Drop for RequestLog<'_> {
     fn drop(&mut self) {
         self.service.engine.metrics.in_flight.dec();
         if !self.finished {
-            // The status nginx logs for a client that closed its connection.
+            // The status that nginx logs for a client that closed its connection.
             self.write(499, None, None);
         }
     }
 }
 
-/// The client's own request id if it is harmless, or a new one.
+/// The client's own request id if it has the allowed characters, or a new one.
 fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let harmless = |id: &&str| {
@@ -120,12 +126,12 @@ fn request_id(headers: &HeaderMap) -> String {
         return id.to_owned();
     }
     let mut bytes = [0; 8];
-    // Only a name: if there is no randomness, all requests share one.
+    // Only an id for the log: if the system has no randomness, all requests share one.
     let _ = getrandom::fill(&mut bytes);
-    hex(&bytes)
+    hex::encode(bytes)
 }
 
-/// A label for the metrics; clients cannot make up new ones.
+/// A label for the metrics. Unknown methods share one label, so that clients cannot create new ones.
 fn known_method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

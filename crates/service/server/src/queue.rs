@@ -1,4 +1,4 @@
-//! Who may use a worker next: clients take turns, whatever each one piles up.
+//! Fair queue for workers: clients take turns, however many requests each one has.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -7,8 +7,8 @@ use tokio::sync::oneshot;
 
 use crate::auth::ClientName;
 
-/// A fixed number of slots and a bounded queue for each client. Waiting
-/// clients are served round robin, each in its own order.
+/// A fixed number of slots and a bounded queue for each client. Waiting clients are served round robin; the requests of
+/// one client keep their order.
 #[derive(Clone)]
 pub(crate) struct FairQueue(Arc<Shared>);
 
@@ -22,7 +22,7 @@ struct State {
     free: usize,
     waiting: usize,
     next_ticket: u64,
-    /// Clients with someone waiting, next one first. Each stands here once.
+    /// Clients with waiting requests, next one first. Each client is in it once.
     turns: VecDeque<ClientName>,
     lines: HashMap<ClientName, VecDeque<Waiter>>,
 }
@@ -35,13 +35,13 @@ struct Waiter {
 /// The right to use one worker; given back when dropped.
 pub(crate) struct Slot(Arc<Shared>);
 
-/// Why there is no place in the queue.
+/// The queue has no free place.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NoPlace {
-    /// All places are taken.
-    Queue { limit: usize },
-    /// This client's places are taken.
-    Client { limit: usize },
+pub(crate) enum QueueFull {
+    /// All places are in use.
+    AllClients { limit: usize },
+    /// All places of this client are in use.
+    OneClient { limit: usize },
 }
 
 impl FairQueue {
@@ -50,8 +50,8 @@ impl FairQueue {
         Self(Arc::new(Shared { limit, limit_per_client, state: Mutex::new(state) }))
     }
 
-    /// Waits for a slot. Dropping the future gives the place up.
-    pub(crate) async fn acquire(&self, client: &ClientName) -> Result<Slot, NoPlace> {
+    /// Waits for a slot. Dropping the future gives up the place in the queue.
+    pub(crate) async fn acquire(&self, client: &ClientName) -> Result<Slot, QueueFull> {
         let (place, granted) = {
             let mut state = self.0.lock();
             if state.free > 0 {
@@ -59,13 +59,13 @@ impl FairQueue {
                 return Ok(Slot(self.0.clone()));
             }
             if state.waiting >= self.0.limit {
-                return Err(NoPlace::Queue { limit: self.0.limit });
+                return Err(QueueFull::AllClients { limit: self.0.limit });
             }
             let ticket = state.next_ticket;
             let (wake, granted) = oneshot::channel();
             let line = state.lines.entry(client.clone()).or_default();
             if line.len() >= self.0.limit_per_client {
-                return Err(NoPlace::Client { limit: self.0.limit_per_client });
+                return Err(QueueFull::OneClient { limit: self.0.limit_per_client });
             }
             line.push_back(Waiter { ticket, wake });
             if line.len() == 1 {
@@ -73,15 +73,15 @@ impl FairQueue {
             }
             state.next_ticket += 1;
             state.waiting += 1;
-            (Place { shared: self.0.clone(), client: client.clone(), ticket }, granted)
+            (WaitingPlace { shared: self.0.clone(), client: client.clone(), ticket }, granted)
         };
         let slot = granted.await;
         drop(place);
-        // The sender lives in the queue until it grants, so this cannot fail.
-        slot.map_err(|_| NoPlace::Queue { limit: self.0.limit })
+        // The sender stays in the queue until it grants the slot, so this cannot fail.
+        slot.map_err(|_| QueueFull::AllClients { limit: self.0.limit })
     }
 
-    /// Requests waiting.
+    /// Number of waiting requests.
     pub(crate) fn depth(&self) -> usize {
         self.0.lock().waiting
     }
@@ -94,7 +94,7 @@ impl Shared {
 }
 
 impl State {
-    /// Takes the waiter whose turn it is.
+    /// Removes and returns the waiter whose turn it is.
     fn next(&mut self) -> Option<Waiter> {
         let client = self.turns.pop_front()?;
         let line = self.lines.get_mut(&client)?;
@@ -120,21 +120,21 @@ impl Drop for Slot {
             waiter
         };
         if let Some(waiter) = waiter {
-            // If the waiter has just gone, the slot comes back here, is
-            // dropped, and goes to the next one.
+            // If the waiter was dropped in the meantime, `send` returns the slot; dropping it grants it to the next
+            // waiter.
             drop(waiter.wake.send(Slot(self.0.clone())));
         }
     }
 }
 
 /// A place in the queue; given up when dropped.
-struct Place {
+struct WaitingPlace {
     shared: Arc<Shared>,
     client: ClientName,
     ticket: u64,
 }
 
-impl Drop for Place {
+impl Drop for WaitingPlace {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         let Some(line) = state.lines.get_mut(&self.client) else { return };
@@ -206,12 +206,12 @@ mod tests {
         while queue.depth() < 3 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(queue.acquire(&name("c")).await.err(), Some(NoPlace::Queue { limit: 3 }));
+        assert_eq!(queue.acquire(&name("c")).await.err(), Some(QueueFull::AllClients { limit: 3 }));
         waiting.pop().unwrap().abort();
         while queue.depth() > 2 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(queue.acquire(&name("a")).await.err(), Some(NoPlace::Client { limit: 2 }));
+        assert_eq!(queue.acquire(&name("a")).await.err(), Some(QueueFull::OneClient { limit: 2 }));
         drop(taken);
         for task in waiting {
             task.await.unwrap().unwrap();

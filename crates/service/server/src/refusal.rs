@@ -1,5 +1,4 @@
-//! Saying no: every refusal becomes a `Problem` with a status and, where
-//! asking again helps, a `Retry-After`.
+//! Refusals: each becomes a `Problem` with a status and, where trying again helps, a `Retry-After`.
 
 use std::io;
 
@@ -10,21 +9,19 @@ use unspoken_wire::http::PROTOBUF;
 use unspoken_wire::v1::Problem;
 use unspoken_wire::{Message, ProblemCode, WireError};
 
-use crate::application::{ApplicationError, Subject};
+use crate::application::{ApplicationError, ClientInput};
 use crate::memory::MemoryFull;
-use crate::queue::NoPlace;
+use crate::queue::QueueFull;
 use crate::store::StoreError;
 
-/// Why a request is refused. The observing layer turns it into a body in the
-/// format the client accepts.
+/// Why a request is refused. The middleware in `observe` renders it as a body in the format that the client accepts.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: ProblemCode,
     message: String,
     remedy: &'static str,
     retry_after_seconds: u32,
-    /// Bytes the server has of an upload, where that is what the client needs
-    /// to know.
+    /// Bytes of an upload that the server has, where the client needs to know them.
     offset: Option<u64>,
 }
 
@@ -33,7 +30,7 @@ impl Refusal {
         Self { code, message: message.into(), remedy, retry_after_seconds: 0, offset: None }
     }
 
-    pub(crate) fn again_after(mut self, seconds: u32) -> Self {
+    pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after_seconds = seconds.max(1);
         self
     }
@@ -43,7 +40,7 @@ impl Refusal {
         self
     }
 
-    /// What the log may know.
+    /// The text for the log.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
@@ -61,11 +58,11 @@ impl Refusal {
     }
 
     pub(crate) fn shutting_down() -> Self {
-        Self::new(ProblemCode::ShuttingDown, "the service is shutting down", "ask again later").again_after(5)
+        Self::new(ProblemCode::ShuttingDown, "the service is shutting down", "ask again later").retry_after(5)
     }
 
-    pub(crate) fn from_application(error: &ApplicationError, subject: Subject) -> Self {
-        let code = error.code(subject);
+    pub(crate) fn from_application(error: &ApplicationError, input: ClientInput) -> Self {
+        let code = error.code(input);
         let (message, remedy) = match error {
             ApplicationError::Malformed(text) => (text.clone(), "send what the application's description asks for"),
             ApplicationError::DoesNotFit(text) => {
@@ -95,7 +92,7 @@ impl Refusal {
         }
     }
 
-    /// A response whose body the observing layer fills in.
+    /// The response with the problem as its body.
     pub(crate) fn render(&self, json: bool, request_id: &str) -> Response {
         let problem = Problem {
             code: self.code.name().into(),
@@ -133,7 +130,7 @@ impl From<MemoryFull> for Refusal {
     fn from(full: MemoryFull) -> Self {
         let refusal = |remedy| Self::new(ProblemCode::MemoryFull, full.to_string(), remedy);
         if full.may_pass() {
-            refusal("ask again later").again_after(1)
+            refusal("ask again later").retry_after(1)
         } else {
             refusal("use smaller keys, or have the service owner raise limits.memory_bytes")
         }
@@ -141,14 +138,16 @@ impl From<MemoryFull> for Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn from_no_place(no_place: &NoPlace, wait_seconds: u32) -> Self {
-        let (code, message) = match no_place {
-            NoPlace::Queue { limit } => (ProblemCode::QueueFull, format!("all {limit} places in the queue are taken")),
-            NoPlace::Client { limit } => {
+    pub(crate) fn from_queue_full(full: &QueueFull, wait_seconds: u32) -> Self {
+        let (code, message) = match full {
+            QueueFull::AllClients { limit } => {
+                (ProblemCode::QueueFull, format!("all {limit} places in the queue are taken"))
+            }
+            QueueFull::OneClient { limit } => {
                 (ProblemCode::TooManyRequests, format!("all {limit} places this client has in the queue are taken"))
             }
         };
-        Self::new(code, message, "ask again later").again_after(wait_seconds)
+        Self::new(code, message, "ask again later").retry_after(wait_seconds)
     }
 }
 
@@ -193,7 +192,7 @@ impl From<WireError> for Refusal {
     }
 }
 
-/// Whether control messages go out as JSON: unless the client names protobuf.
+/// Whether control messages are sent as JSON: unless the client's `Accept` names protobuf.
 pub(crate) fn wants_json(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
     !accept.split(',').any(|range| {
@@ -204,7 +203,7 @@ pub(crate) fn wants_json(headers: &HeaderMap) -> bool {
 
 /// A 200 response with one control message.
 pub(crate) fn message_response<M: Message + serde::Serialize>(message: &M, json: bool) -> Response {
-    // These messages hold texts, numbers and bytes, which JSON always can.
+    // These messages contain only texts, numbers and bytes, so JSON serialisation cannot fail.
     let (media, bytes) = match json.then(|| serde_json::to_vec(message)) {
         Some(Ok(bytes)) => ("application/json", bytes),
         _ => (PROTOBUF, message.encode_to_vec()),

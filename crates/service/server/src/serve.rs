@@ -1,4 +1,4 @@
-//! Starting, accepting connections, and stopping.
+//! Starting a service, accepting connections, and stopping.
 
 use std::future::Future;
 use std::io;
@@ -7,61 +7,67 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::Router;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::application::Applications;
-use crate::auth::{Gate, TokenError};
-use crate::config::{ConfigError, ServerConfig, Timeouts};
+use crate::auth::{Authenticator, TokenError};
+use crate::concurrency::ConcurrencyLimit;
+use crate::config::{ConfigError, ServerConfig};
+use crate::connection::{ConnectionContext, ConnectionTimeouts, accept};
 use crate::disk::{Disk, LocalDisk};
 use crate::engine::Engine;
 use crate::memory::KeyCache;
 use crate::metrics::Metrics;
 use crate::queue::FairQueue;
-use crate::routes::router;
+use crate::routes::{metrics_router, router};
 use crate::service::Service;
-use crate::share::Shares;
 use crate::store::{Store, StorePolicy};
 use crate::tls::{TlsError, acceptor};
 
-/// What cancelled answers get to stop in, after the drain time.
+/// Maximum number of connections to the metrics listener.
+const METRICS_CONNECTIONS: usize = 16;
+
+/// Time in which cancelled answers must stop, after the drain time.
 const CANCEL_TIME: Duration = Duration::from_secs(5);
 
 /// Why a service does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The configuration makes no sense.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The token file makes no sense.
+    /// The token file is invalid.
     #[error(transparent)]
     Tokens(#[from] TokenError),
-    /// Certificate or key make no sense.
+    /// The certificate or the key is invalid.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// An application needs more memory than there is.
+    /// An application needs more memory than `limits.memory_bytes` allows.
     #[error(
-        "start application {name}: one answer takes {needed} bytes of memory beside the \
-         {prepared} of all models, limits.memory_bytes is {limit}; raise it"
+        "start application {name}: one request takes {request} bytes of memory (query {query}, answer {answer}, \
+         computation {working}) and the models of all applications take {prepared}; limits.memory_bytes is {limit}, \
+         needed at least {needed} and room for clients' \
+         keys", request = .query.saturating_add(*.answer).saturating_add(*.working)
     )]
     Memory {
         /// The application.
         name: String,
-        /// Bytes for one query, its answer, and the work between.
-        needed: u64,
+        /// Bytes of the largest query.
+        query: u64,
+        /// Bytes of the largest answer.
+        answer: u64,
+        /// Bytes needed to compute one answer.
+        working: u64,
         /// Bytes of the prepared models of all applications.
         prepared: u64,
-        /// Bytes there are.
+        /// Bytes of one request and of all models.
+        needed: u64,
+        /// Bytes available: `limits.memory_bytes`.
         limit: u64,
     },
     /// The data directory cannot be used.
@@ -85,11 +91,13 @@ pub enum ServeError {
     Metrics(String),
 }
 
-/// A service that is bound to its address and not yet accepting.
+/// A service that is bound to its address but does not accept connections yet.
 pub struct Server {
     listener: TcpListener,
+    metrics_listener: Option<TcpListener>,
     tls: Option<TlsAcceptor>,
     connections: usize,
+    connections_per_address: usize,
     service: Arc<Service>,
 }
 
@@ -97,15 +105,15 @@ impl Server {
     /// Checks the configuration, opens the data directory, and listens.
     ///
     /// # Errors
-    /// [`ServeError`], naming what to change.
+    /// [`ServeError`], which names what to change.
     pub async fn bind(config: ServerConfig, applications: Applications) -> Result<Self, ServeError> {
         Self::bind_with_disk(config, applications, Arc::new(LocalDisk)).await
     }
 
-    /// [`Server::bind`] on a disk of the caller's.
+    /// Like [`Server::bind`], with the given disk.
     ///
     /// # Errors
-    /// [`ServeError`], naming what to change.
+    /// [`ServeError`], which names what to change.
     pub async fn bind_with_disk(
         config: ServerConfig,
         applications: Applications,
@@ -113,54 +121,88 @@ impl Server {
     ) -> Result<Self, ServeError> {
         config.check()?;
         let prepared = check_memory(&config, &applications)?;
-        let gate = Gate::new(config.tokens.as_deref())?;
+        let authenticator = Authenticator::new(config.tokens.as_deref())?;
         let tls = config.tls.as_ref().map(acceptor).transpose()?;
         if tls.is_none() && !config.listen.ip().is_loopback() {
             tracing::warn!("tokens and queries cross the network without TLS");
         }
         let engine = Arc::new(engine(&config, prepared, disk)?);
-        let address = config.listen;
-        let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
+        let listener = listen(config.listen).await?;
+        let metrics_listener = match config.metrics_listen {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        };
+        if config.metrics_listen.is_some_and(|address| !address.ip().is_loopback()) {
+            tracing::warn!("everyone who reaches metrics_listen reads the metrics; no token is needed there");
+        }
         let service = Arc::new(Service {
             engine,
             applications,
-            gate,
-            shares: Shares::new(config.limits.queries_per_client),
+            authenticator,
+            queries: ConcurrencyLimit::new(config.limits.queries_per_client),
             timeouts: config.timeouts.clone(),
             draining: AtomicBool::new(false),
         });
-        Ok(Self { listener, tls, connections: config.limits.connections, service })
+        Ok(Self {
+            listener,
+            metrics_listener,
+            tls,
+            connections: config.limits.connections,
+            connections_per_address: config.connections_per_address(),
+            service,
+        })
     }
 
-    /// The address, with the port that was taken for port 0.
+    /// The address, with the selected port if port 0 was configured.
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until `shutdown` is done, then finishes what runs: for the drain
-    /// time undisturbed, after that cancelled. An application that does not
-    /// look at its cancel flag may still be running on a thread when this
-    /// returns; end the runtime with `shutdown_timeout`, or the process.
+    /// The address of the metrics, if they are served.
+    ///
+    /// # Errors
+    /// The error of the operating system.
+    pub fn metrics_addr(&self) -> io::Result<Option<SocketAddr>> {
+        self.metrics_listener.as_ref().map(TcpListener::local_addr).transpose()
+    }
+
+    /// Serves until `shutdown` completes, then finishes running requests: until the end of the drain time they may
+    /// finish, after that they are cancelled. An application that does not check its cancel flag may still be running
+    /// on a thread when this returns; end the runtime with `shutdown_timeout`, or the process.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let timeouts = &self.service.timeouts;
         let graceful = GracefulShutdown::new();
-        let closed = CancellationToken::new();
-        let _closed = closed.clone().drop_guard();
+        let stopped = CancellationToken::new();
+        let _stopped = stopped.clone().drop_guard();
         let _sweeping = self.service.engine.stop.clone().drop_guard();
         tokio::spawn(sweep(self.service.clone()));
-        let doors = Doors {
-            permits: Arc::new(Semaphore::new(self.connections)),
-            tls: self.tls.clone(),
-            router: router(self.service.clone()),
-            timeouts: timeouts.clone(),
-            closed,
-        };
-        if let Ok(address) = self.local_addr() {
+        if let Some(listener) = self.metrics_listener {
+            if let Ok(address) = listener.local_addr() {
+                tracing::info!(%address, "serving metrics");
+            }
+            tokio::spawn(serve_metrics(listener, self.service.clone(), stopped.clone()));
+        }
+        if let Ok(address) = self.listener.local_addr() {
             tracing::info!(%address, tls = self.tls.is_some(), "serving");
         }
+        let metrics = &self.service.engine.metrics;
+        let context = ConnectionContext {
+            total: Arc::new(Semaphore::new(self.connections)),
+            per_network: ConcurrencyLimit::new(self.connections_per_address),
+            tls: self.tls,
+            router: router(self.service.clone()),
+            timeouts: ConnectionTimeouts {
+                head: timeouts.head,
+                stall: timeouts.stall,
+                authorization: Some(timeouts.authorization),
+            },
+            stopped,
+            open: metrics.connections.clone(),
+            refused: metrics.connections_refused.clone(),
+        };
         let stop = async {
             shutdown.await;
             self.service.draining.store(true, Ordering::Relaxed);
@@ -168,7 +210,7 @@ impl Server {
             tokio::time::sleep(timeouts.drain_notice).await;
         };
         tokio::select! {
-            () = accept(&self.listener, &graceful, &doors) => {}
+            () = accept(&self.listener, &graceful, &context) => {}
             () = stop => {}
         }
         drop(self.listener);
@@ -188,9 +230,33 @@ pub async fn shutdown_signal() {
             }
         }
         _ => {
-            tracing::warn!("signals cannot be watched; the service stops when it is killed");
+            tracing::warn!("signals cannot be received; the service stops only when it is killed");
             std::future::pending().await
         }
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })
+}
+
+/// Serves the metrics until the service has stopped, so that a shutdown can be monitored.
+async fn serve_metrics(listener: TcpListener, service: Arc<Service>, stopped: CancellationToken) {
+    let (timeouts, metrics) = (&service.timeouts, &service.engine.metrics);
+    let context = ConnectionContext {
+        total: Arc::new(Semaphore::new(METRICS_CONNECTIONS)),
+        per_network: ConcurrencyLimit::new(METRICS_CONNECTIONS),
+        tls: None,
+        router: metrics_router(service.clone()),
+        timeouts: ConnectionTimeouts { head: timeouts.head, stall: timeouts.stall, authorization: None },
+        stopped: stopped.clone(),
+        open: metrics.metrics_connections.clone(),
+        refused: metrics.metrics_connections_refused.clone(),
+    };
+    let graceful = GracefulShutdown::new();
+    tokio::select! {
+        () = accept(&listener, &graceful, &context) => {}
+        () = stopped.cancelled() => {}
     }
 }
 
@@ -207,107 +273,34 @@ fn engine(config: &ServerConfig, prepared: u64, disk: Arc<dyn Disk>) -> Result<E
     let workers = config.worker_count();
     Ok(Engine {
         store,
-        // What models take is never given back.
+        // Memory of models is never freed.
         cache: KeyCache::new(limits.memory_bytes - prepared),
         queue: FairQueue::new(workers, limits.queue, limits.queue_per_client),
         metrics: Metrics::new().map_err(|error| ServeError::Metrics(error.to_string()))?,
         workers,
-        patience: config.timeouts.answer,
+        answer_timeout: config.timeouts.answer,
         stop: CancellationToken::new(),
         recent_millis: AtomicU64::new(0),
     })
 }
 
-/// Bytes of all prepared models, once there is room for an answer of each application beside them.
+/// Bytes of all prepared models. Fails if they leave no room for one request of each application.
 fn check_memory(config: &ServerConfig, applications: &Applications) -> Result<u64, ServeError> {
     let limit = config.limits.memory_bytes;
-    let prepared = applications.offers().map(|(_, offer)| offer.application.prepared_bytes());
+    let prepared = applications.iter().map(|(_, offer)| offer.application.prepared_bytes());
     let prepared = prepared.fold(0, u64::saturating_add);
-    for (name, offer) in applications.offers() {
-        let bytes = [
-            offer.limits.max_query_bytes as u64,
-            offer.limits.max_answer_bytes as u64,
-            offer.application.working_bytes(),
-        ];
-        let needed = bytes.into_iter().fold(0, u64::saturating_add);
-        if needed.saturating_add(prepared) > limit {
-            return Err(ServeError::Memory { name: name.into(), needed, prepared, limit });
+    for (name, offer) in applications.iter() {
+        let (query, answer) = (offer.limits.max_query_bytes as u64, offer.limits.max_answer_bytes as u64);
+        let working = offer.application.working_bytes();
+        let needed = [query, answer, working].into_iter().fold(prepared, u64::saturating_add);
+        if needed > limit {
+            return Err(ServeError::Memory { name: name.into(), query, answer, working, prepared, needed, limit });
         }
     }
     Ok(prepared.min(limit))
 }
 
-/// What every connection needs.
-struct Doors {
-    permits: Arc<Semaphore>,
-    tls: Option<TlsAcceptor>,
-    router: Router,
-    timeouts: Timeouts,
-    /// Cancelled when the service is gone; connections still open are closed.
-    closed: CancellationToken,
-}
-
-async fn accept(listener: &TcpListener, graceful: &GracefulShutdown, doors: &Doors) {
-    loop {
-        let Ok(permit) = doors.permits.clone().acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                // Most often too many open files: wait for some to close.
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let watcher = graceful.watcher();
-        let (tls, router) = (doors.tls.clone(), doors.router.clone());
-        let (timeouts, closed) = (doors.timeouts.clone(), doors.closed.clone());
-        tokio::spawn(async move {
-            tokio::select! {
-                () = connection(stream, tls, router, &timeouts, watcher) => {}
-                () = closed.cancelled() => {}
-            }
-            drop(permit);
-        });
-    }
-}
-
-async fn connection(
-    stream: TcpStream,
-    tls: Option<TlsAcceptor>,
-    router: Router,
-    timeouts: &Timeouts,
-    watcher: Watcher,
-) {
-    // Answers are written whole, so waiting to fill packets only delays them.
-    let _ = stream.set_nodelay(true);
-    let mut stream = TimeoutStream::new(stream);
-    stream.set_write_timeout(Some(timeouts.stall));
-    let stream = Box::pin(stream);
-    let Some(tls) = tls else { return http(stream, router, timeouts, watcher).await };
-    match tokio::time::timeout(timeouts.head, tls.accept(stream)).await {
-        Ok(Ok(stream)) => http(stream, router, timeouts, watcher).await,
-        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
-        Err(_) => tracing::debug!("TLS handshake took too long"),
-    }
-}
-
-async fn http(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    router: Router,
-    timeouts: &Timeouts,
-    watcher: Watcher,
-) {
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(timeouts.head)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(%error, "connection ended");
-    }
-}
-
-/// Removes what expired, reads changed tokens, and tries the disk.
+/// Removes expired bundles, reads changed tokens, and tests the disk.
 async fn sweep(service: Arc<Service>) {
     let every = service.timeouts.sweep;
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
@@ -334,10 +327,10 @@ fn sweep_once(service: &Service) {
     }
     engine.cache.tidy();
     engine.store.probe();
-    match service.gate.reload() {
+    match service.authenticator.reload() {
         Ok(true) => tracing::info!("tokens read again"),
         Ok(false) => {}
-        Err(error) => tracing::error!(%error, "tokens stay as they were"),
+        Err(error) => tracing::error!(%error, "cannot read tokens again; the old ones stay valid"),
     }
 }
 
@@ -347,9 +340,9 @@ async fn finish(graceful: GracefulShutdown, service: &Service) {
     if tokio::time::timeout(service.timeouts.drain, &mut finished).await.is_ok() {
         return;
     }
-    tracing::warn!("out of patience; running answers are cancelled");
+    tracing::warn!("drain time is over; running answers are cancelled");
     service.engine.stop.cancel();
     if tokio::time::timeout(CANCEL_TIME, finished).await.is_err() {
-        tracing::warn!("some answers did not stop");
+        tracing::warn!("some answers did not stop after they were cancelled");
     }
 }

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! State that all requests share.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -7,38 +7,39 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use unspoken_wire::ProblemCode;
 
-use crate::application::{Applications, Offer};
-use crate::auth::{ClientName, Gate};
+use crate::application::{Applications, RegisteredApplication};
+use crate::auth::{Authenticator, ClientName};
+use crate::concurrency::ConcurrencyLimit;
 use crate::config::Timeouts;
 use crate::engine::{Engine, internal};
-use crate::observe::Asker;
+use crate::observe::RequestClient;
 use crate::refusal::Refusal;
-use crate::share::Shares;
 
 pub(crate) struct Service {
     pub(crate) engine: Arc<Engine>,
     pub(crate) applications: Applications,
-    pub(crate) gate: Gate,
-    pub(crate) shares: Shares,
+    pub(crate) authenticator: Authenticator,
+    /// Concurrent queries of each client.
+    pub(crate) queries: ConcurrencyLimit<ClientName>,
     pub(crate) timeouts: Timeouts,
     pub(crate) draining: AtomicBool,
 }
 
 impl Service {
-    pub(crate) fn offer(&self, name: &str) -> Result<&Offer, Refusal> {
+    pub(crate) fn application(&self, name: &str) -> Result<&RegisteredApplication, Refusal> {
         self.applications.get(name).ok_or_else(Refusal::application_not_found)
     }
 }
 
-/// The client asking. Requests without a known token are refused.
-pub(crate) struct Client(pub(crate) ClientName);
+/// The client that sent a request. As an argument of a handler it refuses requests without a known token.
+pub(crate) struct KnownClient(pub(crate) ClientName);
 
-impl<S: Sync> FromRequestParts<S> for Client {
+impl<S: Sync> FromRequestParts<S> for KnownClient {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        match parts.extensions.get::<Asker>() {
-            Some(Asker(Some(client))) => Ok(Self(client.clone())),
+        match parts.extensions.get::<RequestClient>() {
+            Some(RequestClient(Some(client))) => Ok(Self(client.clone())),
             _ => Err(Refusal::new(
                 ProblemCode::Unauthorized,
                 "no bearer token, or one this service does not know",
@@ -48,7 +49,7 @@ impl<S: Sync> FromRequestParts<S> for Client {
     }
 }
 
-/// Runs disk work off the threads that serve connections.
+/// Runs disk work on other threads than those that serve connections.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {
         tracing::error!(%error, "a disk thread failed");

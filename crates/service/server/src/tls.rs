@@ -1,4 +1,4 @@
-//! TLS by rustls, when a certificate is given.
+//! TLS by rustls, if a certificate is configured.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub enum TlsError {
         /// What went wrong.
         reason: String,
     },
-    /// Certificate and key do not belong together, or cannot be used.
+    /// Certificate and key do not match, or cannot be used.
     #[error("use certificate and key: {0}")]
     Rustls(#[from] rustls::Error),
 }

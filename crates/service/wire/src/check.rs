@@ -6,9 +6,8 @@ use crate::v1::KeyDeclaration;
 /// Longest application name, in bytes.
 const MAX_NAME_BYTES: usize = 120;
 
-/// Whether `name` can stand in a URL as an application's name: segments of
-/// `a-z 0-9 . _ -` that begin with a letter or digit, joined by `/`, at most
-/// 120 bytes.
+/// Whether `name` is valid as an application's name in a URL: segments of `a-z 0-9 . _ -` that begin with a letter or
+/// digit, joined by `/`, at most 120 bytes.
 ///
 /// ```
 /// use unspoken_wire::is_application_name;
@@ -24,14 +23,14 @@ pub fn is_application_name(name: &str) -> bool {
     name.len() <= MAX_NAME_BYTES && name.split('/').all(segment_ok)
 }
 
-/// A [`KeyDeclaration`] whose fields have the right shape.
+/// A [`KeyDeclaration`] whose fields were checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedDeclaration {
     /// Name of the application; see [`is_application_name`].
     pub application: String,
     /// Version of the application's key bundle format.
     pub key_format: u32,
-    /// Bytes of the bundle, at least 1.
+    /// Length of the bundle in bytes, at least 1.
     pub length: u64,
     /// BLAKE3 hash of the bundle.
     pub blake3: [u8; 32],

@@ -1,4 +1,4 @@
-//! Bytes to messages, length first.
+//! Decodes messages, with a check of the length first.
 
 use prost::Message;
 
@@ -28,16 +28,16 @@ pub enum WireError {
         /// What prost found.
         source: prost::DecodeError,
     },
-    /// A field's value cannot be right.
+    /// A field has an invalid value.
     #[error("read {message}: {field} is {found}, needed {needed}")]
     Field {
         /// The message's name.
         message: &'static str,
         /// The field's name.
         field: &'static str,
-        /// What it holds, shortened.
+        /// The value found, shortened.
         found: String,
-        /// What it must hold.
+        /// The value needed.
         needed: &'static str,
     },
 }

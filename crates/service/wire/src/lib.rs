@@ -1,10 +1,8 @@
 //! Versioned messages between client and server, and their limits.
 //!
-//! [`v1`] holds the messages, generated from `proto/unspoken/v1/service.proto`.
-//! [`decode`] is the only way in for untrusted bytes: it looks at the length
-//! first. [`ProblemCode`] names everything a server can refuse a request for.
-//! Paths, header names and sizes that both sides must agree on are in
-//! [`http`].
+//! [`v1`] contains the messages, generated from `proto/unspoken/v1/service.proto`. [`decode`] decodes untrusted bytes:
+//! it checks their length first. [`ProblemCode`] lists the reasons for which a server refuses a request. [`http`]
+//! contains the paths, header names and media types that both sides use.
 //!
 //! ```
 //! use unspoken_wire::{MAX_CONTROL_BYTES, Message, decode, v1::KeyDeclaration};

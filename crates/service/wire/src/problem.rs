@@ -1,4 +1,4 @@
-//! Stable names for everything a server refuses a request for.
+//! Stable codes of the reasons for which a server refuses a request.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ macro_rules! codes {
                 match self { $(ProblemCode::$variant => $name,)+ }
             }
 
-            /// The HTTP status it travels with.
+            /// The HTTP status that goes with it.
             pub fn status(self) -> u16 {
                 match self { $(ProblemCode::$variant => $status,)+ }
             }
@@ -30,7 +30,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The request line, a header or a control message makes no sense.
+    /// The request line, a header or a control message is malformed.
     MalformedRequest = "malformed_request", 400;
     /// The application could not read the query.
     MalformedQuery = "malformed_query", 400;
@@ -42,9 +42,9 @@ codes! {
     NotFound = "not_found", 404;
     /// No such application here.
     ApplicationNotFound = "application_not_found", 404;
-    /// No such key bundle of this client. Another client's looks the same.
+    /// No such key bundle of this client. Another client's bundle gives the same answer.
     KeyNotFound = "key_not_found", 404;
-    /// The path exists, but not for this method.
+    /// The path exists, but not with this method.
     MethodNotAllowed = "method_not_allowed", 405;
     /// The client sent its body too slowly.
     BodyTimeout = "body_timeout", 408;
@@ -52,38 +52,38 @@ codes! {
     DoesNotFit = "does_not_fit", 409;
     /// A chunk does not start where the last one ended.
     OffsetMismatch = "offset_mismatch", 409;
-    /// The bundle is still being uploaded, or already finished.
+    /// The bundle is still being uploaded, or is finished already.
     WrongState = "wrong_state", 409;
-    /// The stored bundle no longer has its checksum; upload it again.
+    /// The stored bundle no longer matches its checksum; upload it again.
     KeyDamaged = "key_damaged", 410;
-    /// The body, or the bundle declared, is over the limit.
+    /// The body, or the declared bundle, is over the limit.
     TooLarge = "too_large", 413;
-    /// The uploaded bytes do not have the declared checksum.
+    /// The uploaded bytes do not match the declared checksum.
     ChecksumMismatch = "checksum_mismatch", 422;
     /// The application reads another version of the bundle format.
     UnsupportedFormat = "unsupported_format", 422;
-    /// The client holds as many key bundles as it may.
+    /// The client already has the maximum number of key bundles.
     TooManyKeys = "too_many_keys", 429;
-    /// The client has as many requests waiting as it may.
+    /// The client already has the maximum number of waiting requests.
     TooManyRequests = "too_many_requests", 429;
-    /// A fault of the server; its log knows more.
+    /// An error inside the server; its log has details.
     Internal = "internal", 500;
     /// The server's disk failed.
     StorageFailed = "storage_failed", 500;
     /// Too many requests of all clients are waiting.
     QueueFull = "queue_full", 503;
-    /// The memory set aside for keys and answers is in use.
+    /// The memory reserved for keys and answers is in use.
     MemoryFull = "memory_full", 503;
     /// The server is shutting down.
     ShuttingDown = "shutting_down", 503;
     /// The answer took longer than the server allows.
     AnswerTimeout = "answer_timeout", 504;
-    /// The disk, or the part of it meant for keys, is full.
+    /// The disk, or the part of it reserved for keys, is full.
     StorageFull = "storage_full", 507;
 }
 
 impl ProblemCode {
-    /// The code of that name, if this version knows it.
+    /// The code with this name, if this version knows it.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.name() == name)
     }

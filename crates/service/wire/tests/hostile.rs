@@ -1,4 +1,4 @@
-//! Untrusted bytes never do more than fail.
+//! Untrusted bytes cause an error and nothing else.
 
 use proptest::prelude::*;
 use unspoken_wire::v1::{ApplicationDescription, KeyDeclaration, KeyList, KeyStatus, Problem};

@@ -1,4 +1,4 @@
-//! Two attacks on encryption that reuses encryptions. Neither knows a key, a cache or an error.
+//! Two attacks on encryption that reuses encryptions. Neither needs a key, the cache or the errors.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct Known {
     pub ciphertext: Ciphertext,
 }
 
-/// Which attack.
+/// The attacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Procedure {
     /// Subtract two ciphertexts: see [`Difference`].
@@ -28,11 +28,11 @@ pub enum Procedure {
 }
 
 impl Procedure {
-    /// Both.
+    /// Both attacks.
     pub const ALL: [Procedure; 2] = [Procedure::Difference, Procedure::Span];
 
-    /// Known messages it learns from. `Span` needs as many as there are cached encryptions; these do for 16,
-    /// with some to spare.
+    /// Number of known messages it learns from. `Span` needs as many as there are cached encryptions; this number is
+    /// enough for 16, with a margin.
     pub fn known_messages(self) -> usize {
         match self {
             Procedure::Difference => 1,
@@ -61,16 +61,16 @@ impl fmt::Display for Procedure {
     }
 }
 
-/// What an attacker has learned, ready to read other ciphertexts.
+/// What an attacker has learned: it recovers the messages of other ciphertexts.
 pub enum Learned {
-    /// From one known message.
+    /// Learned from one known message.
     Difference(Difference),
-    /// From several.
+    /// Learned from several known messages.
     Span(Span),
 }
 
 impl Learned {
-    /// The message of a ciphertext, if the encryption is one that the attack breaks; otherwise some values.
+    /// The message of a ciphertext, if the attack breaks the encryption method; otherwise meaningless values.
     ///
     /// # Errors
     /// If the ciphertext does not belong to the message space.
@@ -82,10 +82,10 @@ impl Learned {
     }
 }
 
-/// Breaks encryption as one cached encryption of zero plus message plus small errors (Zinc).
+/// Breaks encryption that adds a message and small errors to one cached encryption of zero (Zinc).
 ///
-/// The first components of two ciphertexts, `Z_0 + m + e` and `Z_0 + m' + e'`, differ by `m' - m` and a small error. Add
-/// the known `m`, decode, and `m'` is there.
+/// The first components of two ciphertexts, `Z_0 + m + e` and `Z_0 + m' + e'`, differ by `m' - m` and a small error.
+/// Adding the known `m` and decoding gives `m'`.
 pub struct Difference {
     /// `m - c_0` of the known message.
     offset: Poly,
@@ -109,19 +109,20 @@ impl Difference {
     }
 }
 
-/// Breaks encryption as small integer combinations of cached encryptions (Rache).
+/// Breaks encryption by small integer combinations of cached encryptions (Rache).
 ///
-/// All ciphertexts lie in the span of the cache, which has as many dimensions as the cache has entries, where a ring has
-/// thousands; and on that span the message is a linear function. Known messages that span it determine the function: write
-/// a ciphertext as a combination of known ones, modulo one prime, and the same combination of their messages is its message.
-/// No decryption and no error is involved: the result is exact, in CKKS too.
+/// All ciphertexts are in the span of the cache. Its dimension is at most the number of cache entries, while a ring
+/// has thousands of dimensions. On this span, the message is a linear function of the ciphertext. Known messages
+/// whose ciphertexts generate the span determine this function: write a ciphertext as a combination of known
+/// ciphertexts, modulo one prime; the same combination of their messages is its message. This involves neither
+/// decryption nor errors, so the result is exact, in CKKS too.
 pub struct Span {
     modulus: Modulus,
-    /// In echelon form: the place of the first entry, which is 1, the coordinates, the message.
+    /// Rows in echelon form: position of the leading entry, which is 1; coordinates; message.
     rows: Vec<(usize, Vec<u32>, u32)>,
 }
 
-/// Coordinates of the second component that are looked at.
+/// Number of coordinates of the second component that the attack uses.
 const COORDINATES: usize = 256;
 
 impl Span {
@@ -146,7 +147,8 @@ impl Span {
         Ok(span)
     }
 
-    /// Dimensions the known ciphertexts span: for a cache at most its entries, for sound encryption as many as there are.
+    /// Dimension of the span of the known ciphertexts: for a cache at most its number of entries, for sound
+    /// encryption the number of known ciphertexts.
     pub fn dimensions(&self) -> usize {
         self.rows.len()
     }
@@ -156,7 +158,8 @@ impl Span {
         Ok(self.modulus.centred(self.reduce(&mut row)) as f64)
     }
 
-    /// Subtracts multiples of the rows until their places are zero; returns the same multiples of their messages.
+    /// Subtracts multiples of the rows until the leading positions are zero; returns the same combination of their
+    /// messages.
     fn reduce(&self, row: &mut [u32]) -> u32 {
         let modulus = &self.modulus;
         self.rows.iter().fold(0, |sum, (place, known, message)| {

@@ -1,9 +1,10 @@
-//! The audit: every way of encrypting plays the same game against the same attacks, and a coin decides who is broken.
+//! The audit: the same attacks play the same game against every encryption mode. A mode is broken if a fair coin
+//! would not win as often.
 //!
-//! The game is indistinguishability under chosen plaintexts (Definition 4 of the Zinc paper), played `trials` times under one
-//! key. The attacker sees some known messages encrypted. Then, each time, two random messages are drawn and shown, a secret
-//! bit chooses one, and the attacker sees its encryption, recovers what it can, and names the message that lies closer. The
-//! advantage is `|2 p - 1|` for the fraction `p` of right guesses.
+//! The game is indistinguishability under chosen plaintexts (Definition 4 of the Zinc paper), played `trials` times
+//! under one key. The attacker first sees encryptions of some known messages. In each game, two random messages are
+//! drawn and shown to the attacker, and a secret bit selects one of them. The attacker sees its encryption, recovers
+//! what it can, and names the closer message. The advantage is `|2 p - 1|` for the fraction `p` of right guesses.
 
 mod modes;
 mod report;
@@ -21,17 +22,17 @@ use crate::space::{MessageSpace, Scheme, Size};
 /// Numbers in a message that the difference attack reads.
 const VALUES: usize = 8;
 
-/// Messages are integers below this. Rache's pivots cover it in radix 2 and 6.
+/// Messages are integers below this limit. Rache's pivots cover it in radix 2 and 6.
 const MESSAGE_LIMIT: u64 = 1000;
 
-/// Fewest games: a perfect record must be beyond chance.
+/// Minimum number of games: winning all of them must be statistically significant.
 pub const MIN_TRIALS: usize = SIGNIFICANCE_BITS as usize + 2;
 
-/// Most games.
+/// Maximum number of games.
 pub const MAX_TRIALS: usize = 4096;
 
-/// Runs the audit: every scheme, every mode, every attack that is meant for it; all attacks on the sound modes. `progress`
-/// is told what comes next.
+/// Runs the audit for every scheme and mode: on a broken mode the attack designed for it, on a sound mode all
+/// attacks. `progress` receives a description of each step before it starts.
 ///
 /// # Errors
 /// If there are fewer than [`MIN_TRIALS`] or more than [`MAX_TRIALS`] trials.
@@ -81,7 +82,7 @@ impl Game<'_> {
         let (mut right, mut recovered, mut worst, mut example) = (0, 0, 0.0f64, None);
         for _ in 0..trials {
             let mut messages = [self.message(rng), self.message(rng)];
-            // Two equal ones would be no question.
+            // Two equal messages could not be distinguished.
             while messages[0] == messages[1] {
                 messages[1] = self.message(rng);
             }
@@ -100,7 +101,7 @@ impl Game<'_> {
         Ok(Finding::new(self.space, encryptor.mode(), self.procedure, [right, recovered, trials], worst, example))
     }
 
-    /// A message the attack can read, uniform.
+    /// A uniform random message of the form that the attack can recover.
     fn message(&self, rng: &mut SecretRng) -> Vec<f64> {
         let mut draw = || {
             let mut bytes = [0; 8];
@@ -114,7 +115,7 @@ impl Game<'_> {
         std::iter::repeat_with(&mut draw).take(count).collect()
     }
 
-    /// Whether the owner of the key can read what was encrypted: nobody needs an attack on nonsense.
+    /// Checks that the owner of the key can decrypt the known message: an attack on garbage would mean nothing.
     fn check_decryption(&self, known: &Known) -> Result<(), AuditError> {
         let decrypted = self.space.decrypt(self.secret, &known.ciphertext, known.values.len())?;
         if decrypted.iter().zip(&known.values).all(|(a, b)| (a - b).abs() < 1e-3) {

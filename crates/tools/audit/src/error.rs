@@ -1,4 +1,4 @@
-//! What can go wrong with an audit.
+//! Errors of this crate.
 
 use unspoken_ckks::CkksError;
 use unspoken_encrypt::EncryptError;
@@ -25,14 +25,14 @@ pub enum AuditError {
     /// An operation of the ring failed.
     #[error(transparent)]
     Ring(#[from] RingError),
-    /// A value or a number is outside what an operation takes.
+    /// A value or a number is outside the range of an operation.
     #[error("{operation}: found {found}, needed {needed}")]
     Range {
         /// The operation.
         operation: &'static str,
-        /// What was given.
+        /// The value found.
         found: String,
-        /// What would do.
+        /// The allowed values.
         needed: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Messages of CKKS, BFV and BGV behind one door: what a ciphertext's first component holds, and how to read it.
+//! Messages of CKKS, BFV and BGV under one interface: encoding into a ciphertext's first component, and decoding.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use unspoken_rlwe::{self as rlwe, SecretKey};
 
 use crate::error::AuditError;
 
-/// A scheme whose ciphertexts are audited.
+/// The schemes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// Approximate numbers, at a scale of 2^55 as in the paper.
@@ -21,7 +21,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// All of them.
+    /// All schemes.
     pub const ALL: [Scheme; 3] = [Scheme::Ckks, Scheme::Bfv, Scheme::Bgv];
 }
 
@@ -35,22 +35,22 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// How large the parameters are.
+/// Size of the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Size {
-    /// Insecure ones, for tests: degree 2048 or 1024.
+    /// Insecure parameters for tests: degree 2048 or 1024.
     Small,
-    /// Those of the paper, as far as 128 bits of security allow: degree 32768 and 868 bits.
+    /// The paper's parameters, as far as 128 bits of security allow: degree 32768 and 868 bits.
     Paper,
 }
 
 /// The scale of CKKS messages, as in the paper.
 const SCALE: f64 = (1u64 << 55) as f64;
 
-/// Chain primes that a CKKS message and its noise are read from: 90 bits.
+/// Number of chain primes from which a CKKS message and its noise are decoded: 90 bits.
 const CKKS_READ_PRIMES: usize = 3;
 
-/// The messages of one scheme at one parameter set: short vectors of numbers, integers but for CKKS,
+/// The messages of one scheme at one parameter set: short vectors of numbers, which are integers except in CKKS,
 /// repeated to fill the slots.
 ///
 /// Ciphertexts are those of `unspoken-rlwe` over the whole chain: `c_0 + c_1 s = M + f e` with `M` from
@@ -67,7 +67,7 @@ impl MessageSpace {
     /// The message space of a scheme.
     ///
     /// # Errors
-    /// Only if the parameters do not build, which they do.
+    /// Only if the parameters do not build, which cannot happen for the built-in presets.
     pub fn new(scheme: Scheme, size: Size) -> Result<Self, AuditError> {
         let exact_scheme = match scheme {
             Scheme::Ckks => {
@@ -99,7 +99,7 @@ impl MessageSpace {
         }
     }
 
-    /// The parameters below.
+    /// The RLWE parameters.
     pub fn rlwe(&self) -> &rlwe::Parameters {
         match self {
             MessageSpace::Approximate(encoder) => encoder.parameters().rlwe(),
@@ -117,7 +117,7 @@ impl MessageSpace {
         Basis::chain(self.ring().chain().len())
     }
 
-    /// What errors are multiplied by: the plaintext modulus in BGV, 1 elsewhere.
+    /// Factor of the errors: the plaintext modulus in BGV, 1 otherwise.
     pub fn error_factor(&self) -> u32 {
         match self {
             MessageSpace::Exact(encoder) if self.scheme() == Scheme::Bgv => encoder.parameters().plain_modulus(),
@@ -136,7 +136,8 @@ impl MessageSpace {
         }
     }
 
-    /// What is added to `c_0`: `round(2^55 m)`, `round(Q m / t)` or `m`, in the evaluation domain over the whole chain.
+    /// The polynomial added to `c_0`: `round(2^55 m)`, `round(Q m / t)` or `m`, in the evaluation domain over the
+    /// whole chain.
     ///
     /// # Errors
     /// If the number of values does not divide the number of slots, or one does not fit.
@@ -145,14 +146,14 @@ impl MessageSpace {
             MessageSpace::Approximate(encoder) => Ok(self.approximate(encoder, values)?.poly().clone()),
             MessageSpace::Exact(encoder) => {
                 let mut poly = encoder.message(&self.exact(encoder, values)?)?;
-                // A BGV message comes divided by t.
+                // The encoder returns a BGV message divided by t.
                 self.scale_error(&mut poly)?;
                 Ok(poly)
             }
         }
     }
 
-    /// The first `count` values in a message plus its noise, over the whole chain and in any domain.
+    /// The first `count` values of a message with noise, which is given over the whole chain and in any domain.
     ///
     /// # Errors
     /// If the polynomial belongs to another ring.
@@ -161,19 +162,19 @@ impl MessageSpace {
             MessageSpace::Approximate(encoder) => {
                 let mut phase = self.ring().restricted(phase, Basis::chain(CKKS_READ_PRIMES))?;
                 self.ring().to_coefficients(&mut phase)?;
-                encoder.decode(&phase, SCALE)?.into_iter().map(|z| z.re).collect()
+                encoder.decode(&phase, SCALE)?.iter().map(|z| z.re).collect()
             }
             MessageSpace::Exact(encoder) => {
                 let mut phase = phase.clone();
                 self.ring().to_coefficients(&mut phase)?;
-                encoder.decode_slots(&encoder.read(&phase)?)?.into_iter().map(|x| x as f64).collect()
+                encoder.decode_slots(&encoder.plaintext_of_phase(&phase)?)?.iter().map(|&x| x as f64).collect()
             }
         };
         values.truncate(count);
         Ok(values)
     }
 
-    /// Decrypts, without a look at the noise.
+    /// Decrypts without checking the noise.
     ///
     /// # Errors
     /// If secret and ciphertext belong to different parameters.
@@ -203,7 +204,7 @@ impl MessageSpace {
     }
 }
 
-/// The integer that a number is.
+/// Converts a number to an integer.
 pub(crate) fn integer(operation: &'static str, x: f64) -> Result<i64, AuditError> {
     if x.fract() == 0.0 && x.abs() < MAX_INTEGER {
         return Ok(x as i64);
@@ -211,5 +212,5 @@ pub(crate) fn integer(operation: &'static str, x: f64) -> Result<i64, AuditError
     Err(AuditError::Range { operation, found: x.to_string(), needed: "an integer below 2^53".into() })
 }
 
-/// Where doubles stop to hold every integer.
+/// Doubles represent every integer up to this limit.
 const MAX_INTEGER: f64 = (1u64 << 53) as f64;

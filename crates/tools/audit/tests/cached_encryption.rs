@@ -1,4 +1,4 @@
-//! The audit at small rings and once at the paper's size, and what the paper prints wrong.
+//! Tests of the audit at small rings and once at the paper's size, and of the paper's printing errors.
 
 use unspoken_audit::attack::{Known, Learned, Procedure};
 use unspoken_audit::cached_encryption::{Report, run};
@@ -31,19 +31,19 @@ impl Setting {
     }
 }
 
-/// Every claim, with the numbers: 9 findings on broken modes, 24 on sound ones.
+/// Checks every claim: 9 findings on broken modes, 24 on sound ones.
 fn check(report: &Report, trials: usize) {
     assert_eq!(report.findings.len(), 9 + 24);
     for finding in &report.findings {
         let what = format!("{} {} {}: {finding:?}", finding.scheme, finding.mode, finding.attack);
         assert!(finding.is_as_claimed(), "{what}");
         if finding.claimed_sound {
-            // A fair coin fails this with probability 2^-30: 24 times, 2^-25.
+            // A fair coin fails this check with probability 2^-30; for 24 findings, with 2^-25.
             assert!(finding.log2_chance > -30.0, "{what}");
             assert!(finding.worst_error > 1.0, "{what}");
         } else {
             assert_eq!((finding.right, finding.recovered, finding.advantage), (trials, trials, 1.0), "{what}");
-            // Exact, but for what the errors of CKKS leave at a scale of 2^55.
+            // The result is exact, except for the errors of CKKS at a scale of 2^55.
             let approximate = finding.scheme == "CKKS" && finding.attack == "difference";
             assert!(if approximate { finding.worst_error < 1e-11 } else { finding.worst_error == 0.0 }, "{what}");
         }
@@ -122,7 +122,7 @@ fn rache_takes_the_pivots_of_the_paper_and_its_span_is_as_small() {
     let rache = Rache::new(&vanilla, 2, 64, &mut setting.rng).unwrap();
     let ciphertext = rache.encrypt(12345, &mut setting.rng).unwrap();
     let found = setting.space.decrypt(&setting.secret, &ciphertext, 1).unwrap()[0];
-    // Errors of the topmost pivots, rounded to 53 bits of their values, are what is left.
+    // The remaining error is that of the topmost pivots, rounded to 53 bits of their values.
     assert!((found - 12345.0).abs() < 1e-3, "{found}");
 }
 
@@ -151,7 +151,7 @@ fn equation_8_as_printed_does_not_decrypt() {
     let vanilla = setting.vanilla();
     let message = setting.space.encode(&[5.0]).unwrap();
     let right = vanilla.encrypt(&message, &mut setting.rng).unwrap();
-    // pk_1 u + e in both places: the first component without its message, once more.
+    // Uses pk_1 u + e in both components: the first component without its message.
     let again = ring.sub(&right.components()[0], &message).unwrap();
     let printed = Ciphertext::new(vec![right.components()[0].clone(), again]).unwrap();
     assert!(setting.decrypts_to(&right, &[5.0]));

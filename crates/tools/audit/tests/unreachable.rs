@@ -1,34 +1,39 @@
-//! The broken schemes are out of reach of the service and of clients.
+//! Tests that no shipped crate depends on the broken schemes or on the benchmarks that run them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::process::Command;
 
-/// Everything `root` depends on, by the lock file.
-fn dependencies(lock: &BTreeMap<String, Vec<String>>, root: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    let mut waiting = vec![root.to_owned()];
-    while let Some(name) = waiting.pop() {
-        if found.insert(name.clone()) {
-            waiting.extend(lock.get(&name).into_iter().flatten().cloned());
-        }
-    }
-    found
+/// The shipped crates: the command, the service, the client, the Python module.
+const SHIPPED: [&str; 4] = ["unspoken-cli", "unspoken-server", "unspoken-client", "unspoken-python"];
+
+/// The crates that must not be reachable: the broken schemes and the benchmarks.
+const FENCED: [&str; 2] = ["unspoken-audit", "unspoken-bench"];
+
+/// Names of all packages in a build of `root` with all of its features, as Cargo resolves them.
+fn closure(root: &str) -> BTreeSet<String> {
+    let output = Command::new(env!("CARGO"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["tree", "--locked", "--package", root, "--all-features", "--edges", "normal,build"])
+        .args(["--prefix", "none", "--format", "{p}"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "cargo tree of {root}: {}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
 #[test]
-fn neither_service_nor_clients_depend_on_the_reproductions() {
-    let text = include_str!("../../../../Cargo.lock");
-    let lock: toml::Table = text.parse().unwrap();
-    let mut graph: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for package in lock["package"].as_array().unwrap() {
-        let name = package["name"].as_str().unwrap().to_owned();
-        let empty = Vec::new();
-        let needs = package.get("dependencies").and_then(toml::Value::as_array).unwrap_or(&empty);
-        let bare = |d: &toml::Value| d.as_str().unwrap().split(' ').next().unwrap_or_default().to_owned();
-        graph.entry(name).or_default().extend(needs.iter().map(bare));
+fn nothing_that_ships_reaches_the_broken_schemes() {
+    for root in SHIPPED {
+        let packages = closure(root);
+        assert!(packages.contains(root) && packages.contains("unspoken-rlwe"), "{root}: {packages:?}");
+        let reached: Vec<&str> = FENCED.into_iter().filter(|&name| packages.contains(name)).collect();
+        assert!(reached.is_empty(), "{root} reaches {reached:?}");
     }
-    for root in ["unspoken-server", "unspoken-client", "unspoken-classify", "unspoken-embed", "unspoken-python"] {
-        let all = dependencies(&graph, root);
-        assert!(all.contains("unspoken-rlwe"), "{root} is not in the lock file as expected");
-        assert!(!all.contains("unspoken-audit"), "{root} reaches the reproductions");
-    }
+}
+
+#[test]
+fn the_closure_of_the_benchmarks_has_them() {
+    let packages = closure("unspoken-bench");
+    assert!(FENCED.iter().all(|&name| packages.contains(name)), "{packages:?}");
 }

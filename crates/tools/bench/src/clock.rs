@@ -1,4 +1,4 @@
-//! Clocks, repetitions in turn, and medians.
+//! Clocks, alternating repetitions, and medians.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,13 @@ use rayon::ThreadPool;
 
 use crate::error::BenchError;
 
-/// Which clock is read.
+/// The clock to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// Wall-clock time.
     Wall,
-    /// CPU time of the one thread that computes: steadier on a machine that does other work too. Wall-clock time where
-    /// the system cannot tell.
+    /// CPU time of the one computing thread: steadier on a machine with other load. Wall-clock time if the system
+    /// does not report it.
     Cpu,
 }
 
@@ -25,8 +25,8 @@ impl Clock {
         }
     }
 
-    /// Runs `work` on the calling thread; returns its result and the seconds it took. The result is dropped by the
-    /// caller, outside the clock.
+    /// Runs `work` on the calling thread; returns its result and the seconds it took. The caller drops the result,
+    /// outside the measured time.
     pub(crate) fn time<T>(self, work: impl FnOnce() -> T) -> (T, f64) {
         if self == Clock::Cpu
             && let Some(start) = thread_seconds()
@@ -39,10 +39,44 @@ impl Clock {
         let result = work();
         (result, start.elapsed().as_secs_f64())
     }
+}
 
-    /// As [`Clock::time`], on the threads of `pool`.
-    pub(crate) fn time_in<T: Send>(self, pool: &ThreadPool, work: impl FnOnce() -> T + Send) -> (T, f64) {
-        pool.install(|| self.time(work))
+/// A clock and the threads on which the timed work runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Stopwatch<'a> {
+    clock: Clock,
+    threads: &'a ThreadPool,
+}
+
+impl<'a> Stopwatch<'a> {
+    pub(crate) fn new(clock: Clock, threads: &'a ThreadPool) -> Self {
+        Stopwatch { clock, threads }
+    }
+
+    /// Wall-clock time regardless of the options: the CPU time of one thread does not describe several threads.
+    pub(crate) fn wall(threads: &'a ThreadPool) -> Self {
+        Stopwatch { clock: Clock::Wall, threads }
+    }
+
+    /// Runs `work`; returns its result and the seconds it took. The caller drops the result, outside the measured time.
+    pub(crate) fn time<T, E>(self, work: impl FnOnce() -> Result<T, E> + Send) -> Result<(T, f64), BenchError>
+    where
+        T: Send,
+        E: Send,
+        BenchError: From<E>,
+    {
+        let (result, seconds) = self.threads.install(|| self.clock.time(work));
+        Ok((result?, seconds))
+    }
+
+    /// Runs `work`; returns the seconds it took, without the time to drop its result.
+    pub(crate) fn seconds<T, E>(self, work: impl FnOnce() -> Result<T, E> + Send) -> Result<f64, BenchError>
+    where
+        T: Send,
+        E: Send,
+        BenchError: From<E>,
+    {
+        self.time(work).map(|(_, seconds)| seconds)
     }
 }
 
@@ -58,36 +92,48 @@ fn thread_seconds() -> Option<f64> {
     None
 }
 
-/// How often to repeat: at least `least` times, then until `budget` is spent or `most` is reached.
+/// Number of repetitions: at least `min`, then until `budget` is spent or `max` is reached.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Effort {
-    pub(crate) least: usize,
-    pub(crate) most: usize,
+pub(crate) struct Repetitions {
+    pub(crate) min: usize,
+    pub(crate) max: usize,
     pub(crate) budget: Duration,
 }
 
-/// Something timed: each call does it once and tells the seconds.
-pub(crate) type Contender<'a> = Box<dyn FnMut() -> Result<f64, BenchError> + 'a>;
-
-/// Times the contenders in turn, after one untimed round; returns the seconds of each, repetition by repetition.
-pub(crate) fn alternate(effort: Effort, contenders: &mut [Contender<'_>]) -> Result<Vec<Vec<f64>>, BenchError> {
-    for contender in contenders.iter_mut() {
-        contender()?;
+impl Repetitions {
+    /// Exactly this many repetitions.
+    pub(crate) const fn exactly(count: usize) -> Self {
+        Repetitions { min: count, max: count, budget: Duration::ZERO }
     }
-    let mut samples = vec![Vec::new(); contenders.len()];
+}
+
+/// An operation that is timed in turn with others: each call runs it once and returns the measurement, usually
+/// seconds.
+pub(crate) type TimedOperation<'a, T = f64> = Box<dyn FnMut() -> Result<T, BenchError> + 'a>;
+
+/// Times the operations in turn, after one warm-up round; returns the samples of each operation, repetition by
+/// repetition.
+pub(crate) fn alternate<T>(
+    repetitions: Repetitions,
+    operations: &mut [TimedOperation<'_, T>],
+) -> Result<Vec<Vec<T>>, BenchError> {
+    for operation in operations.iter_mut() {
+        operation()?;
+    }
+    let mut samples: Vec<Vec<T>> = operations.iter().map(|_| Vec::new()).collect();
     let start = Instant::now();
-    for repetition in 0..effort.most {
-        if repetition >= effort.least && start.elapsed() >= effort.budget {
+    for repetition in 0..repetitions.max {
+        if repetition >= repetitions.min && start.elapsed() >= repetitions.budget {
             break;
         }
-        for (contender, samples) in contenders.iter_mut().zip(&mut samples) {
-            samples.push(contender()?);
+        for (operation, samples) in operations.iter_mut().zip(&mut samples) {
+            samples.push(operation()?);
         }
     }
     Ok(samples)
 }
 
-/// The median; the mean of the two in the middle of an even number. NaN of nothing.
+/// The median; for an even number of samples the mean of the middle two; NaN for no samples.
 pub(crate) fn median(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -98,7 +144,7 @@ pub(crate) fn median(samples: &[f64]) -> f64 {
     }
 }
 
-/// Every sample times `factor`.
+/// Every sample multiplied by `factor`.
 pub(crate) fn scaled(samples: &[f64], factor: f64) -> Vec<f64> {
     samples.iter().map(|sample| sample * factor).collect()
 }
@@ -117,23 +163,33 @@ mod tests {
     }
 
     #[test]
-    fn contenders_take_turns_and_keep_to_the_effort() {
+    fn operations_take_turns_and_keep_to_the_repetitions() {
         let log = RefCell::new(String::new());
-        let contender = |name: char| -> Contender<'_> {
+        let operation = |name: char| -> TimedOperation<'_> {
             let log = &log;
             Box::new(move || {
                 log.borrow_mut().push(name);
                 Ok(1.0)
             })
         };
-        let effort = |budget| Effort { least: 2, most: 4, budget };
-        let mut two = [contender('a'), contender('b')];
-        let samples = alternate(effort(Duration::ZERO), &mut two).unwrap();
+        let repetitions = |budget| Repetitions { min: 2, max: 4, budget };
+        let mut two = [operation('a'), operation('b')];
+        let samples = alternate(repetitions(Duration::ZERO), &mut two).unwrap();
         assert_eq!(samples, [[1.0, 1.0], [1.0, 1.0]]);
-        assert_eq!(log.borrow().as_str(), "ababab", "one round to warm up, two timed");
+        assert_eq!(log.borrow().as_str(), "ababab", "one round that is not counted, two that are");
         log.borrow_mut().clear();
-        alternate(effort(Duration::MAX), &mut two).unwrap();
+        alternate(repetitions(Duration::MAX), &mut two).unwrap();
         assert_eq!(log.borrow().len(), 2 * 5);
+    }
+
+    #[test]
+    fn the_round_that_is_not_counted_is_the_first() {
+        let mut count = 0;
+        let operation: TimedOperation<'_, usize> = Box::new(|| {
+            count += 1;
+            Ok(count)
+        });
+        assert_eq!(alternate(Repetitions::exactly(3), &mut [operation]).unwrap(), [[2, 3, 4]]);
     }
 
     #[test]

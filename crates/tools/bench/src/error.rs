@@ -1,4 +1,4 @@
-//! What can go wrong in a benchmark.
+//! Errors of a benchmark.
 
 use std::path::PathBuf;
 
@@ -23,17 +23,17 @@ use unspoken_ring::RingError;
 use unspoken_rlwe::RlweError;
 use unspoken_store::DataError;
 
-/// Errors of this crate. Each says what was being measured, what was found and what was needed.
+/// Errors of this crate. Each message names the measurement, what was found and what was needed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
-    /// No suite of that name.
+    /// No suite has this name.
     #[error("no suite '{found}'; there are engine, lookup, matrix, encrypt and pir")]
     Suite {
         /// The name given.
         found: String,
     },
-    /// No part of that name.
+    /// No part of the suite has this name.
     #[error("no part '{found}' of the suite {suite}; there are {}", if needed.is_empty() { "none" } else { needed })]
     Part {
         /// The name given.
@@ -43,7 +43,7 @@ pub enum BenchError {
         /// The names of its parts.
         needed: String,
     },
-    /// An operation gave a wrong result: no timing of it is worth anything.
+    /// An operation gave a wrong result, so its timing is not reported.
     #[error("{case}: the result is off by {found:e}, needed at most {needed:e}; this is a bug, please report it")]
     Wrong {
         /// What was measured.
@@ -56,9 +56,9 @@ pub enum BenchError {
     /// A peer process failed.
     #[error("peer {peer}: {reason}; run 'make peers' again, or leave peers out")]
     Peer {
-        /// Its name.
+        /// The peer's name.
         peer: &'static str,
-        /// What happened.
+        /// The cause.
         reason: String,
     },
     /// A table of numbers cannot be read.
@@ -66,21 +66,21 @@ pub enum BenchError {
     Table {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         reason: String,
     },
-    /// Threads cannot be had.
-    #[error("cannot start {threads} threads: {reason}; ask for fewer")]
+    /// The system refused to start threads.
+    #[error("cannot start {threads} threads: {reason}; request fewer")]
     Threads {
-        /// How many were asked for.
+        /// Number of requested threads.
         threads: usize,
-        /// What the operating system says.
+        /// The system's error message.
         reason: String,
     },
-    /// No temporary directory can be had.
-    #[error("cannot make a temporary directory: {reason}; set TMPDIR to a directory with room")]
+    /// The system refused to create a temporary directory.
+    #[error("cannot create a temporary directory: {reason}; set TMPDIR to a directory with room")]
     Folder {
-        /// What the operating system says.
+        /// The system's error message.
         reason: String,
     },
     /// The ring failed.
@@ -98,7 +98,7 @@ pub enum BenchError {
     /// A pool of encryptions failed.
     #[error(transparent)]
     Encrypt(#[from] EncryptError),
-    /// A published way of encrypting failed.
+    /// A published encryption method failed.
     #[error(transparent)]
     Audit(#[from] AuditError),
     /// A lookup failed.
@@ -113,15 +113,13 @@ pub enum BenchError {
     /// Private retrieval failed.
     #[error(transparent)]
     Retrieval(#[from] PirError),
-    /// The service of a benchmark cannot be had.
-    #[error(
-        "cannot serve what is to be measured: {reason}; ports of this machine and a temporary directory are needed"
-    )]
+    /// The service of a benchmark cannot be started.
+    #[error("cannot start the measured service: {reason}; needed a free local port and a temporary directory")]
     Service {
-        /// What is in the way.
+        /// The system's error message.
         reason: String,
     },
-    /// Asking a service failed.
+    /// A query to a service failed.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The service's half of retrieval failed.
@@ -151,13 +149,30 @@ pub enum BenchError {
     /// An encrypted network failed.
     #[error(transparent)]
     Network(#[from] CnnError),
-    /// A query of indices could not be made or read.
+    /// A query of indices could not be created or read.
     #[error(transparent)]
     Query(#[from] QueryError),
     /// The network refuses its parameters.
     #[error(transparent)]
     Digits(unspoken_digits_model::ModelError),
-    /// What was made as an image is none.
+    /// A generated image is invalid.
     #[error(transparent)]
     Image(unspoken_digits_model::DataError),
+}
+
+/// The larger of two errors; NaN if one of them is NaN, so that no comparison with a tolerance accepts it.
+pub(crate) fn larger_error(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::larger_error;
+
+    #[test]
+    fn a_nan_is_never_within_a_tolerance() {
+        let largest = |errors: &[f64]| errors.iter().copied().fold(0.0, larger_error);
+        assert_eq!(largest(&[1.0, 3.0, 2.0]), 3.0);
+        assert!(largest(&[1.0, f64::NAN, 2.0]).is_nan() && largest(&[f64::NAN]).is_nan());
+    }
 }

@@ -4,21 +4,21 @@ mod clock;
 mod encrypt;
 mod engine;
 mod error;
+mod harness;
 mod lookup;
 mod machine;
 mod matrix;
 mod peer;
 mod pir;
 mod row;
-mod session;
 
 use std::path::PathBuf;
 
 pub use clock::Clock;
 pub use error::BenchError;
+use harness::Harness;
 pub use machine::{Machine, peak_memory_bytes};
 pub use row::Row;
-use session::Session;
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +29,7 @@ pub enum Suite {
     Lookup,
     /// Products of encrypted matrices: the paper's, ours, and the published ones.
     Matrix,
-    /// Client encryption: the published ways, ours, and SEAL's.
+    /// Client encryption: the published methods, ours, and SEAL's.
     Encrypt,
     /// Private retrieval: answers by mode and size, phase by phase.
     Pir,
@@ -50,7 +50,7 @@ impl Suite {
         }
     }
 
-    /// What of it can be measured alone ([`Options::only`]); nothing of the lookup suite, whose parts share their keys.
+    /// Parts that can be measured alone ([`Options::only`]); none for the lookup suite, whose parts share their keys.
     pub fn parts(self) -> &'static [&'static str] {
         match self {
             Suite::Engine => &engine::PARTS,
@@ -71,7 +71,7 @@ impl std::str::FromStr for Suite {
     }
 }
 
-/// How to measure.
+/// Options of a measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Small rings and few repetitions: a suite ends within 60 seconds on two cores.
@@ -80,13 +80,13 @@ pub struct Options {
     pub threads: Vec<usize>,
     /// The parts of the suite to measure ([`Suite::parts`]); all of them if empty.
     pub only: Vec<String>,
-    /// Measure other libraries as baselines where they are set up.
+    /// Measure other libraries as baselines if they are set up.
     pub peers: bool,
-    /// What to read on single-threaded rows. Rows of several threads are wall-clock time always.
+    /// Clock of single-threaded rows. Rows of several threads are always wall-clock time.
     pub clock: Clock,
-    /// The directory of a compressed embedding table, to look up in besides random ones.
+    /// Directory of a compressed embedding table, to look up in addition to random ones.
     pub table: Option<PathBuf>,
-    /// The repository: `peers/`, `.peers/venv` and `data/` are looked for here.
+    /// Directory of the repository, which contains `peers/`, `.peers/venv` and `data/`.
     pub root: PathBuf,
 }
 
@@ -104,24 +104,24 @@ impl Default for Options {
     }
 }
 
-/// Runs a suite. Each row goes to `sink` as soon as it is known; `progress` is told what is being measured, and why a
-/// baseline is absent.
+/// Runs a suite. `sink` receives each row as soon as it is known; `progress` receives what is being measured, and why
+/// a baseline is absent.
 ///
 /// # Errors
-/// If there is no part of a name in [`Options::only`], an operation fails or gives a wrong result (then nothing is reported for it), or a peer that was set up stops
-/// answering.
+/// If [`Options::only`] names an unknown part, if an operation fails or gives a wrong result (then nothing is
+/// reported for it), or if a peer that was set up stops answering.
 pub fn run(
     suite: Suite,
     options: &Options,
     sink: &mut dyn FnMut(Row),
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), BenchError> {
-    let mut session = Session::new(suite, options, sink, progress)?;
+    let mut harness = Harness::new(suite, options, sink, progress)?;
     match suite {
-        Suite::Engine => engine::run(&mut session),
-        Suite::Lookup => lookup::run(&mut session),
-        Suite::Matrix => matrix::run(&mut session),
-        Suite::Encrypt => encrypt::run(&mut session),
-        Suite::Pir => pir::run(&mut session),
+        Suite::Engine => engine::run(&mut harness),
+        Suite::Lookup => lookup::run(&mut harness),
+        Suite::Matrix => matrix::run(&mut harness),
+        Suite::Encrypt => encrypt::run(&mut harness),
+        Suite::Pir => pir::run(&mut harness),
     }
 }

@@ -1,4 +1,4 @@
-//! What the numbers were measured on.
+//! Description of the machine that ran the measurements.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use unspoken_ring::Backend;
 /// The machine, for the head of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// The processor's name; `unknown` where the system does not tell.
+    /// The processor's name; `unknown` if the system does not report it.
     pub processor: String,
-    /// Logical cores this process may use.
+    /// Number of logical cores that this process may use.
     pub cores: usize,
-    /// The backend the engine chooses here.
+    /// The backend that the engine chooses on this machine.
     pub backend: &'static str,
 }
 
 impl Machine {
-    /// This machine.
+    /// Detects this machine.
     pub fn detect() -> Self {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let name = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
@@ -34,8 +34,8 @@ impl fmt::Display for Machine {
     }
 }
 
-/// Most memory this process has held so far (the system's high-water mark of resident pages), in bytes; `None` where
-/// the system does not tell.
+/// Peak memory of this process so far (the system's high-water mark of resident pages), in bytes; `None` if the
+/// system does not report it.
 pub fn peak_memory_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -43,7 +43,7 @@ pub fn peak_memory_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Bytes that a new process can take without others having to give any back; `None` where the system does not tell.
+/// Bytes available to a new process without swapping; `None` if the system does not report it.
 pub(crate) fn available_memory_bytes() -> Option<u64> {
     let memory = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

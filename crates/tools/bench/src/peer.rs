@@ -1,5 +1,6 @@
-//! Other libraries in child processes: one JSON object per line each way (`peers/protocol.py`). They time their own calls,
-//! so the pipe is not part of any time. Here OpenFHE's evaluator; SEAL and OpenFHE's bootstrapping below.
+//! Other libraries in child processes: one JSON object per line in each direction (`peers/protocol.py`). They time
+//! their own calls, so no time includes the pipe. This module has OpenFHE's evaluator; its submodules have SEAL,
+//! Respire and OpenFHE's bootstrapping.
 
 mod bootstrap;
 mod respire;
@@ -22,17 +23,17 @@ const SCRIPT: &str = "openfhe_peer.py";
 
 /// A running OpenFHE with one context and its keys.
 pub(crate) struct OpenFhe {
-    link: Link,
+    process: PeerProcess,
     clock: Clock,
-    /// What it set up.
-    pub(crate) setup: Setup,
+    /// Its parameters.
+    pub(crate) setup: OpenFheSetup,
 }
 
-/// The parameters OpenFHE runs with, as it tells them.
+/// The parameters OpenFHE runs with, as it reports them.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Setup {
+pub(crate) struct OpenFheSetup {
     pub(crate) version: String,
-    /// Chain primes at the highest level.
+    /// Number of chain primes at the highest level.
     pub(crate) towers: usize,
     pub(crate) log2_qp: f64,
     pub(crate) first_bits: f64,
@@ -43,22 +44,22 @@ pub(crate) struct Setup {
     pub(crate) relin_key_bytes: u64,
 }
 
-/// What to ask of OpenFHE.
+/// Requested parameters of OpenFHE.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
+pub(crate) struct OpenFheRequest {
     pub(crate) log_n: u32,
     pub(crate) log_qp: u32,
     pub(crate) digits: u32,
 }
 
 #[derive(Deserialize)]
-struct Times {
+struct PeerTimes {
     ms: Vec<f64>,
     cpu_ms: Vec<f64>,
 }
 
-impl Times {
-    /// By the clock asked for.
+impl PeerTimes {
+    /// Times by the requested clock.
     fn seconds(&self, clock: Clock) -> Vec<f64> {
         match clock {
             Clock::Wall => scaled(&self.ms, 1e-3),
@@ -66,7 +67,7 @@ impl Times {
         }
     }
 
-    /// Of the one call asked for.
+    /// Time of the one requested call.
     fn first(&self, peer: &'static str, clock: Clock) -> Result<f64, BenchError> {
         self.seconds(clock).first().copied().ok_or_else(|| failure(peer, "an answer without times"))
     }
@@ -80,24 +81,24 @@ impl OpenFhe {
         python(root).exists() && script(root, SCRIPT).exists()
     }
 
-    /// Starts the process and makes its context and keys.
-    pub(crate) fn start(root: &Path, request: Request, clock: Clock) -> Result<Self, BenchError> {
-        let mut link = Link::open(Self::NAME, root, SCRIPT)?;
-        let Request { log_n, log_qp, digits } = request;
-        let setup = link.ask(&json!({ "cmd": "setup", "log_n": log_n, "log_qp": log_qp, "digits": digits }))?;
-        Ok(OpenFhe { link, clock, setup })
+    /// Starts the process, which creates its context and keys.
+    pub(crate) fn start(root: &Path, request: OpenFheRequest, clock: Clock) -> Result<Self, BenchError> {
+        let mut process = PeerProcess::open(Self::NAME, root, SCRIPT)?;
+        let OpenFheRequest { log_n, log_qp, digits } = request;
+        let setup = process.ask(&json!({ "cmd": "setup", "log_n": log_n, "log_qp": log_qp, "digits": digits }))?;
+        Ok(OpenFhe { process, clock, setup })
     }
 
     /// Seconds of one call of `operation` with `towers` primes left.
     pub(crate) fn time(&mut self, operation: &str, towers: usize) -> Result<f64, BenchError> {
         let command = json!({ "cmd": "time", "op": operation, "level": towers, "reps": 1 });
-        let times: Times = self.link.ask(&command)?;
+        let times: PeerTimes = self.process.ask(&command)?;
         times.first(Self::NAME, self.clock)
     }
 }
 
-impl Setup {
-    /// The number of primes, two or more, whose product is nearest to `log2_q` bits; and its bits.
+impl OpenFheSetup {
+    /// The number of primes, at least two, whose product is nearest to `log2_q` bits, and the bits of that product.
     pub(crate) fn towers_near(&self, log2_q: f64) -> (usize, f64) {
         let bits = |towers: usize| self.first_bits + (towers - 1) as f64 * self.scale_bits;
         let distance = |towers: &usize| (bits(*towers) - log2_q).abs();
@@ -107,15 +108,15 @@ impl Setup {
     }
 }
 
-/// The process and its pipes; ends the process when dropped.
-struct Link {
+/// The process and its pipes; the process ends when this value is dropped.
+struct PeerProcess {
     peer: &'static str,
     process: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
-impl Link {
+impl PeerProcess {
     fn open(peer: &'static str, root: &Path, name: &str) -> Result<Self, BenchError> {
         let mut process = Command::new(python(root))
             .arg(script(root, name))
@@ -125,7 +126,7 @@ impl Link {
             .map_err(|error| failure(peer, format!("cannot start: {error}")))?;
         let pipes = process.stdin.take().zip(process.stdout.take());
         let (input, output) = pipes.ok_or_else(|| failure(peer, "no pipes"))?;
-        Ok(Link { peer, process, input, output: BufReader::new(output) })
+        Ok(PeerProcess { peer, process, input, output: BufReader::new(output) })
     }
 
     fn ask<T: for<'de> Deserialize<'de>>(&mut self, command: &Value) -> Result<T, BenchError> {
@@ -144,9 +145,9 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for PeerProcess {
     fn drop(&mut self) {
-        // It holds nothing worth saving. If it has ended already there is nothing to kill, which is as well.
+        // The process has no state to save. Killing fails if it has already ended, which is fine.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -170,7 +171,7 @@ mod tests {
 
     #[test]
     fn levels_are_matched_by_bits() {
-        let setup = Setup {
+        let setup = OpenFheSetup {
             version: "1".into(),
             towers: 25,
             log2_qp: 1560.0,
@@ -191,7 +192,7 @@ mod tests {
     fn a_repository_without_peers_is_told_apart() {
         let nowhere = Path::new("no/such/repository");
         assert!(!OpenFhe::is_set_up(nowhere));
-        let request = Request { log_n: 11, log_qp: 500, digits: 3 };
+        let request = OpenFheRequest { log_n: 11, log_qp: 500, digits: 3 };
         let error = OpenFhe::start(nowhere, request, Clock::Wall).err().unwrap();
         assert!(error.to_string().contains("make peers"), "{error}");
     }

@@ -5,31 +5,32 @@ use serde_json::{Map, Value};
 
 use crate::clock::median;
 
-/// One result, with its baseline from the same run. Serialises to the fields of the `unspoken bench --json` contract.
+/// One result with its baseline from the same run. Serialises to the fields of `unspoken-bench --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The suite.
     pub suite: &'static str,
-    /// What was measured.
+    /// The measured case.
     pub case: String,
-    /// Which quantity of it.
+    /// Name of the metric.
     pub metric: &'static str,
-    /// Its unit.
+    /// Unit of the metric.
     pub unit: &'static str,
     /// Our value: the median of the repetitions.
     pub ours: f64,
-    /// The baseline's value, likewise; `None` (`null`) where there is none.
+    /// The baseline's median; `None` (`null`) if there is no baseline.
     pub baseline: Option<f64>,
-    /// What the baseline is; empty where there is none.
+    /// Name of the baseline; empty if there is none.
     pub baseline_name: String,
-    /// How many times better ours is, **above 1 for better**: `baseline / ours` where less is better, `ours / baseline`
-    /// where more is. The median of the ratios of paired repetitions, so it need not be the ratio of the two medians.
+    /// Improvement factor, **above 1 for better**: `baseline / ours` if less is better, `ours / baseline` if more is
+    /// better. It is the median of the ratios of paired repetitions, so it can differ from the ratio of the two
+    /// medians.
     pub ratio: Option<f64>,
-    /// What it was measured with: sizes, levels, threads, clock, repetitions.
+    /// Parameters of the measurement: sizes, levels, threads, clock, repetitions.
     pub params: Map<String, Value>,
 }
 
-/// Whether small or large values are good.
+/// Whether small or large values are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Better {
     Less,
@@ -52,7 +53,7 @@ impl Better {
     }
 }
 
-/// A quantity and how to show it.
+/// A metric: name, unit, and which values are better.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Metric {
     pub(crate) name: &'static str,
@@ -69,7 +70,7 @@ impl Metric {
         Metric { name, unit, better: Better::More }
     }
 
-    /// A row of samples in the metric's unit; `baseline` is a name with the samples taken in turn with ours.
+    /// A row of samples in the metric's unit; `baseline` is a name and the samples taken in turn with ours.
     pub(crate) fn row(
         self,
         suite: &'static str,

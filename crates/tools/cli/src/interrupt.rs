@@ -1,9 +1,9 @@
-//! Ctrl-C stops long work at its next step instead of killing it.
+//! Ctrl-C handling: the first Ctrl-C stops long work at its next step.
 
 use anyhow::Context;
 use unspoken_client::transport::Cancel;
 
-/// A flag that Ctrl-C raises. A second Ctrl-C ends the process at once.
+/// A flag that the first Ctrl-C sets. A second Ctrl-C ends the process at once.
 pub fn on_ctrl_c() -> anyhow::Result<Cancel> {
     let cancel = Cancel::new();
     let flag = cancel.clone();

@@ -1,17 +1,18 @@
-//! The `unspoken` command: train, serve, ask, measure.
+//! The `unspoken` command: train models, serve applications, query them.
 
 mod commands;
 mod interrupt;
 mod progress;
+mod scores;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Ask a server questions it never sees.
+/// Query a service without revealing the query.
 ///
-/// A model is trained with `train`, offered with `serve`, and asked with `classify`. The server computes on encrypted
-/// messages: it sees neither words nor answers.
+/// `train` trains a model, `serve` serves it, and `classify` queries it. The service computes on encrypted messages:
+/// it learns neither the words nor the answers.
 #[derive(Parser)]
 #[command(version, propagate_version = true)]
 struct Arguments {
@@ -23,21 +24,23 @@ struct Arguments {
 enum Command {
     /// Train a text classifier from labelled messages
     Train(commands::train::Arguments),
-    /// Offer a model as a service
-    Serve(commands::serve::Arguments),
-    /// Classify messages at a service, without showing them
+    Serve(Box<commands::serve::Arguments>),
+    /// Classify messages with an encrypted query to a service
     Classify(commands::classify::Arguments),
-    /// Fetch records of a database at a service, without showing which
+    /// Retrieve records of a service's database without revealing which
     Get(commands::get::Arguments),
-    /// Compress embedding tables, measure what that costs, and look tokens up privately
+    /// Compress embedding tables, measure the loss, and look up embeddings privately
     #[command(subcommand)]
     Embed(commands::embed::Command),
-    /// Train a network on handwritten digits, and have images recognised privately
+    /// Train a network on handwritten digits, and recognise images privately
     #[command(subcommand)]
     Digits(commands::digits::Command),
+    /// Let a service compute with encrypted matrices
+    #[command(subcommand)]
+    Matrix(commands::matrix::Command),
     #[command(subcommand)]
     Pir(commands::pir::Command),
-    /// Look after keys at a service, and make access tokens
+    /// Manage evaluation keys at a service, and create access tokens
     #[command(subcommand)]
     Keys(commands::keys::Command),
     /// List the parameter sets and their security
@@ -45,34 +48,34 @@ enum Command {
     /// Plan permutations of encrypted slots, and draw them
     #[command(subcommand)]
     Permute(commands::permute::Command),
-    /// Show the plans of a lookup and what each costs
+    /// Show the plans of a lookup and their costs
     Plan(commands::plan::Arguments),
-    /// Attack ways of encrypting: those that are broken, and ours
-    #[command(subcommand)]
-    Audit(commands::audit::Command),
-    /// Measure against baselines
-    Bench(commands::bench::Arguments),
-    /// Train, serve and ask on this machine, and show what travelled
+    #[command(hide = true, disable_help_flag = true)]
+    Audit(commands::moved::Arguments),
+    #[command(hide = true, disable_help_flag = true)]
+    Bench(commands::moved::Arguments),
+    /// Train, serve and query on this machine, and show what was sent
     Demo(commands::demo::Arguments),
 }
 
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
-    // `unspoken params | head` ends quietly. Not where there are sockets: a peer that hangs up is an error to report.
-    if matches!(command, Command::Params(_) | Command::Permute(_) | Command::Plan(_) | Command::Audit(_)) {
+    // `unspoken params | head` ends quietly. Commands that use sockets keep the error: a closed connection must be
+    // reported.
+    if matches!(command, Command::Params(_) | Command::Permute(_) | Command::Plan(_)) {
         sigpipe::reset();
     }
     match run(command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // The chain of reasons, on one line, without a backtrace: it is for the person at the keyboard.
+            // The chain of causes on one line, without a backtrace.
             eprintln!("error: {}", reasons(&error));
             ExitCode::FAILURE
         }
     }
 }
 
-/// The reasons of an error, each said once: many messages contain the one they have from below.
+/// The causes of an error, each named once: many messages already contain their cause.
 fn reasons(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for reason in error.chain().map(ToString::to_string).filter(|reason| !reason.is_empty()) {
@@ -88,18 +91,19 @@ fn reasons(error: &anyhow::Error) -> String {
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Train(arguments) => commands::train::run(&arguments),
-        Command::Serve(arguments) => commands::serve::run(arguments),
+        Command::Serve(arguments) => commands::serve::run(&arguments),
         Command::Classify(arguments) => commands::classify::run(&arguments),
         Command::Get(arguments) => commands::get::run(&arguments),
         Command::Embed(command) => commands::embed::run(&command),
         Command::Digits(command) => commands::digits::run(&command),
+        Command::Matrix(command) => commands::matrix::run(&command),
         Command::Pir(command) => commands::pir::run(&command),
         Command::Keys(command) => commands::keys::run(&command),
         Command::Params(arguments) => commands::params::run(&arguments),
         Command::Permute(command) => commands::permute::run(&command),
         Command::Plan(arguments) => commands::plan::run(&arguments),
-        Command::Audit(command) => commands::audit::run(&command),
-        Command::Bench(arguments) => commands::bench::run(&arguments),
+        Command::Audit(arguments) => commands::moved::exit("audit", "unspoken-bench audit", &arguments),
+        Command::Bench(arguments) => commands::moved::exit("bench", "unspoken-bench", &arguments),
         Command::Demo(arguments) => commands::demo::run(&arguments),
     }
 }

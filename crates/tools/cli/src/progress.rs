@@ -1,35 +1,36 @@
-//! Progress bars on standard error; silent where that is no terminal.
+//! Progress bars on standard error; hidden if it is not a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use unspoken_client::{Step, transport};
+use unspoken_client::Progress;
+use unspoken_client::transport::UploadProgress;
 use unspoken_database as database;
 use unspoken_digits_model as digits;
 use unspoken_embedding as embedding;
 use unspoken_fasttext as fasttext;
 
-/// Shows one piece of work after the other.
+/// Progress bars, one at a time.
 pub struct Bars {
     current: Option<(&'static str, ProgressBar)>,
 }
 
 impl Bars {
-    /// Nothing shown yet.
+    /// No bar shown.
     pub fn new() -> Self {
         Bars { current: None }
     }
 
     /// Shows a step of a client's work.
-    pub fn step(&mut self, step: Step) {
+    pub fn step(&mut self, step: Progress) {
         match step {
-            Step::MakingKeys { done, total } => self.show("making keys", done as u64, total as u64, false),
-            Step::Uploading(transport::Progress::Hashing { done, total }) => {
+            Progress::MakingKeys { done, total } => self.show("generating keys", done as u64, total as u64, false),
+            Progress::Uploading(UploadProgress::Hashing { done, total }) => {
                 self.show("hashing keys", done, total, true)
             }
-            Step::Uploading(transport::Progress::Sending { done, total }) => {
+            Progress::Uploading(UploadProgress::Sending { done, total }) => {
                 self.show("uploading keys", done, total, true)
             }
-            Step::Uploading(transport::Progress::Checking) => self.show("the service checks the keys", 0, 1, false),
-            Step::Asking { work, done, total } => self.show(work, done as u64, total as u64, false),
+            Progress::Uploading(UploadProgress::Checking) => self.show("the service checks the keys", 0, 1, false),
+            Progress::Asking { verb, done, total } => self.show(verb, done as u64, total as u64, false),
         }
     }
 
@@ -69,14 +70,14 @@ impl Bars {
         self.show(what, progress.done, progress.total, false);
     }
 
-    /// Removes what is shown.
+    /// Removes the bar.
     pub fn finish(&mut self) {
         if let Some((_, bar)) = self.current.take() {
             bar.finish_and_clear();
         }
     }
 
-    /// Without a total only what is done is shown.
+    /// Without a total, only the completed count is shown.
     fn show(&mut self, what: &'static str, done: u64, total: impl Into<Option<u64>>, bytes: bool) {
         let total = total.into();
         if self.current.as_ref().is_none_or(|(current, _)| *current != what) {

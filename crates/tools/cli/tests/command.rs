@@ -1,4 +1,4 @@
-//! The command as a person runs it, at secure parameters.
+//! Tests of the command line program, at secure parameters.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -63,21 +63,6 @@ fn a_reader_that_stops_early_is_no_error() {
 }
 
 #[test]
-fn an_audit_breaks_what_is_broken_and_nothing_else() {
-    let lines = text(&unspoken(&["audit", "cached-encryption", "--quick", "--json"]));
-    assert_eq!(lines.lines().count(), 33);
-    for line in lines.lines() {
-        let row: Value = serde_json::from_str(line).unwrap();
-        assert_eq!(row["broken"], !row["claimed_sound"].as_bool().unwrap(), "{row}");
-        assert!(row["broken"] == false || row["advantage"] == 1.0, "{row}");
-    }
-    let table = text(&unspoken(&["audit", "cached-encryption", "--quick", "--trials", "32"]));
-    assert_eq!(table.matches("BROKEN").count(), 9, "{table}");
-    let few = unspoken(&["audit", "cached-encryption", "--quick", "--trials", "5"]);
-    assert!(!few.status.success());
-}
-
-#[test]
 fn plans_are_explained() {
     let arguments = ["plan", "--explain", "--pairs", "--preset", "n14_depth8_scale30"];
     let table = text(&unspoken(&arguments));
@@ -91,12 +76,12 @@ fn plans_are_explained() {
 #[test]
 fn help_and_mistakes_speak_to_people() {
     let help = text(&unspoken(&["--help"]));
-    for command in [
-        "train", "serve", "classify", "get", "pir", "embed", "digits", "keys", "params", "plan", "audit", "bench",
-        "demo",
-    ] {
+    for command in
+        ["train", "serve", "classify", "get", "pir", "embed", "digits", "matrix", "keys", "params", "plan", "demo"]
+    {
         assert!(help.contains(command), "{command}");
     }
+    assert!(!help.contains("audit") && !help.contains("bench"), "{help}");
     let mistake = unspoken(&["serve", "--model", "/nowhere"]);
     assert!(!mistake.status.success());
     assert!(String::from_utf8_lossy(&mistake.stderr).contains("/nowhere"));
@@ -105,6 +90,19 @@ fn help_and_mistakes_speak_to_people() {
     let token = text(&unspoken(&["keys", "token", "alice"]));
     assert_eq!(token.lines().count(), 2);
     assert!(token.lines().nth(1).unwrap().starts_with("alice:"));
+}
+
+#[test]
+fn commands_that_moved_name_the_new_ones() {
+    for (old, new) in [
+        (&["bench", "engine", "--quick"][..], "'unspoken-bench engine --quick'"),
+        (&["bench", "--help"], "'unspoken-bench --help'"),
+        (&["audit", "cached-encryption", "--trials", "5"], "'unspoken-bench audit cached-encryption --trials 5'"),
+    ] {
+        let output = unspoken(old);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && output.stdout.is_empty() && message.contains(new), "{message}");
+    }
 }
 
 #[test]
@@ -140,8 +138,8 @@ fn a_table_is_compressed_and_reported_on() {
     assert!(!refused.status.success() && message.contains("NaN in row 39 (token \"t39\"), column 1"), "{message}");
 }
 
-/// The whole pipeline at its real parameters: services in processes of their own, keys, 64 messages with equal labels, and
-/// records of codes, one of which there is not.
+/// The whole pipeline at its real parameters: services in their own processes, keys, 64 messages with equal labels,
+/// and records of codes, one of which does not exist.
 #[test]
 fn the_demo_classifies_and_looks_up_privately() {
     let data = root().join("data/sms/spam_collection.csv");

@@ -1,4 +1,4 @@
-//! `unspoken digits` as a person runs it, at secure parameters, on strokes in place of handwriting.
+//! Tests of `unspoken digits` at secure parameters, on strokes instead of handwriting.
 
 mod support;
 
@@ -10,7 +10,7 @@ use support::{Service, complaint, text, unspoken};
 
 const IMAGES: usize = 200;
 
-/// The ink of a pixel: digit `d` is a bar at the angle `d pi / 10`, moved a little from image to image.
+/// The ink of a pixel: digit `d` is a bar at the angle `d pi / 10`, shifted a little from image to image.
 fn ink(image: usize, row: usize, column: usize) -> u8 {
     let (sin, cos) = (std::f64::consts::PI * (image % 10) as f64 / 10.0).sin_cos();
     let distance = (row as f64 - 13.5) * cos + (column as f64 - 13.5) * sin - (image / 10 % 5) as f64 + 2.0;
@@ -54,14 +54,14 @@ fn digits_are_trained_served_and_recognised() {
     for part in ["accuracy", "32 images a query", "made and uploaded", "differ      0 of 48 digits"] {
         assert!(asked.contains(part), "{asked}");
     }
-    // The keys are there; without labels and check there is less to tell.
+    // The service has the keys already; without --labels and --check the output is shorter.
     let lines = text(&unspoken(&[&ask[..], &["--images", &images, "--count", "3", "--json"]].concat()));
     let answers: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(answers.len(), 3);
     assert!(answers.iter().all(|answer| answer["scores"].as_array().unwrap().len() == 10 && answer["label"].is_null()));
     assert_eq!(answers[1]["digit"], 1, "{lines}");
 
-    // Another network than the service's.
+    // A network that the service does not use.
     let other = path("other");
     let train = ["digits", "train", "--out", &other, "--epochs", "1", "--validation", "0", "--seed", "1"];
     text(&unspoken(&[&train[..], &labelled].concat()));
@@ -81,9 +81,6 @@ fn mistakes_are_named() {
     assert!(few.contains("validation") && few.contains("200 images"), "{few}");
     let nowhere = complaint(&unspoken(&["serve", "--digits", "/nowhere"]));
     assert!(nowhere.contains("/nowhere"), "{nowhere}");
-    let both = unspoken(&["serve", "--digits", "/nowhere", "--model", "/nowhere"]);
-    let both = String::from_utf8_lossy(&both.stderr).into_owned();
-    assert!(both.contains("cannot be used with"), "{both}");
     let insecure = ["digits", "report", "/nowhere", "--preset", "insecure_n11_real_depth17_scale30"];
     assert!(!unspoken(&insecure).status.success());
 }

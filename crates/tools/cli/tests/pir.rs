@@ -1,4 +1,4 @@
-//! `unspoken pir` as the owner of a database runs it, at secure parameters.
+//! Tests of `unspoken pir` at secure parameters.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -108,7 +108,7 @@ fn a_database_by_key_is_built_and_changed() {
     assert!(compacted["generation"].as_u64() > changed["generation"].as_u64());
     assert_eq!(get(&database, "C300").as_deref(), Some(""));
 
-    // What is refused changes nothing.
+    // A refused change leaves the database as it is.
     assert!(complaint(&["pir", "delete", &database, "C003", "C999"]).contains("no such key: \"C999\""));
     assert!(complaint(&["pir", "set", &database, "3", "x"]).contains("read by key"));
     assert!(complaint(&["pir", "put", &database, "C003", &"x".repeat(5000)]).contains("does not fit"));
@@ -159,7 +159,7 @@ fn a_folder_of_files_becomes_a_database() {
     assert!(said.contains("records     2\n") && said.contains("100000 bytes"), "{said}");
     assert_eq!(get(&database, "a/long.txt").map(|record| record.len()), Some(100_000));
     assert_eq!(get(&database, "empty").as_deref(), Some(""));
-    // There is room for it whether or not the other one is in the same bucket.
+    // There is room for it whether or not both records share a bucket.
     text(&["pir", "put", &database, "a/long.txt", &"z".repeat(120_000)]);
     assert_eq!(get(&database, "a/long.txt").map(|record| record.len()), Some(120_000));
     assert_eq!(get(&database, "empty").as_deref(), Some(""));
@@ -190,7 +190,7 @@ fn mistakes_and_damage_are_named() {
         assert_eq!(get(&database, "C000").as_deref(), Some(kept));
     }
     assert!(complaint(&[&build[..], &["--key", "code"]].concat()).contains("is there already"));
-    // A file that breaks off in the middle: the old database stays.
+    // A truncated file: the old database stays.
     let broken = files.write("broken.csv", "code,title\na,b\nc\n");
     let refused = replace(&broken, "error");
     let said = String::from_utf8_lossy(&refused.stderr);

@@ -1,4 +1,4 @@
-//! `unspoken serve --database` and `unspoken get` as a person runs them, at secure parameters.
+//! Tests of `unspoken serve --database` and `unspoken get` at secure parameters.
 
 mod support;
 
@@ -13,14 +13,15 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use support::{Service, complaint, text, unspoken};
 use unspoken_client::transport::{Cancel, Error, Transport, TransportConfig};
-use unspoken_client::{Question, RetrieveClient, StateDir};
+use unspoken_client::{ServiceClient, StateDir};
 use unspoken_database::{Builder, Record, Writer};
 use unspoken_pir::{KEY_FORMAT, Mode, PirSecret, Preset};
+use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions};
 use unspoken_ring::SecretRng;
 
 static GO: AtomicBool = AtomicBool::new(false);
 
-/// The codes of a catalogue, and what they mean: texts of 0 to 299 bytes.
+/// The codes of a catalogue and their meanings: texts of 0 to 299 bytes.
 fn codes() -> impl Iterator<Item = Record> {
     (0..300).map(|i| Record { key: Some(code(i).into()), value: meaning(i).into() })
 }
@@ -37,7 +38,7 @@ fn build(preset: Preset, directory: &Path, records: impl Iterator<Item = Record>
     Builder::new(preset).build(directory, records.map(Ok::<_, Infallible>), |_| {}, &GO).unwrap();
 }
 
-/// Two databases, one by key and one by index, and what a client needs to ask for their records.
+/// Two databases, one by key and one by index, and the state of a client that queries them.
 struct Scene {
     directory: tempfile::TempDir,
 }
@@ -59,7 +60,7 @@ impl Scene {
         self.path(name).to_str().unwrap().to_owned()
     }
 
-    /// Serves both, the first under a name of its own.
+    /// Serves both, the first under an explicit name.
     fn serve(&self, listen: &str) -> Service {
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
         let (named, images, keys) =
@@ -81,14 +82,14 @@ fn records_are_found_by_key_and_by_index() {
     let service = scene.serve("127.0.0.1:0");
     let get = |what: &[&str]| scene.get(&service, "icd/codes", what);
 
-    // By key: an empty record too. The order is that of the questions.
+    // By key, an empty record included. The records are in the order of the arguments.
     let found = text(&get(&["C042", "C000", "C299", "--usage"]));
     assert_eq!(found, format!("{}\n\n{}\n", meaning(42), meaning(299)));
     let line: Value = serde_json::from_str(&text(&get(&["C007", "--json"]))).unwrap();
     assert_eq!((&line["key"], &line["found"]), (&"C007".into(), &true.into()), "{line}");
     assert_eq!(line["record"], meaning(7), "{line}");
 
-    // Absent keys: the others are answered.
+    // Absent keys do not affect the other answers.
     let absent = get(&["C299", "X99", "C300"]);
     assert_eq!(String::from_utf8_lossy(&absent.stdout), format!("{}\n", meaning(299)));
     assert_eq!(complaint(&absent), "error: no such key: X99, no such key: C300\n");
@@ -106,9 +107,9 @@ fn records_are_found_by_key_and_by_index() {
     let hex: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&hex[0]["record_hex"], &hex[1]["index"]), (&"e3".repeat(700).into(), &0.into()), "{lines}");
     let beyond = complaint(&get(&["--index", "20"]));
-    assert!(beyond.contains("20 is out of range") && beyond.contains("20 records"), "{beyond}");
+    assert!(beyond.contains("position 0 is out of range") && beyond.contains("20 records"), "{beyond}");
 
-    // The log names databases and versions, and nothing that was asked for.
+    // The log names databases and versions, but no queried key.
     let log = std::fs::read_to_string(scene.path("log")).unwrap();
     assert!(log.contains("icd/codes") && log.contains("pir/images") && log.contains("version"), "{log}");
     assert!(!log.contains("C299") && !log.contains("X99"), "{log}");
@@ -141,7 +142,7 @@ fn changes_are_served_while_the_service_runs_and_keys_outlive_it() {
     assert_eq!(ask(&service, "C002")["found"], false);
     assert_eq!(ask(&service, "C003")["record"], meaning(3));
 
-    // A service that is stopped and started again has the client's keys, and so it has after a compaction.
+    // A restarted service still has the client's keys, also after a compaction.
     let address = service.url.strip_prefix("http://").unwrap().to_owned();
     drop(service);
     writer.compact(|_| {}, &GO).unwrap();
@@ -152,11 +153,17 @@ fn changes_are_served_while_the_service_runs_and_keys_outlive_it() {
     assert!(usage.contains("keys        at the service already"), "{usage}");
 }
 
-/// A client in this process, which stays connected.
-fn client(scene: &Scene, service: &Service, application: &str, mode: Mode) -> RetrieveClient {
+/// A client in this process that stays connected.
+fn client(scene: &Scene, service: &Service, application: &str, mode: Mode) -> ServiceClient<RetrieveClient> {
     let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();
     let state = StateDir::open(&scene.path("state"), &service.url, application).unwrap();
-    RetrieveClient::open(transport, application, mode, &state, &mut |_| {}, &Cancel::new()).unwrap()
+    let options = RetrieveOptions::new(mode, state.clone());
+    ServiceClient::connect(transport, application, options, &state, &mut |_| {}, &Cancel::new()).unwrap()
+}
+
+fn get(client: &mut ServiceClient<RetrieveClient>, key: &str) -> Option<Vec<u8>> {
+    let answers = client.ask(&[Question::Key(key.into())], &mut |_| {}, &Cancel::new()).unwrap();
+    answers[0].record.as_ref().map(|record| record.to_vec())
 }
 
 #[test]
@@ -167,7 +174,7 @@ fn every_answer_is_of_one_version() {
     let stop = AtomicBool::new(false);
     let versions = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Each version says its number in two records.
+            // Each version writes its number to two records.
             let mut writer = Writer::open(scene.path("codes")).unwrap();
             for _ in (0..3000).take_while(|_| !stop.load(Ordering::Relaxed)) {
                 let number = (writer.version() + 1).to_string();
@@ -180,12 +187,14 @@ fn every_answer_is_of_one_version() {
         let questions = ["C010", "C290"].map(|key| Question::Key(key.into()));
         let (start, mut versions) = (Instant::now(), BTreeSet::new());
         while versions.len() < 4 && start.elapsed() < Duration::from_secs(60) {
-            let answers = client.get_many(&questions, &mut |_| {}, &mut |_| {}, &Cancel::new()).unwrap();
+            let answers = client.ask(&questions, &mut |_| {}, &Cancel::new()).unwrap();
             let [first, second] = &answers[..] else { panic!("{answers:?}") };
             assert_eq!(first.version, second.version);
             if first.version > 1 {
-                let number = Some(first.version.to_string().into_bytes());
-                assert_eq!((&first.record, &second.record), (&number, &number));
+                let number = first.version.to_string();
+                for answer in [first, second] {
+                    assert_eq!(answer.record.as_deref().map(Vec::as_slice), Some(number.as_bytes()));
+                }
             }
             versions.insert(first.version);
         }
@@ -201,9 +210,9 @@ fn a_client_outlives_a_rebuilt_database() {
     let service = scene.serve("127.0.0.1:0");
     let mut clients = [Mode::Packed, Mode::Bits].map(|mode| client(&scene, &service, "icd/codes", mode));
     for client in &mut clients {
-        assert_eq!(client.get(b"C005", &Cancel::new()).unwrap(), Some(meaning(5).into()));
+        assert_eq!(get(client, "C005"), Some(meaning(5).into()));
     }
-    // Ten times as many records, in another layout; the service starts anew.
+    // Ten times as many records, in another layout; the service is restarted.
     let address = service.url.strip_prefix("http://").unwrap().to_owned();
     drop(service);
     let records = (0..3000).map(|i| Record { key: Some(code(i).into()), value: format!("rebuilt {i}").into() });
@@ -212,7 +221,7 @@ fn a_client_outlives_a_rebuilt_database() {
     let _service = scene.serve(&address);
     for client in &mut clients {
         let before = client.usage().key_bytes;
-        assert_eq!(client.get(b"C2718", &Cancel::new()).unwrap(), Some(b"rebuilt 2718".into()));
+        assert_eq!(get(client, "C2718"), Some(b"rebuilt 2718".into()));
         assert_eq!(client.usage().key_bytes, before, "keys do not depend on the database");
     }
 }
@@ -221,7 +230,7 @@ fn a_client_outlives_a_rebuilt_database() {
 fn all_kinds_of_queries_find_the_records() {
     let scene = Scene::new();
     let service = scene.serve("127.0.0.1:0");
-    // A key has two candidates, and so two queries.
+    // A key has two candidates, hence two queries.
     let kinds =
         [("packed", 26_000..32_000), ("bits", 64..200), ("compact", 72..73), ("session", 12..13), ("session", 12..13)];
     for (query, bytes) in kinds {
@@ -277,7 +286,7 @@ fn keys_of_another_preset_and_damaged_databases_are_refused() {
 
     let directory = scene.text("codes");
     let twice = complaint(&unspoken(&["serve", "--database", &directory, "--database", &directory]));
-    assert!(twice.contains("two databases are called pir/codes"), "{twice}");
+    assert!(twice.contains("two offers are called pir/codes"), "{twice}");
     let name = complaint(&unspoken(&["serve", "--database", &format!("Big Codes={directory}")]));
     assert!(name.contains("NAME=DIR"), "{name}");
     let nowhere = complaint(&unspoken(&["serve", "--database", "/nowhere"]));

@@ -1,4 +1,5 @@
-//! Asking a service: where it is, and a classifier or an embedding table with its keys in place.
+//! Connections to a service: its address, and a classifier, an embedding table or a digit recogniser with uploaded
+//! keys.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,9 +7,14 @@ use std::time::Duration;
 use numpy::{PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use unspoken_classify::ClassifyClient;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
-use unspoken_client::{ClassifyClient, ClientError, DigitsClient, EmbedClient, Needs, StateDir, Step, Usage};
+use unspoken_client::{ClientError, Progress, ServiceClient, StateDir, UsageStats};
+use unspoken_digits::DigitsClient;
 use unspoken_digits_model::CLASSES;
+use unspoken_embed::EmbedClient;
+use unspoken_encrypt::Needs;
+use unspoken_protocol::CkksClientHalf;
 
 use crate::digits::image_list;
 use crate::embedding::Codes;
@@ -17,7 +23,7 @@ use crate::interruptible;
 use crate::model::{Words, matrix};
 use crate::progress::Reporter;
 
-/// Where a service is and who asks. Nothing is sent until it is asked.
+/// Address of a service and credentials of the client. Nothing is sent before the first call of a method.
 #[pyclass(frozen, module = "unspoken._unspoken")]
 pub(crate) struct Service(TransportConfig);
 
@@ -26,7 +32,8 @@ impl Service {
         Ok(Transport::new(self.0.clone())?)
     }
 
-    /// The way to the service, the application asked there (its only one if none is named), and where its keys lie.
+    /// The transport to the service, the name of the application (its only one if none is named), and the key
+    /// directory.
     pub(crate) fn target(
         &self,
         application: Option<String>,
@@ -51,29 +58,30 @@ impl Service {
         url: String,
         token: Option<String>,
         authorities_pem: Option<Vec<u8>>,
+        insecure_http: bool,
         patience_seconds: f64,
     ) -> PyResult<Self> {
-        let mut config = TransportConfig { token, authorities_pem, ..TransportConfig::new(url) };
+        let mut config = TransportConfig { token, authorities_pem, insecure_http, ..TransportConfig::new(url) };
         config.retry.patience = Duration::try_from_secs_f64(patience_seconds).map_err(|error| {
             let message = format!("read patience={patience_seconds}: {error}; needed seconds, 0 or more");
             crate::failure::ConfigurationError::new_err(message)
         })?;
         let service = Service(config);
-        // Says now what is wrong with the address, the token or the certificates.
+        // Fails now if the address, the token or the certificates are wrong.
         service.transport()?;
         Ok(service)
     }
 
-    /// What can be asked there.
+    /// Names of the service's applications.
     fn applications(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         interruptible::run(py, Reporter::Silent, |_, cancel| Ok(self.transport()?.applications(cancel)?))
     }
 }
 
-/// A classifier of a service, the keys made and uploaded.
+/// A classifier of a service, with generated and uploaded keys.
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct Connection {
-    client: ClassifyClient,
+    client: ServiceClient<ClassifyClient>,
     application: String,
 }
 
@@ -91,28 +99,39 @@ impl Connection {
     ) -> PyResult<Self> {
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let (transport, application, state) = service.target(application, &state_dir, cancel)?;
-            let mut report = |step: Step| report(step.into());
+            let mut report = |step: Progress| report(step.into());
             let words = words.encoder().clone();
-            let mut client = ClassifyClient::connect(transport, &application, words, &state, &mut report, cancel)?;
+            let mut client =
+                ServiceClient::<ClassifyClient>::connect(transport, &application, words, &state, &mut report, cancel)?;
             client.prepare(needs(ready))?;
             Ok(Connection { client, application })
         })
     }
 
-    /// One label for each message, and scores of shape (messages, classes).
+    /// One label per message, and scores of shape (messages, classes), with noise if they are to be shared.
     fn classify<'py>(
         &mut self,
         py: Python<'py>,
         messages: Vec<String>,
+        share_bits: Option<u32>,
         progress: &Bound<'py, PyAny>,
     ) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>)> {
         let client = &mut self.client;
         let answers = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let mut report = |step: Step| report(step.into());
-            client.classify(&messages, &mut report, &mut |_| {}, cancel).map_err(ClientError::into)
+            let mut report = |step: Progress| report(step.into());
+            if let Some(bits) = share_bits {
+                // Check before sending anything that a bound of the error is known.
+                client.half().sharing_noise(bits).map_err(ClientError::of_application)?;
+            }
+            let answers = client.ask(&messages, &mut report, cancel)?;
+            match share_bits {
+                Some(bits) => Ok(client.half().share(&answers, bits).map_err(ClientError::of_application)?),
+                None => Ok(answers),
+            }
         })?;
         let (labels, scores): (Vec<_>, Vec<_>) = answers.into_iter().map(|a| (a.label, a.scores)).unzip();
-        let scores = matrix(py, scores.into_iter().flatten().collect(), labels.len(), self.client.labels().len())?;
+        let scores =
+            matrix(py, scores.into_iter().flatten().collect(), labels.len(), self.client.half().labels().len())?;
         Ok((labels, scores))
     }
 
@@ -126,7 +145,7 @@ impl Connection {
         self.client.description().parameters().name()
     }
 
-    /// Messages one query holds.
+    /// Number of messages in one query.
     #[getter]
     fn batch(&self) -> usize {
         self.client.description().batch()
@@ -139,10 +158,10 @@ impl Connection {
     }
 }
 
-/// An embedding table of a service, the keys made and uploaded.
+/// An embedding table of a service, with generated and uploaded keys.
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct EmbeddingConnection {
-    client: EmbedClient,
+    client: ServiceClient<EmbedClient>,
     application: String,
 }
 
@@ -160,9 +179,10 @@ impl EmbeddingConnection {
     ) -> PyResult<Self> {
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let (transport, application, state) = service.target(application, &state_dir, cancel)?;
-            let mut report = |step: Step| report(step.into());
+            let mut report = |step: Progress| report(step.into());
             let codes = codes.codes().clone();
-            let mut client = EmbedClient::connect(transport, &application, codes, &state, &mut report, cancel)?;
+            let mut client =
+                ServiceClient::<EmbedClient>::connect(transport, &application, codes, &state, &mut report, cancel)?;
             client.prepare(needs(ready))?;
             Ok(EmbeddingConnection { client, application })
         })
@@ -177,8 +197,8 @@ impl EmbeddingConnection {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let client = &mut self.client;
         let embeddings = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let mut report = |step: Step| report(step.into());
-            client.embed(&ids, &mut report, cancel).map_err(ClientError::into)
+            let mut report = |step: Progress| report(step.into());
+            client.ask(&ids, &mut report, cancel).map_err(ClientError::into)
         })?;
         let (rows, width) = (embeddings.len(), self.client.description().width());
         matrix(py, embeddings.into_iter().flatten().collect(), rows, width)
@@ -196,10 +216,10 @@ impl EmbeddingConnection {
     }
 }
 
-/// A recogniser of digits of a service, the keys made and uploaded.
+/// A digit recogniser of a service, with generated and uploaded keys.
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct DigitsConnection {
-    client: DigitsClient,
+    client: ServiceClient<DigitsClient>,
     application: String,
 }
 
@@ -216,24 +236,33 @@ impl DigitsConnection {
     ) -> PyResult<Self> {
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let (transport, application, state) = service.target(application, &state_dir, cancel)?;
-            let mut report = |step: Step| report(step.into());
-            let mut client = DigitsClient::connect(transport, &application, (), &state, &mut report, cancel)?;
+            let mut report = |step: Progress| report(step.into());
+            let mut client =
+                ServiceClient::<DigitsClient>::connect(transport, &application, (), &state, &mut report, cancel)?;
             client.prepare(needs(ready))?;
             Ok(DigitsConnection { client, application })
         })
     }
 
-    /// Scores of shape (images, 10) for images of shape (images, 784).
+    /// Scores of shape (images, 10) for images of shape (images, 784), with noise if they are to be shared.
     fn recognise<'py>(
         &mut self,
         py: Python<'py>,
         images: PyReadonlyArray2<'py, u8>,
+        share_bits: Option<u32>,
         progress: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let (client, images) = (&mut self.client, image_list(&images)?);
         let answers = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let mut report = |step: Step| report(step.into());
-            client.recognise(&images, &mut report, cancel).map_err(ClientError::into)
+            let mut report = |step: Progress| report(step.into());
+            if let Some(bits) = share_bits {
+                client.half().sharing_noise(bits).map_err(ClientError::of_application)?;
+            }
+            let answers = client.ask(&images, &mut report, cancel)?;
+            match share_bits {
+                Some(bits) => Ok(client.half().share(&answers, bits).map_err(ClientError::of_application)?),
+                None => Ok(answers),
+            }
         })?;
         let rows = answers.len();
         matrix(py, answers.into_iter().flat_map(|answer| answer.scores).collect(), rows, CLASSES)
@@ -251,14 +280,14 @@ impl DigitsConnection {
     }
 }
 
-/// Queries that must go out at once, and the memory to keep encryptions of zero for them.
-fn needs((burst, memory_bytes): (usize, usize)) -> Needs {
+/// Number of queries that must go out at once, and the memory for precomputed encryptions of zero for them.
+pub(crate) fn needs((burst, memory_bytes): (usize, usize)) -> Needs {
     Needs { burst, memory_bytes }
 }
 
-pub(crate) fn usage_dict(py: Python<'_>, usage: Usage) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn usage_dict(py: Python<'_>, usage: UsageStats) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
-    dict.set_item("messages", usage.messages)?;
+    dict.set_item("messages", usage.questions)?;
     dict.set_item("key_bytes", usage.key_bytes)?;
     dict.set_item("query_bytes", usage.query_bytes)?;
     dict.set_item("answer_bytes", usage.answer_bytes)?;

@@ -1,4 +1,4 @@
-//! Networks for handwritten digits, in the clear: training, files, and scores.
+//! Networks for handwritten digits in the clear: training, files and scores.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::interruptible;
 use crate::model::matrix;
 use crate::progress::{Event, Reporter};
 
-/// What the trainer can be told, from a dictionary with these keys.
+/// Options of the trainer, from a dictionary with these keys.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Options {
@@ -83,7 +83,7 @@ impl Digits {
         matrix(py, scores, images.len(), CLASSES)
     }
 
-    /// The options of training that the files of a network hold.
+    /// The training options stored in the files of a network.
     #[getter]
     fn training<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (record, shape) = (self.0.training(), self.0.shape());

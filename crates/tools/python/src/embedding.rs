@@ -1,6 +1,7 @@
-//! Compressed embedding tables, in the clear: compression, files, and embeddings.
+//! Compressed embedding tables in the clear: compression, files and embeddings.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use numpy::{PyArray2, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -13,7 +14,7 @@ use crate::interruptible;
 use crate::model::matrix;
 use crate::progress::{Event, Reporter};
 
-/// What the compressor can be told, from a dictionary with these keys.
+/// Options of the compressor, from a dictionary with these keys.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Options {
@@ -43,7 +44,7 @@ pub(crate) struct Table(CompressedTable);
 
 #[pymethods]
 impl Table {
-    /// The compressed form of a matrix of shape (tokens, width), and its relative error.
+    /// Compresses a matrix of shape (tokens, width); returns the table and its relative error.
     #[staticmethod]
     fn compress(
         py: Python<'_>,
@@ -79,7 +80,7 @@ impl Table {
         matrix(py, numbers, tokens.len(), self.0.codes().shape().width)
     }
 
-    /// The relative error against a matrix of shape (tokens, width), its rows in this table's order.
+    /// The relative error against a matrix of shape (tokens, width) whose rows are in this table's order.
     fn error(&self, py: Python<'_>, rows: PyReadonlyArray2<'_, f32>) -> PyResult<f64> {
         let (width, values) = entries(&rows);
         let quality = py.detach(|| {
@@ -91,7 +92,7 @@ impl Table {
 
     /// The client's half.
     fn codes(&self) -> Codes {
-        Codes(self.0.codes().clone())
+        Codes(Arc::new(self.0.codes().clone()))
     }
 
     #[getter]
@@ -102,10 +103,10 @@ impl Table {
 
 /// The client's half of a compressed table: tokens and their codes.
 #[pyclass(frozen, module = "unspoken._unspoken")]
-pub(crate) struct Codes(TokenCodes);
+pub(crate) struct Codes(Arc<TokenCodes>);
 
 impl Codes {
-    pub(crate) fn codes(&self) -> &TokenCodes {
+    pub(crate) fn codes(&self) -> &Arc<TokenCodes> {
         &self.0
     }
 }
@@ -114,7 +115,7 @@ impl Codes {
 impl Codes {
     #[staticmethod]
     fn load(py: Python<'_>, directory: PathBuf) -> PyResult<Self> {
-        Ok(Codes(py.detach(|| TokenCodes::load(directory)).map_err(Failure::from)?))
+        Ok(Codes(Arc::new(py.detach(|| TokenCodes::load(directory)).map_err(Failure::from)?)))
     }
 
     /// The row of each token.

@@ -1,4 +1,4 @@
-//! The errors of the crates below, as exceptions of the package.
+//! Conversion of the errors of the crates below to exceptions of the package.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use unspoken_embed::EmbedError;
 use unspoken_embedding::{CompressError, EmbeddingError, TableError};
 use unspoken_fasttext::{ModelError as ModelFailure, TrainError};
 use unspoken_pir::LayoutError;
-use unspoken_protocol::ProtocolError;
+use unspoken_protocol::{ApplicationError, ProtocolError};
 use unspoken_retrieve::RetrieveError;
 use unspoken_wire::ProblemCode;
 
@@ -33,15 +33,15 @@ import_exception!(unspoken.errors, UnknownTokenError);
 import_exception!(unspoken.errors, MatrixError);
 import_exception!(unspoken.errors, MissingKeysError);
 
-/// Why work did not succeed. Made without the interpreter, turned into an exception with it.
+/// An error of a call. It is created without the interpreter lock, and converted to an exception with it.
 pub(crate) enum Failure {
-    /// A model file.
+    /// Reading, writing or using a model.
     Model(ModelFailure),
     /// Training.
     Train(TrainError),
-    /// A network for digits.
+    /// Reading, writing or using a network for digits.
     Network(digits::ModelError),
-    /// Training it.
+    /// Training of a network for digits.
     TrainNetwork(digits::TrainError),
     /// Images or labels.
     Images(digits::DataError),
@@ -55,13 +55,13 @@ pub(crate) enum Failure {
     Ckks(CkksError),
     /// Encrypted matrices.
     Arrays(ArraysError),
-    /// Asking, once it is known what.
+    /// Queries to a service, after the application is chosen.
     Client(ClientError),
-    /// The directory for the client's own files.
+    /// Creating the directory for the client's files.
     State { path: String, source: io::Error },
     /// No application was named and the service has none, or several.
     Application { offered: Vec<String> },
-    /// The system gave no threads.
+    /// The system refused to start threads.
     Threads(rayon::ThreadPoolBuildError),
 }
 
@@ -157,13 +157,8 @@ impl From<Failure> for PyErr {
             Failure::Ckks(error) => UnspokenError::new_err(error.to_string()),
             Failure::Arrays(error) => of_arrays(&error),
             Failure::Client(ClientError::Transport(error)) => of_transport(error.to_string(), &error),
-            Failure::Client(ClientError::Protocol(error)) => of_protocol(&error),
-            Failure::Client(ClientError::Classify(error)) => of_classification(&error),
-            Failure::Client(ClientError::Embed(error)) => of_lookup(&error),
-            Failure::Client(ClientError::Digits(error)) => of_recognition(&error),
-            Failure::Client(ClientError::Retrieve(error)) => of_retrieval(&error),
             Failure::Client(error @ ClientError::State { .. }) => StateError::new_err(error.to_string()),
-            Failure::Client(error) => UnspokenError::new_err(error.to_string()),
+            Failure::Client(error) => of_application(&error),
             Failure::State { path, source } => StateError::new_err(format!(
                 "make the state directory {path}: {source}; pass state_dir=, a directory that can be written"
             )),
@@ -177,7 +172,21 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// The exception for the innermost cause, with the message of the whole.
+/// The exception for an application's error. Each application with its own exceptions has one line here.
+fn of_application(error: &ClientError) -> PyErr {
+    fn as_exception<E: ApplicationError>(error: &ClientError, convert: fn(&E) -> PyErr) -> Option<PyErr> {
+        error.application().map(convert)
+    }
+    as_exception(error, of_protocol)
+        .or_else(|| as_exception(error, of_classification))
+        .or_else(|| as_exception(error, of_lookup))
+        .or_else(|| as_exception(error, of_recognition))
+        .or_else(|| as_exception(error, of_retrieval))
+        .or_else(|| as_exception(error, of_arrays))
+        .unwrap_or_else(|| UnspokenError::new_err(error.to_string()))
+}
+
+/// The exception for the innermost cause, with the message of the whole error.
 fn of_transport(message: String, error: &transport::Error) -> PyErr {
     match error {
         transport::Error::GaveUp { last, .. } => of_transport(message, last),
@@ -235,7 +244,7 @@ fn of_retrieval(error: &RetrieveError) -> PyErr {
     let message = error.to_string();
     match error {
         RetrieveError::Protocol(error) => of_protocol(error),
-        RetrieveError::Layout(LayoutError::Index { .. }) => NoSuchIndexError::new_err(message),
+        RetrieveError::NoSuchIndex { .. } => NoSuchIndexError::new_err(message),
         RetrieveError::Layout(LayoutError::Kind { .. }) => ConfigurationError::new_err(message),
         RetrieveError::Layout(_) => MismatchError::new_err(message),
         RetrieveError::Io { .. } => StateError::new_err(message),

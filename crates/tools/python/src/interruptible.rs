@@ -1,4 +1,4 @@
-//! Long work on a thread of its own, while the calling thread watches for signals and shows progress.
+//! Long work on a separate thread, while the calling thread handles signals and shows progress.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -9,17 +9,17 @@ use unspoken_client::transport::Cancel;
 use crate::failure::Failure;
 use crate::progress::{Event, Reporter};
 
-/// How often the calling thread looks for signals.
+/// Interval between two checks for signals.
 const POLL: Duration = Duration::from_millis(50);
 
 /// Runs `work` without the interpreter lock and returns its result.
 ///
-/// `work` is handed a place to report progress and a flag to look at. The calling thread shows the progress and lets
-/// Python handle signals every 50 ms; when a handler or a progress callback raises, the flag is set, `work` is waited for,
-/// and the exception is returned.
+/// `work` receives a callback for progress reports and a cancel flag. The calling thread shows the progress and lets
+/// Python handle signals every 50 ms. If a signal handler or a progress callback raises an exception, this function
+/// sets the flag, waits for `work`, and returns the exception.
 ///
-/// The work gets a thread pool of its own, which ends with it: after a `fork` the child never waits for threads that
-/// stayed with its parent.
+/// `work` runs in its own thread pool, which ends with it. So a child process after `fork` never waits for threads
+/// that exist only in its parent.
 pub(crate) fn run<T: Send>(
     py: Python<'_>,
     mut reporter: Reporter,
@@ -56,7 +56,7 @@ pub(crate) fn run<T: Send>(
     }
     match result {
         Ok(result) => Ok(result?),
-        // A bug in the work: it surfaces as pyo3's PanicException.
+        // A bug in `work`: it becomes pyo3's PanicException.
         Err(panic) => std::panic::resume_unwind(panic),
     }
 }

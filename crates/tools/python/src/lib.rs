@@ -6,6 +6,7 @@ mod embedding;
 mod failure;
 mod interruptible;
 mod matrix;
+mod matrix_connection;
 mod matrix_graph;
 mod model;
 mod presets;
@@ -14,7 +15,7 @@ mod retrieval;
 
 use pyo3::prelude::*;
 
-/// What the package `unspoken` is built on. Not for direct use.
+/// The compiled half of the package `unspoken`. Not for direct use.
 #[pymodule]
 fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -25,13 +26,15 @@ fn _unspoken(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<digits::Digits>()?;
     module.add_class::<embedding::Codes>()?;
     module.add_class::<embedding::Table>()?;
-    module.add_class::<matrix::MatrixAnswer>()?;
+    module.add_class::<matrix::EncryptedMatrix>()?;
     module.add_class::<matrix::MatrixInputs>()?;
     module.add_class::<matrix::MatrixKeys>()?;
     module.add_class::<matrix::MatrixProgram>()?;
     module.add_class::<matrix::MatrixSecret>()?;
-    module.add_class::<matrix::MatrixTerms>()?;
+    module.add_class::<matrix::MatrixSignature>()?;
+    module.add_class::<matrix_connection::MatrixConnection>()?;
     module.add_class::<matrix_graph::MatrixGraph>()?;
+    module.add_class::<matrix_graph::MatrixOperation>()?;
     module.add_class::<model::Model>()?;
     module.add_class::<model::Words>()?;
     module.add_class::<progress::Progress>()?;

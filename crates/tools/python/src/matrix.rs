@@ -6,13 +6,13 @@ use ndarray::Array3;
 use numpy::{IntoPyArray, PyArray3, PyReadonlyArray3};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use unspoken_arrays::{Answer, ArraysError, Inputs, Keys, Program, Secret, Terms};
+use unspoken_arrays::{ArraysError, EncryptedInputs, EncryptedResult, Keys, Program, Secret, Signature};
 
 use crate::failure::Failure;
 use crate::interruptible;
 use crate::progress::{Event, Reporter};
 
-/// The server's half of a planned expression.
+/// A planned graph of matrix operations that runs on encrypted inputs.
 #[pyclass(frozen, module = "unspoken._unspoken")]
 pub(crate) struct MatrixProgram(Program);
 
@@ -24,8 +24,8 @@ impl MatrixProgram {
 
 #[pymethods]
 impl MatrixProgram {
-    fn terms(&self) -> MatrixTerms {
-        MatrixTerms(self.0.terms().clone())
+    fn signature(&self) -> MatrixSignature {
+        MatrixSignature(self.0.signature().clone())
     }
 
     #[getter]
@@ -60,11 +60,11 @@ impl MatrixProgram {
         keys: &MatrixKeys,
         inputs: Vec<Py<MatrixInputs>>,
         progress: &Bound<'_, PyAny>,
-    ) -> PyResult<MatrixAnswer> {
+    ) -> PyResult<EncryptedMatrix> {
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let inputs: Vec<&Inputs> = inputs.iter().map(|part| &part.get().0).collect();
+            let inputs: Vec<&EncryptedInputs> = inputs.iter().map(|part| &part.get().0).collect();
             let report = |done, total| report(Event::vectors(done, total));
-            Ok(MatrixAnswer(self.0.run(&keys.0, &inputs, report, cancel.flag())?))
+            Ok(EncryptedMatrix(self.0.run(&keys.0, &inputs, report, cancel.flag())?))
         })
     }
 
@@ -78,12 +78,18 @@ impl MatrixProgram {
     }
 }
 
-/// The client's half of a planned expression.
+/// The client's description of a program: inputs, batch and parameters.
 #[pyclass(frozen, module = "unspoken._unspoken")]
-pub(crate) struct MatrixTerms(Terms);
+pub(crate) struct MatrixSignature(Signature);
+
+impl MatrixSignature {
+    pub(crate) fn new(signature: Signature) -> Self {
+        MatrixSignature(signature)
+    }
+}
 
 #[pymethods]
-impl MatrixTerms {
+impl MatrixSignature {
     #[getter]
     fn preset(&self) -> &str {
         self.0.preset()
@@ -109,7 +115,7 @@ impl MatrixTerms {
         self.0.batch()
     }
 
-    /// Vectors one after the other that hold the batch.
+    /// Number of consecutive vectors that hold the batch.
     #[getter]
     fn vectors(&self) -> usize {
         self.0.groups()
@@ -128,12 +134,12 @@ impl MatrixTerms {
     /// Shape of each input, by name.
     #[getter]
     fn inputs(&self) -> BTreeMap<String, Vec<usize>> {
-        self.0.inputs().iter().map(|input| (input.name.clone(), input.form.shape(self.0.batch()))).collect()
+        self.0.inputs().iter().map(|input| (input.name.clone(), input.shape.extents(self.0.batch()))).collect()
     }
 
     #[getter]
     fn shape(&self) -> Vec<usize> {
-        self.0.output().shape(self.0.batch())
+        self.0.output().extents(self.0.batch())
     }
 
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
@@ -142,11 +148,11 @@ impl MatrixTerms {
 
     #[staticmethod]
     fn from_bytes(py: Python<'_>, data: &[u8], accept_insecure: bool) -> PyResult<Self> {
-        Ok(MatrixTerms(read(py, data, accept_insecure, Terms::from_bytes)?))
+        Ok(MatrixSignature(read(py, data, accept_insecure, Signature::from_bytes)?))
     }
 }
 
-/// What encrypts, makes keys and decrypts.
+/// Secret of a client: encrypts, generates keys and decrypts.
 #[pyclass(frozen, module = "unspoken._unspoken")]
 pub(crate) struct MatrixSecret(Secret);
 
@@ -170,30 +176,43 @@ impl MatrixSecret {
     fn encrypt(
         &self,
         py: Python<'_>,
-        terms: &MatrixTerms,
+        signature: &MatrixSignature,
         inputs: Vec<(String, PyReadonlyArray3<'_, f64>)>,
     ) -> PyResult<MatrixInputs> {
         let inputs: Vec<(String, Array3<f64>)> =
             inputs.into_iter().map(|(name, values)| (name, values.as_array().to_owned())).collect();
-        interruptible::run(py, Reporter::Silent, |_, _| Ok(MatrixInputs(self.0.encrypt(&terms.0, &inputs)?)))
+        interruptible::run(py, Reporter::Silent, |_, _| Ok(MatrixInputs(self.0.encrypt(&signature.0, &inputs)?)))
     }
 
     fn keys(
         &self,
         py: Python<'_>,
-        programs: Vec<Py<MatrixTerms>>,
+        programs: Vec<Py<MatrixSignature>>,
         progress: &Bound<'_, PyAny>,
     ) -> PyResult<MatrixKeys> {
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let programs: Vec<&Terms> = programs.iter().map(|terms| &terms.get().0).collect();
+            let programs: Vec<&Signature> = programs.iter().map(|signature| &signature.get().0).collect();
             let report = |done, total| report(Event::keys(done, total));
             Ok(MatrixKeys(self.0.keys(&programs, report, cancel.flag())?))
         })
     }
 
     /// An array of shape (batch, rows, columns).
-    fn decrypt<'py>(&self, py: Python<'py>, answer: &MatrixAnswer) -> PyResult<Bound<'py, PyArray3<f64>>> {
-        let values = interruptible::run(py, Reporter::Silent, |_, _| Ok(self.0.decrypt(&answer.0)?))?;
+    fn decrypt<'py>(&self, py: Python<'py>, result: &EncryptedMatrix) -> PyResult<Bound<'py, PyArray3<f64>>> {
+        let values = interruptible::run(py, Reporter::Silent, |_, _| Ok(self.0.decrypt(&result.0)?))?;
+        Ok(values.into_pyarray(py))
+    }
+
+    /// Like `decrypt`, with added noise of standard deviation `2^bits * error`.
+    fn decrypt_to_share<'py>(
+        &self,
+        py: Python<'py>,
+        result: &EncryptedMatrix,
+        error: f64,
+        bits: u32,
+    ) -> PyResult<Bound<'py, PyArray3<f64>>> {
+        let values =
+            interruptible::run(py, Reporter::Silent, |_, _| Ok(self.0.decrypt_to_share(&result.0, error, bits)?))?;
         Ok(values.into_pyarray(py))
     }
 }
@@ -230,7 +249,7 @@ impl MatrixKeys {
 
 /// Encrypted inputs.
 #[pyclass(frozen, module = "unspoken._unspoken")]
-pub(crate) struct MatrixInputs(Inputs);
+pub(crate) struct MatrixInputs(EncryptedInputs);
 
 #[pymethods]
 impl MatrixInputs {
@@ -250,16 +269,16 @@ impl MatrixInputs {
 
     #[staticmethod]
     fn from_bytes(py: Python<'_>, data: &[u8], accept_insecure: bool) -> PyResult<Self> {
-        Ok(MatrixInputs(read(py, data, accept_insecure, Inputs::from_bytes)?))
+        Ok(MatrixInputs(read(py, data, accept_insecure, EncryptedInputs::from_bytes)?))
     }
 }
 
 /// An encrypted result.
 #[pyclass(frozen, module = "unspoken._unspoken")]
-pub(crate) struct MatrixAnswer(Answer);
+pub(crate) struct EncryptedMatrix(EncryptedResult);
 
 #[pymethods]
-impl MatrixAnswer {
+impl EncryptedMatrix {
     #[getter]
     fn preset(&self) -> &str {
         self.0.preset()
@@ -276,11 +295,11 @@ impl MatrixAnswer {
 
     #[staticmethod]
     fn from_bytes(py: Python<'_>, data: &[u8], accept_insecure: bool) -> PyResult<Self> {
-        Ok(MatrixAnswer(read(py, data, accept_insecure, Answer::from_bytes)?))
+        Ok(EncryptedMatrix(read(py, data, accept_insecure, EncryptedResult::from_bytes)?))
     }
 }
 
-/// Reads bytes without the interpreter lock, and lets Control-C wait no longer than that takes.
+/// Parses bytes without the interpreter lock; Control-C waits until parsing has ended.
 fn read<T: Send>(
     py: Python<'_>,
     data: &[u8],

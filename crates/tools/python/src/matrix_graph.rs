@@ -1,25 +1,27 @@
-//! Expressions of encrypted matrices, node by node.
+//! Graphs of matrix operations.
+
+use std::borrow::Cow;
 
 use numpy::PyReadonlyArray2;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use unspoken_arrays::{Form, Graph, Node, Options, Program};
-use unspoken_matrix::Axis;
+use unspoken_arrays::{ArraysError, Axes, Options, Program, ProgramSource};
+use unspoken_matrix::{Axis, Graph, Operation, OperationKind, Payload, PayloadKind};
 
 use crate::failure::Failure;
 use crate::matrix::MatrixProgram;
 
-/// The matrix behind an array, and which of the axes batch, rows and columns the array has.
+/// Whether an array has the axes batch, rows and columns.
 #[derive(FromPyObject)]
-pub(crate) struct ArrayForm((usize, usize), (bool, bool, bool));
+pub(crate) struct AxesTuple(bool, bool, bool);
 
-impl From<ArrayForm> for Form {
-    fn from(ArrayForm(matrix, (batch, rows, columns)): ArrayForm) -> Self {
-        Form { matrix, batch, rows, columns }
+impl From<AxesTuple> for Axes {
+    fn from(AxesTuple(batch, rows, columns): AxesTuple) -> Self {
+        Axes { batch, rows, columns }
     }
 }
 
-/// What the planner can be told, from a dictionary with these keys.
+/// Options of the planner, from a dictionary with these keys.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct PlanOptions {
@@ -37,90 +39,82 @@ impl From<PlanOptions> for Options {
     }
 }
 
-/// Nodes of an expression; each method adds one and returns its number.
-#[pyclass(module = "unspoken._unspoken")]
-pub(crate) struct MatrixGraph(Graph);
+/// A matrix operation other than an input: the name of its kind and its payload, if any. The payload is a matrix, a
+/// list of indices, a number, or an axis (0, 1, or None for both).
+#[pyclass(frozen, module = "unspoken._unspoken")]
+pub(crate) struct MatrixOperation(Operation);
 
-impl MatrixGraph {
-    fn push(&mut self, node: Node) -> PyResult<usize> {
-        Ok(self.0.push(node).map_err(Failure::from)?)
+#[pymethods]
+impl MatrixOperation {
+    #[new]
+    #[pyo3(signature = (kind, payload=None))]
+    fn new(kind: &str, payload: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let kind = OperationKind::from_name(kind)
+            .filter(|kind| *kind != OperationKind::Input)
+            .ok_or_else(|| PyValueError::new_err(format!("there is no matrix operation '{kind}'")))?;
+        let payload = read_payload(kind.payload(), payload)?;
+        Ok(MatrixOperation(Operation::new(kind, payload).map_err(failure)?))
     }
+
+    /// Shape of the result for operands of these shapes.
+    fn shape(&self, operands: Vec<(usize, usize)>) -> PyResult<(usize, usize)> {
+        Ok(self.0.output_shape(&operands).map_err(failure)?)
+    }
+}
+
+fn read_payload(kind: PayloadKind, payload: Option<&Bound<'_, PyAny>>) -> PyResult<Payload<'static>> {
+    match (kind, payload) {
+        (PayloadKind::Matrix, Some(values)) => {
+            let values: PyReadonlyArray2<'_, f64> = values.extract()?;
+            Ok(Payload::Matrix(Cow::Owned(values.as_array().to_owned())))
+        }
+        (PayloadKind::Indices, Some(indices)) => Ok(Payload::Indices(Cow::Owned(indices.extract()?))),
+        (PayloadKind::Number, Some(number)) => Ok(Payload::Number(number.extract()?)),
+        (PayloadKind::Axis, None) => Ok(Payload::Axis(Axis::Both)),
+        (PayloadKind::Axis, Some(axis)) => match axis.extract()? {
+            0 => Ok(Payload::Axis(Axis::Rows)),
+            1 => Ok(Payload::Axis(Axis::Columns)),
+            other => Err(PyValueError::new_err(format!("sum: axis {other}; needed 0, 1 or None"))),
+        },
+        // Other kinds have no payload; `Operation::new` refuses a missing one.
+        _ => Ok(Payload::None),
+    }
+}
+
+fn failure(error: unspoken_matrix::MatrixError) -> Failure {
+    ArraysError::from(error).into()
+}
+
+/// A graph of matrix operations; each method but `plan` adds a node and returns its number.
+#[pyclass(module = "unspoken._unspoken")]
+pub(crate) struct MatrixGraph {
+    graph: Graph,
+    /// Axes of the inputs, in input order.
+    inputs: Vec<Axes>,
 }
 
 #[pymethods]
 impl MatrixGraph {
     #[new]
     fn new() -> Self {
-        MatrixGraph(Graph::new())
+        MatrixGraph { graph: Graph::new(), inputs: Vec::new() }
     }
 
-    fn input(&mut self, name: String, form: ArrayForm) -> PyResult<usize> {
-        self.push(Node::Input { name, form: form.into() })
+    fn input(&mut self, name: &str, shape: (usize, usize), axes: AxesTuple) -> PyResult<usize> {
+        let number = self.graph.input(name, shape).map_err(failure)?;
+        self.inputs.push(axes.into());
+        Ok(number)
     }
 
-    fn constant(&mut self, values: PyReadonlyArray2<'_, f64>) -> PyResult<usize> {
-        self.push(Node::Constant(values.as_array().to_owned()))
+    fn push(&mut self, operation: &MatrixOperation, operands: Vec<usize>) -> PyResult<usize> {
+        Ok(self.graph.push(operation.0.clone(), &operands).map_err(failure)?)
     }
 
-    fn matmul(&mut self, a: usize, b: usize) -> PyResult<usize> {
-        self.push(Node::MatMul(a, b))
-    }
-
-    fn times_vector(&mut self, a: usize, x: usize) -> PyResult<usize> {
-        self.push(Node::MatrixVector(a, x))
-    }
-
-    fn times_left(&mut self, weights: PyReadonlyArray2<'_, f64>, a: usize) -> PyResult<usize> {
-        self.push(Node::TimesLeft(weights.as_array().to_owned(), a))
-    }
-
-    fn times_right(&mut self, a: usize, weights: PyReadonlyArray2<'_, f64>) -> PyResult<usize> {
-        self.push(Node::TimesRight(a, weights.as_array().to_owned()))
-    }
-
-    fn transpose(&mut self, a: usize) -> PyResult<usize> {
-        self.push(Node::Transpose(a))
-    }
-
-    fn rows(&mut self, a: usize, rows: Vec<usize>) -> PyResult<usize> {
-        self.push(Node::Rows(a, rows))
-    }
-
-    fn columns(&mut self, a: usize, columns: Vec<usize>) -> PyResult<usize> {
-        self.push(Node::Columns(a, columns))
-    }
-
-    fn add(&mut self, a: usize, b: usize) -> PyResult<usize> {
-        self.push(Node::Add(a, b))
-    }
-
-    fn subtract(&mut self, a: usize, b: usize) -> PyResult<usize> {
-        self.push(Node::Subtract(a, b))
-    }
-
-    fn multiply(&mut self, a: usize, b: usize) -> PyResult<usize> {
-        self.push(Node::Multiply(a, b))
-    }
-
-    fn scale(&mut self, a: usize, factor: f64) -> PyResult<usize> {
-        self.push(Node::Scale(a, factor))
-    }
-
-    /// Over rows (0), columns (1) or both (none); summed axes stay with extent 1.
-    fn sum(&mut self, a: usize, axis: Option<usize>) -> PyResult<usize> {
-        let axis = match axis {
-            Some(0) => Axis::Rows,
-            Some(1) => Axis::Columns,
-            None => Axis::Both,
-            Some(other) => return Err(PyValueError::new_err(format!("sum: axis {other}; needed 0, 1 or None"))),
-        };
-        self.push(Node::Sum(a, axis))
-    }
-
-    /// Plans the last node, whose array has this form.
-    fn plan(&self, py: Python<'_>, output: ArrayForm, options: PlanOptions) -> PyResult<MatrixProgram> {
-        let (graph, output, options) = (self.0.clone(), output.into(), Options::from(options));
-        let program = py.detach(|| Program::plan(graph, output, &options)).map_err(Failure::from)?;
+    /// Plans the graph for its last node, whose array has these axes.
+    fn plan(&self, py: Python<'_>, output: AxesTuple, options: PlanOptions) -> PyResult<MatrixProgram> {
+        let (graph, inputs) = (self.graph.clone(), self.inputs.clone());
+        let source = ProgramSource { graph, inputs, output: output.into(), options: options.into() };
+        let program = py.detach(|| Program::plan(source)).map_err(Failure::from)?;
         Ok(MatrixProgram::new(program))
     }
 }

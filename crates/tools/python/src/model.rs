@@ -1,6 +1,7 @@
-//! The fastText classifier: training, files, and scores in the clear.
+//! The fastText classifier: training, files and scores in the clear.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::prelude::*;
@@ -11,7 +12,7 @@ use crate::failure::Failure;
 use crate::interruptible;
 use crate::progress::{Event, Reporter};
 
-/// What a trainer can be told, from a dictionary with these keys.
+/// Options of the trainer, from a dictionary with these keys.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Options {
@@ -97,7 +98,7 @@ impl Model {
 
     /// The client's half.
     fn words(&self) -> Words {
-        Words(self.0.encoder().clone())
+        Words(Arc::new(self.0.encoder().clone()))
     }
 
     #[getter]
@@ -110,7 +111,7 @@ impl Model {
         self.0.encoder().id().to_string()
     }
 
-    /// The options of training that the files of a model hold.
+    /// The training options stored in the files of a model.
     #[getter]
     fn training<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (record, shape, tokeniser) = (self.0.training(), self.0.encoder().shape(), self.0.encoder().tokeniser());
@@ -139,10 +140,10 @@ impl Model {
 
 /// The client's half of a model: vocabulary, codes and label names.
 #[pyclass(frozen, module = "unspoken._unspoken")]
-pub(crate) struct Words(Encoder);
+pub(crate) struct Words(Arc<Encoder>);
 
 impl Words {
-    pub(crate) fn encoder(&self) -> &Encoder {
+    pub(crate) fn encoder(&self) -> &Arc<Encoder> {
         &self.0
     }
 }
@@ -152,7 +153,7 @@ impl Words {
     #[staticmethod]
     fn load(py: Python<'_>, directory: PathBuf) -> PyResult<Self> {
         let encoder = py.detach(|| Encoder::load(directory)).map_err(Failure::from)?;
-        Ok(Words(encoder))
+        Ok(Words(Arc::new(encoder)))
     }
 
     #[getter]
@@ -166,7 +167,7 @@ impl Words {
     }
 }
 
-/// A matrix of `rows` rows from its entries in row order.
+/// A matrix with `rows` rows, from its entries in row order.
 pub(crate) fn matrix(
     py: Python<'_>,
     entries: Vec<f64>,

@@ -1,4 +1,4 @@
-//! The parameter sets that ship.
+//! The shipped parameter sets.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -6,7 +6,7 @@ use unspoken_ckks::{CkksParameters, PRESETS, Preset};
 
 use crate::failure::Failure;
 
-/// A dictionary for each preset that is not for tests.
+/// One dictionary per preset; presets for tests are left out.
 #[pyfunction]
 pub(crate) fn presets(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let built = py.detach(build_all)?;

@@ -1,15 +1,16 @@
-//! How far long work is: bars on a terminal, or a callback.
+//! Progress of long work: bars on a terminal, or a callback.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
-use unspoken_client::{Step, transport};
+use unspoken_client::Progress as ClientProgress;
+use unspoken_client::transport::UploadProgress;
 use unspoken_digits_model as digits;
 use unspoken_embedding as embedding;
 use unspoken_fasttext as fasttext;
 
-/// What the work is at.
+/// Stage of the work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     Training,
@@ -36,7 +37,7 @@ impl Stage {
         }
     }
 
-    /// How its bar looks; it counts epochs, steps, keys, bytes, messages, tokens or vectors.
+    /// Template of the stage's bar, which counts epochs, steps, keys, bytes, messages, tokens or vectors.
     fn template(self) -> &'static str {
         match self {
             Stage::HashingKeys | Stage::SendingKeys => {
@@ -48,7 +49,7 @@ impl Stage {
     }
 }
 
-/// One report of the work.
+/// One progress report.
 pub(crate) struct Event {
     stage: Stage,
     done: u64,
@@ -61,29 +62,29 @@ impl Event {
         Event { stage, done, total, note: String::new() }
     }
 
-    /// Keys made, of how many.
+    /// Number of generated keys, and the total.
     pub(crate) fn keys(done: usize, total: usize) -> Self {
         Event::new(Stage::MakingKeys, done as u64, total as u64)
     }
 
-    /// Vectors of a batch computed, of how many.
+    /// Number of computed vectors of a batch, and the total.
     pub(crate) fn vectors(done: usize, total: usize) -> Self {
         Event::new(Stage::Computing, done as u64, total as u64)
     }
 }
 
-impl From<Step> for Event {
-    fn from(step: Step) -> Self {
+impl From<ClientProgress> for Event {
+    fn from(step: ClientProgress) -> Self {
         match step {
-            Step::MakingKeys { done, total } => Event::new(Stage::MakingKeys, done as u64, total as u64),
-            Step::Asking { work, done, total } => Event::new(Stage::Asking(work), done as u64, total as u64),
-            Step::Uploading(transport::Progress::Hashing { done, total }) => {
+            ClientProgress::MakingKeys { done, total } => Event::new(Stage::MakingKeys, done as u64, total as u64),
+            ClientProgress::Asking { verb, done, total } => Event::new(Stage::Asking(verb), done as u64, total as u64),
+            ClientProgress::Uploading(UploadProgress::Hashing { done, total }) => {
                 Event::new(Stage::HashingKeys, done, total)
             }
-            Step::Uploading(transport::Progress::Sending { done, total }) => {
+            ClientProgress::Uploading(UploadProgress::Sending { done, total }) => {
                 Event::new(Stage::SendingKeys, done, total)
             }
-            Step::Uploading(transport::Progress::Checking) => Event::new(Stage::CheckingKeys, 0, 1),
+            ClientProgress::Uploading(UploadProgress::Checking) => Event::new(Stage::CheckingKeys, 0, 1),
         }
     }
 }
@@ -114,7 +115,7 @@ impl From<&embedding::Progress> for Event {
     }
 }
 
-/// How far long work is, as a callback sees it.
+/// Progress as a callback receives it.
 #[pyclass(frozen, get_all, module = "unspoken")]
 pub(crate) struct Progress {
     stage: &'static str,
@@ -131,16 +132,16 @@ impl Progress {
     }
 }
 
-/// Where reports go.
+/// Destination of progress reports.
 pub(crate) enum Reporter {
     Silent,
-    /// Bars on standard error while that is a terminal, one for each stage.
+    /// Bars on standard error, one per stage; none if standard error is not a terminal.
     Bars(Option<(Stage, ProgressBar)>),
     Callback(Py<PyAny>),
 }
 
 impl Reporter {
-    /// What a caller's `progress=` asks for: `True`, `False`, `None` or a callable.
+    /// The reporter for a caller's `progress=` argument: `True`, `False`, `None` or a callable.
     pub(crate) fn from_argument(progress: &Bound<'_, PyAny>) -> PyResult<Self> {
         if progress.is_callable() {
             return Ok(Reporter::Callback(progress.clone().unbind()));

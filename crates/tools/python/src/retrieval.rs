@@ -1,21 +1,22 @@
-//! Asking a database of a service for records, its keys in place.
+//! Queries to a database of a service.
 
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use unspoken_client::{Answer, ClientError, Mode, Question, RetrieveClient, Step};
-use unspoken_pir::PirError;
+use unspoken_client::{ClientError, Progress, ServiceClient};
+use unspoken_pir::{Mode, PirError};
+use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveOptions};
 
 use crate::asking::{Service, usage_dict};
 use crate::failure::{ConfigurationError, Failure};
 use crate::interruptible;
 use crate::progress::Reporter;
 
-/// A database of a service, the keys made and uploaded.
+/// A database of a service, with generated and uploaded keys.
 #[pyclass(module = "unspoken._unspoken")]
 pub(crate) struct RetrievalConnection {
-    client: RetrieveClient,
+    client: ServiceClient<RetrieveClient>,
     application: String,
     version: Option<u64>,
 }
@@ -34,13 +35,14 @@ impl RetrievalConnection {
         let mode: Mode = query.parse().map_err(|error: PirError| ConfigurationError::new_err(error.to_string()))?;
         interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
             let (transport, application, state) = service.target(application, &state_dir, cancel)?;
-            let mut report = |step: Step| report(step.into());
-            let client = RetrieveClient::open(transport, &application, mode, &state, &mut report, cancel)?;
+            let mut report = |step: Progress| report(step.into());
+            let options = RetrieveOptions::new(mode, state.clone());
+            let client = ServiceClient::connect(transport, &application, options, &state, &mut report, cancel)?;
             Ok(RetrievalConnection { client, application, version: None })
         })
     }
 
-    /// The records of keys, `None` where there is none.
+    /// The records of the keys; `None` for an absent key.
     fn get<'py>(
         &mut self,
         py: Python<'py>,
@@ -50,7 +52,7 @@ impl RetrievalConnection {
         self.ask(py, keys.into_iter().map(Question::Key).collect(), progress)
     }
 
-    /// The records of indices, `None` where there is none.
+    /// The records of the indices; `None` for an index without a record.
     fn get_index<'py>(
         &mut self,
         py: Python<'py>,
@@ -70,7 +72,7 @@ impl RetrievalConnection {
         self.client.description().parameters().name()
     }
 
-    /// The version of the database that the last answer is of.
+    /// The database version of the last answer.
     #[getter]
     fn version(&self) -> Option<u64> {
         self.version
@@ -92,10 +94,8 @@ impl RetrievalConnection {
     ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
         let client = &mut self.client;
         let answers: Vec<Answer> = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
-            let mut report = |step: Step| report(step.into());
-            client
-                .get_many(&questions, &mut report, &mut |_| {}, cancel)
-                .map_err(|error: ClientError| Failure::from(error))
+            let mut report = |step: Progress| report(step.into());
+            client.ask(&questions, &mut report, cancel).map_err(|error: ClientError| Failure::from(error))
         })?;
         self.version = answers.last().map_or(self.version, |answer| Some(answer.version));
         Ok(answers.into_iter().map(|answer| answer.record.map(|record| PyBytes::new(py, &record))).collect())

@@ -1,4 +1,4 @@
-//! How images, weights and scores lie in the slots when both sides are encrypted.
+//! The layout of images, weights and scores in the slots if both images and weights are encrypted.
 
 use unspoken_ckks::Complex64;
 use unspoken_digits_model::{
@@ -7,16 +7,17 @@ use unspoken_digits_model::{
 
 use crate::error::CnnError;
 
-/// Pixels under the kernel.
+/// Number of pixels under the kernel.
 const OFFSETS: usize = KERNEL * KERNEL;
 
-/// How a batch of images lies in the slots of vectors, expanded by who encrypts them: slot `(r, k, j)` is
-/// `(r * width + k) * batch + j`, with `r` below the number of hidden neurons, and `width` what is left of the slots.
+/// The layout of a batch of images in the slots of vectors, in the expanded form that the client encrypts. Slot `(r, k,
+/// j)` is `(r * width + k) * batch + j`, where `r` is below the number `hidden` of hidden neurons, and `width = slots /
+/// (hidden * batch)`.
 ///
-/// A vector of images holds, for `width` features at a time (a tile) and as many pixels under the kernel as there are
-/// hidden neurons (a group), pixel `r` of feature `k` of image `j`. So `r` is first a pixel and later a hidden neuron: the
-/// sum over the pixels is cyclic over the whole vector and leaves each feature in every `r`, which is where the next
-/// layer's weights wait for it.
+/// A vector of images belongs to a tile of `width` features and to a group of as many pixels under the kernel as there
+/// are hidden neurons. Slot `(r, k, j)` is pixel `r` of feature `k` of image `j`. So `r` is a pixel first and a hidden
+/// neuron later: the sum over the pixels is cyclic over the whole vector and leaves each feature in every `r`, as the
+/// weights of the next layer require.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncryptedWeightsLayout {
     shape: Shape,
@@ -25,30 +26,31 @@ pub struct EncryptedWeightsLayout {
 }
 
 impl EncryptedWeightsLayout {
-    /// The layout of `batch` images at once for a network of this shape.
+    /// The layout of batches of `batch` images for a network of this shape.
     ///
     /// # Errors
-    /// [`CnnError::Mismatch`] if the batch is no power of two up to [`EncryptedWeightsLayout::largest_batch`].
+    /// [`CnnError::Mismatch`] if the batch is not a power of two up to [`EncryptedWeightsLayout::largest_batch`], or
+    /// the shape or the number of slots is invalid.
     pub fn new(shape: Shape, slots: usize, batch: usize) -> Result<Self, CnnError> {
         const OPERATION: &str = "lay out images";
         if shape.check().is_err() || !slots.is_power_of_two() {
             let found = format!("{shape:?} in {slots} slots");
-            return Err(CnnError::mismatch(OPERATION, found, "a shape that networks have, in a power of two of slots"));
+            return Err(CnnError::mismatch(OPERATION, found, "a valid network shape, and a power of two of slots"));
         }
         let largest = Self::largest_batch(shape, slots);
         if !batch.is_power_of_two() || batch > largest {
-            let needed = format!("a power of two up to {largest}; larger batches take several queries");
+            let needed = format!("a power of two up to {largest}; larger batches need several queries");
             return Err(CnnError::mismatch(OPERATION, format!("a batch of {batch}"), needed));
         }
         Ok(Self { shape, slots, batch })
     }
 
-    /// Most images in one batch: slots over hidden neurons. 0 if the slots are too few for one image.
+    /// Maximum number of images of a batch: slots divided by hidden neurons. 0 if the slots are too few for one image.
     pub fn largest_batch(shape: Shape, slots: usize) -> usize {
         slots / shape.hidden
     }
 
-    /// Images in a batch.
+    /// Number of images of a batch.
     pub fn batch(&self) -> usize {
         self.batch
     }
@@ -58,23 +60,24 @@ impl EncryptedWeightsLayout {
         self.shape
     }
 
-    /// Vectors of images that a batch takes: tiles times groups.
+    /// Number of vectors of images of a batch: tiles times groups.
     pub fn vectors(&self) -> usize {
         self.tiles() * self.groups()
     }
 
-    /// Vectors of scores that a batch gives.
+    /// Number of vectors of scores of a batch.
     pub fn outputs(&self) -> usize {
         CLASSES.div_ceil(self.width())
     }
 
-    /// The slots of each vector for up to [`EncryptedWeightsLayout::batch`] images, tile after tile; the rest stay 0.
+    /// The slots of each vector for up to [`EncryptedWeightsLayout::batch`] images, tile by tile; slots without an
+    /// image are 0.
     ///
     /// # Errors
-    /// [`CnnError::Mismatch`] if there are no images, or too many.
+    /// [`CnnError::Mismatch`] if there are no images, or more than a batch.
     pub fn arrange(&self, images: &[Image]) -> Result<Vec<Vec<Complex64>>, CnnError> {
         if images.is_empty() || images.len() > self.batch {
-            let needed = format!("1 to {}; larger batches take several queries", self.batch);
+            let needed = format!("1 to {}; larger batches need several queries", self.batch);
             return Err(CnnError::mismatch("arrange images", format!("{} images", images.len()), needed));
         }
         let vector = |tile: usize, group: usize| {
@@ -96,10 +99,10 @@ impl EncryptedWeightsLayout {
             .collect())
     }
 
-    /// The scores of the first `count` images in the slots of the answer's vectors.
+    /// The scores of the first `count` images, read from the slots of the vectors of an answer.
     ///
     /// # Errors
-    /// [`CnnError::Mismatch`] if these are not all vectors and slots, or `count` is above the batch.
+    /// [`CnnError::Mismatch`] if the number of vectors or slots is wrong, or `count` is above the batch size.
     pub fn scores(&self, vectors: &[Vec<Complex64>], count: usize) -> Result<Vec<[f64; CLASSES]>, CnnError> {
         let whole = vectors.len() == self.outputs() && vectors.iter().all(|slots| slots.len() == self.slots);
         if !whole || count > self.batch {
@@ -111,22 +114,22 @@ impl EncryptedWeightsLayout {
         Ok((0..count).map(|j| std::array::from_fn(|class| score(class, j))).collect())
     }
 
-    /// Features of a tile: positions `k`.
+    /// Number of features of a tile, which is the number of positions `k`.
     pub(super) fn width(&self) -> usize {
         self.slots / self.shape.hidden / self.batch
     }
 
-    /// Tiles that hold all features.
+    /// Number of tiles that contain all features.
     pub(super) fn tiles(&self) -> usize {
         self.shape.features().div_ceil(self.width())
     }
 
-    /// Groups that hold all pixels under the kernel.
+    /// Number of groups that contain all pixels under the kernel.
     pub(super) fn groups(&self) -> usize {
         OFFSETS.div_ceil(self.shape.hidden)
     }
 
-    /// The kernels beside the images of a tile and a group.
+    /// The kernels for the images of a tile and a group.
     pub(super) fn kernel(&self, network: &Network, tile: usize, group: usize) -> Vec<Complex64> {
         self.fill(|r, k, _| {
             let (offset, feature) = (group * self.shape.hidden + r, tile * self.width() + k);
@@ -137,28 +140,28 @@ impl EncryptedWeightsLayout {
         })
     }
 
-    /// The kernels' biases for a tile.
+    /// The biases of the kernels for a tile.
     pub(super) fn kernel_bias(&self, network: &Network, tile: usize) -> Vec<Complex64> {
         let bias = |feature: usize| network.kernel_bias(feature / FEATURES_PER_CHANNEL);
         self.fill(|_, k, _| self.feature(tile, k).map_or(0.0, bias))
     }
 
-    /// The first dense layer's weights for a tile.
+    /// The weights of the first dense layer for a tile.
     pub(super) fn dense(&self, network: &Network, tile: usize) -> Vec<Complex64> {
         self.fill(|r, k, _| self.feature(tile, k).map_or(0.0, |feature| network.dense(r, feature)))
     }
 
-    /// The first dense layer's biases.
+    /// The biases of the first dense layer.
     pub(super) fn dense_bias(&self, network: &Network) -> Vec<Complex64> {
         self.fill(|r, _, _| network.dense_bias(r))
     }
 
-    /// The second dense layer's weights for a class, where its scores will be, and 0 elsewhere.
+    /// The weights of the second dense layer for a class, at the position of the scores of the class, and 0 elsewhere.
     pub(super) fn out(&self, network: &Network, class: usize) -> Vec<Complex64> {
         self.fill(|r, k, _| if k == class % self.width() { network.out(class, r) } else { 0.0 })
     }
 
-    /// The second dense layer's biases for an output vector.
+    /// The biases of the second dense layer for an output vector.
     pub(super) fn out_bias(&self, network: &Network, output: usize) -> Vec<Complex64> {
         self.fill(|_, k, _| network.out_bias(output * self.width() + k))
     }

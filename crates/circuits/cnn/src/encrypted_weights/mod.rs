@@ -9,24 +9,26 @@ use unspoken_rlwe::KeyPlan;
 
 use crate::error::CnnError;
 
-/// The network as a circuit on encrypted images with encrypted weights, five levels, no mask.
+/// The network as a circuit on encrypted images with encrypted weights. It uses five levels and no mask.
 ///
-/// Every layer is one product for each tile and a sum by rotations, because whoever encrypts writes the expanded form:
-/// the sum over the pixels under the kernel is cyclic, so it fills all rows with the feature; the sum over the features
-/// leaves a hidden neuron at the start of its row and garbage behind it; the row's first slots are copied to where each
-/// class's weights are, and 0 beside them removes the garbage. The paper's layout takes 49 products for the convolution
-/// and as many vectors of images; this one 2 for the lite form.
+/// Images and weights are encrypted in the expanded form, so every layer is one product for each tile and a sum by
+/// rotations. The sum over the pixels under the kernel is cyclic, so every row then contains the features. The sum over
+/// the features leaves a hidden neuron at the start of its row, followed by values without meaning. The first slots of
+/// the row are copied to the weights of each class, and the zeros next to these weights remove the other values. The
+/// paper's layout needs 49 products for the convolution and 49 vectors of images; this one needs 2 of each for the lite
+/// form.
 pub struct EncryptedWeightsCircuit {
     parameters: CkksParameters,
     layout: EncryptedWeightsLayout,
-    /// Over the rows of a vector, and over the features of a row.
+    /// The sum over the rows of a vector.
     row_sum: InnerSum,
+    /// The sum over the features of a row.
     feature_sum: InnerSum,
     keys: KeyPlan,
     working_bytes: u64,
 }
 
-/// A network's weights and biases as vectors, encrypted or simulated.
+/// The weights and biases of a network as vectors, encrypted or simulated.
 #[derive(Clone, Debug)]
 pub struct EncryptedNetwork<V> {
     tiles: Vec<Tile<V>>,
@@ -35,16 +37,16 @@ pub struct EncryptedNetwork<V> {
     out_bias: Vec<V>,
 }
 
-/// What meets the features of one tile.
+/// The weights and biases that are applied to the features of one tile.
 #[derive(Clone, Debug)]
 struct Tile<V> {
-    /// One for each group of pixels.
+    /// The kernels, one vector for each group of pixels.
     kernels: Vec<V>,
     kernel_bias: V,
     dense: V,
 }
 
-/// Scales of the values at each step: products divided by the primes of their level.
+/// Scales of the values at each step. A product has the product of the scales over the modulus of its level.
 struct Scales {
     input: f64,
     convolution: f64,
@@ -61,7 +63,7 @@ impl<V> EncryptedNetwork<V> {
 }
 
 impl EncryptedWeightsCircuit {
-    /// Levels it spends.
+    /// Number of levels it uses.
     pub const DEPTH: usize = 5;
 
     /// A circuit for batches of this size.
@@ -89,25 +91,25 @@ impl EncryptedWeightsCircuit {
         Ok(circuit)
     }
 
-    /// How images lie in its inputs and scores in its outputs.
+    /// The layout of images in its inputs and of scores in its outputs.
     pub fn layout(&self) -> &EncryptedWeightsLayout {
         &self.layout
     }
 
-    /// The level its inputs need: [`EncryptedWeightsCircuit::DEPTH`].
+    /// The level of its inputs: [`EncryptedWeightsCircuit::DEPTH`].
     pub fn input_level(&self) -> usize {
         Self::DEPTH
     }
 
-    /// The scale its inputs need.
+    /// The scale of its inputs.
     pub fn scale(&self) -> f64 {
         self.parameters.scale()
     }
 
-    /// A network's weights as vectors: `encrypt` gets slots, level and scale of each, one after the other.
+    /// The weights of a network as vectors. `encrypt` is called with the slots, level and scale of each vector in turn.
     ///
     /// # Errors
-    /// [`CnnError::Mismatch`] for a network of another shape, and what `encrypt` returns.
+    /// [`CnnError::Mismatch`] for a network of another shape, and the errors of `encrypt`.
     pub fn encrypt_network<V>(
         &self,
         network: &Network,
@@ -135,8 +137,7 @@ impl EncryptedWeightsCircuit {
         Ok(EncryptedNetwork { tiles, dense_bias, out, out_bias: out_bias.collect::<Result<_, _>>()? })
     }
 
-    /// Bytes of memory that one run takes at its peak, its results included, beyond its inputs, the network and the
-    /// keys.
+    /// Peak memory of one run in bytes. It includes the results, but not the inputs, the network and the keys.
     pub fn working_bytes(&self) -> u64 {
         self.working_bytes
     }
@@ -146,11 +147,11 @@ impl EncryptedWeightsCircuit {
         &self.keys
     }
 
-    /// The scores of a batch of images, at level 0; [`EncryptedWeightsLayout::scores`] reads them.
+    /// The scores of a batch of images, at level 0. [`EncryptedWeightsLayout::scores`] reads them.
     ///
     /// # Errors
-    /// [`CnnError::Mismatch`] if inputs or weights are not as many as the layout says; [`CnnError::Ckks`] if levels
-    /// or scales are not what was said, or keys are missing.
+    /// [`CnnError::Mismatch`] if the number of inputs or of weights is not that of the layout; [`CnnError::Ckks`] if
+    /// levels or scales are wrong, or keys are missing.
     pub fn evaluate<A: Arithmetic>(
         &self,
         arithmetic: &A,
@@ -177,7 +178,7 @@ impl EncryptedWeightsCircuit {
         Ok(self.out(arithmetic, network, &squares)?)
     }
 
-    /// Features of a tile, in every row.
+    /// The features of a tile, repeated in every row.
     fn convolution<A: Arithmetic>(
         &self,
         arithmetic: &A,
@@ -189,7 +190,7 @@ impl EncryptedWeightsCircuit {
         arithmetic.add(&self.row_sum.apply(arithmetic, &sum)?, &tile.kernel_bias)
     }
 
-    /// Scores from the squares at the start of each row.
+    /// The scores, from the squares at the start of each row.
     fn out<A: Arithmetic>(
         &self,
         arithmetic: &A,
@@ -218,7 +219,7 @@ impl EncryptedWeightsCircuit {
     }
 }
 
-/// The sum of products, neither relinearised nor rescaled.
+/// The sum of products, without relinearisation and rescale.
 fn sum_all<A: Arithmetic>(
     arithmetic: &A,
     mut terms: impl Iterator<Item = Result<A::Vector, CkksError>>,

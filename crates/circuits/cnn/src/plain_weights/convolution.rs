@@ -1,4 +1,4 @@
-//! The convolution: pixels in several vectors times plaintext kernels.
+//! The convolution: products of pixels, in one or several vectors, with plaintext kernels.
 
 use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, Complex64, InnerSum, PreparedVector};
 use unspoken_digits_model::{FEATURES_PER_CHANNEL, Network, OUTPUT_SIDE, PIXELS};
@@ -7,20 +7,20 @@ use super::layout::ImageLayout;
 use super::placement::{REACH, step, uses};
 use crate::error::CnnError;
 
-/// The kernels as plaintext vectors, by how far their products must rotate: `64 d + 8 v + u` cells.
+/// The kernels as plaintext vectors, grouped by the rotation of their products: `64 d + 8 v + u` cells.
 pub(super) struct Convolution {
     layout: ImageLayout,
-    /// Over the blocks of a vector.
+    /// The sum over the blocks of a vector.
     sum: InnerSum,
-    /// Products by `d` (channels), then `8 v + u`; each a vector's number and what it is multiplied by.
+    /// Products by `d` (channels), then by `3 v + u`. Each is the number of an input vector and its plaintext factor.
     products: Vec<Vec<Vec<(usize, PreparedVector)>>>,
 }
 
-/// `u` and `v` of each step, in order.
+/// Number of steps: one for each pair of `u` and `v`.
 const STEPS: usize = REACH * REACH;
 
 impl Convolution {
-    /// Prepares the kernels for inputs at `level`, so that a rescale brings the products back to the inputs' scale.
+    /// Prepares the kernels for inputs at `level`. After a rescale, the products have the scale of the inputs.
     pub(super) fn new(
         network: &Network,
         parameters: &CkksParameters,
@@ -61,12 +61,13 @@ impl Convolution {
         Ok(Self { layout, sum, products })
     }
 
-    /// Bytes the kernels take in memory, encoded yet or not.
+    /// Bytes of memory of the kernels. Kernels that are not yet encoded count as encoded.
     pub(super) fn prepared_bytes(&self, parameters: &CkksParameters) -> u64 {
         self.products.iter().flatten().flatten().map(|(_, vector)| vector.prepared_bytes(parameters)).sum()
     }
 
-    /// The convolution without its bias, one level down: feature `f` of image `i` in slot `f * batch + i`, repeated.
+    /// The convolution without its bias, one level below the inputs: feature `f` of image `i` is in slot `f * batch +
+    /// i`, repeated through the slots.
     pub(super) fn evaluate<A: Arithmetic>(&self, arithmetic: &A, inputs: &[A::Vector]) -> Result<A::Vector, CkksError> {
         let batch = self.layout.batch() as i64;
         let by_step = match inputs {
@@ -79,7 +80,7 @@ impl Convolution {
         self.sum.apply(arithmetic, &arithmetic.rescale(&sum)?)
     }
 
-    /// One input: its nine rotations share a raise of digits.
+    /// The products of a single input, whose nine rotations share one digit decomposition.
     fn hoisted<A: Arithmetic>(&self, arithmetic: &A, input: &A::Vector) -> Result<Vec<Option<A::Vector>>, CkksError> {
         let batch = self.layout.batch();
         let rotation = |step: usize| ((step / REACH * OUTPUT_SIDE + step % REACH) * batch) as i64;
@@ -96,7 +97,7 @@ impl Convolution {
         self.products.iter().map(sum).collect()
     }
 
-    /// Several inputs: products are added before they rotate.
+    /// The products of several inputs, which are added before they are rotated.
     fn by_horner<A: Arithmetic>(
         &self,
         arithmetic: &A,
@@ -117,7 +118,7 @@ impl Convolution {
     }
 }
 
-/// `sum_i rotate(terms[i], i * step)` with one key.
+/// `sum_i rotate(terms[i], i * step)` by Horner's rule, with one key.
 fn horner<A: Arithmetic>(arithmetic: &A, terms: Vec<Option<A::Vector>>, step: i64) -> Result<A::Vector, CkksError> {
     let mut sum: Option<A::Vector> = None;
     for term in terms.into_iter().rev() {

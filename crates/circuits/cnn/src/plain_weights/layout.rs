@@ -1,4 +1,4 @@
-//! How images lie in the slots: the part of the circuit that client and server share.
+//! The layout of images in the slots: the part of the circuit that client and server share.
 
 use unspoken_ckks::Complex64;
 use unspoken_digits_model::{CLASSES, FEATURES_PER_CHANNEL, Image, PIXELS, Shape};
@@ -6,12 +6,12 @@ use unspoken_digits_model::{CLASSES, FEATURES_PER_CHANNEL, Image, PIXELS, Shape}
 use super::placement::{PixelPlacement, place_pixels};
 use crate::error::CnnError;
 
-/// How a batch of images lies in the slots of one or more vectors.
+/// The layout of a batch of images in the slots of one or more vectors.
 ///
-/// Slots are cells of `batch` slots each, one slot for an image. A block is as many cells as the network has features;
-/// a block holds one plane of pixels for each channel. With `batch` as large as can be a vector is one block, and eight
-/// vectors (lite) hold the pixels of all images; a smaller batch puts several blocks into a vector, so that fewer
-/// vectors travel. Scores come back in one vector: class `c` of image `i` in slot `c * batch + i`.
+/// The slots are divided into cells of `batch` slots, one slot per image. A block has as many cells as the network has
+/// features, and contains one plane of pixels for each channel. With the largest `batch` a vector is one block, and
+/// eight vectors (lite) contain the pixels of all images. With a smaller batch a vector contains several blocks, so
+/// that fewer vectors are sent. Scores are returned in one vector: class `c` of image `i` is in slot `c * batch + i`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageLayout {
     shape: Shape,
@@ -22,31 +22,32 @@ pub struct ImageLayout {
 }
 
 impl ImageLayout {
-    /// The layout of `batch` images at once for a network of this shape.
+    /// The layout of batches of `batch` images for a network of this shape.
     ///
     /// # Errors
-    /// [`CnnError::Mismatch`] if the batch is no power of two up to [`ImageLayout::largest_batch`].
+    /// [`CnnError::Mismatch`] if the batch is not a power of two up to [`ImageLayout::largest_batch`], or the shape or
+    /// the number of slots is invalid.
     pub fn new(shape: Shape, slots: usize, batch: usize) -> Result<Self, CnnError> {
         const OPERATION: &str = "lay out images";
         if shape.check().is_err() || !slots.is_power_of_two() {
             let found = format!("{shape:?} in {slots} slots");
-            return Err(CnnError::mismatch(OPERATION, found, "a shape that networks have, in a power of two of slots"));
+            return Err(CnnError::mismatch(OPERATION, found, "a valid network shape, and a power of two of slots"));
         }
         let largest = Self::largest_batch(shape, slots);
         if !batch.is_power_of_two() || batch > largest {
-            let needed = format!("a power of two up to {largest}; larger batches take several queries");
+            let needed = format!("a power of two up to {largest}; larger batches need several queries");
             return Err(CnnError::mismatch(OPERATION, format!("a batch of {batch}"), needed));
         }
         let (placements, planes) = place_pixels();
         Ok(Self { shape, slots, batch, placements, blocks: planes.div_ceil(shape.channels) })
     }
 
-    /// Most images in one batch: slots over features. 0 if the slots are too few for one image.
+    /// Maximum number of images of a batch: slots divided by features. 0 if the slots are too few for one image.
     pub fn largest_batch(shape: Shape, slots: usize) -> usize {
         slots / shape.features()
     }
 
-    /// Images in a batch.
+    /// Number of images of a batch.
     pub fn batch(&self) -> usize {
         self.batch
     }
@@ -56,18 +57,18 @@ impl ImageLayout {
         self.shape
     }
 
-    /// Vectors that a batch takes.
+    /// Number of vectors of a batch.
     pub fn vectors(&self) -> usize {
         self.blocks.div_ceil(self.blocks_per_vector())
     }
 
-    /// The slots of each vector for up to [`ImageLayout::batch`] images; the rest stay 0.
+    /// The slots of each vector for up to [`ImageLayout::batch`] images; slots without an image are 0.
     ///
     /// # Errors
-    /// [`CnnError::Mismatch`] if there are no images, or too many.
+    /// [`CnnError::Mismatch`] if there are no images, or more than a batch.
     pub fn arrange(&self, images: &[Image]) -> Result<Vec<Vec<Complex64>>, CnnError> {
         if images.is_empty() || images.len() > self.batch {
-            let needed = format!("1 to {}; larger batches take several queries", self.batch);
+            let needed = format!("1 to {}; larger batches need several queries", self.batch);
             return Err(CnnError::mismatch("arrange images", format!("{} images", images.len()), needed));
         }
         let mut vectors = vec![vec![Complex64::default(); self.slots]; self.vectors()];
@@ -80,10 +81,10 @@ impl ImageLayout {
         Ok(vectors)
     }
 
-    /// The scores of the first `count` images in the slots of an answer.
+    /// The scores of the first `count` images, read from the slots of an answer.
     ///
     /// # Errors
-    /// [`CnnError::Mismatch`] if these are not all slots, or `count` is above the batch.
+    /// [`CnnError::Mismatch`] if the number of slots is wrong, or `count` is above the batch size.
     pub fn scores(&self, slots: &[Complex64], count: usize) -> Result<Vec<[f64; CLASSES]>, CnnError> {
         if slots.len() != self.slots || count > self.batch {
             let found = format!("{} slots for {count} images", slots.len());
@@ -93,7 +94,7 @@ impl ImageLayout {
         Ok((0..count).map(|i| std::array::from_fn(|class| slots[class * self.batch + i].re)).collect())
     }
 
-    /// Vector of a pixel, and its cell there.
+    /// The vector of a pixel, and its cell in this vector.
     pub(super) fn cell(&self, pixel: usize) -> (usize, usize) {
         let PixelPlacement { plane, position } = self.placements[pixel];
         let (block, plane) = (plane / self.shape.channels, plane % self.shape.channels);
@@ -101,7 +102,7 @@ impl ImageLayout {
         (vector, block * self.shape.features() + plane * FEATURES_PER_CHANNEL + position)
     }
 
-    /// Blocks in each vector.
+    /// Number of blocks of each vector.
     pub(super) fn blocks_per_vector(&self) -> usize {
         self.slots / self.shape.features() / self.batch
     }

@@ -1,4 +1,4 @@
-//! The network on encrypted images, its weights known to whoever computes.
+//! The network on encrypted images with plaintext weights, which the server knows.
 
 mod convolution;
 mod layout;
@@ -16,15 +16,15 @@ use unspoken_rlwe::KeyPlan;
 
 use crate::error::CnnError;
 
-/// Scores computed: classes and some that are always 0, a power of two.
+/// Number of computed scores, a power of two: the classes, and some scores that are always 0.
 const PADDED_CLASSES: usize = CLASSES.next_power_of_two();
 
-/// The network as a circuit on encrypted images: plaintext weights, five levels.
+/// The network as a circuit on encrypted images with plaintext weights. It uses five levels.
 ///
 /// Features are cells of `batch` slots, so all rotations are by multiples of the batch. A dense layer from `m` to `n`
-/// cells is `n` diagonals, by baby steps and giant steps, then a sum of the `m / n` cells that belong to one output;
-/// the result repeats every `n` cells, which is what the next layer's diagonals read (Halevi and Shoup's diagonal
-/// method for wide matrices, as in Juvekar, Vaikuntanathan and Chandrakasan, "GAZELLE", section 4.2).
+/// cells has `n` diagonals, with baby steps and giant steps, then a sum of the `m / n` cells that belong to one output.
+/// The result repeats every `n` cells, as the diagonals of the next layer require (Halevi and Shoup's diagonal method
+/// for wide matrices, as in Juvekar, Vaikuntanathan and Chandrakasan, "GAZELLE", section 4.2).
 pub struct PlainWeightsCircuit {
     parameters: CkksParameters,
     layout: ImageLayout,
@@ -41,18 +41,18 @@ pub struct PlainWeightsCircuit {
 struct Dense {
     transform: LinearTransform,
     bias: Vec<Complex64>,
-    /// Over the cells of one output.
+    /// The sum over the cells of one output.
     sum: InnerSum,
 }
 
 impl PlainWeightsCircuit {
-    /// Levels it spends.
+    /// Number of levels it uses.
     pub const DEPTH: usize = 5;
 
-    /// Prepares the network for batches of this size; weights are encoded when first needed.
+    /// Prepares the network for batches of this size. Weights are encoded at their first use.
     ///
     /// # Errors
-    /// [`CnnError::Mismatch`] if the parameters have too few levels, or their modulus no room for the scores, or the
+    /// [`CnnError::Mismatch`] if the parameters have too few levels, their modulus is too small for the scores, or the
     /// batch does not fit.
     pub fn new(network: &Network, parameters: &CkksParameters, batch: usize) -> Result<Self, CnnError> {
         const OPERATION: &str = "prepare a network";
@@ -69,7 +69,7 @@ impl PlainWeightsCircuit {
         }
         let (shape, scale) = (network.shape(), parameters.scale());
         let (features, hidden) = (shape.features(), shape.hidden);
-        // A square at scale s comes out at s^2 over its level's primes.
+        // A square of a value of scale s has the scale s^2 over the modulus of its level.
         let squared = |level: usize| scale * scale / parameters.level_modulus(level);
         let dense = Dense::new(parameters, batch, (features, hidden), (3, squared(4)), |h, f| network.dense(h, f))?
             .with_bias(batch, (0..hidden).map(|h| network.dense_bias(h)));
@@ -97,33 +97,33 @@ impl PlainWeightsCircuit {
         Ok(circuit)
     }
 
-    /// How images lie in its inputs and scores in its output.
+    /// The layout of images in its inputs and of scores in its output.
     pub fn layout(&self) -> &ImageLayout {
         &self.layout
     }
 
-    /// The level its inputs need: [`PlainWeightsCircuit::DEPTH`].
+    /// The level of its inputs: [`PlainWeightsCircuit::DEPTH`].
     pub fn input_level(&self) -> usize {
         Self::DEPTH
     }
 
-    /// The scale its inputs need, and that of its output.
+    /// The scale of its inputs and of its output.
     pub fn scale(&self) -> f64 {
         self.parameters.scale()
     }
 
-    /// No score of any image exceeds this.
+    /// A bound of the scores of all images.
     pub fn score_bound(&self) -> f64 {
         self.score_bound
     }
 
-    /// Bytes its weights take in memory, encoded yet or not.
+    /// Bytes of memory of its weights. Weights that are not yet encoded count as encoded.
     pub fn prepared_bytes(&self) -> u64 {
         let dense = |layer: &Dense| layer.transform.plan().prepared_bytes();
         dense(&self.dense) + dense(&self.out) + self.convolution.prepared_bytes(&self.parameters)
     }
 
-    /// Bytes of memory that one run takes at its peak, its result included, beyond its inputs, the keys and
+    /// Peak memory of one run in bytes. It includes the result, but not the inputs, the keys and
     /// [`PlainWeightsCircuit::prepared_bytes`].
     pub fn working_bytes(&self) -> u64 {
         self.working_bytes
@@ -134,11 +134,11 @@ impl PlainWeightsCircuit {
         &self.keys
     }
 
-    /// The scores of a batch of images, at level 0; [`ImageLayout::scores`] reads them.
+    /// The scores of a batch of images, at level 0. [`ImageLayout::scores`] reads them.
     ///
     /// # Errors
-    /// [`CnnError::Mismatch`] if the inputs are not as many as the layout says; [`CnnError::Ckks`] if their level or
-    /// scale is not what was prepared for, or keys are missing.
+    /// [`CnnError::Mismatch`] if the number of inputs is not that of the layout; [`CnnError::Ckks`] if their level or
+    /// scale is not the prepared one, or keys are missing.
     pub fn evaluate<A: Arithmetic>(&self, arithmetic: &A, inputs: &[A::Vector]) -> Result<A::Vector, CnnError> {
         if inputs.len() != self.layout.vectors() {
             let needed = format!("{}", self.layout.vectors());
@@ -154,7 +154,8 @@ impl PlainWeightsCircuit {
 }
 
 impl Dense {
-    /// Diagonals `k` below `outputs`: cell `j` gets `weight(j mod outputs, (j + k) mod inputs)` times cell `j + k`.
+    /// A layer without bias. Its diagonals `k` below `outputs` add `weight(j mod outputs, (j + k) mod inputs)` times
+    /// cell `j + k` to cell `j`.
     fn new(
         parameters: &CkksParameters,
         batch: usize,
@@ -184,7 +185,7 @@ impl Dense {
     }
 }
 
-/// Each value in `batch` slots.
+/// Repeats each value in `batch` slots.
 fn cells(values: impl Iterator<Item = f64>, batch: usize) -> Vec<Complex64> {
     values.flat_map(|value| std::iter::repeat_n(Complex64::from(value), batch)).collect()
 }

@@ -1,29 +1,29 @@
-//! Where each pixel lies, so that few rotations bring all pixels under the kernel to its output.
+//! The placement of pixels. Few rotations move all pixels under the kernel to their output.
 //!
-//! Outputs of one channel are numbered `L = 8 y + x`. A pixel used by output `L` lies at a position `c` (modulo 64)
-//! with `c - L` one of the nine steps `8 v + u`, `u` and `v` below 3. The 24 x 24 pixels of the upper left corner fall
-//! into nine phases (row and column modulo 3), each a plane of 8 x 8 at natural positions. The other 208 pixels are
-//! used by outputs at the border only and have up to nine positions each; a matching spreads them over as few planes as
-//! can be.
+//! Outputs of one channel are numbered `L = 8 y + x`. A pixel used by output `L` has a position `c` (modulo 64) where
+//! `c - L` is one of the nine steps `8 v + u`, `u` and `v` below 3. The 24 x 24 pixels of the upper left corner belong
+//! to nine phases (row and column modulo 3). Each phase is a plane of 8 x 8 pixels at natural positions. The other 208
+//! pixels are used by outputs at the border only and have up to nine possible positions each. A matching distributes
+//! them over the smallest possible number of planes.
 
 use unspoken_digits_model::{FEATURES_PER_CHANNEL, IMAGE_SIDE, KERNEL, OUTPUT_SIDE, PIXELS, STRIDE};
 
-/// Steps in each direction: the kernel covers so many positions of a phase.
+/// Number of steps in each direction, which is the number of positions of a phase that the kernel covers.
 pub(super) const REACH: usize = KERNEL.div_ceil(STRIDE);
-/// Rows and columns whose pixels lie in a plane of their phase.
+/// Number of rows and columns whose pixels are in the plane of their phase.
 const INNER_SIDE: usize = STRIDE * OUTPUT_SIDE;
-/// Phases in an order that puts those of equal reach beside each other.
+/// The phases, ordered so that phases of equal reach are neighbours.
 const PHASES: [(usize, usize); STRIDE * STRIDE] =
     [(0, 1), (0, 2), (1, 0), (2, 0), (1, 1), (1, 2), (2, 1), (2, 2), (0, 0)];
 
-/// Plane and position of a pixel.
+/// The plane and the position of a pixel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct PixelPlacement {
     pub plane: usize,
     pub position: usize,
 }
 
-/// Outputs of one channel that use a pixel, each with the kernel's row and column there.
+/// The outputs of one channel that use a pixel, each with the row and column of the kernel at this pixel.
 pub(super) fn uses(pixel: usize) -> impl Iterator<Item = (usize, usize, usize)> {
     let (row, column) = (pixel / IMAGE_SIDE, pixel % IMAGE_SIDE);
     (0..FEATURES_PER_CHANNEL).filter_map(move |output| {
@@ -33,7 +33,7 @@ pub(super) fn uses(pixel: usize) -> impl Iterator<Item = (usize, usize, usize)> 
     })
 }
 
-/// The step from an output to a position: rows and columns, if both are within reach.
+/// The step from an output to a position, as rows and columns, if both are within reach.
 pub(super) fn step(position: usize, output: usize) -> Option<(usize, usize)> {
     let step = (position + FEATURES_PER_CHANNEL - output) % FEATURES_PER_CHANNEL;
     let (rows, columns) = (step / OUTPUT_SIDE, step % OUTPUT_SIDE);
@@ -54,7 +54,7 @@ pub(super) fn place_pixels() -> (Vec<PixelPlacement>, usize) {
     let assigned = (1..).find_map(|capacity| assign_all(&outer, capacity)).unwrap_or_default();
     let planes = assigned.iter().map(Vec::len).max().unwrap_or_default();
     for (position, mut pixels) in assigned.into_iter().enumerate() {
-        // Alike pixels share a plane, so that fewer products of a plane and a step are not zero.
+        // Similar pixels share a plane, so that fewer products of a plane and a step are not zero.
         pixels.sort_by_key(|&p| (p / IMAGE_SIDE < INNER_SIDE, p));
         for (extra, pixel) in pixels.into_iter().enumerate() {
             placements[pixel] = PixelPlacement { plane: PHASES.len() + extra, position };
@@ -63,8 +63,8 @@ pub(super) fn place_pixels() -> (Vec<PixelPlacement>, usize) {
     (placements, PHASES.len() + planes)
 }
 
-/// Gives each pixel a position where at most `capacity` are: the pixels of each position, or nothing if there is no
-/// way.
+/// Assigns a position to each pixel, with at most `capacity` pixels per position. Returns the pixels of each position,
+/// or `None` if this is not possible.
 fn assign_all(pixels: &[usize], capacity: usize) -> Option<Vec<Vec<usize>>> {
     let allowed = |&pixel: &usize| -> Vec<usize> {
         (0..FEATURES_PER_CHANNEL).filter(|&c| uses(pixel).all(|(output, ..)| step(c, output).is_some())).collect()
@@ -80,7 +80,7 @@ fn assign_all(pixels: &[usize], capacity: usize) -> Option<Vec<Vec<usize>>> {
     Some(assigned)
 }
 
-/// Finds a position for one pixel, moving others where need be (Kuhn's augmenting paths).
+/// Finds a position for one pixel and moves others if necessary (Kuhn's augmenting paths).
 fn assign(
     pixel: usize,
     positions: &[(usize, Vec<usize>)],

@@ -1,4 +1,4 @@
-//! A client with its keys, and networks and images that nobody trained or drew.
+//! A client with its keys, and pseudorandom networks and images for the tests.
 
 use unspoken_ckks::{Ciphertext, CkksParameters, Complex64, Encoder, Preset};
 use unspoken_digits_model::{Image, Network, PIXELS, Shape, TrainingRecord};
@@ -40,17 +40,17 @@ impl Client {
     }
 
     pub fn decrypt(&self, ciphertext: &Ciphertext) -> Vec<Complex64> {
-        self.encoder.decrypt(ciphertext, &self.secret).unwrap()
+        self.encoder.decrypt(ciphertext, &self.secret).unwrap().to_vec()
     }
 }
 
-/// A number in `[-1, 1)` that depends on `i` as if by chance.
+/// A pseudorandom number in `[-1, 1)`, determined by `i`.
 fn mixed(i: usize) -> f64 {
     let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
 }
 
-/// A network whose values stay near 1.
+/// A network whose intermediate values are near 1.
 pub fn network(shape: Shape) -> Network {
     let sizes = [(shape.channels * 49, 0.3), (shape.channels, 0.5), (shape.hidden * shape.features(), 0.1)];
     let sizes = sizes.into_iter().chain([(shape.hidden, 0.5), (10 * shape.hidden, 0.5), (10, 0.5)]);
@@ -59,14 +59,14 @@ pub fn network(shape: Shape) -> Network {
     Network::new(shape, parameters, TrainingRecord::default()).unwrap()
 }
 
-/// Images of noise, borders included.
+/// Images of noise, including the borders.
 pub fn images(count: usize) -> Vec<Image> {
     let pixel = |i: usize| (127.5 * (1.0 + mixed(1000 + i))) as u8;
     let image = |i: usize| Image::new(&(0..PIXELS).map(|p| pixel(i * PIXELS + p)).collect::<Vec<u8>>()).unwrap();
     (0..count).map(image).collect()
 }
 
-/// The largest difference between two lists of scores.
+/// The largest absolute difference of two lists of scores.
 pub fn worst(found: &[[f64; 10]], exact: &[[f64; 10]]) -> f64 {
     assert_eq!(found.len(), exact.len());
     let pairs = found.iter().flatten().zip(exact.iter().flatten());

@@ -1,4 +1,4 @@
-//! Where the coordinates of a token's vector lie, and the matrices over them.
+//! The layout of the coordinates of a token's vector, and the matrices over them.
 
 use std::collections::BTreeMap;
 
@@ -7,29 +7,30 @@ use unspoken_ckks::Complex64;
 use crate::strided::StridedPlan;
 use crate::table::Table;
 
-/// Where the coordinates of the selection vectors lie.
+/// The layout of the coordinates of the selection vectors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) batch: usize,
-    /// Positions of a token.
+    /// Number of positions of a token.
     pub(super) width: usize,
     pub(super) subtables: usize,
     pub(super) columns: usize,
-    /// Coordinates of one subtable's vector.
+    /// Number of coordinates of the vector of one subtable.
     pub(super) len: usize,
-    /// Subtables that share a ciphertext, a power of two: those of position `j` are numbered by its lowest bits.
+    /// Number of subtables that share a ciphertext, a power of two. The lowest bits of position `j` are the number of
+    /// the subtable among them.
     pub(super) shared: usize,
-    /// Ciphertexts one subtable's vector takes.
+    /// Number of ciphertexts of the vector of one subtable.
     pub(super) chunks: usize,
 }
 
 impl Layout {
-    /// Positions after which a ciphertext repeats.
+    /// Number of positions after which a ciphertext repeats.
     pub(super) fn period(&self) -> usize {
         self.shared * self.len.min(self.width)
     }
 
-    /// Query ciphertexts.
+    /// Number of query ciphertexts.
     pub(super) fn groups(&self) -> usize {
         self.subtables.div_ceil(self.shared)
     }
@@ -41,13 +42,13 @@ impl Layout {
         (group * self.shared + j % self.shared, chunk * self.width + j / self.shared)
     }
 
-    /// One period of a vector whose every token has `value(j)` in position `j`.
+    /// One period of the vector that has `value(j)` in position `j` of every token.
     pub(super) fn tables(&self, value: impl Fn(usize) -> Complex64) -> Vec<Complex64> {
         (0..self.period() * self.batch).map(|slot| value(slot / self.batch)).collect()
     }
 }
 
-/// `[t][r]`: what coordinate `c` of subtable `t` adds to row `r`.
+/// `[t][r][c]`: the coefficient of coordinate `c` of subtable `t` in row `r`.
 pub(super) fn coefficients(plan: StridedPlan, tables: &[Table]) -> Vec<Vec<Vec<Complex64>>> {
     let row = |table: &Table, r: usize| match plan {
         StridedPlan::Powers => table.expansion(r).coefficients,
@@ -56,8 +57,8 @@ pub(super) fn coefficients(plan: StridedPlan, tables: &[Table]) -> Vec<Vec<Vec<C
     tables.iter().map(|table| (0..table.rows()).map(|r| row(table, r)).collect()).collect()
 }
 
-/// The diagonals of selection ciphertext `i`: since it repeats, those of one period reach every coordinate from every
-/// row.
+/// The diagonals of the matrix over selection ciphertext `i`. The ciphertext repeats, so the diagonals of one period
+/// reach every coordinate from every row.
 pub(super) fn diagonals(
     layout: &Layout,
     i: usize,

@@ -1,13 +1,15 @@
-//! Lookups of few tokens at a time, a token's vector tables over one ciphertext (paper, Appendix E).
+//! Strided lookups: few tokens at a time, with the vector of a token spread over the slots of one ciphertext (paper,
+//! Appendix E).
 //!
-//! With `B` tokens and `W = slots / B` positions, slot `B j + b` holds coordinate `j` of token `b`. A query holds one
-//! number per token, repeated in every position: that is what a vector of `B` slots looks like in a larger ring. Its
+//! With `B` tokens and `W = slots / B` positions, slot `B j + b` contains coordinate `j` of token `b`. A query has one
+//! number per token, repeated in every position, which is the form of a vector of `B` slots in a larger ring. The
 //! powers `a^1 .. a^n`, each in its position, are a product over the bits of the position: `a prod_i (1 + mask_i
-//! (a^(2^i) - 1))`, `log2 n` squarings and as many products, with one level for the masks. The linear step is a matrix
-//! times a vector, by diagonals `B` slots apart, baby steps, giant steps and hoisting.
+//! (a^(2^i) - 1))`. This needs `log2 n` squarings and as many products, and one level for the masks. The linear step is
+//! a product of a matrix with a vector, with diagonals at multiples of `B` slots, baby steps, giant steps and hoisting.
 //!
-//! Beside the paper: the complex combination comes before the conjugate, so `n = p/2` diagonals do in place of `p` and
-//! one ciphertext holds what took two; and subtables share a ciphertext while `n` times their number fits `W`.
+//! There are two differences from the paper. The complex combination comes before the conjugation, so `n = p/2`
+//! diagonals are sufficient instead of `p`, and one ciphertext instead of two. And subtables share a ciphertext if `n`
+//! times their number is at most `W`.
 
 mod layout;
 
@@ -17,6 +19,7 @@ use unspoken_ckks::{
 use unspoken_ring::RingKind;
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
+use crate::encoder::{IndexEncoder, index_or};
 use crate::error::LookupError;
 use crate::indicator::near_zero;
 use crate::plan::{IndexEncoding, Plan, indicator_squarings};
@@ -25,7 +28,7 @@ use crate::program::output_bits;
 use crate::strided::layout::{Layout, coefficients, diagonals};
 use crate::table::{Table, check_shapes};
 
-/// How the vector of a token is made.
+/// Method that computes the selection vector of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StridedPlan {
     /// Powers of `alpha_j`, and one conjugation per output: about `2 log2 p` products, `log2 p + 1` levels in all.
@@ -40,9 +43,9 @@ pub struct StridedLookup {
     plan: StridedPlan,
     layout: Layout,
     level: usize,
-    /// One per ciphertext of selections.
+    /// One transformation per selection ciphertext.
     transforms: Vec<LinearPlan>,
-    /// Sum over the subtables of each row's mean; empty where the plan needs none.
+    /// For each row, the sum of its means over the subtables; empty if the plan needs no constants.
     constants: Vec<f64>,
 }
 
@@ -50,8 +53,8 @@ impl StridedLookup {
     /// Prepares a lookup of `batch` tokens at a time. `bound` is the largest magnitude of an output.
     ///
     /// # Errors
-    /// If the tables differ in shape, slots are real, the batch is no divisor of the slots or leaves a token too few of
-    /// them, or levels or modulus do not suffice.
+    /// If the tables differ in shape, the slots are real, the batch is not a power of two or leaves too few slots for
+    /// each token, there are too few levels, or the modulus is too small.
     pub fn new(
         parameters: &CkksParameters,
         tables: &[Table],
@@ -74,7 +77,8 @@ impl StridedLookup {
         if !batch.is_power_of_two() || width < rows || !fits {
             let (slots, needed) = (parameters.slots(), if fits { rows } else { rows.max(len) });
             return Err(refuse(format!(
-                "{batch} tokens in {slots} slots leave {width} for each, needed {needed}; take a power of two of at most {}",
+                "{batch} tokens in {slots} slots leave {width} for each, needed {needed}; take a power of two of at \
+                 most {}",
                 slots / needed.next_power_of_two()
             )));
         }
@@ -102,7 +106,7 @@ impl StridedLookup {
         Ok(StridedLookup { parameters: parameters.clone(), plan, layout, level, transforms, constants })
     }
 
-    /// Query vectors: fewer than subtables where these share a ciphertext.
+    /// Number of query vectors. It is less than the number of subtables if these share a ciphertext.
     pub fn queries(&self) -> usize {
         self.layout.groups()
     }
@@ -117,7 +121,7 @@ impl StridedLookup {
         query_scale(&self.parameters, self.level)
     }
 
-    /// Bytes the diagonals take in memory, encoded yet or not.
+    /// Bytes of memory of the encoded diagonals.
     pub fn prepared_bytes(&self) -> u64 {
         self.transforms.iter().map(LinearPlan::prepared_bytes).sum()
     }
@@ -134,31 +138,35 @@ impl StridedLookup {
         plan
     }
 
-    /// What the client encodes: short vectors, which the encoder repeats over all slots. One list of indices per
-    /// subtable, one entry per token; missing ones are padded, which gives a row's mean for powers and zero for
-    /// indicators.
+    /// The vectors that the client encodes. They are short, and the encoder repeats them over all slots. `indices` has
+    /// one list per subtable with one entry per token. Missing entries are padding, which gives the mean of a row for
+    /// powers and zero for indicators.
     ///
     /// # Errors
-    /// If there are too many, or one is beyond the columns.
+    /// If the number of lists is wrong, a list has too many indices, or an index is not below the number of columns.
     pub fn query_values(&self, indices: &[Vec<Option<usize>>]) -> Result<Vec<Vec<Complex64>>, LookupError> {
         let Layout { batch, subtables, columns, shared, .. } = self.layout;
-        let largest = indices.iter().flatten().flatten().max().copied().unwrap_or(0);
+        // Compares all entries in constant time. The error does not report the index, which is secret.
+        let largest = indices.iter().flatten().fold(0, |largest, &index| largest.max(index_or(index, 0)));
         if indices.len() != subtables || indices.iter().any(|list| list.len() > batch) || largest >= columns {
-            let found = format!("{} lists of up to index {largest}", indices.len());
+            let longest = indices.iter().map(Vec::len).max().unwrap_or(0);
+            let which = if largest < columns { "all" } else { "not all" };
+            let found = format!("{} lists of up to {longest} indices, {which} below {columns}", indices.len());
             let needed = format!("{subtables} lists of at most {batch} indices below {columns}");
             return Err(LookupError::Query { what: "the indices", found, needed });
         }
+        let encoder = IndexEncoder::new(self.plan.index_encoding(), columns);
         let value = |group: usize, slot: usize| {
             let index = indices.get(group * shared + slot / batch).and_then(|list| list.get(slot % batch));
-            self.plan.index_encoding().value(index.copied().flatten(), columns, 0)
+            encoder.value(index.copied().unwrap_or(None), 0)
         };
         Ok((0..self.queries()).map(|g| (0..shared * batch).map(|slot| value(g, slot)).collect()).collect())
     }
 
-    /// The first stage (VecGen): the vectors that select.
+    /// The first stage (VecGen): the selection vectors.
     ///
     /// # Errors
-    /// If the query does not fit, or keys are missing.
+    /// If the query does not match the lookup, or keys are missing.
     pub fn generate<A: Arithmetic>(&self, arithmetic: &A, query: &[A::Vector]) -> Result<Vec<A::Vector>, LookupError> {
         if query.len() != self.queries() {
             let (found, needed) = (query.len().to_string(), self.queries().to_string());
@@ -177,16 +185,17 @@ impl StridedLookup {
         Ok(selections)
     }
 
-    /// The second stage (MatVec) by plain rotations, for any arithmetic: one vector with the rows of every token.
+    /// The second stage (MatVec) with single rotations, for any arithmetic. Returns one vector with the rows of every
+    /// token.
     ///
     /// # Errors
-    /// If `selections` are not of this lookup, or keys are missing.
+    /// If the number of `selections` is not that of this lookup, or keys are missing.
     pub fn combine<A: Arithmetic>(&self, arithmetic: &A, selections: &[A::Vector]) -> Result<A::Vector, LookupError> {
         let images = self.transforms.iter().zip(selections).map(|(plan, vector)| plan.evaluate(arithmetic, vector));
         self.finish(arithmetic, &images.collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// Encodes the diagonals, for [`StridedTables::combine`]: [`StridedLookup::prepared_bytes`] of memory.
+    /// Encodes the diagonals for [`StridedTables::combine`], which needs [`StridedLookup::prepared_bytes`] of memory.
     ///
     /// # Errors
     /// If an entry does not fit its scale.
@@ -213,14 +222,14 @@ impl StridedLookup {
         Ok(power)
     }
 
-    /// The indicator of its column in each position.
+    /// In each position, the indicator of the column of that position.
     fn indicators<A: Arithmetic>(&self, arithmetic: &A, x: &A::Vector, i: usize) -> Result<A::Vector, CkksError> {
         let columns = self.layout.columns as f64;
         let targets = self.layout.tables(|j| Complex64::from(-(self.layout.place(i, j).1 as f64) / columns));
         near_zero(arithmetic, &arithmetic.add_values(x, &targets)?, self.layout.columns)
     }
 
-    /// Sums over the ciphertexts; for powers, the real part and the constant.
+    /// The sum over the ciphertexts. For powers, also takes twice the real part and adds the constants.
     fn finish<A: Arithmetic>(&self, arithmetic: &A, images: &[A::Vector]) -> Result<A::Vector, LookupError> {
         let Some((first, rest)) = images.split_first().filter(|_| images.len() == self.transforms.len()) else {
             let (found, needed) = (images.len().to_string(), self.transforms.len().to_string());
@@ -243,7 +252,7 @@ impl StridedLookup {
     }
 }
 
-/// A strided lookup with its diagonals encoded.
+/// A strided lookup with encoded diagonals.
 pub struct StridedTables {
     lookup: StridedLookup,
     transforms: Vec<LinearTransform>,
@@ -255,10 +264,10 @@ impl StridedTables {
         &self.lookup
     }
 
-    /// As [`StridedLookup::combine`], hoisted.
+    /// Same as [`StridedLookup::combine`], with hoisted rotations.
     ///
     /// # Errors
-    /// As for [`StridedLookup::combine`].
+    /// Same as [`StridedLookup::combine`].
     pub fn combine(&self, evaluator: &Evaluator<'_>, selections: &[Ciphertext]) -> Result<Ciphertext, LookupError> {
         let images =
             self.transforms.iter().zip(selections).map(|(transform, vector)| transform.apply(evaluator, vector));
@@ -267,7 +276,7 @@ impl StridedTables {
 }
 
 impl StridedPlan {
-    /// What the client encrypts.
+    /// The encoding of the indices that the client encrypts.
     pub fn index_encoding(self) -> IndexEncoding {
         match self {
             StridedPlan::Powers => IndexEncoding::Alpha,
@@ -275,7 +284,7 @@ impl StridedPlan {
         }
     }
 
-    /// Levels it consumes, the linear step included.
+    /// Number of levels it uses, including the linear step.
     pub fn depth(self, columns: usize) -> usize {
         match self {
             StridedPlan::Powers => columns.ilog2() as usize + 1,
@@ -283,7 +292,7 @@ impl StridedPlan {
         }
     }
 
-    /// How many subtables share a ciphertext with `width` positions per token: a power of two.
+    /// Number of subtables that share a ciphertext with `width` positions per token, a power of two.
     pub fn shared(self, subtables: usize, columns: usize, width: usize) -> usize {
         (width / self.coordinates(columns)).clamp(1, subtables.next_power_of_two())
     }

@@ -1,22 +1,23 @@
-//! What linear maps share while they are made.
+//! The common part of the constructors of linear maps.
 
 use unspoken_ckks::{CkksParameters, LinearTransform};
 
-use super::{Input, LinearMap, REMEDY};
+use super::{LinearMap, Operand, REMEDY};
 use crate::error::{MatrixError, check_depth};
 use crate::layout::Layout;
-use crate::tile::{self, Form, Term};
+use crate::tile::{self, LevelAndScales, Term};
 
-/// What a map is made for.
+/// Builder of a linear map for an operand and a layout.
 pub(super) struct Builder<'a> {
     operation: &'static str,
     parameters: &'a CkksParameters,
     layout: Layout,
-    input: Input,
-    form: Form,
+    input: Operand,
+    scales: LevelAndScales,
 }
 
-/// For every tile along the changed extent, which transforms of which tiles it is the sum of.
+/// For every tile along the changed extent of the result, the pairs of a transform and a source tile that it is the sum
+/// of.
 pub(super) type Blocks = Vec<Vec<(usize, usize)>>;
 
 impl<'a> Builder<'a> {
@@ -24,22 +25,23 @@ impl<'a> Builder<'a> {
         operation: &'static str,
         parameters: &'a CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
     ) -> Result<Self, MatrixError> {
         check_depth(operation, input.level.min(parameters.max_level()), 1, REMEDY)?;
-        let form = Form { level: input.level, input: input.scale, output: parameters.scale() };
-        Ok(Builder { operation, parameters, layout, input, form })
+        let scales = LevelAndScales { level: input.level, input: input.scale, output: parameters.scale() };
+        Ok(Builder { operation, parameters, layout, input, scales })
     }
 
     pub(super) fn layout(&self) -> Layout {
         self.layout
     }
 
-    pub(super) fn input(&self) -> Input {
+    pub(super) fn input(&self) -> Operand {
         self.input
     }
 
-    /// The transforms of the blocks that have terms, and where they go; one of zeros where a tile has none.
+    /// The transforms of the blocks that have terms, and the tiles they belong to. A tile without terms gets one
+    /// transform of zeros.
     pub(super) fn blocks(
         &self,
         unit: usize,
@@ -53,7 +55,7 @@ impl<'a> Builder<'a> {
                 let terms = terms(target, source);
                 if !terms.is_empty() || (row.is_empty() && source + 1 == from) {
                     row.push((transforms.len(), source));
-                    transforms.push(tile::transform(self.parameters, self.layout, self.form, unit, terms)?);
+                    transforms.push(tile::transform(self.parameters, self.layout, self.scales, unit, terms)?);
                 }
             }
             blocks.push(row);

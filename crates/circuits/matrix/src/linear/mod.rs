@@ -1,4 +1,4 @@
-//! Linear maps of whole matrices: transposes, rows and columns picked in any order, products with plaintext matrices.
+//! Linear maps of whole matrices: transposes, selections of rows and columns, products with plaintext matrices.
 
 mod builder;
 
@@ -10,48 +10,49 @@ use unspoken_permute::factors::{to_depth, transpose};
 use unspoken_rlwe::KeyPlan;
 
 use crate::encrypted::EncryptedMatrix;
-use crate::error::{MatrixError, check_depth, shape_error, shown};
+use crate::error::{MatrixError, check_depth, display_shape, shape_error};
 use crate::layout::Layout;
-use crate::tile::{self, Form, Term};
+use crate::tile::{self, LevelAndScales, Term};
 
-/// A linear map of the entries of a matrix, made ready: its diagonals are encoded once, at their first encrypted use.
+/// A prepared linear map of the entries of a matrix. Its diagonals are encoded once, at their first encrypted use.
 ///
-/// It spends one level, a transpose one per factor. The result is clean, whatever lay outside the tiles of its input, and has the parameters' scale.
+/// It uses one level; a transpose uses one per factor. The result has the parameters' scale. It is clean, also if the
+/// input is not.
 pub struct LinearMap {
     operation: &'static str,
     layout: Layout,
     from: (usize, usize),
     to: (usize, usize),
     level: usize,
-    /// What happens to every tile first, a level each.
+    /// Transforms that are applied to every tile first, one level each.
     factors: Vec<LinearTransform>,
     transforms: Vec<LinearTransform>,
-    /// For every tile of the result, row-major: which transform of which tile, to be added.
+    /// For every tile of the result, row-major: the pairs of a transform and a source tile, whose results are added.
     tiles: Vec<Vec<(usize, usize)>>,
 }
 
-/// What a map is made ready for.
+/// The operand that a linear map is prepared for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Input {
+pub struct Operand {
     /// Rows and columns.
     pub shape: (usize, usize),
-    /// The level it has at least; the result is one below.
+    /// Its minimum level; the result is one level below.
     pub level: usize,
     /// Its scale.
     pub scale: f64,
 }
 
 impl LinearMap {
-    /// The transpose in `depth` factors, a level each: all but the last exchange the blocks off the diagonal of ever smaller
-    /// blocks, with three diagonals; the last transposes what blocks remain, of size `b`, with `2b - 1` diagonals
-    /// (Permutation decomposition paper, section 4.1).
+    /// The transpose in `depth` factors, one level each (permutation decomposition paper, section 4.1). All factors but
+    /// the last exchange the off-diagonal quarters of smaller and smaller blocks, with three diagonals. The last one
+    /// transposes the remaining blocks of size `b`, with `2b - 1` diagonals.
     ///
     /// # Errors
-    /// If the depth is 0 or more than `log2 d` (and 1), or the levels are not there.
+    /// If the depth is 0 or above `max(log2 d, 1)`, or there are too few levels.
     pub fn transpose(
         parameters: &CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
         depth: usize,
     ) -> Result<Self, MatrixError> {
         const OPERATION: &str = "transpose";
@@ -66,11 +67,11 @@ impl LinearMap {
         if permutations.is_empty() {
             permutations.push(Permutation::identity(1)?);
         }
-        let mut form = Form { level: input.level, input: input.scale, output: parameters.scale() };
+        let mut scales = LevelAndScales { level: input.level, input: input.scale, output: parameters.scale() };
         let mut factors = Vec::with_capacity(depth);
         for permutation in &permutations {
-            factors.push(tile::permutation(parameters, layout, form, permutation)?);
-            form = Form { level: form.level - 1, input: form.output, ..form };
+            factors.push(tile::permutation(parameters, layout, scales, permutation)?);
+            scales = LevelAndScales { level: scales.level - 1, input: scales.output, ..scales };
         }
         let transforms = factors.pop().into_iter().collect();
         let (rows, columns) = (layout.tiles(input.shape.1), layout.tiles(input.shape.0));
@@ -79,19 +80,19 @@ impl LinearMap {
         Ok(LinearMap { factors, ..builder.finish((input.shape.1, input.shape.0), transforms, tiles) })
     }
 
-    /// How many factors a transpose can have.
+    /// Maximum number of factors of a transpose.
     pub fn transpose_depths(layout: Layout) -> usize {
         (layout.dim().ilog2() as usize).max(1)
     }
 
-    /// The rows of these numbers, in this order, as numpy's `a[rows]`: a permutation, a selection, or with repetitions.
+    /// The rows with these indices, in this order, like numpy's `a[rows]`. Rows may be left out or repeated.
     ///
     /// # Errors
-    /// If there are no rows, one is not there, or there is no level left.
+    /// If there are no indices, one is out of bounds, or there is no level left.
     pub fn rows(
         parameters: &CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
         rows: &[usize],
     ) -> Result<Self, MatrixError> {
         const OPERATION: &str = "pick rows";
@@ -101,14 +102,14 @@ impl LinearMap {
         Self::left(builder, rows.len(), Skews::default(), weight)
     }
 
-    /// The columns of these numbers, in this order, as numpy's `a[:, columns]`.
+    /// The columns with these indices, in this order, like numpy's `a[:, columns]`.
     ///
     /// # Errors
-    /// If there are no columns, one is not there, or there is no level left.
+    /// If there are no indices, one is out of bounds, or there is no level left.
     pub fn columns(
         parameters: &CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
         columns: &[usize],
     ) -> Result<Self, MatrixError> {
         const OPERATION: &str = "pick columns";
@@ -117,25 +118,26 @@ impl LinearMap {
         Self::right(OPERATION, parameters, layout, input, columns.len(), weight)
     }
 
-    /// `weights @ x`, by the diagonals of the weights: `2 sqrt(d)` rotations with one block, no others' arrangement needed,
-    /// so products chain at a level each.
+    /// `weights @ x`, by the diagonals of the weights. With one block it needs `2 sqrt(d)` rotations. The matrices need
+    /// no special arrangement, so each product of a chain uses one level.
     ///
     /// # Errors
     /// If shapes do not fit, a weight is not finite, or there is no level left.
     pub fn times_left(
         parameters: &CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
         weights: &Array2<f64>,
     ) -> Result<Self, MatrixError> {
         Self::times_left_skewed(parameters, layout, input, weights, Skews::default())
     }
 
-    /// As [`LinearMap::times_left`], of a matrix with skewed columns to one: see [`SkewedProduct`](crate::SkewedProduct).
+    /// Same as [`LinearMap::times_left`] for input and result with skewed columns: see
+    /// [`SkewedProduct`](crate::SkewedProduct).
     pub(crate) fn times_left_skewed(
         parameters: &CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
         weights: &Array2<f64>,
         skews: Skews,
     ) -> Result<Self, MatrixError> {
@@ -147,11 +149,11 @@ impl LinearMap {
     /// `x @ weights`, by the diagonals of the weights.
     ///
     /// # Errors
-    /// As for [`LinearMap::times_left`].
+    /// Same as [`LinearMap::times_left`].
     pub fn times_right(
         parameters: &CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
         weights: &Array2<f64>,
     ) -> Result<Self, MatrixError> {
         crate::product::check_shapes(input.shape, weights.dim())?;
@@ -159,7 +161,7 @@ impl LinearMap {
         Self::right(TIMES, parameters, layout, input, weights.ncols(), weight)
     }
 
-    /// Row `r` of the result is `sum weight(r, k) * row k`, with the columns of input and result skewed.
+    /// The map whose result has row `r` equal to `sum weight(r, k) * row k`, with skewed columns of input and result.
     fn left(
         builder: Builder<'_>,
         rows: usize,
@@ -189,12 +191,12 @@ impl LinearMap {
         Ok(builder.finish((rows, shape.1), transforms, tiles))
     }
 
-    /// Column `c` of the result is `sum weight(k, c) * column k`.
+    /// The map whose result has column `c` equal to `sum weight(k, c) * column k`.
     fn right(
         operation: &'static str,
         parameters: &CkksParameters,
         layout: Layout,
-        input: Input,
+        input: Operand,
         columns: usize,
         weight: impl Fn(usize, usize) -> f64,
     ) -> Result<Self, MatrixError> {
@@ -218,21 +220,34 @@ impl LinearMap {
         Ok(builder.finish((input.shape.0, columns), transforms, tiles))
     }
 
-    /// What it does.
+    /// The name of its operation.
     pub(crate) fn operation(&self) -> &'static str {
         self.operation
     }
 
-    /// Levels it spends.
+    /// Number of levels it uses.
     pub fn depth(&self) -> usize {
         self.factors.len() + 1
     }
 
-    /// Work on one tile of the input that makes one term of the result: of a transpose all of it.
+    /// Cost of one term of one tile of the result. For a transpose this is the whole cost of a tile.
     pub(crate) fn tile_cost(&self) -> Cost {
         let mut cost = Cost::default();
         self.factors.iter().chain(self.transforms.first()).for_each(|factor| cost += factor.plan().cost());
         cost
+    }
+
+    /// Bytes of its encoded diagonals.
+    pub(crate) fn prepared_bytes(&self) -> usize {
+        self.factors.iter().chain(&self.transforms).map(|transform| transform.plan().prepared_bytes() as usize).sum()
+    }
+
+    /// Number of ciphertexts it holds at the same time, besides operand and result: lowered tiles, and the rotations of
+    /// one transform.
+    pub(crate) fn working_ciphertexts(&self) -> usize {
+        let transforms = self.factors.iter().chain(&self.transforms);
+        let rotations = transforms.map(|transform| transform.plan().rotations().len()).max().unwrap_or(0);
+        self.layout.tiles(self.from.0) * self.layout.tiles(self.from.1) + rotations + 2
     }
 
     /// The keys it needs.
@@ -247,11 +262,11 @@ impl LinearMap {
         self.to
     }
 
-    /// The map of every matrix of the batch.
+    /// Applies the map to every matrix of the batch.
     ///
     /// # Errors
-    /// If the matrix is of another shape or layout than prepared for, its level too low, its scale another, or keys are
-    /// missing: all of them are named before anything is done.
+    /// If the shape, layout or scale of the matrix is not the prepared one, its level is too low, or keys are missing.
+    /// The error names all missing keys, before any computation starts.
     pub fn apply<A: Arithmetic>(
         &self,
         arithmetic: &A,
@@ -259,11 +274,11 @@ impl LinearMap {
     ) -> Result<EncryptedMatrix<A::Vector>, MatrixError> {
         if a.shape() != self.from || a.layout() != self.layout {
             let reason = format!(
-                "shape {} in tiles of {} with {} blocks; it was made ready for {} in tiles of {} with {} blocks",
-                shown(a.shape()),
+                "shape {} in tiles of {} with {} blocks; it was prepared for {} in tiles of {} with {} blocks",
+                display_shape(a.shape()),
                 a.layout().dim(),
                 a.layout().blocks(),
-                shown(self.from),
+                display_shape(self.from),
                 self.layout.dim(),
                 self.layout.blocks()
             );
@@ -311,14 +326,14 @@ const REMEDY: &str = "start at a higher level, or use a deeper preset";
 
 const TIMES: &str = "multiply by a plaintext";
 
-/// By how many rows for each column before it a column is shifted up, in the input of a map and in its result; below `d`.
+/// Skews of the input and of the result of a map, below `d`: column `j` is shifted up by skew times `j` rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Skews {
     pub(crate) from: usize,
     pub(crate) to: usize,
 }
 
-/// Where row `row` of a column lies that is shifted up by `skew * column` rows, modulo `d`.
+/// The row where entry `row` of a column is stored if the column is shifted up by `skew * column` rows, modulo `d`.
 fn skewed(d: usize, row: usize, column: usize, skew: usize) -> usize {
     (row + d - skew * column % d) % d
 }

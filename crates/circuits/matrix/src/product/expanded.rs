@@ -1,10 +1,11 @@
-//! The product of Rizomiliotis and Triakosia, improved.
+//! The improved product of Rizomiliotis and Triakosia.
 //!
-//! With `m` blocks, block `t` of group `g` is to hold column `k = g m + t` of `A` in every column, and row `k` of `B` in
-//! every row: the product of both, added over groups and blocks, is `A B`. Shifting a copy of `A` by `t (d^2 - 1)` for
-//! every `t` and adding brings column `c + t` to column `c` of block `t` for every `c` at once, wherever `c + t < d`;
-//! `t (d^2 - d)` does so for rows. So one expansion serves all groups: a mask takes column `g m`, and what follows
-//! replicates it.
+//! With `m` blocks, block `t` of group `g` has to contain column `k = g m + t` of `A` in every column, and row `k` of
+//! `B` in every row. The elementwise product of both, added over groups and blocks, is `A B`.
+//!
+//! The expansion adds copies of `A` shifted by `t (d^2 - 1)` for every `t`. This moves column `c + t` to column `c` of
+//! block `t`, for all `c` with `c + t < d` at once; shifts by `t (d^2 - d)` do the same for rows. So one expansion is
+//! sufficient for all groups: a mask keeps column `g m`, and the replication copies it to all columns.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -14,7 +15,7 @@ use unspoken_ckks::{Arithmetic, CkksParameters, InnerSum, PreparedVector};
 use super::{Factors, accumulate, grid, nothing};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::MatrixError;
-use crate::layout::{Layout, one_if};
+use crate::layout::{Layout, indicator};
 
 pub(super) struct Expanded {
     groups: usize,
@@ -23,21 +24,21 @@ pub(super) struct Expanded {
     gather: InnerSum,
 }
 
-/// What happens to one factor: columns of the left one, rows of the right one.
+/// The operations on one factor: on columns of the left factor, or on rows of the right factor.
 struct Side {
     expand: InnerSum,
-    /// One mask per column (row) that is ever kept.
+    /// One mask for each column (row) that some group keeps.
     masks: BTreeMap<usize, PreparedVector>,
-    /// Rotations before the masks; only no rotation without them.
+    /// Rotations before the masks; only the rotation by 0 if there are none.
     rotations: Vec<i64>,
-    /// For every group, which rotation each mask is for.
+    /// For every group, pairs of the index of a rotation and the column (row) that is kept.
     groups: Vec<Vec<(usize, usize)>>,
-    /// For every group, its replication.
+    /// For every group, the rotations that replicate its column (row).
     replicate: Vec<InnerSum>,
 }
 
 impl Side {
-    /// `unit` is the slots from one column (row) to the next, `shift` those of the expansion.
+    /// `unit` is the distance of neighbouring columns (rows) in slots, `shift` that of the copies in the expansion.
     fn new(
         layout: Layout,
         (radix, step): (usize, usize),
@@ -68,19 +69,19 @@ impl Side {
         Ok(Side { expand: InnerSum::with_radix(-(shift as i64), m, 0, radix)?, masks, rotations, groups, replicate })
     }
 
-    /// Every group's replicated columns (rows) of one tile, one level down.
+    /// The replicated columns (rows) of one tile for every group, one level below.
     fn replicated<A: Arithmetic>(&self, arithmetic: &A, tile: &A::Vector) -> Result<Vec<A::Vector>, MatrixError> {
         let expanded = self.expand.apply(arithmetic, tile)?;
         if self.rotations.len() > 1 {
             let pair = |&(index, kept): &(usize, usize)| (index, &self.masks[&kept]);
             let rows: Vec<Vec<_>> = self.groups.iter().map(|group| group.iter().map(pair).collect()).collect();
             let kept = arithmetic.rotation_products(&expanded, &self.rotations, &rows)?;
-            let all = kept.iter().zip(&self.replicate).map(|(kept, sum)| Ok(sum.apply(arithmetic, kept)?));
+            let all = kept.iter().zip(&self.replicate).map(|(kept, inner_sum)| Ok(inner_sum.apply(arithmetic, kept)?));
             return all.collect();
         }
-        let all = self.groups.iter().zip(&self.replicate).map(|(group, sum)| {
+        let all = self.groups.iter().zip(&self.replicate).map(|(group, inner_sum)| {
             let pairs: Vec<_> = group.iter().map(|(_, kept)| (&expanded, &self.masks[kept])).collect();
-            Ok(sum.apply_rescale(arithmetic, &arithmetic.sum_products(&pairs)?)?)
+            Ok(inner_sum.apply_rescale(arithmetic, &arithmetic.sum_products(&pairs)?)?)
         });
         all.collect()
     }
@@ -98,14 +99,14 @@ impl Expanded {
     ) -> Result<Self, MatrixError> {
         let d = layout.dim();
         let modulus = parameters.level_modulus(level);
-        // The left mask keeps the left scale; the right one sees to it that the product has the parameters' scale.
+        // The left mask keeps the left scale; the scale of the right mask gives the product the parameters' scale.
         let wanted = parameters.scale() * parameters.level_modulus(level - 1) / left;
         let column = |c: usize| {
-            let values = layout.fill_columns(|column| one_if(column == c));
+            let values = layout.fill_columns(|column| indicator(column == c));
             Ok(PreparedVector::new(values, level, modulus)?)
         };
         let row = |r: usize| {
-            let values = layout.fill_rows(|row| one_if(row == r));
+            let values = layout.fill_rows(|row| indicator(row == r));
             Ok(PreparedVector::new(values, level, modulus * (wanted / right))?)
         };
         let plan = (radix, step);
@@ -119,6 +120,15 @@ impl Expanded {
             ],
             gather: InnerSum::with_radix(layout.block_step() as i64, layout.blocks(), 0, radix)?,
         })
+    }
+
+    pub(super) fn masks(&self) -> usize {
+        self.sides.iter().map(|side| side.masks.len()).sum()
+    }
+
+    /// Number of replicated copies of each tile, and number of rotations of one tile held at the same time.
+    pub(super) fn working_ciphertexts(&self) -> (usize, usize) {
+        (self.groups, self.sides.iter().map(|side| side.rotations.len()).max().unwrap_or(0))
     }
 
     pub(super) fn apply<A: Arithmetic>(

@@ -1,22 +1,23 @@
-//! The product of Jiang, Kim, Lauter and Song (*Secure Outsourced Matrix Computation and Application to Neural Networks*,
-//! CCS 2018): `A B = sum_l phi^l(sigma(A)) o psi^l(tau(B))`, with `sigma` the shift of row `i` by `i`, `tau` the shift of
-//! column `j` by `j`, `phi` a shift of all columns, `psi` one of all rows.
+//! The product of Jiang, Kim, Lauter and Song (*Secure Outsourced Matrix Computation and Application to Neural
+//! Networks*, CCS 2018): `A B = sum_l phi^l(sigma(A)) o psi^l(tau(B))`, with `sigma` the shift of row `i` by `i`, `tau`
+//! the shift of column `j` by `j`, `phi` a shift of all columns, `psi` one of all rows.
 
 use unspoken_ckks::{Arithmetic, CkksError, CkksParameters, LinearTransform, PreparedVector};
 
 use super::{Factors, accumulate, grid, nothing};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::MatrixError;
-use crate::layout::{Layout, one_if};
-use crate::tile::{self, Form, Term};
+use crate::layout::{Layout, indicator};
+use crate::tile::{self, LevelAndScales, Term};
 
 pub(super) struct Jkls {
     level: usize,
     hoisted: bool,
     sigma: LinearTransform,
     tau: LinearTransform,
-    /// Rotations of `sigma(A)`, and for each `l` which of them make `phi^l`, with their masks.
+    /// Rotations of `sigma(A)`.
     columns: Vec<i64>,
+    /// For each `l`, the indices of the rotations that `phi^l` is the sum of, with their masks.
     masks: Vec<Vec<(usize, PreparedVector)>>,
     /// Rotations of `tau(B)`.
     rows: Vec<i64>,
@@ -37,7 +38,7 @@ impl Jkls {
             weight: 1.0,
         };
         let cells = || (0..d * d).map(|cell| (cell / d, cell % d));
-        let keep = |scale| Form { level, input: scale, output: scale };
+        let keep = |scale| LevelAndScales { level, input: scale, output: scale };
         let sigma = cells().map(|(row, column)| shifted(row, column, column));
         let tau = cells().map(|(row, column)| shifted(row, column, row));
         let sigma = tile::transform(parameters, layout, keep(left), 1, sigma)?;
@@ -48,7 +49,7 @@ impl Jkls {
         let wanted = parameters.scale() * parameters.level_modulus(level - 2) / right;
         let scale = parameters.level_modulus(level - 1) * (wanted / left);
         let mask = |keep: &dyn Fn(usize) -> bool| {
-            PreparedVector::new(layout.fill_columns(|column| one_if(keep(column))), level - 1, scale)
+            PreparedVector::new(layout.fill_columns(|column| indicator(keep(column))), level - 1, scale)
         };
         let phi = |l: usize| {
             let mut pairs = vec![(d - 1 + l, mask(&|column| column < d - l)?)];
@@ -66,6 +67,13 @@ impl Jkls {
             masks: (0..d).map(phi).collect::<Result<_, _>>()?,
             rows: (0..d).map(|l| (l * layout.row_step()) as i64).collect(),
         })
+    }
+
+    /// Bytes of diagonals and masks; `mask` is the size of a mask.
+    pub(super) fn prepared_bytes(&self, mask: usize) -> usize {
+        let masks: usize = self.masks.iter().map(Vec::len).sum();
+        let plans = self.sigma.plan().prepared_bytes() + self.tau.plan().prepared_bytes();
+        plans as usize + masks * mask
     }
 
     pub(super) fn apply<A: Arithmetic>(

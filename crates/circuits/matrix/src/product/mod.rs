@@ -10,42 +10,45 @@ use jkls::Jkls;
 use original::Original;
 pub use planner::{Estimate, Task, estimates};
 use unspoken_ckks::{Arithmetic, CkksParameters};
+use unspoken_ring::Basis;
 
 use crate::encrypted::{EncryptedMatrix, check_match};
-use crate::error::{MatrixError, check_depth, shape_error, shown};
+use crate::error::{MatrixError, check_depth, display_shape, shape_error};
 use crate::layout::Layout;
 
-/// How two encrypted matrices are multiplied. `d` is the dimension of the tiles, `m` the blocks of their encoding space.
+/// Method for the product of two encrypted matrices. `d` is the dimension of the tiles, `m` the number of blocks of
+/// their encoding space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// Rizomiliotis and Triakosia, improved (Permutation decomposition paper, section 4.2, Appendix B.3): expansion by
-    /// adding the vector to itself rotated, one mask per group of `m` indices, replication. Two levels. With `step = d`:
-    /// `2 log2 m + 2 (d/m) log2 d + log2 m` rotations at radix 2.
+    /// The improved method of Rizomiliotis and Triakosia (permutation decomposition paper, section 4.2, Appendix B.3):
+    /// expansion by adding rotations of the vector to itself, one mask per group of `m` indices, replication. It uses
+    /// two levels. With `step = d` it needs `2 log2 m + 2 (d/m) log2 d + log2 m` rotations at radix 2.
     Expanded {
-        /// Doublings are taken `log2 radix` at a time, as one sum of `radix` rotations with one division: a power of two
-        /// from 2. More keys, less time.
+        /// A power of two from 2. `log2 radix` doublings are computed at a time, as one sum of `radix` rotations with
+        /// one division. A larger radix needs more keys and less time.
         radix: usize,
-        /// Before the mask the vector is rotated by all multiples of `step` (a power of two up to `d`), once for all
-        /// groups, so that only `log2 step` doublings are left after it: more keys and masks, less time. `d` is none.
+        /// A power of two up to `d`. Before the mask the vector is rotated by all multiples of `step`, once for all
+        /// groups, so that only `log2 step` doublings follow the mask. A smaller step needs more keys and masks and
+        /// less time; with `d` there are no rotations before the mask.
         step: usize,
     },
-    /// Rizomiliotis and Triakosia as published, for `m = d`: `d - 1` rotations and masks for each factor, then
-    /// `3 log2 d` rotations. Two levels. The baseline.
+    /// The published method of Rizomiliotis and Triakosia, for `m = d`, as a baseline: `d - 1` rotations and masks for
+    /// each factor, then `3 log2 d` rotations. It uses two levels.
     Original {
         /// Whether the `d - 1` rotations are one double-hoisted linear transformation, instead of one by one.
         hoisted: bool,
     },
-    /// Jiang, Kim, Lauter and Song (CCS 2018), for `m = 1`: two permutations by baby steps and giant steps, then `d` shifts
-    /// of columns (with masks) and of rows. Three levels; the result is always clean.
+    /// The method of Jiang, Kim, Lauter and Song (CCS 2018), for `m = 1`: two permutations by baby steps and giant
+    /// steps, then `d` shifts of columns (with masks) and of rows. It uses three levels. The result is always clean.
     Jkls {
-        /// Whether the shifts are hoisted, those of columns with one division for both masks; else they are rotations one
-        /// by one, as published.
+        /// Whether the shifts are hoisted; shifts of columns then need one division for both masks. Otherwise they are
+        /// single rotations, as published.
         hoisted: bool,
     },
 }
 
 impl Method {
-    /// Levels it spends.
+    /// Number of levels it uses.
     pub fn depth(self) -> usize {
         match self {
             Method::Expanded { .. } | Method::Original { .. } => 2,
@@ -53,14 +56,14 @@ impl Method {
         }
     }
 
-    /// Every way to multiply in this layout, the baselines included.
+    /// All methods for this layout, including the baselines.
     pub fn all(layout: Layout) -> Vec<Method> {
         let (d, m) = (layout.dim(), layout.blocks());
         let powers = |from: usize, to: usize| (from.ilog2()..=to.ilog2()).map(|log2| 1usize << log2);
         let mut methods = Vec::new();
-        // With one group, rotations before the mask are no fewer than after it.
+        // With one group, rotations before the mask save no rotations after it.
         for step in powers(if m == d { d } else { 1 }, d) {
-            // No stage is longer than the longest of its sums.
+            // A radix above the length of the longest sum has no effect.
             let most = step.max(m).clamp(2, MAX_RADIX);
             methods.extend(powers(2, most).map(|radix| Method::Expanded { radix, step }));
         }
@@ -86,10 +89,10 @@ impl std::fmt::Display for Method {
     }
 }
 
-/// The largest radix that is worth its keys.
+/// Maximum radix: a larger one needs more keys than it is worth.
 const MAX_RADIX: usize = 32;
 
-/// A product made ready: its masks are encoded once, at their first encrypted use.
+/// A prepared product. Its masks are encoded once, at their first encrypted use.
 pub struct Product {
     layout: Layout,
     method: Method,
@@ -113,11 +116,11 @@ pub(crate) struct Factors {
 }
 
 impl Product {
-    /// Makes a product ready for factors at `level` or above with these scales. The result is [`Method::depth`] levels
+    /// Prepares a product for factors at `level` or above with these scales. The result is [`Method::depth`] levels
     /// below `level`, at the parameters' scale.
     ///
     /// # Errors
-    /// If the method does not exist in this layout, or the levels are not there.
+    /// If the method is not possible in this layout, or there are too few levels.
     pub fn new(
         parameters: &CkksParameters,
         layout: Layout,
@@ -155,9 +158,31 @@ impl Product {
         Ok(Product { layout, method, level, kind })
     }
 
-    /// How it multiplies.
+    /// Its method.
     pub fn method(&self) -> Method {
         self.method
+    }
+
+    /// Bytes of its encoded masks.
+    pub(crate) fn prepared_bytes(&self, parameters: &CkksParameters) -> usize {
+        let mask = extended_bytes(parameters, self.level);
+        match &self.kind {
+            Kind::Expanded(product) => product.masks() * mask,
+            Kind::Original(product) => product.masks() * mask,
+            Kind::Jkls(product) => product.prepared_bytes(mask),
+        }
+    }
+
+    /// Number of ciphertexts it holds at the same time, besides factors and result, for factors with these numbers of
+    /// tiles.
+    pub(crate) fn working_ciphertexts(&self, left_tiles: usize, right_tiles: usize) -> usize {
+        let (copies, rotations) = match &self.kind {
+            Kind::Expanded(product) => product.working_ciphertexts(),
+            Kind::Original(_) => (1, self.layout.dim()),
+            Kind::Jkls(_) => (self.layout.dim(), 2 * self.layout.dim()),
+        };
+        // One copy more, because the factors are lowered to one level first.
+        (copies + 1) * (left_tiles + right_tiles) + rotations
     }
 
     /// The level of its result.
@@ -168,8 +193,8 @@ impl Product {
     /// `a @ b` for every matrix of the batch. The result is clean if the layout has one block.
     ///
     /// # Errors
-    /// If shapes, layouts or batches do not fit, a factor is not clean, its level is too low or its scale another than the
-    /// one prepared for, or keys are missing.
+    /// If shapes, layouts or batches do not fit, a factor is not clean, its level is too low, its scale is not the
+    /// prepared one, or keys are missing.
     pub fn apply<A: Arithmetic>(
         &self,
         arithmetic: &A,
@@ -189,7 +214,7 @@ impl Product {
             return Err(MatrixError::Layout {
                 operation: OPERATION,
                 found: "a factor with something outside its tiles, left by a product over several blocks".into(),
-                needed: "clean factors: mask it with Cleaning, one level".into(),
+                needed: "clean factors: mask it with TileMask, one level".into(),
             });
         }
         let tiles = match &self.kind {
@@ -201,16 +226,21 @@ impl Product {
     }
 }
 
-/// Whether shapes can be multiplied; the message is numpy's.
+/// Bytes of a polynomial over the primes of a level and the special primes.
+pub(crate) fn extended_bytes(parameters: &CkksParameters, level: usize) -> usize {
+    parameters.ring().poly_bytes(Basis::extended(parameters.chain(level.min(parameters.max_level()))))
+}
+
+/// Checks that shapes can be multiplied. The error message is worded like numpy's.
 pub(crate) fn check_shapes(a: (usize, usize), b: (usize, usize)) -> Result<(), MatrixError> {
     if a.1 == b.0 {
         return Ok(());
     }
-    let reason = format!("{} @ {}: inner dimensions {} and {} differ", shown(a), shown(b), a.1, b.0);
+    let reason = format!("{} @ {}: inner dimensions {} and {} differ", display_shape(a), display_shape(b), a.1, b.0);
     Err(shape_error(OPERATION, reason))
 }
 
-/// For every tile of the result, the sum over `k` of `product(a[row][k], b[k][column])`, in row-major order.
+/// `sum(row, column)` for every tile of the result, in row-major order.
 fn grid<V, T, E>(
     a: &EncryptedMatrix<V>,
     b: &EncryptedMatrix<V>,
@@ -232,7 +262,7 @@ fn accumulate<A: Arithmetic>(
     }))
 }
 
-/// What a sum over no terms gives: the shapes were checked, so there is at least one.
+/// The error of a sum without terms. It cannot occur, because the shapes were checked.
 fn nothing() -> MatrixError {
     shape_error(OPERATION, "a sum over no tiles; needed at least one")
 }

@@ -1,4 +1,4 @@
-//! The product of Rizomiliotis and Triakosia as published (CCSW 2022): a baseline.
+//! The published product of Rizomiliotis and Triakosia (CCSW 2022), as a baseline.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use unspoken_ckks::{Arithmetic, CkksParameters, InnerSum, LinearPlan, LinearTran
 use super::{Factors, accumulate, grid, nothing};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::MatrixError;
-use crate::layout::{Layout, one_if};
+use crate::layout::{Layout, indicator};
 
 pub(super) struct Original {
     level: usize,
@@ -20,9 +20,9 @@ struct Side {
     replicate: InnerSum,
 }
 
-/// Moves column (row) `k` to the first one of block `k`.
+/// The permutation that moves column (row) `k` to the first column (row) of block `k`.
 enum Permutation {
-    /// `d` rotations and masks, one by one.
+    /// `d` single rotations with masks.
     Plain(Vec<(i64, PreparedVector)>),
     Hoisted(LinearTransform),
 }
@@ -54,7 +54,7 @@ impl Original {
         let wanted = parameters.scale() * parameters.level_modulus(level - 1) / left;
         let permutation = |shift: usize, scales: (f64, f64), kept: &dyn Fn(usize, usize) -> bool| {
             let rotation = |k: usize| layout.rotation(-((k * shift) as i64));
-            let mask = |k: usize| layout.fill(|block, row, column| one_if(block == k && kept(row, column)));
+            let mask = |k: usize| layout.fill(|block, row, column| indicator(block == k && kept(row, column)));
             if hoisted {
                 let diagonals: BTreeMap<_, _> = (0..d).map(|k| (rotation(k), mask(k))).collect();
                 let plan = LinearPlan::new(parameters, diagonals, level, scales.0, scales.1)?;
@@ -75,6 +75,15 @@ impl Original {
             ],
             gather: InnerSum::with_radix(layout.block_step() as i64, d, 0, 2)?,
         })
+    }
+
+    /// Number of masks of both factors, which is the number of rotations, including those by 0.
+    pub(super) fn masks(&self) -> usize {
+        let count = |side: &Side| match &side.permute {
+            Permutation::Plain(terms) => terms.len(),
+            Permutation::Hoisted(transform) => transform.plan().rotations().len() + 1,
+        };
+        self.sides.iter().map(count).sum()
     }
 
     pub(super) fn apply<A: Arithmetic>(

@@ -1,4 +1,4 @@
-//! What each way to multiply would cost, and the choice between them.
+//! Cost estimates of the product methods.
 
 use unspoken_ckks::{Complex64, Cost, CostModel, Encoder, Simulator};
 use unspoken_rlwe::KeyPlan;
@@ -11,40 +11,40 @@ use crate::layout::Layout;
 /// A product to plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Task {
-    /// How the matrices lie.
+    /// The layout of the matrices.
     pub layout: Layout,
-    /// Rows of the left factor, columns of it, columns of the right factor.
+    /// Rows of the left factor, columns of the left factor, columns of the right factor.
     pub shape: (usize, usize, usize),
-    /// The level the result must have at least.
+    /// Minimum level of the result.
     pub output_level: usize,
-    /// The most rotation keys it may take, if that is bounded.
+    /// Maximum number of rotation keys, if there is a limit.
     pub most_keys: Option<usize>,
 }
 
-/// What a product by one method takes.
+/// The requirements and the cost of a product by one method.
 #[derive(Clone, Debug)]
 pub struct Estimate {
     /// The method.
     pub method: Method,
-    /// The level of the factors, so that the result has the level asked for.
+    /// The level of the factors, for a result at the output level of the task.
     pub level: usize,
     /// The keys it needs.
     pub keys: KeyPlan,
-    /// Its work.
+    /// The operations, as counted by the simulator.
     pub cost: Cost,
     /// Predicted seconds, for all matrices of a vector together.
     pub seconds: f64,
 }
 
 impl Estimate {
-    /// Rotation keys: all but the one for relinearisation.
+    /// Number of rotation keys: all keys except the relinearisation key.
     pub fn rotation_keys(&self) -> usize {
         self.keys.len() - 1
     }
 }
 
-/// What every method takes that has the levels and stays within the keys, the cheapest first; baselines included. All end
-/// at the same level.
+/// Estimates of all methods, including the baselines, that the levels and the key limit allow, the fastest first. All
+/// end at the same level.
 ///
 /// # Errors
 /// If the shape is empty, or no method fits.

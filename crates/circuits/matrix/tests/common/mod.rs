@@ -77,7 +77,7 @@ impl Client {
         Ok(self.encoder.decrypt(tile, &self.secret)?.iter().map(|z| z.re).collect())
     }
 
-    /// Slots of every tile.
+    /// The slots of every tile.
     pub fn slots(&self, matrix: &EncryptedMatrix<Ciphertext>) -> Vec<Vec<f64>> {
         matrix.tiles().iter().map(|tile| self.open(tile).unwrap()).collect()
     }
@@ -88,7 +88,7 @@ impl Client {
         Counting { simulator, inputs }
     }
 
-    /// Counts a circuit, makes exactly its keys, runs it encrypted from `level`, decrypts.
+    /// Counts a circuit, generates exactly its keys, runs it encrypted from `level`, and decrypts the result.
     pub fn run(
         &mut self,
         layout: Layout,
@@ -101,8 +101,12 @@ impl Client {
         let keys = self.keys(&simulator.key_plan());
         let encrypted: Vec<_> = inputs.iter().map(|m| self.encrypt(layout, m, level)).collect();
         let result = circuit.encrypted(&Evaluator::new(&self.encoder, &keys), &encrypted)?;
-        let (level, scale) = result.form(&Evaluator::new(&self.encoder, &keys))?;
-        assert_eq!((level, scale), counted.form(&simulator)?, "the counted run has the same level and scale");
+        let (level, scale) = result.level_and_scale(&Evaluator::new(&self.encoder, &keys))?;
+        assert_eq!(
+            (level, scale),
+            counted.level_and_scale(&simulator)?,
+            "the counted run has the same level and scale"
+        );
         assert_eq!((result.shape(), result.is_clean()), (counted.shape(), counted.is_clean()));
         Ok(Run {
             matrices: self.decrypt(&result),
@@ -147,7 +151,7 @@ pub fn opened(matrix: &EncryptedMatrix<Simulated>) -> [Matrices; 2] {
     [open(Simulated::noisy), open(Simulated::exact)]
 }
 
-/// A circuit for both arithmetics.
+/// A circuit that runs on the simulator and on the evaluator.
 pub trait Circuit {
     fn run<A: Arithmetic>(
         &self,
@@ -170,7 +174,7 @@ pub trait Circuit {
     ) -> Result<EncryptedMatrix<Ciphertext>, MatrixError>;
 }
 
-/// A type whose `apply` method takes an arithmetic and matrices becomes a circuit.
+/// Defines a circuit as a type with these fields and this body.
 #[macro_export]
 macro_rules! circuit {
     ($name:ident($($field:ident: $type:ty),*), |$this:ident, $a:ident, $inputs:ident| $body:expr) => {
@@ -202,7 +206,7 @@ macro_rules! circuit {
     };
 }
 
-/// Entries in [-1, 1), the same for the same seed.
+/// Matrices with entries in [-1, 1), determined by the seed.
 pub fn random(shape: (usize, usize), batch: usize, seed: usize) -> Matrices {
     let entry = |p: usize, (i, j): (usize, usize)| {
         let mixed = (i * 7919 + j * 104_729 + p * 1_299_709 + seed * 15_485_863).wrapping_mul(2_654_435_761) >> 7;
@@ -211,7 +215,7 @@ pub fn random(shape: (usize, usize), batch: usize, seed: usize) -> Matrices {
     (0..batch).map(|p| Array2::from_shape_fn(shape, |cell| entry(p, cell))).collect()
 }
 
-/// The largest difference of two batches.
+/// The largest absolute difference of two batches.
 pub fn worst(found: &Matrices, expected: &Matrices) -> f64 {
     assert_eq!(found.len(), expected.len());
     let differences = found.iter().zip(expected).map(|(f, e)| {

@@ -1,24 +1,24 @@
-//! The maps between coefficients and slots as products of a few sparse matrices.
+//! The maps between coefficients and slots, as products of a few sparse matrices.
 //!
-//! The slots `z` of a polynomial with `n` complex coefficients `w` are `z = F P w`, with `P` the reversal of the bits of an
-//! index and `F` a product of `log2 n` butterfly stages, each of three diagonals (Cheon, Han, Kim, Kim and Song,
-//! "Bootstrapping for approximate homomorphic encryption", EUROCRYPT 2018; grouped as in Chen, Chillotti and Song,
-//! "Improved bootstrapping for approximate homomorphic encryption", EUROCRYPT 2019). `P` is left out: what it would move
-//! stays where it is, which the inverse map undoes.
+//! The slots `z` of a polynomial with `n` complex coefficients `w` are `z = F P w`, with `P` the bit reversal of
+//! indices and `F` a product of `log2 n` butterfly stages, each with three diagonals (Cheon, Han, Kim, Kim and Song,
+//! "Bootstrapping for approximate homomorphic encryption", EUROCRYPT 2018; the stages are grouped as in Chen, Chillotti
+//! and Song, "Improved bootstrapping for approximate homomorphic encryption", EUROCRYPT 2019). `P` is omitted, so the
+//! first map leaves the coefficients in bit-reversed order; the inverse map restores the order.
 
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
 
 use num_complex::Complex64;
 
-/// A matrix by its diagonals: `out[j] = sum_k diagonals[k][j] in[j + k]`, indices modulo the length.
+/// A matrix given by its diagonals: `out[j] = sum_k diagonals[k][j] in[j + k]`, indices modulo the length.
 pub(super) type Diagonals = BTreeMap<usize, Vec<Complex64>>;
 
-/// Factors of `F`, to be applied first to last, for `slots` slots.
+/// Factors of `F` for `slots` slots, in the order of application.
 pub(super) fn slots_to_coefficients(slots: usize, factors: usize) -> Vec<Diagonals> {
     let groups = groups(slots, factors);
     let mut result: Vec<Diagonals> = Vec::new();
-    // What the factor before was shifted by.
+    // The rotation of the output of the previous factor.
     let mut pending = 0;
     for (index, halves) in groups.iter().enumerate() {
         let mut factor = product(halves.iter().map(|&half| butterflies(slots, half)));
@@ -29,7 +29,7 @@ pub(super) fn slots_to_coefficients(slots: usize, factors: usize) -> Vec<Diagona
     result
 }
 
-/// Factors of `constant` times the inverse of `F`, to be applied first to last, for `slots` slots.
+/// Factors of `constant` times the inverse of `F` for `slots` slots, in the order of application.
 pub(super) fn coefficients_to_slots(slots: usize, factors: usize, constant: f64) -> Vec<Diagonals> {
     let groups = groups(slots, factors);
     let share = constant.powf(1.0 / groups.len() as f64);
@@ -46,8 +46,8 @@ pub(super) fn coefficients_to_slots(slots: usize, factors: usize, constant: f64)
     result
 }
 
-/// Half lengths of the butterflies of each factor, smallest first. Factors of larger strides take the odd stages: the
-/// last one wraps around and has half as many diagonals.
+/// Half lengths of the butterflies of each factor, smallest first. If the stages do not divide evenly, the factors with
+/// larger strides get one stage more, because the last factor wraps around and has half as many diagonals.
 fn groups(slots: usize, factors: usize) -> Vec<Vec<usize>> {
     let stages = slots.trailing_zeros() as usize;
     let factors = factors.clamp(1, stages.max(1));
@@ -61,18 +61,18 @@ fn groups(slots: usize, factors: usize) -> Vec<Vec<usize>> {
     (0..factors).map(group).collect()
 }
 
-/// The stage of butterflies between positions `half` apart: `(u, v) -> (u + w v, u - w v)`.
+/// The stage of butterflies between positions that are `half` apart: `(u, v) -> (u + w v, u - w v)`.
 fn butterflies(slots: usize, half: usize) -> Diagonals {
     stage(slots, half, |w| [[1.0.into(), w], [1.0.into(), -w]])
 }
 
-/// Its inverse: `(a, b) -> ((a + b) / 2, (a - b) / (2 w))`.
+/// The inverse of [`butterflies`]: `(a, b) -> ((a + b) / 2, (a - b) / (2 w))`.
 fn inverse_butterflies(slots: usize, half: usize) -> Diagonals {
     let w_half = |w: Complex64| w.conj() / 2.0;
     stage(slots, half, |w| [[0.5.into(), 0.5.into()], [w_half(w), -w_half(w)]])
 }
 
-/// Applies a two by two matrix of the twiddle to every pair.
+/// The stage that applies a two by two matrix, a function of the twiddle factor, to every pair.
 fn stage(slots: usize, half: usize, matrix: impl Fn(Complex64) -> [[Complex64; 2]; 2]) -> Diagonals {
     let order = 8 * half;
     let twiddles: Vec<Complex64> = std::iter::successors(Some(1), |&g| Some(g * 5 % order))
@@ -96,12 +96,12 @@ fn stage(slots: usize, half: usize, matrix: impl Fn(Complex64) -> [[Complex64; 2
     diagonals
 }
 
-/// The product of matrices, the first of which is applied first.
+/// The product of matrices, in the order of application.
 fn product(matrices: impl Iterator<Item = Diagonals>) -> Diagonals {
     matrices.reduce(|inner, outer| compose(&outer, &inner)).unwrap_or_default()
 }
 
-/// `outer` after `inner`.
+/// The product of two matrices: `inner` is applied first, then `outer`.
 fn compose(outer: &Diagonals, inner: &Diagonals) -> Diagonals {
     let mut result = Diagonals::new();
     for (&a, x) in outer {
@@ -116,7 +116,7 @@ fn compose(outer: &Diagonals, inner: &Diagonals) -> Diagonals {
     result
 }
 
-/// The matrix followed by a rotation to the left: diagonal `k` becomes `k + steps`.
+/// The matrix followed by a rotation of its output to the left: diagonal `k` becomes `k + steps`.
 fn with_output_rotated_left(matrix: Diagonals, steps: usize, slots: usize) -> Diagonals {
     let turn = |(k, mut diagonal): (usize, Vec<Complex64>)| {
         diagonal.rotate_left(steps % slots);
@@ -125,7 +125,7 @@ fn with_output_rotated_left(matrix: Diagonals, steps: usize, slots: usize) -> Di
     matrix.into_iter().map(turn).collect()
 }
 
-/// The matrix after a rotation to the right: diagonal `k` becomes `k - steps`.
+/// The matrix applied to an input that is rotated to the right: diagonal `k` becomes `k - steps`.
 fn with_input_rotated_right(matrix: Diagonals, steps: usize, slots: usize) -> Diagonals {
     matrix.into_iter().map(|(k, diagonal)| ((k + slots - steps % slots) % slots, diagonal)).collect()
 }

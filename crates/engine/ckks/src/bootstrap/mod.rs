@@ -1,10 +1,11 @@
-//! Bootstrapping: from the lowest level back up.
+//! Bootstrapping: refreshes vectors from the lowest levels to higher ones.
 //!
-//! In the order slots to coefficients, raise, coefficients to slots, reduction: the first map runs at the lowest levels,
-//! where it is cheap, and its input is what the sine must resolve, slot by slot. The raise happens under a sparse secret
-//! (see `unspoken_rlwe`), which bounds the integer it adds.
+//! The steps are: slots to coefficients, raise of the modulus, coefficients to slots, modular reduction. The first map
+//! runs at the lowest levels, where it is cheap, and the sine must resolve each slot of its input. The raise happens
+//! under a sparse secret (see `unspoken_rlwe`), which bounds the integer that the raise adds.
 
 mod dft;
+pub(crate) mod failure;
 mod reduction;
 mod run;
 
@@ -15,15 +16,15 @@ use unspoken_ring::RingKind;
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use self::dft::Diagonals;
+use self::failure::{RANGE, log2_failure};
 use self::reduction::Reduction;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
-use crate::failure::{RANGE, log2_failure};
 use crate::inner_sum::InnerSum;
 use crate::linear::{LinearPlan, LinearTransform, Steps};
 use crate::parameters::{BootstrapLiteral, CkksParameters};
 
-/// What the slots of the vectors to bootstrap hold.
+/// Kind of values in the slots of the vectors to bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotValues {
     /// Real numbers: one reduction.
@@ -32,32 +33,34 @@ pub enum SlotValues {
     Complex,
 }
 
-/// A bootstrap: what to know before any key is made or any memory taken.
+/// Plan of a bootstrap: its keys, levels, memory and errors, before any key is made or memory allocated.
 ///
-/// It serves vectors whose slots repeat with a period (sparse packing) or fill the ring. With its matrices encoded in a
-/// [`Bootstrapper`] it does four things, all of which end at [`Bootstrap::output_level`]: [`Bootstrapper::refresh`] from
-/// slots to slots, [`Bootstrapper::refresh_coefficients`] from coefficients to slots (half a bootstrap),
-/// [`Bootstrapper::exponential`] from torus elements in the coefficients to `exp(2 pi i t)` in the slots, and
-/// [`Bootstrapper::exponential_of_query`] the same from a compact query.
+/// It supports vectors whose slots repeat with a period (sparse packing) or fill the ring. A [`Bootstrapper`], which
+/// holds the encoded matrices, has four operations, whose results are at [`Bootstrap::output_level`]:
+/// [`Bootstrapper::refresh`] from slots to slots, [`Bootstrapper::refresh_coefficients`] from coefficients to slots
+/// (half a bootstrap), [`Bootstrapper::exponential`] from torus elements in the coefficients to `exp(2 pi i t)` in the
+/// slots, and [`Bootstrapper::exponential_of_query`] the same from a compact query.
 ///
-/// A slot `z` of [`Bootstrapper::refresh`] comes back as `sin(a z) / a` with `a = 2 pi / 2^message_ratio_bits`: precise for
-/// `|z| <= 1` in each part, with a loss that grows with the cube of `z` beyond. A simulator reports such slots.
+/// A slot `z` of [`Bootstrapper::refresh`] comes back as `sin(a z) / a` with `a = 2 pi / 2^message_ratio_bits`: this is
+/// precise for `|z| <= 1` in each part, and the error grows with the cube of `z`. A simulator reports slots outside
+/// that range.
 #[derive(Clone, Debug)]
 pub struct Bootstrap {
     parameters: CkksParameters,
     literal: BootstrapLiteral,
     slots: usize,
     values: SlotValues,
-    /// From level `slots_to_coefficients` down to 0.
+    /// The map from slots to coefficients, from level `slots_to_coefficients` down to 0.
     down: Vec<LinearPlan>,
-    /// From the highest level down.
+    /// The map from coefficients to slots, from the highest level down.
     up: Vec<LinearPlan>,
     /// Sums the copies of sparse slots.
     folding: InnerSum,
     reduction: Reduction,
 }
 
-/// A number of baby steps near the square root of the number of diagonals: few keys for not much more time.
+/// A number of baby steps near the square root of the number of diagonals, which needs few keys and only slightly more
+/// time.
 fn baby_steps(diagonals: &Diagonals) -> usize {
     let stride = diagonals.keys().copied().filter(|&k| k > 0).min().unwrap_or(1);
     let log2 = (diagonals.len() as f64).log2() / 2.0;
@@ -77,11 +80,12 @@ fn modulus(parameters: &CkksParameters) -> f64 {
 }
 
 impl Bootstrap {
-    /// Plans the bootstrap of vectors whose slots repeat every `slots` (all of them: `parameters.slots()`).
+    /// Plans the bootstrap of vectors whose slots repeat with period `slots` (`parameters.slots()` for vectors that
+    /// fill the ring).
     ///
     /// # Errors
-    /// If the parameters are not made for bootstrapping or in the conjugate-invariant ring, or `slots` is no power of two
-    /// from 2 to the number of slots.
+    /// If the parameters are not made for bootstrapping or in the conjugate-invariant ring, or `slots` is not a power
+    /// of two from 2 to the number of slots.
     pub fn new(parameters: &CkksParameters, slots: usize, values: SlotValues) -> Result<Self, CkksError> {
         const OPERATION: &str = "plan a bootstrap";
         if parameters.ring().kind() == RingKind::ConjugateInvariant {
@@ -109,7 +113,8 @@ impl Bootstrap {
             plan(diagonals, count - i, scale, if i + 1 == count { message_scale } else { scale })
         });
         let down = down.collect::<Result<Vec<_>, _>>()?;
-        // Real and imaginary parts are a sum with the conjugate, and summing repeated slots multiplies.
+        // Real and imaginary parts are computed as a sum with the conjugate (factor 2), and summing repeated slots
+        // multiplies by their number of repetitions.
         let constant = slots as f64 / (2.0 * reduction.bound() * parameters.slots() as f64);
         let maps = dft::coefficients_to_slots(slots, coefficients_to_slots, constant);
         let count = maps.len();
@@ -119,7 +124,7 @@ impl Bootstrap {
             .enumerate()
             .map(|(i, diagonals)| plan(diagonals, top - i, modulus, if i + 1 == count { scale } else { modulus }));
         let up = up.collect::<Result<Vec<_>, _>>()?;
-        // The keys are over all primes, so as few of them as can be: doublings.
+        // The keys are over all primes, so the sum uses doublings, which need the fewest keys.
         let folding = InnerSum::with_radix(slots as i64, parameters.slots() / slots, 0, 2)?;
         Ok(Bootstrap { parameters: parameters.clone(), literal, slots, values, down, up, folding, reduction })
     }
@@ -134,7 +139,7 @@ impl Bootstrap {
         self.slots
     }
 
-    /// The level [`Bootstrapper::refresh`] needs of its input, at the parameters' scale.
+    /// The level that the input of [`Bootstrapper::refresh`] needs, at the parameters' scale.
     pub fn input_level(&self) -> usize {
         self.down.len()
     }
@@ -144,23 +149,24 @@ impl Bootstrap {
         self.parameters.circuit_level()
     }
 
-    /// Products one after the other between two bootstraps.
+    /// Number of sequential products between two bootstraps.
     pub fn depth(&self) -> usize {
         self.output_level() - self.input_level()
     }
 
-    /// The scale of the coefficients that [`Bootstrapper::refresh_coefficients`] takes, at level 0.
+    /// The scale that the coefficients need for [`Bootstrapper::refresh_coefficients`], at level 0.
     pub fn message_scale(&self) -> f64 {
         self.modulus() * (-self.literal.message_ratio_bits).exp2()
     }
 
-    /// `log2` of a bound on the probability that a ciphertext comes out wrong in any slot.
+    /// `log2` of a bound on the probability that the result is wrong in any slot.
     pub fn log2_failure(&self) -> f64 {
         log2_failure(self.parameters.ring().degree())
     }
 
-    /// A bound on the error of a real slot of modulus at most 1 that is no noise: the sine's, which stands for the reduction,
-    /// and that of the polynomial that stands for the sine. A complex slot has one in each part.
+    /// A bound on the approximation error, without noise, of a real slot of modulus at most 1: the error of the sine as
+    /// an approximation of the reduction, and the error of the polynomial as an approximation of the sine. A complex
+    /// slot has this error in each part.
     pub fn approximation_error(&self) -> f64 {
         let angle = 2.0 * PI * (-self.literal.message_ratio_bits).exp2();
         1.0 - angle.sin() / angle + self.reduction.sine_error() / angle
@@ -191,7 +197,7 @@ impl Bootstrap {
         self.parameters.rlwe().literal().encapsulation.map_or(0, |e| e.primes)
     }
 
-    /// The keys of everything from the raise on.
+    /// The keys of all steps after the encapsulation.
     fn raised_key_plan(&self) -> KeyPlan {
         let (ring, top) = (self.parameters.ring(), self.parameters.max_level());
         let mut plan = KeyPlan::new();
@@ -204,7 +210,7 @@ impl Bootstrap {
         plan
     }
 
-    /// Bytes the matrices of a [`Bootstrapper`] take in memory, with the map from slots to coefficients.
+    /// Bytes of memory of the matrices of a [`Bootstrapper`], including the map from slots to coefficients.
     pub fn prepared_bytes(&self) -> u64 {
         self.down.iter().chain(&self.up).map(LinearPlan::prepared_bytes).sum()
     }
@@ -216,7 +222,7 @@ impl Bootstrap {
 }
 
 impl fmt::Display for Bootstrap {
-    /// What it needs and what it gives.
+    /// Prints a table of keys, levels, memory and errors.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (keys, ring) = (self.key_plan(), self.parameters.ring());
         let parts = match self.values {
@@ -227,7 +233,7 @@ impl fmt::Display for Bootstrap {
         writeln!(f, "preset     {}, {} {parts} slots", self.parameters.name(), self.slots)?;
         writeln!(
             f,
-            "levels     takes {}, gives {}: {} products between two bootstraps; {:.0} bits of modulus left",
+            "levels     input {}, output {}: {} products between two bootstraps; {:.0} bits of modulus left",
             self.input_level(),
             self.output_level(),
             self.depth(),
@@ -243,24 +249,24 @@ impl fmt::Display for Bootstrap {
         writeln!(f, "matrices   {:.0} MB, once for all clients", megabytes(self.prepared_bytes()))?;
         write!(
             f,
-            "errors     of approximation at most 2^{:.1} for parts of at most 1; fails with probability 2^{:.1}",
+            "errors     approximation at most 2^{:.1} for parts of at most 1; failure probability at most 2^{:.1}",
             self.approximation_error().log2(),
             self.log2_failure()
         )
     }
 }
 
-/// A [`Bootstrap`] with its matrices encoded: what a server keeps, once for all clients.
+/// A [`Bootstrap`] with encoded matrices. A server needs one for all clients.
 pub struct Bootstrapper {
     plan: Bootstrap,
-    /// Not there if only half a bootstrap was wanted.
+    /// The map from slots to coefficients; `None` for half a bootstrap.
     down: Option<Vec<LinearTransform>>,
     up: Vec<LinearTransform>,
     working_bytes: u64,
 }
 
 impl Bootstrapper {
-    /// Encodes the matrices: [`Bootstrapper::prepared_bytes`].
+    /// Encodes the matrices, which take [`Bootstrapper::prepared_bytes`].
     ///
     /// # Errors
     /// As for [`LinearTransform::new`].
@@ -270,7 +276,8 @@ impl Bootstrapper {
         Ok(Bootstrapper { down: Some(down), working_bytes, ..Self::from_coefficients(encoder, plan)? })
     }
 
-    /// As [`Bootstrapper::new`], without the map from slots to coefficients: for everything but [`Bootstrapper::refresh`].
+    /// As [`Bootstrapper::new`], without the map from slots to coefficients. The result supports all operations except
+    /// [`Bootstrapper::refresh`].
     ///
     /// # Errors
     /// As for [`LinearTransform::new`].
@@ -284,13 +291,13 @@ impl Bootstrapper {
         &self.plan
     }
 
-    /// Bytes its matrices take in memory.
+    /// Bytes of memory of its matrices.
     pub fn prepared_bytes(&self) -> u64 {
         let maps = self.down.iter().flatten().chain(&self.up);
         maps.map(LinearTransform::prepared_bytes).sum()
     }
 
-    /// Bytes of memory that one bootstrap takes at its peak, its result included, beyond its input, the keys and
+    /// Peak bytes of memory of one bootstrap, its result included, in addition to its input, the keys and
     /// [`Bootstrapper::prepared_bytes`].
     pub fn working_bytes(&self) -> u64 {
         self.working_bytes

@@ -1,9 +1,10 @@
-//! From `x = I + t`, `I` a small integer, to a function of `t` modulo 1.
+//! Modular reduction: maps `x = I + t`, with `I` a small integer, to a function of `t` modulo 1.
 //!
-//! The sine is `cos(2 pi (x - 1/4))`, a polynomial approximation of the cosine on an interval shortened by a power of two,
-//! doubled back by `cos 2a = 2 cos^2 a - 1` (Han and Ki, "Better bootstrapping for approximate homomorphic encryption",
-//! CT-RSA 2020). The cosine is even: its polynomial is one of half the degree in `2 u^2 - 1`. The exponential
-//! `exp(2 pi i x)` is a complex polynomial on the shortened interval, squared back (lookup paper, appendix A.4).
+//! The sine is `cos(2 pi (x - 1/4))`: a polynomial approximates the cosine on an interval shortened by a power of two,
+//! and `cos 2a = 2 cos^2 a - 1` doubles the angle back (Han and Ki, "Better bootstrapping for approximate homomorphic
+//! encryption", CT-RSA 2020). The cosine is even, so its polynomial has half the degree in `2 u^2 - 1`. The exponential
+//! `exp(2 pi i x)` is a complex polynomial on the shortened interval, followed by squarings (lookup paper, appendix
+//! A.4).
 
 use std::f64::consts::PI;
 
@@ -13,14 +14,14 @@ use crate::arithmetic::Arithmetic;
 use crate::error::CkksError;
 use crate::polynomial::{Polynomial, evaluate_to_scale};
 
-/// Doublings of the argument.
+/// Number of doublings of the argument.
 const DOUBLINGS: usize = 3;
 
-/// Degree of the cosine in `2 u^2 - 1`, and of the exponential in `u`.
+/// Degree of the cosine polynomial in `2 u^2 - 1`, and of the exponential polynomial in `u`.
 const COSINE_DEGREE: usize = 15;
 const EXPONENTIAL_DEGREE: usize = 31;
 
-/// The functions, for arguments `u = x / bound` in `[-1, 1]`.
+/// The polynomials of the reduction, for arguments `u = x / bound` in `[-1, 1]`.
 #[derive(Clone, Debug)]
 pub(super) struct Reduction {
     bound: f64,
@@ -29,11 +30,11 @@ pub(super) struct Reduction {
     sine_error: f64,
 }
 
-/// Places between neighbouring integers at which the error of the sine is looked at.
+/// Number of points between neighbouring integers at which the error of the sine is evaluated.
 const SAMPLES: i32 = 64;
 
 impl Reduction {
-    /// For `|x| <= bound - 1/4` (sine) or `bound` (exponential).
+    /// The reduction for `|x| <= bound - 1/4` (sine) or `|x| <= bound` (exponential).
     pub(super) fn new(bound: f64) -> Result<Self, CkksError> {
         let angle = 2.0 * PI * bound / f64::from(1 << DOUBLINGS);
         let cosine = |v: f64| (angle * ((v + 1.0) / 2.0).sqrt()).cos();
@@ -53,12 +54,12 @@ impl Reduction {
         Ok(Reduction { bound, cosine, exponential: Polynomial::chebyshev(&coefficients, -1.0, 1.0)?, sine_error })
     }
 
-    /// The largest difference of the polynomials and doublings from the sine, at many places of the interval.
+    /// The largest error of the computed sine, measured at many points of the interval.
     pub(super) fn sine_error(&self) -> f64 {
         self.sine_error
     }
 
-    /// What `x` is divided by.
+    /// The divisor of `x`: `u = x / bound`.
     pub(super) fn bound(&self) -> f64 {
         self.bound
     }
@@ -75,7 +76,7 @@ impl Reduction {
         self.doubled(a, u, &self.exponential, scale, |a, y| a.multiply(y, y))
     }
 
-    /// The polynomial, then the doublings, with the scales chosen backwards from the last.
+    /// Evaluates the polynomial, then the doublings. The scales are computed backwards from the last step.
     fn doubled<A: Arithmetic>(
         &self,
         a: &A,
@@ -96,7 +97,7 @@ impl Reduction {
     }
 }
 
-/// The sine in the clear, as [`Reduction::sine`] computes it.
+/// Computes the sine in the clear in the same way as [`Reduction::sine`].
 fn sine_by(cosine: &Polynomial, bound: f64, x: f64) -> f64 {
     let u = (x - 0.25) / bound;
     let first = cosine.at(Complex64::from(2.0 * u * u - 1.0)).re;

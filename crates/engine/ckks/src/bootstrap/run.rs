@@ -1,30 +1,30 @@
-//! Bootstraps at work, encrypted and simulated.
+//! Execution of bootstraps, encrypted and simulated.
 
 use std::f64::consts::PI;
 
-use unspoken_rlwe::{KeyKind, Query, QueryParameters};
+use unspoken_rlwe::{CompactQuery, CompactQueryParameters, KeyKind};
 
 use super::{Bootstrap, Bootstrapper, SlotValues};
 use crate::arithmetic::Arithmetic;
+use crate::ciphertext::Ciphertext;
 use crate::encoding::Encoder;
 use crate::error::CkksError;
 use crate::evaluator::Evaluator;
 use crate::linear::{LinearPlan, LinearTransform};
 use crate::simulator::{Simulated, Simulator};
-use crate::vector::Ciphertext;
 
-/// What a bootstrap takes besides arithmetic.
+/// Operations that a bootstrap needs in addition to [`Arithmetic`].
 trait Refresh: Arithmetic {
-    /// A linear map made ready.
+    /// A linear map in the form that this arithmetic applies.
     type Map;
 
     fn transform(&self, map: &Self::Map, a: &Self::Vector) -> Result<Self::Vector, CkksError>;
 
-    /// The same polynomial with its values read at another scale.
+    /// The same polynomial, interpreted at another scale.
     fn at_scale(&self, a: Self::Vector, scale: f64) -> Self::Vector;
 
-    /// From level 0 to the highest. The coefficients of the polynomial gain multiples of `modulus`, the scale becomes
-    /// `modulus`. `range` is the largest coefficient that the reduction resolves.
+    /// Raises from level 0 to the highest level. The raise adds multiples of `modulus` to the coefficients of the
+    /// polynomial, and the scale becomes `modulus`. `range` is the largest coefficient that the reduction resolves.
     fn raise(&self, a: &Self::Vector, modulus: f64, range: f64) -> Result<Self::Vector, CkksError>;
 }
 
@@ -63,11 +63,11 @@ impl Refresh for Simulator {
     }
 }
 
-/// A change of scale up to which a vector may differ from the parameters' scale on its way into a bootstrap.
+/// Largest factor by which the scale of an input may differ from the parameters' scale.
 const SCALE_ROOM: f64 = 2.0;
 
 impl Bootstrap {
-    /// From slots to slots.
+    /// Bootstraps from slots to slots.
     fn refresh_on<A: Refresh>(
         &self,
         a: &A,
@@ -87,12 +87,12 @@ impl Bootstrap {
         for map in down {
             coefficients = a.transform(map, &coefficients)?;
         }
-        // The map leaves the message at the scale planned for, so the output has the scale of the input.
+        // The map leaves the message at the planned scale, so the output gets the scale of the input.
         let output = self.refresh_coefficients_on(a, up, &coefficients)?;
         Ok(a.at_scale(output, found))
     }
 
-    /// From coefficients at level 0 to slots.
+    /// Bootstraps from coefficients at level 0 to slots.
     fn refresh_coefficients_on<A: Refresh>(
         &self,
         a: &A,
@@ -115,7 +115,7 @@ impl Bootstrap {
         Ok(a.at_scale(slots, scale))
     }
 
-    /// From the lower half of the coefficients, raised, to exponentials in the slots.
+    /// Maps the lower half of the raised coefficients to exponentials in the slots.
     fn exponential_on<A: Refresh>(
         &self,
         a: &A,
@@ -128,7 +128,7 @@ impl Bootstrap {
         self.reduction.exponential(a, &real, scale)
     }
 
-    /// Half of each coefficient over the reduction's bound, in bit-reversed order.
+    /// Slots that contain half of each coefficient divided by the reduction's bound, in bit-reversed order.
     fn slots_of_coefficients<A: Refresh>(
         &self,
         a: &A,
@@ -139,8 +139,8 @@ impl Bootstrap {
         up.iter().try_fold(slots, |slots, map| a.transform(map, &slots))
     }
 
-    /// Most bytes that a bootstrap of a [`Bootstrapper`] takes while it runs, with the map from slots to coefficients
-    /// or without: those of a run without values.
+    /// Maximum of the peak bytes of all operations of a [`Bootstrapper`], with or without the map from slots to
+    /// coefficients. They are measured by simulated runs without values.
     pub(super) fn working_bytes(&self, encoder: &Encoder, from_slots: bool) -> Result<u64, CkksError> {
         let peak = |level: usize, scale: f64, run: &dyn Fn(&Simulator, &Simulated) -> Result<Simulated, CkksError>| {
             let simulator = Simulator::counting(encoder);
@@ -186,26 +186,26 @@ impl Bootstrap {
         self.exponential_on(simulator, &self.up, raised, self.parameters.scale())
     }
 
-    /// Where coefficient `k < slots` of a polynomial in `X^(n/(2 slots))` comes out: slot `slot_of(k)`, the real part
-    /// from `k`, the imaginary part from `k + slots`.
+    /// The slot that receives a coefficient of a polynomial in `X^(n/(2 slots))`. For `k < slots`, slot `slot_of(k)`
+    /// has its real part from coefficient `k` and its imaginary part from coefficient `k + slots`.
     pub fn slot_of(&self, coefficient: usize) -> usize {
         Self::slot_of_coefficient(self.slots, coefficient)
     }
 
-    /// As [`Bootstrap::slot_of`], for any bootstrap of so many slots.
+    /// As [`Bootstrap::slot_of`], for any bootstrap of `slots` slots.
     pub fn slot_of_coefficient(slots: usize, coefficient: usize) -> usize {
         (coefficient % slots).reverse_bits() >> (usize::BITS - slots.trailing_zeros())
     }
 }
 
 impl Bootstrapper {
-    /// Bootstraps slots: an input of [`Bootstrap::input_level`] or above, whose scale is within a factor of two of the
-    /// parameters', comes back at [`Bootstrap::output_level`] with the same scale. Values are best at most 1 in each
-    /// part.
+    /// Bootstraps slots. The input is at [`Bootstrap::input_level`] or above, and its scale is within a factor of two
+    /// of the parameters' scale. The result is at [`Bootstrap::output_level`] with the same scale as the input. Values
+    /// should be at most 1 in each part.
     ///
     /// # Errors
-    /// If level or scale are not as described, keys are missing (all of them are named, before any work), or this
-    /// bootstrapper was made without the map from slots to coefficients.
+    /// If level or scale are not as described, keys are missing (checked before any work; the error names all of them),
+    /// or this bootstrapper was made without the map from slots to coefficients.
     pub fn refresh(&self, evaluator: &Evaluator<'_>, input: &Ciphertext) -> Result<Ciphertext, CkksError> {
         const OPERATION: &str = "bootstrap";
         let missing = || CkksError::Shape {
@@ -218,23 +218,23 @@ impl Bootstrapper {
         self.plan.refresh_on(evaluator, (down, &self.up), input)
     }
 
-    /// Bootstraps coefficients into slots: an input whose coefficients hold values at [`Bootstrap::message_scale`], at
-    /// level 0 or above, comes back with `m_k + i m_(k + n/2)` in slot [`Bootstrap::slot_of`]`(k)`, at the parameters'
+    /// Bootstraps coefficients into slots. The coefficients of the input are values at [`Bootstrap::message_scale`], at
+    /// level 0 or above. The result has `m_k + i m_(k + n/2)` in slot [`Bootstrap::slot_of`]`(k)`, at the parameters'
     /// scale and [`Bootstrap::output_level`].
     ///
     /// # Errors
-    /// If the scale is another, or keys are missing (all of them are named, before any work).
+    /// If the scale differs, or keys are missing (checked before any work; the error names all of them).
     pub fn refresh_coefficients(&self, evaluator: &Evaluator<'_>, input: &Ciphertext) -> Result<Ciphertext, CkksError> {
         evaluator.keys().check("bootstrap", &self.plan.coefficient_key_plan())?;
         self.plan.refresh_coefficients_on(evaluator, &self.up, input)
     }
 
-    /// The functional bootstrap `t -> exp(2 pi i t)`: an input whose lower coefficients hold torus elements at level 0,
-    /// so with the modulus of that level as its scale, comes back with `exp(2 pi i t_k)` in slot
+    /// The functional bootstrap `t -> exp(2 pi i t)`. The lower coefficients of the input are torus elements at level
+    /// 0, so the scale is the modulus of that level. The result has `exp(2 pi i t_k)` in slot
     /// [`Bootstrap::slot_of`]`(k)`, at the parameters' scale and [`Bootstrap::output_level`].
     ///
     /// # Errors
-    /// If the scale is another, or keys are missing (all of them are named, before any work).
+    /// If the scale differs, or keys are missing (checked before any work; the error names all of them).
     pub fn exponential(&self, evaluator: &Evaluator<'_>, input: &Ciphertext) -> Result<Ciphertext, CkksError> {
         const OPERATION: &str = "exponential bootstrap";
         evaluator.keys().check(OPERATION, &self.plan.coefficient_key_plan())?;
@@ -244,18 +244,17 @@ impl Bootstrapper {
         self.plan.exponential_on(evaluator, &self.up, raised, self.plan.parameters.scale())
     }
 
-    /// [`Bootstrapper::exponential`] of the elements of a compact query: element `i` comes out in slot
-    /// `slot_of(parameters.coefficient(i))`, at scale `scale`. All slots must be in use: the plan's slots are the
-    /// ring's.
+    /// [`Bootstrapper::exponential`] of the elements of a compact query. Slot `slot_of(parameters.coefficient(i))` of
+    /// the result belongs to element `i`, at scale `scale`. The plan must use all slots of the ring.
     ///
     /// # Errors
-    /// If the plan is for sparse slots, the query belongs to other parameters, or keys are missing (all of them are
-    /// named, before any work).
+    /// If the plan is for sparse slots, the query belongs to other parameters, or keys are missing (checked before any
+    /// work; the error names all of them).
     pub fn exponential_of_query(
         &self,
         evaluator: &Evaluator<'_>,
-        parameters: &QueryParameters,
-        query: &Query,
+        parameters: &CompactQueryParameters,
+        query: &CompactQuery,
         scale: f64,
     ) -> Result<Ciphertext, CkksError> {
         const OPERATION: &str = "bootstrap a compact query";
@@ -268,8 +267,8 @@ impl Bootstrapper {
         let (rlwe, ring, level) = (plan.parameters.rlwe(), plan.parameters.ring(), plan.parameters.max_level());
         let packed = query.expand(parameters, ring)?;
         let sparse = packed.encapsulate(rlwe, KeyKind::QueryEncapsulation, evaluator.keys())?;
-        // From the first prime to the whole modulus of level 0, so that what follows adds no more noise than to other
-        // inputs.
+        // Scale from the first prime to the whole modulus of level 0, so that the following steps add no more noise
+        // than to other inputs.
         let base = plan.parameters.chain(0);
         let grown = sparse.scale_modulus(ring, base)?;
         let inner = grown.raise(rlwe, plan.parameters.chain(level), evaluator.keys())?;

@@ -1,8 +1,9 @@
-//! Evaluation of polynomials by baby and giant steps, relinearising late.
+//! Evaluation of polynomials by baby steps and giant steps, with late relinearisation.
 //!
-//! After Paterson and Stockmeyer ("On the number of nonscalar multiplications necessary to evaluate polynomials", SIAM
-//! J. Comput. 1973), with the scale of every part chosen from the result backwards, so that all sums are of equal scale
-//! by construction (Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, EUROCRYPT 2021, section 5).
+//! The algorithm is that of Paterson and Stockmeyer ("On the number of nonscalar multiplications necessary to evaluate
+//! polynomials", SIAM J. Comput. 1973), with the scale of every part computed backwards from the result, so that all
+//! summands have equal scales by construction (Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux, EUROCRYPT 2021, section
+//! 5).
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ use crate::error::CkksError;
 
 const OPERATION: &str = "evaluate a polynomial";
 
-/// The polynomial of every slot, at the parameters' scale, [`Polynomial::depth`] levels below the input.
+/// Evaluates the polynomial on every slot. The result has the parameters' scale and is [`Polynomial::depth`] levels
+/// below the input.
 ///
 /// # Errors
 /// As for [`evaluate_to_scale`].
@@ -27,13 +29,14 @@ pub fn evaluate<A: Arithmetic>(
     evaluate_to_scale(arithmetic, input, polynomial, arithmetic.parameters().scale())
 }
 
-/// The polynomial of every slot, at scale `scale`, [`Polynomial::depth`] levels below the input.
+/// Evaluates the polynomial on every slot. The result has scale `scale` and is [`Polynomial::depth`] levels below the
+/// input.
 ///
-/// Coefficients are rounded after multiplication with `scale` and the primes of a level, over the scale of the power
-/// they belong to: a `scale` far below the input's makes them coarse.
+/// Each coefficient is multiplied by `scale` and the primes of a level, divided by the scale of its power, and rounded.
+/// A `scale` far below the input's makes the rounded coefficients coarse.
 ///
 /// # Errors
-/// [`CkksError::Level`] if the input's level is below the polynomial's depth; if the input is a product that waits to be
+/// [`CkksError::Level`] if the input's level is below the polynomial's depth; other errors if the input is not
 /// relinearised, the relinearisation key is missing, a coefficient is complex in the conjugate-invariant ring, or the
 /// scale is not a positive number.
 pub fn evaluate_to_scale<A: Arithmetic>(
@@ -55,12 +58,12 @@ pub fn evaluate_to_scale<A: Arithmetic>(
     let level = arithmetic.level(&variable);
     let plan = Plan::cheapest(arithmetic.parameters(), polynomial, level);
     let powers = make_powers(arithmetic, variable, &plan, polynomial.basis())?;
-    // The level the last sum is made at, one above the result's.
+    // The level of the last sum, one above the level of the result.
     let level = level - polynomial.product_depth() + 1;
     Steps { arithmetic, powers }.evaluate(&plan.root, level, scale)
 }
 
-/// Maps the argument to the variable of the basis. A factor other than 1 costs a level.
+/// Maps the argument to the variable of the basis. A factor other than 1 uses one level.
 fn change_variable<A: Arithmetic>(
     arithmetic: &A,
     input: &A::Vector,
@@ -79,7 +82,7 @@ fn change_variable<A: Arithmetic>(
     Ok(variable)
 }
 
-/// The powers of a plan, each at the highest level it can have: `T_k` at `ceil(log2 k)` below `T_1`.
+/// Computes the powers of a plan, each at the highest possible level: `T_k` is `ceil(log2 k)` levels below `T_1`.
 fn make_powers<A: Arithmetic>(
     arithmetic: &A,
     variable: A::Vector,
@@ -115,13 +118,14 @@ struct Steps<'a, A: Arithmetic> {
 }
 
 impl<A: Arithmetic> Steps<'_, A> {
-    /// The node's value at `scale`, one level below `level`.
+    /// Evaluates the node at `scale`, one level below `level`.
     fn evaluate(&self, node: &Node, level: usize, scale: f64) -> Result<A::Vector, CkksError> {
         let sum = self.sum(node, level, scale * self.arithmetic.parameters().level_modulus(level))?;
         self.arithmetic.relinearise_rescale(&sum)
     }
 
-    /// The node's value at `level` and `scale`, not relinearised: one relinearisation serves all its products.
+    /// Evaluates the node at `level` and `scale` without relinearisation, so that one relinearisation serves all its
+    /// products.
     fn sum(&self, node: &Node, level: usize, scale: f64) -> Result<A::Vector, CkksError> {
         let arithmetic = self.arithmetic;
         let mut sum = None;
@@ -145,7 +149,7 @@ impl<A: Arithmetic> Steps<'_, A> {
         match (sum, constant) {
             (Some(sum), Some(&(_, constant))) => arithmetic.add_constant(&sum, constant),
             (Some(sum), None) => Ok(sum),
-            // Only a constant polynomial has neither terms nor products; it was dealt with before.
+            // Only a constant polynomial has neither terms nor products, and `evaluate_to_scale` has handled that case.
             (None, constant) => {
                 let zero = arithmetic.mul_constant(&self.powers[&1], Complex64::default(), scale)?;
                 let zero = arithmetic.drop_to(&zero, level)?;

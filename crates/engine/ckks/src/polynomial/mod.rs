@@ -1,4 +1,4 @@
-//! Polynomials to be evaluated on every slot.
+//! Polynomials that are evaluated on every slot.
 
 mod evaluate;
 mod plan;
@@ -14,18 +14,18 @@ use crate::error::CkksError;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Polynomial {
     basis: PolynomialBasis,
-    /// Lowest first; the last is not zero, unless it is the only one.
+    /// The coefficients, lowest degree first. The last is not zero, unless it is the only one.
     coefficients: Vec<Complex64>,
 }
 
-/// What the coefficients of a [`Polynomial`] multiply.
+/// The basis of a [`Polynomial`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PolynomialBasis {
     /// `x^k`.
     Monomial,
     /// `T_k(u)`, with `u` the image of `x` under the affine map of `[low, high]` onto `[-1, 1]`.
     Chebyshev {
-        /// The least `x`.
+        /// The smallest `x`.
         low: f64,
         /// The largest `x`.
         high: f64,
@@ -49,9 +49,9 @@ impl Polynomial {
         Self::new(PolynomialBasis::Chebyshev { low, high }, coefficients)
     }
 
-    /// The polynomial of degree `degree` or less that equals `f` at the Chebyshev nodes of `[low, high]`: close to the
-    /// best approximation there, and worthless outside. Coefficients that are rounding noise are set to zero, so odd and
-    /// even functions stay odd and even.
+    /// The polynomial of degree `degree` or less that equals `f` at the Chebyshev nodes of `[low, high]`: it is close
+    /// to the best approximation inside the interval and invalid outside. Coefficients that consist of rounding errors
+    /// only are set to zero, so approximations of odd and even functions are odd and even.
     ///
     /// # Errors
     /// If `f` is not finite at a node or the interval is empty.
@@ -80,12 +80,11 @@ impl Polynomial {
         if let PolynomialBasis::Chebyshev { low, high } = basis
             && !(low < high && (high - low).is_finite())
         {
-            let (found, needed) = (format!("[{low}, {high}]"), "an interval of positive, finite length");
-            return Err(CkksError::Value { operation: OPERATION, index: 0, found, needed });
+            let needed = "an interval of positive, finite length";
+            return Err(CkksError::Value { operation: OPERATION, index: 0, needed });
         }
         if let Some(index) = coefficients.iter().position(|c| !c.is_finite()) {
-            let found = coefficients[index].to_string();
-            return Err(CkksError::Value { operation: OPERATION, index, found, needed: "a finite coefficient" });
+            return Err(CkksError::Value { operation: OPERATION, index, needed: "a finite coefficient" });
         }
         let len = coefficients.iter().rposition(|c| *c != Complex64::default()).map_or(0, |last| last + 1);
         let mut coefficients = coefficients[..len].to_vec();
@@ -100,7 +99,7 @@ impl Polynomial {
         self.basis
     }
 
-    /// Its coefficients, lowest first.
+    /// Its coefficients, lowest degree first.
     pub fn coefficients(&self) -> &[Complex64] {
         &self.coefficients
     }
@@ -110,10 +109,10 @@ impl Polynomial {
         self.coefficients.len() - 1
     }
 
-    /// Levels [`evaluate`] spends: `ceil(log2(degree + 1))`, and one more if the interval is not of length 2.
+    /// Levels that [`evaluate`] uses: `ceil(log2(degree + 1))`, and one more if the interval does not have length 2.
     ///
-    /// To save that one, fold the factor `2 / (high - low)` into whatever product makes the argument (a matrix, a
-    /// plaintext product, the encoding), and give the polynomial on `[low, high]` divided by half that length.
+    /// To save that level, fold the factor `2 / (high - low)` into the operation that produces the argument (a matrix,
+    /// a plaintext product, the encoding), and give the polynomial on `[low, high]` divided by half that length.
     pub fn depth(&self) -> usize {
         if self.degree() == 0 {
             return 0;
@@ -121,7 +120,7 @@ impl Polynomial {
         self.product_depth() + usize::from(self.affine_map().0 != 1.0)
     }
 
-    /// Its value at `x`, in the clear.
+    /// The value of the polynomial at `x`, in the clear.
     pub fn at(&self, x: Complex64) -> Complex64 {
         let (factor, offset) = self.affine_map();
         let u = x * factor + offset;
@@ -137,7 +136,7 @@ impl Polynomial {
         }
     }
 
-    /// Levels after the affine map.
+    /// Levels used after the affine map.
     fn product_depth(&self) -> usize {
         ceil_log2(self.degree() + 1)
     }
@@ -151,7 +150,7 @@ impl Polynomial {
     }
 }
 
-/// The least `e` with `2^e >= x`, for `x >= 1`.
+/// The smallest `e` with `2^e >= x`, for `x >= 1`.
 fn ceil_log2(x: usize) -> usize {
     x.next_power_of_two().trailing_zeros() as usize
 }

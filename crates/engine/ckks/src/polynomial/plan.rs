@@ -1,4 +1,4 @@
-//! How a polynomial is cut into baby and giant steps.
+//! Plans that split a polynomial into baby steps and giant steps.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::{Polynomial, PolynomialBasis, ceil_log2};
 use crate::cost::{Cost, CostModel};
 use crate::parameters::CkksParameters;
 
-/// A polynomial as `sum_k c_k T_k + sum_g q_g T_g`, every `q_g` cut in the same way.
+/// A polynomial as `sum_k c_k T_k + sum_g q_g T_g`, with every `q_g` split in the same way.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     /// `(k, c_k)`, `c_k` not zero.
@@ -17,24 +17,25 @@ pub(super) struct Node {
     pub(super) products: Vec<(usize, Node)>,
 }
 
-/// A cut polynomial and the powers it takes.
+/// A split polynomial and the powers it needs.
 pub(super) struct Plan {
     pub(super) root: Node,
-    /// Every `k >= 2` whose `T_k` (or `x^k`) is needed, for itself or on the way to another.
+    /// Every `k >= 2` whose `T_k` (or `x^k`) is needed, directly or to compute another power.
     pub(super) powers: BTreeSet<usize>,
-    /// How many levels below the argument the root's sum is made.
+    /// Number of levels by which the root's sum is below the argument.
     depth: usize,
 }
 
-/// `T_k` as a product: `k = high + low`, `high` a power of two, which keeps the depth at `ceil(log2 k)` and odd (even)
-/// polynomials among odd (even) powers and powers of two.
+/// The factors `(high, low)` of `T_k`, with `k = high + low` and `high` a power of two. This keeps the depth at
+/// `ceil(log2 k)`, and odd (even) polynomials need only odd (even) powers and powers of two.
 pub(super) fn factors(k: usize) -> (usize, usize) {
     let high = k.next_power_of_two() / 2;
     (high, k - high)
 }
 
 impl Plan {
-    /// The cheapest plan for an argument at `level`, over the numbers of baby steps that are powers of two.
+    /// The cheapest plan for an argument at `level`. The candidates are the numbers of baby steps that are powers of
+    /// two.
     pub(super) fn cheapest(parameters: &CkksParameters, polynomial: &Polynomial, level: usize) -> Self {
         let model = CostModel::nominal(parameters);
         let most = ceil_log2(polynomial.degree() + 1);
@@ -44,7 +45,7 @@ impl Plan {
         cheapest.map_or_else(|| Plan::new(polynomial, 1), |(_, plan)| plan)
     }
 
-    /// Leaves have degree below `babies`.
+    /// Splits a polynomial so that leaves have degree below `babies`.
     pub(super) fn new(polynomial: &Polynomial, babies: usize) -> Self {
         let chebyshev = polynomial.basis != PolynomialBasis::Monomial;
         let depth = polynomial.product_depth().saturating_sub(1);
@@ -93,14 +94,15 @@ impl Node {
         }
     }
 
-    /// Calls `visit` on every node with the depth its sum is made at.
+    /// Calls `visit` on every node with the depth of its sum.
     fn visit(&self, depth: usize, visit: &mut impl FnMut(&Node, usize)) {
         visit(self, depth);
         self.products.iter().for_each(|(_, quotient)| quotient.visit(depth.saturating_sub(1), visit));
     }
 }
 
-/// Cuts a polynomial whose sum is made `depth` levels below the argument: `T_k` is there if `ceil(log2 k) <= depth`.
+/// Splits a polynomial whose sum is `depth` levels below the argument, where `T_k` is available if `ceil(log2 k) <=
+/// depth`.
 fn cut(chebyshev: bool, mut coefficients: Vec<Complex64>, depth: usize, babies: usize) -> Node {
     let is_zero = |c: &Complex64| *c == Complex64::default();
     let mut node = Node::default();
@@ -122,8 +124,8 @@ fn cut(chebyshev: bool, mut coefficients: Vec<Complex64>, depth: usize, babies: 
     }
 }
 
-/// Divides by `T_giant` (or `x^giant`), `giant` the largest power of two that is no larger than the degree; leaves the
-/// remainder and returns the quotient.
+/// Divides by `T_giant` (or `x^giant`), with `giant` the largest power of two that is at most the degree. Leaves the
+/// remainder in `coefficients` and returns the quotient.
 fn divide(chebyshev: bool, coefficients: &mut Vec<Complex64>, giant: usize) -> Vec<Complex64> {
     let mut quotient = coefficients.split_off(giant);
     if chebyshev {
@@ -151,7 +153,7 @@ mod tests {
     #[test]
     fn plans_take_few_products() {
         let ones = |len| vec![Complex64::from(1.0); len];
-        // Every product of two ciphertexts counts; about 2 sqrt(degree) of them.
+        // Counts every product of two ciphertexts; a good plan needs about 2 sqrt(degree).
         assert_eq!(key_switches(&Polynomial::monomial(&ones(4)).unwrap()), 2);
         assert!(key_switches(&Polynomial::chebyshev(&ones(32), -1.0, 1.0).unwrap()) <= 12);
         assert!(key_switches(&Polynomial::chebyshev(&ones(64), -1.0, 1.0).unwrap()) <= 17);

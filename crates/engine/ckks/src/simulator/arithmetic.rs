@@ -1,4 +1,4 @@
-//! The operations of circuits, in the clear.
+//! Implementation of [`Arithmetic`] for the simulator.
 
 use std::sync::Arc;
 
@@ -112,7 +112,7 @@ impl Arithmetic for Simulator {
         let ring = self.parameters().ring();
         let chain = self.parameters().chain(a.level);
         let turns = steps.iter().filter(|&&steps| galois::rotation(ring, steps) != 1).count() as u64;
-        // The digits wait for the next rotation.
+        // The raised digits stay in memory until the last rotation.
         let limbs = memory::raised_digits(ring, chain) + memory::key_switch(ring, chain);
         self.charge(Cost::hoisted_rotations(ring, chain, turns), limbs);
         steps.iter().map(|&steps| self.rotation(OPERATION, a, steps, (Cost::default(), limbs))).collect()
@@ -131,8 +131,8 @@ impl Arithmetic for Simulator {
         self.transform(transform.plan(), a)
     }
 
-    /// By divided rotations, which are somewhat noisier than those of the encrypted run; the cost is the encrypted
-    /// run's.
+    /// Uses divided rotations, which are slightly noisier than those of the encrypted run. The cost is that of the
+    /// encrypted run.
     fn rotation_products(
         &self,
         a: &Simulated,
@@ -205,7 +205,8 @@ impl Arithmetic for Simulator {
         let passes = self.limbs(a) + self.parameters().chain(a.level) * if im == 0 { 1 } else { 6 };
         self.charge_elementwise(passes, self.limbs(a));
         let rounded = Complex64::new(re as f64, im as f64) / a.scale;
-        // Only the first component changes: further digits, and so further noise, do not.
+        // Only the first component changes. The digits and therefore the noise of later operations stay the same, so
+        // the id does too.
         let result =
             Simulated { exact: map(&a.exact, |z| z + constant), noisy: map(&a.noisy, |z| z + rounded), ..a.draft() };
         Ok(self.finish(OPERATION, result))

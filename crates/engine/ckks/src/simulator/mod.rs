@@ -1,4 +1,4 @@
-//! Circuits in the clear, with the noise, the keys and the cost the encrypted run would have.
+//! Simulation of circuits in the clear, with the noise, keys and cost of the encrypted run.
 
 mod arithmetic;
 
@@ -16,18 +16,18 @@ use crate::linear::LinearPlan;
 use crate::memory::{self, Held, Meter, with_idle_buffers};
 use crate::noise::{NoiseSource, mix};
 
-/// Runs circuits in the clear.
+/// Simulator that runs circuits in the clear.
 ///
-/// Every vector is carried twice: exactly, and with the noise the evaluator would have added so far. Levels, scales and
-/// refusals are those of an [`Evaluator`](crate::Evaluator). It writes down which keys the circuit used, what it cost,
-/// how much memory the encrypted run takes, and where a value outgrew its modulus. The same operation on the same
-/// vector has the same noise, as in the encrypted run; two runs with one seed agree, on any number of threads.
+/// It stores every vector twice: exactly, and with the noise that the evaluator would have added so far. Levels, scales
+/// and errors are those of an [`Evaluator`](crate::Evaluator). It records the keys the circuit used, its cost, the
+/// memory of the encrypted run, and each value that exceeded its modulus. The same operation on the same vector has the
+/// same noise, as in the encrypted run. Two runs with the same seed agree, on any number of threads.
 pub struct Simulator {
     encoder: Encoder,
     noise: Arc<NoiseSource>,
     keys: Option<KeyPlan>,
     record: Mutex<Record>,
-    /// What the vectors and operations of an encrypted run hold.
+    /// Memory that the vectors and operations of an encrypted run hold.
     meter: Arc<Meter>,
 }
 
@@ -39,10 +39,10 @@ struct Record {
     overflows: Vec<Overflow>,
 }
 
-/// A vector in the clear beside its noisy twin.
+/// A simulated vector: the exact slots and the noisy slots.
 #[derive(Clone, Debug)]
 pub struct Simulated {
-    /// Names the operations that led here: the stream of further noise.
+    /// Hash of the operations that produced this vector. It selects the stream of further noise.
     id: u64,
     exact: Arc<Vec<Complex64>>,
     noisy: Arc<Vec<Complex64>>,
@@ -55,23 +55,23 @@ pub struct Simulated {
 /// The difference between a noisy vector and the exact one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ErrorStatistics {
-    /// Root of the mean square over the slots.
+    /// Root mean square over the slots.
     pub rms: f64,
-    /// The median over the slots: half of them are off by less.
+    /// The median over the slots: half of the slots have a smaller error.
     pub median: f64,
-    /// The largest.
+    /// The largest error of a slot.
     pub worst: f64,
 }
 
-/// A result whose coefficients do not fit the modulus of its level: the encrypted run would have decrypted to garbage.
-/// Or an input of a bootstrap beyond the range it is precise for.
+/// A result whose coefficients do not fit the modulus of its level, so that the encrypted run would decrypt to garbage;
+/// or an input of a bootstrap outside the range in which the bootstrap is precise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overflow {
-    /// The operation that made it.
+    /// The operation that produced the result.
     pub operation: &'static str,
     /// The level of the result.
     pub level: usize,
-    /// Bits of its largest coefficient, sign included.
+    /// Bits of its largest coefficient, including the sign.
     pub log2_coefficient: f64,
     /// Bits of the modulus, or of the range of a bootstrap.
     pub log2_modulus: f64,
@@ -97,17 +97,17 @@ impl Simulated {
         &self.exact
     }
 
-    /// The slots a decryption would give.
+    /// The slots that a decryption would return.
     pub fn noisy(&self) -> &[Complex64] {
         &self.noisy
     }
 
-    /// How far the two are apart.
+    /// The difference between the noisy and the exact slots.
     pub fn error(&self) -> ErrorStatistics {
         ErrorStatistics::between(&self.noisy, &self.exact)
     }
 
-    /// A copy that no memory is counted for: what a result is made of.
+    /// A copy without counted memory, from which results are built.
     fn draft(&self) -> Self {
         let (exact, noisy) = (Arc::clone(&self.exact), Arc::clone(&self.noisy));
         let Simulated { id, level, scale, components, .. } = *self;
@@ -115,10 +115,10 @@ impl Simulated {
     }
 }
 
-/// By how much a coefficient may exceed the range of a bootstrap before it is noted.
+/// Relative excess over the range of a bootstrap up to which a coefficient is not reported.
 const RANGE_TOLERANCE: f64 = 1e-3;
 
-/// Operations as part of a vector's name.
+/// Operations, as part of a vector's id.
 #[derive(Clone, Copy)]
 enum Step {
     Encrypt,
@@ -143,13 +143,13 @@ fn derive(step: Step, parts: &[u64]) -> u64 {
 }
 
 impl Simulator {
-    /// A simulator that has every key. `seed` decides the noise.
+    /// A simulator that has every key. `seed` determines the noise.
     pub fn new(encoder: &Encoder, seed: u64) -> Self {
         Self::with_noise(encoder, NoiseSource::new(encoder, seed))
     }
 
-    /// A simulator that has every key and carries no values: levels, scales, keys, cost, memory and refusals only, in a
-    /// fraction of the time. Its vectors have no slots; it notes no overflows and refuses no values.
+    /// A simulator that has every key and no values. It computes only levels, scales, keys, cost, memory and errors, in
+    /// a fraction of the time. Its vectors have no slots; it records no overflows and rejects no values.
     pub fn counting(encoder: &Encoder) -> Self {
         Self::with_noise(encoder, NoiseSource::silent(encoder))
     }
@@ -159,7 +159,7 @@ impl Simulator {
         Simulator { encoder, noise, keys: None, record: Mutex::default(), meter: Arc::default() }
     }
 
-    /// Has the keys of this plan only, and refuses what needs others.
+    /// Restricts the simulator to the keys of this plan: operations that need another key are errors.
     pub fn with_keys(self, plan: KeyPlan) -> Self {
         Simulator { keys: Some(plan), ..self }
     }
@@ -182,7 +182,8 @@ impl Simulator {
         Ok(self.finish(OPERATION, self.pair(id, exact, noisy, (level, scale))))
     }
 
-    /// The keys used so far, each with the most chain primes it was used over: what the circuit needs, exactly.
+    /// The keys used so far, each with the largest number of chain primes it was used over: exactly the keys that the
+    /// circuit needs.
     pub fn key_plan(&self) -> KeyPlan {
         self.record().plan.clone()
     }
@@ -192,12 +193,12 @@ impl Simulator {
         self.record().cost.clone()
     }
 
-    /// Bytes of memory that an encrypted run of `work` takes at its peak: its vectors, its result among them, what
-    /// operations hold for a moment, and buffers the ring keeps for reuse. Keys, prepared data, and vectors that are
-    /// there before are not counted.
+    /// Peak bytes of memory of an encrypted run of `work`: its vectors, including its result, temporary values of
+    /// operations, and buffers that the ring keeps for reuse. Keys, prepared data and vectors that exist before are not
+    /// counted.
     ///
     /// # Errors
-    /// What `work` returns.
+    /// Returns the error of `work`.
     pub fn working_bytes<T, E>(&self, work: impl FnOnce(&Self) -> Result<T, E>) -> Result<u64, E> {
         let before = self.meter.begin();
         work(self)?;
@@ -205,12 +206,12 @@ impl Simulator {
         Ok(with_idle_buffers(self.parameters(), live, self.meter.touched(&before).saturating_sub(live)))
     }
 
-    /// Every result so far that outgrew its modulus.
+    /// All results so far that do not fit their modulus.
     pub fn overflows(&self) -> Vec<Overflow> {
         self.record().overflows.clone()
     }
 
-    /// As [`Simulator::encrypt`], with real values in the coefficients of the polynomial.
+    /// As [`Simulator::encrypt`], but encodes real values into the coefficients of the polynomial.
     ///
     /// # Errors
     /// If there are not `n` values, or as for [`Encoder::encode_coefficients`].
@@ -223,7 +224,7 @@ impl Simulator {
         self.encrypt(&self.encoder.slots_of(values, 1.0), level, scale)
     }
 
-    /// The same polynomial with its values read at another scale.
+    /// The same polynomial, interpreted at another scale.
     pub(crate) fn reinterpret(&self, a: &Simulated, scale: f64) -> Simulated {
         let factor = a.scale / scale;
         let id = derive(Step::Scale, &[a.id, scale.to_bits()]);
@@ -231,8 +232,9 @@ impl Simulator {
         self.stored(Simulated { id, exact, noisy, scale, ..a.draft() })
     }
 
-    /// From level 0 to the highest: the coefficients gain multiples of `modulus`, the scale becomes `modulus`, and the
-    /// switches to the sparse secret and back add their noise. Notes coefficients beyond `range`.
+    /// Raises from level 0 to the highest level: multiples of `modulus` are added to the coefficients, the scale
+    /// becomes `modulus`, and the switches to the sparse secret and back add their noise. Records coefficients beyond
+    /// `range`.
     pub(crate) fn raise_modulus(&self, a: &Simulated, modulus: f64, range: f64) -> Result<Simulated, CkksError> {
         const OPERATION: &str = "raise the modulus";
         check_components(OPERATION, a, 2)?;
@@ -276,14 +278,14 @@ impl Simulator {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes an operation that cost so much and held so many limbs at its peak, its result included, its operands not.
+    /// Records the cost of an operation and the limbs it held at its peak, including its result but not its operands.
     fn charge(&self, cost: Cost, limbs: usize) {
         self.record().cost += cost;
         self.meter.pass(memory::bytes(self.parameters().ring(), limbs));
     }
 
-    /// Runs `work` on a simulator with the same noise and keys and a record of its own: notes the keys it used and what
-    /// overflowed, and charges `cost` and `bytes` instead of what it charged. Work that is refused leaves no trace.
+    /// Runs `work` on a simulator with the same noise and keys and a separate record. Records its keys and overflows,
+    /// and charges `cost` and `bytes` instead of what it charged. If `work` fails, nothing is recorded.
     fn charge_instead<T>(
         &self,
         (cost, bytes): (Cost, u64),
@@ -302,8 +304,8 @@ impl Simulator {
         Ok(result)
     }
 
-    /// A linear transformation by plain rotations, which are somewhat noisier than the hoisted ones of the encrypted
-    /// run; cost and memory are the hoisted form's. Without values, nothing is rotated.
+    /// Simulates a linear transformation by plain rotations, which are slightly noisier than the hoisted ones of the
+    /// encrypted run. Cost and memory are those of the hoisted form. Without values, nothing is rotated.
     pub(crate) fn transform(&self, plan: &LinearPlan, a: &Simulated) -> Result<Simulated, CkksError> {
         let charged = (plan.cost(), plan.live_bytes());
         let a = a.draft();
@@ -321,25 +323,25 @@ impl Simulator {
         Ok(self.stored(result?.draft()))
     }
 
-    /// Charges element-wise passes over `limbs` limbs, which hold `held` limbs.
+    /// Charges element-wise passes over `limbs` limbs that hold `held` limbs of memory.
     fn charge_elementwise(&self, limbs: usize, held: usize) {
         self.charge(Cost::elementwise(self.parameters().ring(), limbs), held);
     }
 
-    /// Notes an operation that encodes a vector on the way.
+    /// Records an operation that also encodes a vector.
     fn charge_encoding(&self, cost: Cost, limbs: usize) {
         let parameters = self.parameters();
         self.record().cost += cost;
         self.meter.pass(memory::bytes(parameters.ring(), limbs) + memory::encoding(parameters));
     }
 
-    /// A vector of two components, for which no memory is counted yet.
+    /// A vector of two components, without counted memory.
     fn pair(&self, id: u64, exact: Vec<Complex64>, noisy: Vec<Complex64>, (level, scale): (usize, f64)) -> Simulated {
         let (exact, noisy) = (Arc::new(exact), Arc::new(noisy));
         Simulated { id, exact, noisy, level, scale, components: 2, held: Held::default() }
     }
 
-    /// A result, with its memory counted for as long as it lives.
+    /// The result, with its memory counted until it is dropped.
     fn stored(&self, mut result: Simulated) -> Simulated {
         let (ring, chain) = (self.parameters().ring(), self.parameters().chain(result.level));
         result.held = self.meter.hold(result.components as u64, memory::bytes(ring, chain));
@@ -354,7 +356,7 @@ impl Simulator {
         a.components * self.parameters().chain(a.level)
     }
 
-    /// The slots of the rounded encoding.
+    /// The slots of the encoding after rounding.
     fn encoded(
         &self,
         operation: &'static str,
@@ -371,22 +373,23 @@ impl Simulator {
         Ok(self.encoder.slots_of(&coefficients, scale))
     }
 
-    /// Values as part of a vector's name.
+    /// Hash of values, as part of a vector's id.
     fn values_bits(&self, values: &[Complex64]) -> u64 {
         let named = if self.noise.is_silent() { &[] } else { values };
         named.iter().fold(0, |state, &z| mix(state, &constant_bits(z)))
     }
 
-    /// A finished result: counts its memory, and notes it if it does not fit its modulus.
+    /// Finishes a result: counts its memory, and records an overflow if it does not fit its modulus.
     fn finish(&self, operation: &'static str, result: Simulated) -> Simulated {
         let log2_modulus = self.parameters().log2_modulus(result.level);
-        // No coefficient exceeds the mean modulus of the slots: only where that is too large, look at each.
+        // No coefficient exceeds the mean absolute value of the slots. Compute the coefficients only where that is too
+        // large.
         let mean = result.noisy.iter().map(|z| z.norm()).sum::<f64>() / result.noisy.len() as f64;
         let log2_mean = (mean * result.scale).log2() + 1.0;
-        // Not a number is no fit either.
+        // NaN counts as an overflow.
         if log2_mean.is_nan() || log2_mean >= log2_modulus {
             let real = self.parameters().ring().kind() == RingKind::ConjugateInvariant;
-            // Rounding leaves imaginary parts, which the real ring has not.
+            // Rounding errors leave imaginary parts, which the real ring does not have.
             let slots: Vec<Complex64> = result.noisy.iter().map(|z| if real { z.re.into() } else { *z }).collect();
             let coefficients = self.encoder.coefficients(operation, &slots, result.scale);
             let log2_coefficient = coefficients.map_or(f64::INFINITY, |scaled| log2_largest(&scaled) + 1.0);
@@ -403,7 +406,7 @@ impl Simulator {
         self.keys.as_ref().is_none_or(there)
     }
 
-    /// Notes the use of a key, or says that it is missing.
+    /// Records the use of a key, or returns an error if it is missing.
     fn use_key(&self, operation: &'static str, kind: KeyKind, chain: usize) -> Result<(), CkksError> {
         if !self.has_key(kind, chain) {
             return Err(RlweError::MissingKeys { operation, missing: vec![(kind, chain)] }.into());
@@ -437,7 +440,7 @@ impl Simulator {
         Ok(self.finish(operation, result))
     }
 
-    /// The switch of a product back to two components, and `drop` levels down. Not finished.
+    /// Relinearises a product to two components and goes `drop` levels down. The caller finishes the result.
     fn switch_product(&self, a: &Simulated, drop: usize) -> Result<Simulated, CkksError> {
         check_components("relinearise", a, 3)?;
         let parameters = self.parameters();
@@ -453,7 +456,7 @@ impl Simulator {
         Ok(Simulated { id, noisy, level: a.level - drop, scale, components: 2, ..a.draft() })
     }
 
-    /// Switches with the key of `element` and moves the slots by `image`.
+    /// Applies the automorphism `element`: adds the noise of its key switch and maps the slots by `image`.
     fn automorphism(
         &self,
         operation: &'static str,
@@ -470,7 +473,7 @@ impl Simulator {
         let chain = self.parameters().chain(a.level);
         self.use_key(operation, kind, chain)?;
         self.charge(cost, limbs);
-        // The digits depend on the vector and its level only: hoisted or not, the noise is the same.
+        // The digits depend only on the vector and its level, so the noise is the same with and without hoisting.
         let id = derive(Step::Automorphism, &[a.id, a.level as u64, element]);
         let switched = plus(&a.noisy, self.noise.key_switch(id, kind, chain), a.scale);
         let noisy = Arc::new(plus(&image(&switched), self.noise.rounding(id, 2), a.scale));
@@ -489,7 +492,7 @@ impl Simulator {
         self.automorphism(operation, a, element, charged, |slots| rotated(slots, left))
     }
 
-    /// The sum of rotations with one division, and `drop` levels down in it.
+    /// The sum of rotations with one division, which also goes `drop` levels down.
     fn sum_of_rotations(&self, a: &Simulated, steps: &[i64], drop: usize) -> Result<Simulated, CkksError> {
         const OPERATION: &str = "sum rotations";
         check_components(OPERATION, a, 2)?;
@@ -507,7 +510,7 @@ impl Simulator {
             if element != 1 {
                 let kind = KeyKind::Galois { element };
                 self.use_key(OPERATION, kind, chain)?;
-                // As in one automorphism: the digits are those of the vector, so the noise is the same.
+                // The digits are those of the vector, so the noise is the same as in a single automorphism.
                 let stream = derive(Step::Automorphism, &[a.id, a.level as u64, element]);
                 switched = plus(&switched, self.noise.key_switch(stream, kind, chain), a.scale);
                 rotations += 1;
@@ -522,7 +525,8 @@ impl Simulator {
         }
         let dropped = drop * parameters.level_primes(a.level);
         let copies = steps.len() as u64 - rotations;
-        // The sums of both components as they are, those of their rotations, and the division of the latter.
+        // The raised digits, the sums of both components over the chain, their rotations' sums over the extended basis,
+        // and the division of the latter.
         let limbs = memory::raised_digits(ring, chain) + 4 * chain + 2 * extended + memory::division(extended);
         self.charge(Cost::sum_of_rotations(ring, chain, rotations, copies, dropped), limbs);
         let divisor = if drop > 0 { parameters.level_modulus(a.level) } else { 1.0 };
@@ -531,7 +535,7 @@ impl Simulator {
         Ok(self.finish(OPERATION, self.pair(id, exact, noisy, (a.level - drop, scale))))
     }
 
-    /// Cost and limbs of an automorphism at the level of `a`: a switch, and the permutation of both components.
+    /// Cost and limbs of an automorphism at the level of `a`: a key switch and the permutation of both components.
     fn automorphism_cost(&self, a: &Simulated) -> (Cost, usize) {
         let (ring, chain) = (self.parameters().ring(), self.parameters().chain(a.level));
         (Cost::key_switch(ring, chain, 0), memory::key_switch(ring, chain))
@@ -555,13 +559,13 @@ fn plus(slots: &[Complex64], noise: Vec<Complex64>, scale: f64) -> Vec<Complex64
     slots.iter().zip(noise).map(|(z, e)| z + e / scale).collect()
 }
 
-/// The slots moved to the left; those of a vector that has none.
+/// The slots rotated to the left. A vector without slots stays empty.
 fn rotated(slots: &[Complex64], left: usize) -> Vec<Complex64> {
     let (head, tail) = slots.split_at(left.min(slots.len()));
     [tail, head].concat()
 }
 
-/// Every slot changed.
+/// Applies `change` to every slot.
 fn map(slots: &[Complex64], change: impl Fn(Complex64) -> Complex64) -> Arc<Vec<Complex64>> {
     Arc::new(slots.iter().map(|&z| change(z)).collect())
 }
@@ -585,7 +589,7 @@ mod tests {
         let [before, price, beside] = [1, 10, 100].map(|rescales| Cost { rescales, ..Cost::default() });
         simulator.charge(before, 0);
         let work = |inner: &Simulator| {
-            // As another thread would in the meantime.
+            // Another thread could charge this at the same time.
             simulator.charge(beside, 0);
             inner.mul_constant(&inner.rotate(&x, 1)?, Complex64::from(1e20), scale)
         };
@@ -594,7 +598,7 @@ mod tests {
         assert_eq!(simulator.key_plan().len(), 1);
         assert_eq!(simulator.overflows().len(), 1);
         assert_eq!(simulator.meter.live(&begin), 1 << 40);
-        // The noise is that of the same operations done by itself.
+        // The noise equals that of the same operations without `charge_instead`.
         let direct = simulator.mul_constant(&simulator.rotate(&x, 1).unwrap(), Complex64::from(1e20), scale).unwrap();
         assert_eq!(result.noisy(), direct.noisy());
     }

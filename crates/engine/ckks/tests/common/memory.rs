@@ -1,5 +1,5 @@
-//! Estimates of memory against what is allocated; tests of circuits share it. A test that uses it must be the only one
-//! of its binary, so that nothing else allocates meanwhile.
+//! Compares estimates of memory to measured allocations. Tests of circuits share this module. A test that uses it must
+//! be the only test of its binary, so that no other test allocates at the same time.
 
 #![allow(dead_code)] // Each test binary uses a part.
 
@@ -13,12 +13,12 @@ use unspoken_rlwe::{EvaluationKeys, KeyBundle, KeyPlan, SecretKey};
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// Bytes that are allocated.
+/// Bytes that are currently allocated.
 pub fn allocated() -> u64 {
     ALLOCATOR.current_usage() as u64
 }
 
-/// Bytes that `work` allocates at its peak, beyond those there are before.
+/// Peak bytes that `work` allocates, in addition to those allocated before.
 pub fn peak<T>(work: impl FnOnce() -> T) -> (T, u64) {
     ALLOCATOR.reset_peak_usage();
     let before = ALLOCATOR.current_usage();
@@ -57,7 +57,8 @@ impl Checks {
     }
 }
 
-/// What a server has: a ring of its own, whose freed buffers are those of its own runs, and what a client sent.
+/// State of a server: its own ring, which keeps only freed buffers of its own runs, and the keys and ciphertexts of a
+/// client.
 pub struct Server {
     pub encoder: Encoder,
     pub keys: EvaluationKeys,
@@ -65,7 +66,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that was sent keys, and vectors of some values at a level and a scale.
+    /// A server with a client's keys and `inputs` encrypted vectors at a level and a scale.
     pub fn new(preset: &str, plan: &KeyPlan, inputs: usize, (level, scale): (usize, f64)) -> Self {
         let (mut bundle, mut vectors) = (Vec::new(), Vec::new());
         {
@@ -88,7 +89,7 @@ impl Server {
         Server { encoder: Encoder::new(&parameters), keys, inputs }
     }
 
-    /// An encryption under a key of no client: for vectors whose values do not matter.
+    /// An encryption under a fresh key, for vectors whose values do not matter.
     pub fn encrypt(&self, plaintext: &Plaintext) -> Result<Ciphertext, CkksError> {
         let parameters = self.encoder.parameters();
         let mut rng = SecretRng::insecure_from_seed(2);

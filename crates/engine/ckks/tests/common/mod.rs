@@ -1,4 +1,4 @@
-//! A client with its keys, and random values, for the tests that compare circuits run in different ways.
+//! A client with its keys and random values, for tests that run circuits in different ways.
 
 #![allow(dead_code)] // Each test binary uses a part.
 
@@ -61,6 +61,6 @@ impl Client {
     }
 
     pub fn decrypt(&self, ciphertext: &Ciphertext) -> Vec<Complex64> {
-        self.encoder.decrypt(ciphertext, &self.secret).unwrap()
+        self.encoder.decrypt(ciphertext, &self.secret).unwrap().to_vec()
     }
 }

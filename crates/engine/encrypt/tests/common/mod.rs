@@ -1,4 +1,4 @@
-//! A client at a small insecure ring.
+//! A client in a small insecure ring.
 
 #![allow(dead_code)] // Each test binary uses a part.
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use unspoken_ckks::{CkksParameters, Complex64, Encoder, Encrypted, Preset};
 use unspoken_encrypt::ClientKey;
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{PublicKey, SecretKey, Zero};
+use unspoken_rlwe::{PublicKey, SecretKey, ZeroEncryption};
 
 pub struct Client {
     pub parameters: CkksParameters,
@@ -31,27 +31,27 @@ impl Client {
         [ClientKey::Secret(Arc::clone(&self.secret)), ClientKey::Public(Arc::clone(&self.public))]
     }
 
-    /// Primes of the highest level.
+    /// Number of primes of the highest level.
     pub fn chain(&self) -> usize {
         self.parameters.chain(self.parameters.max_level())
     }
 
     pub fn entry_bytes(&self, key: &ClientKey) -> usize {
-        Zero::memory_bytes(self.parameters.rlwe(), self.chain(), key.is_seeded())
+        ZeroEncryption::memory_bytes(self.parameters.rlwe(), self.chain(), key.is_seeded())
     }
 
-    /// The largest difference between what is encrypted and `values`, which repeat to fill the slots.
+    /// The largest difference between the decrypted slots and `values`, which are repeated to fill the slots.
     pub fn error(&self, sent: Encrypted, values: &[Complex64]) -> f64 {
         let slots = self.encoder.decrypt(&sent.expand(&self.parameters), &self.secret).unwrap();
         assert_eq!(slots.len(), self.parameters.slots());
         slots.iter().zip(values.iter().cycle()).map(|(a, b)| (a - b).norm()).fold(0.0, f64::max)
     }
 
-    /// The bytes of a zero, which tell it from all others.
-    pub fn bytes(&self, zero: Zero) -> Vec<u8> {
-        zero.into_bytes(self.parameters.rlwe()).unwrap()
+    /// The bytes of a zero, which identify it.
+    pub fn bytes(&self, zero: ZeroEncryption) -> Vec<u8> {
+        zero.into_bytes(self.parameters.rlwe()).unwrap().to_vec()
     }
 }
 
-/// Six deviations of a slot of a public-key encryption over the scale.
+/// Six standard deviations of the noise of a slot of a public-key encryption, divided by the scale.
 pub const TOLERANCE: f64 = 6.0 * 3.19 * 2048.0 * 1.2 / (1u64 << 29) as f64;

@@ -1,7 +1,7 @@
-//! The arithmetic on limbs, once per instruction set.
+//! The arithmetic on limbs, implemented once per instruction set.
 //!
-//! [`portable`] is the reference: plain loops over `u32`, obviously right. The SIMD twins in [`simd`]
-//! return the same bits for every input, which tests check; so results never depend on the machine.
+//! [`portable`] is the reference: plain loops over `u32`. The vector kernels in [`simd`] return the same bits for every
+//! input, which tests check, so results never depend on the machine.
 //!
 //! Conventions: a *limb* is the run of `n` residues of one polynomial modulo one prime. Residues are
 //! canonical (`[0, q)`) on entry and exit. Limbs in the evaluation domain are in Montgomery form.
@@ -17,20 +17,20 @@ use crate::digits::DigitTable;
 use crate::modular::{Modulus, Shoup};
 use crate::ntt::NttTable;
 
-/// Residues per block of a gadget key: the two components alternate at this grain, in the order the
+/// Residues per block of a gadget key: the two components alternate in blocks of this length, in the order in which the
 /// inner product reads them.
 pub const KEY_BLOCK: usize = 64;
 
 /// Rows of a [`PackedMatrix`] that are multiplied together.
 pub(crate) const MATRIX_TILE: usize = 4;
 
-/// Most products of two 30-bit numbers a 64-bit accumulator takes before Montgomery reduction.
+/// Most products of two 30-bit numbers that a 64-bit accumulator can hold before Montgomery reduction.
 pub(crate) const LAZY_TERMS: usize = 12;
 
 /// Residues per block of a table of polynomials ([`TableShape`](crate::TableShape)): a cache line.
 pub(crate) const TABLE_BLOCK: usize = 16;
 
-/// How many products of residues of a prime a 64-bit accumulator takes before Montgomery reduction.
+/// Most products of residues of a prime that a 64-bit accumulator can hold before Montgomery reduction.
 pub(crate) fn lazy_terms(modulus: &Modulus) -> usize {
     ((3u64 << 32) / u64::from(modulus.q)) as usize
 }
@@ -67,10 +67,10 @@ impl PackedMatrix {
 
 /// The kernels of one instruction set.
 ///
-/// Methods are called once per limb or per group of limbs, so dynamic dispatch costs nothing.
-/// Slices given together have equal lengths, a power of two of at least 512; callers guarantee it.
+/// Methods are called once per limb or per group of limbs, so the cost of dynamic dispatch is negligible. Slices given
+/// together have equal lengths, a power of two of at least 512; callers guarantee it.
 pub(crate) trait Kernels: Send + Sync {
-    /// Lanes of 32 bits for which [`NttTable`] should lay out its last stages; 1 for none.
+    /// Number of lanes of 32 bits for which [`NttTable`] lays out its last stages; 1 for none.
     fn lanes(&self) -> usize;
 
     /// Forward transform of several limbs under one prime, in place. Inputs may be in `[0, 4q)`.
@@ -120,13 +120,13 @@ pub(crate) trait Kernels: Send + Sync {
     /// `out = (low + 2^32 high) * w` for signed double words.
     fn embed_wide(&self, modulus: &Modulus, out: &mut [u32], low: &[u32], high: &[i32], w: Shoup);
 
-    /// Appends to `out`, from `filled` on, those of `words` that are below `bound` after `mask` is applied, in their order, as
-    /// many as there is room for. How many `out` holds afterwards. `bound` is below 2^31, and the numbers of words are
-    /// free.
+    /// Appends to `out`, from `filled` on, those of `words` that are below `bound` after `mask` is applied, in their
+    /// order, until `out` is full. Returns the number of words in `out` afterwards. `bound` is below 2^31. `words` and
+    /// `out` may have any length.
     fn select_below(&self, words: &[u32], mask: u32, bound: u32, out: &mut [u32], filled: usize) -> usize;
 
-    /// Signed samples from a table of tails: the magnitude of a sample is the number of `tails` above `draw >> 1`, its sign
-    /// is the lowest bit of the draw. In constant time. `tails` are below 2^63.
+    /// Signed samples from a table of tails: the magnitude of a sample is the number of `tails` above `draw >> 1`, its
+    /// sign is the lowest bit of the draw. In constant time. `tails` are below 2^63.
     fn tail_samples(&self, draws: &[u64], tails: &[u64], out: &mut [i32]);
 
     /// The tensor product over `R`: `(a0 b0, a0 b1 + a1 b0, a1 b1)`.
@@ -149,23 +149,23 @@ pub(crate) trait Kernels: Send + Sync {
     /// `key[d]` holds digit `d` for this prime: blocks of [`KEY_BLOCK`] residues of component 0, then of component 1.
     fn inner_product(&self, modulus: &Modulus, digits: &[&[u32]], key: &[&[u32]], out: [&mut [u32]; 2]);
 
-    /// Cuts coefficients, given by their residues modulo one or two primes, into signed digits. `outputs` has for each of
-    /// `moduli` the digits from the lowest, as residues.
+    /// Decomposes coefficients, given by their residues modulo one or two primes, into signed digits. `outputs` has for
+    /// each of `moduli` the digits from the lowest, as residues.
     fn signed_digits(&self, residues: &[&[u32]], table: &DigitTable, moduli: &[Modulus], outputs: &mut [&mut [u32]]);
 
-    /// The values of `X^exponent - 1` in the order of the evaluation domain, for the ring of `out.len()` coefficients whose
-    /// `2n`-th root of unity has these `powers`. Both are in Montgomery form.
+    /// The values of `X^exponent - 1` in the order of the evaluation domain, for the ring of degree `n = out.len()`
+    /// whose `2n`-th root of unity has these `powers`. Both are in Montgomery form.
     fn rotation_difference(&self, modulus: &Modulus, powers: &[u32], exponent: u32, out: &mut [u32]);
 
-    /// `sums_c = sum_r entries_r * factors_{r,c} / R` for one block of residues: `entries` are a block of each row, `factors`
-    /// for each row a block of both components, `sums` a block of both components.
+    /// `sums_c = sum_r entries_r * factors_{r,c} / R` for one block of residues: `entries` are a block of each row,
+    /// `factors` for each row a block of both components, `sums` a block of both components.
     fn table_sum(&self, modulus: &Modulus, entries: &[u32], factors: &[u32], sums: &mut [u32]);
 
     /// `output_r = sum_c matrix[r][c] * input_c` (no Montgomery factor: the form of the inputs is kept).
     fn matrix_product(&self, modulus: &Modulus, matrix: &PackedMatrix, inputs: &[&[u32]], outputs: &mut [&mut [u32]]);
 }
 
-/// Which instruction set the limb arithmetic uses. Results are the same bits on every one.
+/// The instruction set of the limb arithmetic. All backends return the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Backend {
     /// Plain loops, on any machine.
@@ -180,7 +180,7 @@ impl Backend {
     /// All backends, slowest first.
     pub const ALL: [Backend; 3] = [Backend::Portable, Backend::Avx2, Backend::Avx512];
 
-    /// The fastest backend this machine has.
+    /// The fastest backend that this machine can run.
     pub fn detect() -> Backend {
         Backend::ALL.into_iter().rev().find(|b| b.is_available()).unwrap_or(Backend::Portable)
     }

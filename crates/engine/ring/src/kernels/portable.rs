@@ -169,7 +169,7 @@ impl Kernels for Portable {
     }
 }
 
-/// See [`Kernels::select_below`]. Public randomness only: time tells which words were refused.
+/// See [`Kernels::select_below`]. For public randomness only: the running time depends on which words were rejected.
 pub(super) fn select_below(words: &[u32], mask: u32, bound: u32, out: &mut [u32], mut filled: usize) -> usize {
     for &word in words {
         let Some(place) = out.get_mut(filled) else { break };
@@ -179,7 +179,7 @@ pub(super) fn select_below(words: &[u32], mask: u32, bound: u32, out: &mut [u32]
     filled
 }
 
-/// See [`Kernels::tail_samples`]. Several draws at a time, which compilers turn into vectors.
+/// See [`Kernels::tail_samples`]. Processes several draws at a time, which compilers turn into vector code.
 #[inline(always)]
 pub(super) fn tail_samples(draws: &[u64], tails: &[u64], out: &mut [i32]) {
     let (blocks, rest) = draws.as_chunks::<SAMPLES_TOGETHER>();
@@ -200,7 +200,7 @@ fn tail_block(draws: [u64; SAMPLES_TOGETHER], tails: &[u64]) -> [i32; SAMPLES_TO
     let mut magnitudes = [0i64; SAMPLES_TOGETHER];
     for &tail in tails {
         for i in 0..SAMPLES_TOGETHER {
-            // Both are below 2^63, and signed comparisons are what vectors have.
+            // Both are below 2^63, so the signed comparison is correct; vector instructions have only signed ones.
             magnitudes[i] += i64::from(((draws[i] >> 1).cast_signed()) < tail.cast_signed());
         }
     }
@@ -300,10 +300,10 @@ fn unfold(modulus: &Modulus, imaginary: Shoup, limb: &mut [u32]) {
     }
 }
 
-/// Coefficients that [`signed_digits`] works on at a time.
+/// Coefficients that [`signed_digits`] processes at a time.
 const DIGIT_BLOCK: usize = 256;
 
-/// See [`Kernels::signed_digits`]. In short loops of one kind of step each, which compilers turn into vector code.
+/// See [`Kernels::signed_digits`]. Each short loop does one kind of step, so that compilers turn it into vector code.
 #[inline(always)]
 pub(crate) fn signed_digits(residues: &[&[u32]], table: &DigitTable, moduli: &[Modulus], outputs: &mut [&mut [u32]]) {
     let n = residues[0].len();
@@ -334,7 +334,7 @@ pub(crate) fn signed_digits(residues: &[&[u32]], table: &DigitTable, moduli: &[M
         for (i, output) in outputs.iter_mut().enumerate() {
             let (modulus, level) = (&moduli[i / levels], i % levels);
             let shift = table.drop + table.log2_base * level as u32;
-            // The highest digit takes what is left.
+            // The highest digit takes all remaining bits.
             let mask = if level + 1 == levels { i64::MAX } else { mask };
             for ((out, &magnitude), &sign) in output[block.clone()].iter_mut().zip(magnitudes.iter()).zip(signs.iter())
             {
@@ -345,9 +345,9 @@ pub(crate) fn signed_digits(residues: &[&[u32]], table: &DigitTable, moduli: &[M
     }
 }
 
-/// The absolute value of the representative of `x` between `-Q/2` and `Q/2`, plus the table's offset; and its sign, all
-/// bits or none. The digits of `-x` are those of `x` negated, so that their mean is zero: digits of one sign more often
-/// than of the other would add up under a binary secret.
+/// The absolute value of the representative of `x` between `-Q/2` and `Q/2`, plus the table's offset; and its sign as a
+/// mask of all ones or all zeros. The digits of `-x` are those of `x` negated, so their mean is zero. Digits with a
+/// non-zero mean would add up under a binary secret.
 #[inline(always)]
 fn sign_and_magnitude(x: u64, table: &DigitTable) -> (i64, i64) {
     let surplus = if x > table.half { table.product } else { 0 };

@@ -1,4 +1,4 @@
-//! Every backend against the portable kernels, and the portable transform against the definition.
+//! Tests of every backend against the portable kernels, and of the portable transform against the definition.
 
 use super::portable::Portable;
 use super::{Backend, ConversionTarget, KEY_BLOCK, Kernels, LAZY_TERMS, PackedMatrix};
@@ -10,7 +10,7 @@ use crate::ntt::{NttTable, RingKind, bit_reverse};
 const KINDS: [RingKind; 2] = [RingKind::Standard, RingKind::ConjugateInvariant];
 const DEGREE: usize = 512;
 
-/// The vector backends this machine has; the tests pass over the others.
+/// The vector backends that this machine can run; the tests skip the others.
 fn vector_kernels() -> impl Iterator<Item = &'static dyn Kernels> {
     [Backend::Avx2, Backend::Avx512].into_iter().filter_map(Backend::kernels)
 }
@@ -288,8 +288,8 @@ fn conversions_agree() {
     let step = RingKind::Standard.prime_step(DEGREE);
     let mut primes: Vec<_> = primes_descending(1 << 29, PRIME_LIMIT, step).take(6).collect();
     primes.push(extreme_primes(DEGREE)[1].q);
-    for count in [1, 2, LAZY_TERMS, LAZY_TERMS + 1, 2 * LAZY_TERMS + 1] {
-        for (maximal, targets) in [(false, 1), (true, 2), (false, 3), (true, 4), (true, 7), (false, 7)] {
+    for count in [1, 2, 3, 4, 5, 6, LAZY_TERMS, LAZY_TERMS + 1, 2 * LAZY_TERMS + 1] {
+        for (maximal, targets) in [(false, 1), (true, 1), (true, 2), (false, 3), (true, 4), (true, 7), (false, 7)] {
             let sources = sources(count, primes[0], maximal, &mut random);
             let target = |&q: &u32| {
                 let factors = if maximal { vec![q - 1; count] } else { random.limb(q, count) };
@@ -399,7 +399,8 @@ fn matrix_products_agree() {
     }
 }
 
-/// Not a test: prints what the kernels cost. `cargo test -p unspoken-ring --release -- --ignored timings --nocapture`
+/// Not a test: prints the running times of the kernels.
+/// `cargo test -p unspoken-ring --release -- --ignored timings --nocapture`
 #[test]
 #[ignore = "prints timings"]
 fn timings() {
@@ -423,7 +424,7 @@ fn microseconds(runs: usize, mut run: impl FnMut()) -> String {
     format!("{:8.1} us (least {:.1})", times[runs / 2], times[0])
 }
 
-/// Limbs in memory of the ring's own kind, spaced as a polynomial spaces them.
+/// Limbs in memory with the alignment and the spacing of a polynomial's limbs.
 fn aligned(count: usize, degree: usize, bound: u32, random: &mut Random) -> (AlignedWords, usize) {
     let stride = degree + 64;
     let mut words = AlignedWords::zeroed((count * stride).max(1 << 20));

@@ -1,4 +1,4 @@
-//! Forward and backward for a block of images at once, one image in each lane of a vector.
+//! Forward and backward pass for a block of images at once, one image in each lane of a vector.
 
 use crate::images::Image;
 use crate::shape::{CLASSES, FEATURES_PER_CHANNEL, IMAGE_SIDE, KERNEL, OUTPUT_SIDE, PIXELS, STRIDE, Shape};
@@ -8,7 +8,7 @@ pub(super) const LANES: usize = 16;
 
 type Lane = [f32; LANES];
 
-/// An image, its label, and how far it is moved down and to the right.
+/// An image, its label, and its shift down and to the right.
 #[derive(Clone, Copy)]
 pub(super) struct Example<'a> {
     pub image: &'a Image,
@@ -16,7 +16,7 @@ pub(super) struct Example<'a> {
     pub shift: (isize, isize),
 }
 
-/// How a block, or several, did.
+/// Loss and correct predictions, summed over images.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Tally {
     pub examples: usize,
@@ -71,7 +71,7 @@ fn dense(matrix: &[f32], biases: &[f32], inputs: &[Lane]) -> Vec<Lane> {
     matrix.chunks_exact(inputs.len()).zip(biases).map(row).collect()
 }
 
-/// Adds the gradient of a dense layer's matrix and biases, and returns the one of its inputs.
+/// Adds the gradient of a dense layer's matrix and biases, and returns the gradient of its inputs.
 fn dense_backward(
     matrix: &[f32],
     inputs: &[Lane],
@@ -98,7 +98,7 @@ fn square_backward(inputs: &[Lane], outputs: &mut [Lane]) {
     }
 }
 
-/// Pixels, moved, one image in each lane.
+/// Pixels of shifted images, one image in each lane.
 fn pixels(examples: &[Example<'_>]) -> Vec<Lane> {
     let mut pixels = vec![[0.0; LANES]; PIXELS];
     for (lane, example) in examples.iter().enumerate() {
@@ -144,7 +144,8 @@ fn convolution_backward(shape: Shape, pixels: &[Lane], outputs: &[Lane], gradien
     }
 }
 
-/// Turns scores into the gradient of the cross-entropy, and tells how they did. Lanes without an image get zero.
+/// Replaces scores by the gradient of the cross-entropy, and returns loss and correct predictions. Lanes without an
+/// image get zero.
 fn judge(scores: &mut [Lane], examples: &[Example<'_>]) -> Tally {
     let mut tally = Tally { examples: examples.len(), ..Tally::default() };
     for lane in 0..LANES {

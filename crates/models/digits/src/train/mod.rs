@@ -1,4 +1,4 @@
-//! Training: cross-entropy, AdamW, and images that move by a pixel.
+//! Training: cross-entropy, AdamW, and randomly shifted images.
 
 mod block;
 mod options;
@@ -18,13 +18,14 @@ use crate::images::LabelledImages;
 use crate::network::{Network, TrainingRecord};
 use crate::shape::{KERNEL, Shape};
 
-/// Longest gradient of a batch's mean loss: a longer one is shortened to it. Squares make a bad start worse quickly.
+/// Maximum norm of the gradient of a batch's mean loss; longer gradients are scaled down to it. Without this limit,
+/// squares let a bad start diverge quickly.
 const LONGEST_GRADIENT: f32 = 2.0;
 
-/// Of AdamW.
+/// The `epsilon` of AdamW.
 const EPSILON: f32 = 1e-8;
 
-/// Where training stands, after each epoch.
+/// Progress of training, reported after each epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// The epoch, from 1.
@@ -33,9 +34,9 @@ pub struct Progress {
     pub epochs: usize,
     /// Mean cross-entropy of the epoch's training images, in nats.
     pub loss: f64,
-    /// Share of the epoch's training images answered correctly, as they were moved.
+    /// Accuracy on the epoch's training images, as they were shifted.
     pub training_accuracy: f64,
-    /// Share of the images set aside answered correctly; absent if there are none.
+    /// Accuracy on the validation images; absent if there are none.
     pub validation_accuracy: Option<f64>,
 }
 
@@ -96,7 +97,7 @@ fn network(shape: Shape, weights: &[f32], record: &TrainingRecord) -> Result<Net
     Ok(Network::new(shape, weights.iter().map(|&w| f64::from(w)).collect(), record.clone())?)
 }
 
-/// Uniform weights whose sums stay near 1; biases of 0.
+/// Initial parameters: uniform weights whose sums stay near 1; biases of 0.
 fn start(shape: Shape, seed: u64) -> Vec<f32> {
     let mut random = Random::new(seed, Stream::Start as u64);
     let parts = shape.parts();
@@ -109,7 +110,7 @@ fn start(shape: Shape, seed: u64) -> Vec<f32> {
     weights
 }
 
-/// The gradient of a batch's mean loss, blocks side by side, summed in their order.
+/// The gradient of a batch's mean loss. Blocks are computed in parallel and summed in order.
 fn mean_gradient(shape: Shape, weights: &[f32], examples: &[Example<'_>]) -> (Vec<f32>, Tally) {
     let blocks: Vec<_> = examples.par_chunks(LANES).map(|block| block::gradient(shape, weights, block)).collect();
     let (mut sum, mut tally) = (vec![0.0f32; weights.len()], Tally::default());

@@ -1,9 +1,9 @@
-//! What a trainer can be told.
+//! Options of training.
 
 use crate::error::TrainError;
 use crate::shape::Shape;
 
-/// How to train. The defaults suit 60,000 images and the lite network.
+/// Options of training. The defaults suit 60,000 images and the lite network.
 ///
 /// ```
 /// use unspoken_digits_model::{Shape, TrainOptions};
@@ -15,23 +15,23 @@ use crate::shape::Shape;
 pub struct TrainOptions {
     /// The network's shape.
     pub shape: Shape,
-    /// Decides the start, the order of the images and their shifts. The same seed, data and options give the same
-    /// network, bit for bit, on any number of threads.
+    /// Seed of the initial parameters, the order of the images and their shifts. The same seed, data and options give
+    /// the same network, bit for bit, on any number of threads.
     pub seed: u64,
-    /// Times each image is seen: 1 to 1000.
+    /// Number of epochs: 1 to 1000.
     pub epochs: usize,
     /// Images of a batch: 1 to 65536.
     pub batch: usize,
-    /// Adam's rate at the start, in `(0, 1]`; it falls to 0 as half a cosine.
+    /// Adam's initial rate, in `(0, 1]`; it falls to 0 as half a cosine.
     pub rate: f32,
     /// Weight decay, 0 to 1, times the rate at each step.
     pub weight_decay: f32,
-    /// Images move by up to so many pixels each way, anew in each epoch: 0 to 4.
+    /// Maximum random shift of images in each direction, in pixels, drawn in each epoch: 0 to 4.
     pub shift: usize,
-    /// Images at the end of the data that are set aside and judged after each epoch.
+    /// Number of images at the end of the data that are set aside for validation after each epoch.
     pub validation: usize,
-    /// Largest magnitude before each square, over the training images: above 0, at most 64. The trained network is
-    /// scaled to it, which changes no score.
+    /// Maximum magnitude before each square, over the training images: above 0, at most 64. The trained network is
+    /// scaled to it, which does not change scores.
     pub activation: f64,
 }
 
@@ -53,8 +53,7 @@ impl Default for TrainOptions {
 
 impl TrainOptions {
     /// # Errors
-    /// [`TrainError::Option`] for the first option outside its range, [`TrainError::Model`] for a shape that no network
-    /// has.
+    /// [`TrainError::Option`] for the first option outside its range, [`TrainError::Model`] for an invalid shape.
     pub(super) fn check(&self, examples: usize) -> Result<(), TrainError> {
         self.shape.check()?;
         option("epochs", self.epochs, (1..=1000).contains(&self.epochs), "1 to 1000")?;

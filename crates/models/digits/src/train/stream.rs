@@ -1,4 +1,4 @@
-/// What a random stream is for: two uses of one seed never share numbers.
+/// Purpose of a random stream. Streams of different purposes never share numbers under one seed.
 #[derive(Clone, Copy)]
 pub(super) enum Stream {
     Start = 1,

@@ -1,4 +1,4 @@
-//! Subtables given codes: regularised least squares.
+//! Fit of subtables to fixed codes: regularised least squares.
 
 use ndarray::{Array2, ArrayView2, s};
 use rayon::prelude::*;
@@ -6,24 +6,24 @@ use rayon::prelude::*;
 use super::Stop;
 use crate::error::CompressError;
 
-/// Dimensions solved at one time on each thread.
+/// Number of dimensions per thread that are solved at once.
 const LANES: usize = 8;
-/// Most steps of conjugate gradients.
+/// Maximum number of steps of conjugate gradients.
 const STEPS: usize = 40;
-/// Stops when the squared residual has fallen by this factor.
+/// The method stops when the squared residual has fallen by this factor.
 const TOLERANCE: f64 = 1e-10;
-/// The regularisation: rows that pull each column to zero.
+/// The regularisation, which pulls each column to zero.
 const RIDGE: f64 = 1e-6;
 
 /// The entries of one column, in some dimensions.
 type Lanes = [f64; LANES];
 
-/// The least squares fit of columns (`l p` rows) to `rows` with these codes, from `columns` on.
+/// Least squares fit of columns (`l p` rows) to `rows` with these codes, starting from `columns`.
 ///
-/// With `B` the matrix of selections (rows x `l p`, one 1 for each row and subtable), it solves
-/// `(B^T B + ridge) C = B^T X` by conjugate gradients with the diagonal as preconditioner. Dimensions do not meet, so
-/// groups of them run in parallel and the number of threads does not change a bit. The matrix is singular without the
-/// ridge (a constant can move from one subtable to another), which conjugate gradients from a start nearby do not mind.
+/// With `B` the matrix of selections (rows x `l p`, one 1 for each row and subtable), it solves `(B^T B + ridge) C =
+/// B^T X` by conjugate gradients with the diagonal as preconditioner. Dimensions are independent, so groups of them run
+/// in parallel and the result does not depend on the number of threads. Without the ridge the matrix is singular (a
+/// constant can move from one subtable to another); conjugate gradients from a nearby start converge anyway.
 pub(super) fn least_squares(
     rows: ArrayView2<f32>,
     codes: &[u16],
@@ -54,10 +54,10 @@ pub(super) fn least_squares(
 }
 
 struct System<'a> {
-    /// Rows x subtables: which column.
+    /// Selected column, rows x subtables.
     selected: &'a [u32],
     subtables: usize,
-    /// Of `B^T B + ridge`.
+    /// Diagonal of `B^T B + ridge`.
     diagonal: &'a [f64],
 }
 
@@ -140,7 +140,7 @@ fn dot(a: &[Lanes], b: &[Lanes]) -> Lanes {
     sum
 }
 
-/// Lane by lane; zero where there is nothing left to do.
+/// Quotient of each lane; zero in lanes that are solved.
 fn ratio(a: Lanes, b: Lanes) -> Lanes {
     std::array::from_fn(|k| if b[k] > 0.0 { a[k] / b[k] } else { 0.0 })
 }

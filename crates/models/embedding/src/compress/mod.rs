@@ -2,13 +2,13 @@
 //!
 //! The compressed form and the objective are those of Shu and Nakayama (2018), *Compressing word embeddings via deep
 //! compositional code learning*: `M_j ~ sum_t M^(t)[:, j_t]`, least mean squared error. They learn the codes with an
-//! encoder network and Gumbel noise; here they are found by alternating minimisation (Babenko and Lempitsky 2014;
+//! encoder network and Gumbel noise. Here codes are found by alternating minimisation (Babenko and Lempitsky 2014;
 //! Martinez et al. 2016, 2018), which needs minutes on two cores instead of hours of GPU time:
 //!
-//! 1. *Start*: subtable `t` is the k-means of what the ones before it leave over.
-//! 2. *Refine*, again and again: subtables by least squares given the codes; columns that no row uses are moved to the
-//!    rows with the largest errors; codes by iterated conditional modes given the subtables, from the present code and
-//!    from random changes of it.
+//! 1. *Start*: subtable `t` is the k-means of the residual of the previous ones.
+//! 2. *Refine*, repeatedly: compute subtables by least squares with fixed codes; move columns that no row uses to the
+//!    rows with the largest errors; compute codes by iterated conditional modes with fixed subtables, from the present
+//!    code and from random changes of it.
 
 mod fit;
 mod options;
@@ -29,7 +29,7 @@ use crate::shape::Shape;
 use crate::subtables::Subtables;
 use crate::table::EmbeddingTable;
 
-/// Streams of random numbers: the start's, and the first of the rounds'.
+/// Streams of random numbers: of the start, and of the first round.
 const START_STREAM: u64 = 0;
 const FIRST_ROUND_STREAM: u64 = 1;
 
@@ -42,7 +42,7 @@ pub enum Phase {
     Refine,
 }
 
-/// Where compression stands, after each step.
+/// Progress of compression, reported after each step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// The phase of this step.
@@ -51,7 +51,7 @@ pub struct Progress {
     pub step: usize,
     /// Steps of both phases.
     pub steps: usize,
-    /// `|M - M'|^2 / |M|^2` (Frobenius) of the codes and subtables so far; absent while there are not all of them.
+    /// `|M - M'|^2 / |M|^2` (Frobenius) of the present codes and subtables; absent until all exist.
     pub relative_error: Option<f64>,
 }
 
@@ -89,7 +89,7 @@ pub fn compress(
     assemble(table, options, shape, codes, &columns)
 }
 
-/// Calls back after each step.
+/// Progress callback and cancellation.
 struct Watch<'a> {
     progress: &'a mut dyn FnMut(&Progress),
     cancel: &'a AtomicBool,
@@ -116,7 +116,7 @@ impl Watch<'_> {
     }
 }
 
-/// What parallel work looks at now and then.
+/// Cancellation flag that parallel work checks regularly.
 #[derive(Clone, Copy)]
 struct Stop<'a> {
     cancel: &'a AtomicBool,
@@ -132,7 +132,7 @@ impl Stop<'_> {
     }
 }
 
-/// `x - sum_t c_t(j_t)` into `left`, for the row of this index.
+/// Writes `x - sum_t c_t(j_t)` to `left`, for the row of this index.
 fn residual(rows: ArrayView2<f32>, row: usize, codes: &[u16], shape: Shape, columns: &Array2<f32>, left: &mut [f32]) {
     left.iter_mut().zip(rows.row(row)).for_each(|(left, &value)| *left = value);
     for (t, &code) in codes[row * shape.subtables..][..shape.subtables].iter().enumerate() {
@@ -158,7 +158,7 @@ fn relative_error(rows: ArrayView2<f32>, codes: &[u16], shape: Shape, columns: &
     if all > 0.0 { error / all } else { 0.0 }
 }
 
-/// Gives each column that no row uses to one of the rows with the largest errors, which it makes exact.
+/// Moves each column that no row uses to one of the rows with the largest errors, which it then represents exactly.
 fn revive(rows: ArrayView2<f32>, codes: &mut [u16], shape: Shape, columns: &mut Array2<f32>) {
     let mut used = vec![false; shape.all_columns()];
     for (i, &code) in codes.iter().enumerate() {
@@ -183,7 +183,7 @@ fn revive(rows: ArrayView2<f32>, codes: &mut [u16], shape: Shape, columns: &mut 
     }
 }
 
-/// Makes the two halves.
+/// Builds the two halves.
 fn assemble(
     table: &EmbeddingTable,
     options: &CompressOptions,
@@ -191,7 +191,7 @@ fn assemble(
     codes: Vec<u16>,
     columns: &Array2<f32>,
 ) -> Result<CompressedTable, CompressError> {
-    // Subtable by subtable, from one column a row to rows x columns.
+    // Transpose each subtable from one column per row to rows x columns.
     let mut values = Vec::with_capacity(shape.all_columns() * shape.width);
     for t in 0..shape.subtables {
         let first = t * shape.columns;

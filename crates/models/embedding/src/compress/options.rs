@@ -1,10 +1,10 @@
-//! What the compressor can be told.
+//! Options of compression.
 
 use crate::error::{CompressError, EmbeddingError};
 use crate::shape::Shape;
 
-/// How to compress. The defaults are the paper's `l = 4` subtables and effort that takes minutes on two cores for tables
-/// of some ten million numbers.
+/// Options of compression. The defaults are the paper's `l = 4` subtables, and settings that need minutes on two cores
+/// for tables of some ten million numbers.
 ///
 /// ```
 /// use unspoken_embedding::CompressOptions;
@@ -14,8 +14,8 @@ use crate::shape::Shape;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompressOptions {
-    /// Decides the start and the trials of the search. The same seed, table and options give the same compressed table,
-    /// bit for bit, on any number of threads of one kind of processor.
+    /// Seed of the start and of the trials of the search. The same seed, table and options give the same compressed
+    /// table, bit for bit, on any number of threads of one kind of processor.
     pub seed: u64,
     /// Subtables `l`: 1 to 16.
     pub subtables: usize,
@@ -23,7 +23,7 @@ pub struct CompressOptions {
     pub columns: usize,
     /// Rounds of k-means for each subtable of the start: 1 to 1000.
     pub start_rounds: usize,
-    /// Rounds of subtables given codes and codes given subtables: 1 to 1000.
+    /// Rounds of refinement, of subtables and then codes: 1 to 1000.
     pub rounds: usize,
     /// Changes tried on each row's code in each round: 0 to 1000.
     pub trials: usize,
@@ -36,7 +36,7 @@ impl Default for CompressOptions {
 }
 
 impl CompressOptions {
-    /// The shape of the compressed table, checked like all options.
+    /// The shape of the compressed table. Checks all options.
     ///
     /// # Errors
     /// [`CompressError::Option`] for the first option outside its range.

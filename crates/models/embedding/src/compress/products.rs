@@ -3,7 +3,8 @@
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2};
 
-/// Writes `scale <a_i, b_j>` to `out[i, j]`, for all rows of `a` and of `b`. On one thread: callers split the rows.
+/// Writes `scale <a_i, b_j>` to `out[i, j]`, for all rows of `a` and of `b`. Runs on one thread: callers split the
+/// rows.
 pub(super) fn inner_products(a: ArrayView2<f32>, b: ArrayView2<f32>, scale: f32, mut out: ArrayViewMut2<f32>) {
     general_mat_mul(scale, &a, &b.t(), 0.0, &mut out);
 }

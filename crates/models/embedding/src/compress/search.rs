@@ -1,4 +1,4 @@
-//! Codes given subtables: iterated conditional modes from several starts.
+//! Search for codes with fixed subtables: iterated conditional modes from several starts.
 
 use ndarray::{Array2, ArrayView2, s};
 use rayon::prelude::*;
@@ -9,14 +9,14 @@ use super::products::{inner_products, smallest, squared_lengths};
 use crate::error::CompressError;
 use crate::shape::Shape;
 
-/// Rows whose inner products with all columns are in memory at one time on each thread.
+/// Number of rows per thread whose inner products with all columns are in memory at once.
 const BLOCK_ROWS: usize = 64;
 
-/// The products of a table's subtables with each other, and what searching for codes needs besides.
+/// The inner products of all columns of the subtables, and other inputs of the search for codes.
 ///
 /// The squared error of a row `x` with code `j` is `|x|^2 + sum_t u_t(j_t) + sum_(s<t) 2 <c_s(j_s), c_t(j_t)>` with
-/// `u_t(j) = |c_t(j)|^2 - 2 <x, c_t(j)>`. With the products of all columns at hand, the best entry of one subtable given
-/// the others costs `l p` additions, whatever the width of the table.
+/// `u_t(j) = |c_t(j)|^2 - 2 <x, c_t(j)>`. With the products of all columns in memory, finding the best entry of one
+/// subtable given the others costs `l p` additions, independent of the width of the table.
 pub(super) struct Search<'a> {
     shape: Shape,
     columns: ArrayView2<'a, f32>,
@@ -38,9 +38,9 @@ impl<'a> Search<'a> {
         Ok(Self { shape, columns, lengths: squared_lengths(columns), doubled })
     }
 
-    /// Improves the codes of all rows: each to a local optimum, then `trials` times from two entries changed at random,
-    /// keeping what is better. No row gets worse. `stream` names the random numbers; each block of rows has its own, so
-    /// the number of threads does not matter.
+    /// Improves the codes of all rows: each to a local optimum, then `trials` times after changing two entries at
+    /// random, keeping the better code. No row gets worse. `stream` selects the random numbers; each block of rows has
+    /// its own, so the result does not depend on the number of threads.
     pub(super) fn improve(
         &self,
         rows: ArrayView2<f32>,
@@ -85,11 +85,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Sets one entry after the other to the best one given the others, until none changes.
+    /// Sets each entry in turn to the best one given the others, until none changes.
     fn descend(&self, single: &[f32], code: &mut [u16], sums: &mut [f32]) {
         let (subtables, columns) = (self.shape.subtables, self.shape.columns);
         let mut unchanged = 0;
-        // Every change lowers the error, so this ends; rounding could make two entries take turns.
+        // Every change lowers the error, so this ends; the limit is for rounding errors, which could make two entries
+        // alternate.
         for step in 0..subtables * MOST_SWEEPS {
             let t = step % subtables;
             sums.copy_from_slice(&single[t * columns..][..columns]);
@@ -106,7 +107,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The squared error less `|x|^2`.
+    /// The squared error minus `|x|^2`.
     fn energy(&self, single: &[f32], code: &[u16]) -> f32 {
         let columns = self.shape.columns;
         let mut sum = 0.0;
@@ -126,5 +127,5 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Most sweeps over all entries in one descent.
+/// Maximum number of sweeps over all entries in one descent.
 const MOST_SWEEPS: usize = 8;

@@ -1,4 +1,4 @@
-//! The start: residual k-means, one subtable after the other.
+//! Initial codes and subtables: residual k-means, one subtable after the other.
 
 use ndarray::{Array2, ArrayView2, Axis, s};
 use rayon::prelude::*;
@@ -8,12 +8,12 @@ use super::products::{inner_products, smallest, squared_lengths};
 use super::{Stop, Watch};
 use crate::error::CompressError;
 
-/// Rows whose distances are in memory at one time on each thread.
+/// Number of rows per thread whose distances are in memory at once.
 const BLOCK_ROWS: usize = 128;
-/// Rows for each column that k-means looks at while the columns move.
+/// Number of sampled rows for each column while k-means moves the columns.
 const SAMPLE_PER_COLUMN: usize = 64;
 
-/// Nearest columns: the index for each row.
+/// The index of the nearest column for each row.
 fn nearest(rows: ArrayView2<f32>, columns: ArrayView2<f32>, stop: Stop) -> Result<Vec<u16>, CompressError> {
     let lengths = squared_lengths(columns);
     let blocks = rows.nrows().div_ceil(BLOCK_ROWS);
@@ -35,8 +35,8 @@ fn nearest(rows: ArrayView2<f32>, columns: ArrayView2<f32>, stop: Stop) -> Resul
     Ok(found.concat())
 }
 
-/// `count` columns near which the rows lie: random rows, moved to the mean of the rows nearest to them `rounds` times.
-/// Large tables are sampled. A column that is nearest to no row stays where it is.
+/// K-means with `count` columns: random rows, moved `rounds` times to the mean of their nearest rows. Large tables are
+/// sampled. A column that is nearest to no row is not moved.
 fn k_means(
     rows: ArrayView2<f32>,
     count: usize,
@@ -67,8 +67,8 @@ fn k_means(
     Ok(columns)
 }
 
-/// Subtables of `count` columns (subtable by subtable, one column a row) and codes (rows x subtables): each subtable
-/// holds the k-means of what the ones before leave over.
+/// Subtables of `count` columns (by subtable, one column per row) and codes (rows x subtables). Each subtable is the
+/// k-means of the residual of the previous ones.
 pub(super) fn residual_k_means(
     rows: ArrayView2<f32>,
     (subtables, count): (usize, usize),

@@ -4,23 +4,23 @@ use ndarray::{Array1, Array2, ArrayView1, Axis, s};
 
 /// The ridge: half this times the squared weights is added to the loss of all examples.
 const RIDGE: f64 = 1.0;
-/// Most steps; Newton's method needs about seven.
+/// Maximum number of steps; Newton's method needs about seven.
 const STEPS: usize = 30;
-/// Most halvings of a step that would raise the loss.
+/// Maximum number of halvings of a step that would raise the loss.
 const HALVINGS: usize = 30;
-/// Stops when a step lowers the loss by less than this share of it.
+/// Training stops when a step lowers the loss by less than this fraction.
 const TOLERANCE: f64 = 1e-10;
 
 /// A linear classifier over standardised features.
 pub(super) struct Logistic {
     mean: Array1<f64>,
     deviation: Array1<f64>,
-    /// One weight for each feature, and the constant last.
+    /// One weight for each feature, then the constant.
     weights: Array1<f64>,
 }
 
 impl Logistic {
-    /// Whether the label is the second.
+    /// Whether the predicted label is the second one.
     pub(super) fn predict(&self, features: ArrayView1<f64>) -> bool {
         let standard = (&features - &self.mean) / &self.deviation;
         let (weights, constant) = (self.weights.slice(s![..-1]), self.weights[self.weights.len() - 1]);

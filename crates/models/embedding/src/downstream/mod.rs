@@ -1,4 +1,4 @@
-//! What compression costs a model that uses the embeddings: sentiment of film reviews.
+//! Effect of compression on a model that uses the embeddings: sentiment of film reviews.
 
 mod logistic;
 
@@ -13,9 +13,9 @@ use crate::wordpiece::Segmenter;
 
 /// Labelled texts as token ids, split into a training part and a held-out part.
 ///
-/// A text is the mean of the embeddings of the tokens it has in the vocabulary; a logistic regression on these, with a
-/// ridge and trained to its optimum, tells the two labels apart. There is no randomness in it but the split, so a
-/// difference in accuracy between two tables comes from the tables.
+/// The features of a text are the mean of the embeddings of its known tokens. A logistic regression on these, with a
+/// ridge and trained to its optimum, separates the two labels. Only the split is random, so a difference in accuracy
+/// between two tables comes from the tables.
 pub struct ReviewTask {
     tokens: usize,
     train: Part,
@@ -24,13 +24,13 @@ pub struct ReviewTask {
 }
 
 struct Part {
-    /// The ids of each text.
+    /// The token ids of each text.
     texts: Vec<Vec<u32>>,
-    /// Whether the label is the second.
+    /// Whether the label of each text is the second one.
     labels: Vec<bool>,
 }
 
-/// Shares of texts whose label was predicted.
+/// Accuracy: fractions of texts whose label was predicted correctly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accuracy {
     /// In the training part.
@@ -64,15 +64,15 @@ impl ReviewTask {
         &self.labels
     }
 
-    /// Texts in the training part and in the held-out part.
+    /// Number of texts in the training part and in the held-out part.
     pub fn len(&self) -> (usize, usize) {
         (self.train.texts.len(), self.test.texts.len())
     }
 
-    /// Trains the classifier on the embeddings of a table and tells how it does.
+    /// Trains the classifier on the embeddings of a table and measures its accuracy.
     ///
     /// # Errors
-    /// [`TaskError::Vocabulary`] when the table is of another vocabulary's size.
+    /// [`TaskError::Vocabulary`] if the table has another number of tokens than the vocabulary.
     pub fn accuracy(&self, table: &EmbeddingTable) -> Result<Accuracy, TaskError> {
         if table.tokens().len() != self.tokens {
             return Err(TaskError::Vocabulary { found: table.tokens().len(), needed: self.tokens });

@@ -1,4 +1,4 @@
-//! `server.json` and `server.safetensors`.
+//! Contents of `server.json` and `server.safetensors`.
 
 use std::path::Path;
 

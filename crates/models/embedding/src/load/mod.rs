@@ -1,4 +1,4 @@
-//! Reading embedding tables from the files they are published in.
+//! Readers of embedding tables in published formats.
 
 mod npy;
 mod tensor;
@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 use crate::error::TableError;
 use crate::table::EmbeddingTable;
 
-/// Largest file read: a table of 2^31 numbers and what stands beside it.
+/// Maximum bytes of a file: a table of 2^31 numbers and additional data.
 const MAX_FILE_BYTES: u64 = 16 << 30;
-/// Largest list of tokens read.
+/// Maximum bytes of a list of tokens.
 const MAX_TOKEN_FILE_BYTES: u64 = 256 << 20;
-/// Most numbers of a table.
+/// Maximum numbers of a table.
 const MAX_VALUES: usize = 1 << 31;
 
-/// The files an embedding table is read from.
+/// The files of an embedding table.
 ///
-/// The list of tokens is either text, one token a line (`tokens.txt`, `vocab.txt`), or a `tokenizer.json` whose model has
-/// a vocabulary by name (WordPiece, BPE). Tables are `f32`; other types are refused.
+/// The list of tokens is either text, one token a line (`tokens.txt`, `vocab.txt`), or a `tokenizer.json` whose model
+/// has a vocabulary by name (WordPiece, BPE). Tables are `f32`; other types are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A NumPy file of shape `[tokens, width]`, in C or Fortran order.
@@ -56,7 +56,7 @@ impl Source {
     }
 }
 
-/// The width of an array of this shape, whose values take at most `bytes`.
+/// The width of an array of this shape, after checking that its values need at most `bytes`.
 fn width_of(path: &Path, shape: &[u64], bytes: u64) -> Result<usize, TableError> {
     let refuse = |needed: &str| TableError::Array {
         path: path.to_owned(),
@@ -74,7 +74,7 @@ fn width_of(path: &Path, shape: &[u64], bytes: u64) -> Result<usize, TableError>
     }
 }
 
-/// Opens a file and tells its length.
+/// Opens a file and returns its length.
 fn open(path: &Path) -> Result<(File, u64), TableError> {
     let failed = |source| TableError::Io { path: path.to_owned(), source };
     let file = File::open(path).map_err(failed)?;
@@ -82,7 +82,7 @@ fn open(path: &Path) -> Result<(File, u64), TableError> {
     Ok((file, length))
 }
 
-/// All bytes of a file of at most `most`.
+/// Reads a file of at most `most` bytes.
 fn read_all(path: &Path, most: u64) -> Result<Vec<u8>, TableError> {
     let failed = |source| TableError::Io { path: path.to_owned(), source };
     let (file, _) = open(path)?;

@@ -1,4 +1,4 @@
-//! NumPy files.
+//! Reader of NumPy files.
 
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -8,13 +8,13 @@ use npyz::{NpyFile, Order};
 use super::{open, width_of};
 use crate::error::TableError;
 
-/// What a NumPy file begins with.
+/// First bytes of a NumPy file.
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// Longest header read; that of a plain array has a hundred bytes.
+/// Maximum bytes of a header; that of a plain array has about a hundred.
 const MAX_HEADER_BYTES: usize = 4096;
-/// Most brackets a header opens; that of a plain array opens two.
+/// Maximum number of opening brackets in a header; that of a plain array has two.
 const MAX_BRACKETS: usize = 16;
-/// Most decimal digits a header has: the product of its numbers is below 2^64.
+/// Maximum number of decimal digits in a header, so that the product of its numbers is below 2^64.
 const MAX_DIGITS: usize = 19;
 
 /// The width and the values, row-major, of a two-dimensional `f32` array.
@@ -40,8 +40,9 @@ pub(super) fn read(path: &Path) -> Result<(usize, Vec<f32>), TableError> {
     }
 }
 
-/// The bytes before the data, or what is wrong with them. `npyz` allocates whatever length a header announces, follows
-/// brackets as deep as they nest, and multiplies dimensions unchecked, so it gets no header that could make that matter.
+/// Reads the bytes before the data and checks them; `Err` says what is wrong. `npyz` allocates the length that a header
+/// announces, recurses into nested brackets without a limit, and multiplies dimensions without overflow checks. Headers
+/// that could exploit this are refused.
 fn read_head(reader: &mut impl Read) -> Result<Vec<u8>, String> {
     let mut read = |head: &mut Vec<u8>, count: usize| {
         let start = head.len();
@@ -70,7 +71,7 @@ fn read_head(reader: &mut impl Read) -> Result<Vec<u8>, String> {
     if brackets > MAX_BRACKETS {
         return Err(format!("a header of {brackets} brackets"));
     }
-    // Only decimal digits are counted, so numbers have no others.
+    // Refuse numbers in other bases, because only decimal digits are counted.
     let other_base = text.windows(2).any(|pair| pair[0] == b'0' && pair[1].is_ascii_alphabetic());
     let digits = text.iter().filter(|byte| byte.is_ascii_digit()).count();
     if other_base || digits > MAX_DIGITS {
@@ -79,7 +80,7 @@ fn read_head(reader: &mut impl Read) -> Result<Vec<u8>, String> {
     Ok(head)
 }
 
-/// Row-major from column-major values.
+/// Converts column-major values to row-major.
 fn transposed(values: &[f32], width: usize) -> Vec<f32> {
     let rows = values.len() / width.max(1);
     (0..rows).flat_map(|row| (0..width).map(move |column| values[column * rows + row])).collect()

@@ -1,4 +1,4 @@
-//! Safetensors files.
+//! Reader of safetensors files.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use safetensors::tensor::{Dtype, SafeTensors};
 use super::{MAX_FILE_BYTES, read_all, width_of};
 use crate::error::TableError;
 
-/// Names of a file's tensors that an error shows.
+/// Maximum number of tensor names that an error shows.
 const NAMES_SHOWN: usize = 8;
 
 /// The width and the values, row-major, of one two-dimensional `f32` tensor.

@@ -1,4 +1,4 @@
-//! Lists of tokens.
+//! Reader of lists of tokens.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::{MAX_TOKEN_FILE_BYTES, read_all};
 use crate::error::TableError;
 use crate::tokens::TokenList;
 
-/// The part of a `tokenizer.json` that names the tokens; the rest is not looked at.
+/// The part of a `tokenizer.json` that contains the tokens; the rest is ignored.
 #[derive(Deserialize)]
 struct TokeniserFile {
     model: TokeniserModel,
@@ -20,7 +20,7 @@ struct TokeniserModel {
     vocab: HashMap<String, usize>,
 }
 
-/// Reads a list of tokens: JSON if the file's name ends in `.json`, else one token a line.
+/// Reads a list of tokens: JSON if the file's name ends in `.json`, otherwise one token per line.
 pub(super) fn read(path: &Path) -> Result<TokenList, TableError> {
     let bytes = read_all(path, MAX_TOKEN_FILE_BYTES)?;
     let json = path.extension().is_some_and(|extension| extension == "json");
@@ -34,7 +34,7 @@ fn from_lines(path: &Path, bytes: Vec<u8>) -> Result<Vec<String>, TableError> {
         let found = format!("bytes that are not UTF-8 in line {line}");
         TableError::TokenFile { path: path.to_owned(), found, needed: "one token a line, in UTF-8".into() }
     })?;
-    // Only a line feed ends a line: tokens may hold other kinds of space.
+    // Only a line feed ends a line: tokens may contain other white space.
     let text = text.strip_suffix('\n').unwrap_or(&text);
     Ok(text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line).to_owned()).collect())
 }

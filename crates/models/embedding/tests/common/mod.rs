@@ -1,10 +1,10 @@
-//! Tables and options the tests share.
+//! Tables and options for the tests.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use unspoken_embedding::{CompressOptions, EmbeddingTable, TokenList};
 
-/// Options that take milliseconds.
+/// Options for compression within milliseconds.
 pub fn quick() -> CompressOptions {
     CompressOptions { subtables: 4, columns: 8, start_rounds: 3, rounds: 6, ..CompressOptions::default() }
 }
@@ -16,7 +16,7 @@ pub fn table(rows: usize, width: usize, value: impl Fn(usize, usize) -> f32) -> 
     EmbeddingTable::new(tokens, width, values).expect("finite")
 }
 
-/// A number in [-1, 1) that looks random.
+/// A pseudo-random number in [-1, 1).
 fn hash(a: usize, b: usize) -> f32 {
     let mut x = (a as u64) << 32 | b as u64;
     for _ in 0..3 {
@@ -25,13 +25,13 @@ fn hash(a: usize, b: usize) -> f32 {
     (x >> 40) as f32 / (1 << 23) as f32 - 1.0
 }
 
-/// Rows without structure.
+/// A table of pseudo-random rows.
 pub fn random_table(rows: usize, width: usize) -> EmbeddingTable {
     table(rows, width, hash)
 }
 
-/// Rows that are sums of one of `columns` columns of each of `subtables` subtables, each subtable a quarter as large as
-/// the one before.
+/// A table whose rows are sums of one of `columns` columns of each of `subtables` subtables, each subtable a quarter as
+/// large as the one before.
 pub fn structured_table(rows: usize, width: usize, subtables: usize, columns: usize) -> EmbeddingTable {
     table(rows, width, |row, column| {
         let entry = |t: usize| hash(1000 + t * columns + row / columns.pow(t as u32) % columns, column);

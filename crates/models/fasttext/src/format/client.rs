@@ -1,4 +1,4 @@
-//! `client.json` and `client.safetensors`.
+//! Contents of `client.json` and `client.safetensors`.
 
 use std::path::Path;
 

@@ -1,10 +1,9 @@
 //! Model directories: two JSON files and two safetensors files, one pair for each
 //! half. Described in `docs/model-format.md`.
 //!
-//! Files are written completely or not at all, weights before the JSON that names
-//! their checksum. Reading trusts nothing: sizes are limited before allocation,
-//! unknown fields and versions are refused, weights must match their checksum and
-//! every value is checked by the type that holds it.
+//! Files are written atomically, the weights before the JSON that contains their checksum. Reading checks everything:
+//! sizes are limited before allocation, unknown fields and versions are refused, weights must match their checksum, and
+//! the types of the values check their ranges.
 
 mod client;
 mod server;
@@ -15,7 +14,7 @@ use crate::error::ModelError;
 use crate::model::Model;
 use crate::{Encoder, ScoreTables};
 
-/// The version of all four files. A reader takes its own version only.
+/// Version of all four files. A reader refuses other versions.
 const VERSION: u32 = 1;
 
 impl Encoder {

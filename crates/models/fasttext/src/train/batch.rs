@@ -1,4 +1,4 @@
-//! Mini-batches: which tokens, how they pool, and the loss.
+//! Mini-batches: their tokens, pooling, and the loss.
 
 use super::codes::Assignment;
 use super::kernel::exp_nonpositive;
@@ -55,8 +55,8 @@ impl Batch {
         Self { tokens, places, targets }
     }
 
-    /// Mean-pooled scores, softmax, cross-entropy. Returns the gradient by the
-    /// folded tables, of the mean loss of the batch, and moves the assignment.
+    /// One training step: mean-pooled scores, softmax, cross-entropy. Returns the gradient, with respect to the folded
+    /// tables, of the mean loss of the batch, and updates the assignment.
     pub(super) fn learn(&self, codes: &mut impl Assignment, folded: &Folded) -> (Folded, Tally) {
         let contributions = codes.forward(&self.tokens, folded);
         let mut gradient = vec![0.0; contributions.len()];
@@ -78,8 +78,7 @@ impl Batch {
         self.pool(folded.classes, &contributions, |_, _| ())
     }
 
-    /// Scores each example and hands its places and its gradient by the pooled
-    /// scores to `each`.
+    /// Scores each example and calls `each` with its places and its gradient with respect to the pooled scores.
     fn pool(&self, classes: usize, contributions: &[f32], mut each: impl FnMut(&[usize], &[f32])) -> Tally {
         let mut tally = Tally::default();
         let mut scores = vec![0.0f32; classes];
@@ -103,7 +102,7 @@ impl Batch {
     }
 }
 
-/// The loss in nats; leaves `softmax(scores) - onehot(target)` in `scores`.
+/// Returns the loss in nats and replaces `scores` by `softmax(scores) - onehot(target)`.
 fn cross_entropy(scores: &mut [f32], best: usize, target: usize) -> f64 {
     let (largest, at_target) = (scores[best], scores[target]);
     for score in scores.iter_mut() {

@@ -9,20 +9,20 @@ use crate::encoder::argmax;
 use crate::shape::Shape;
 use crate::stream::Stream;
 
-/// Half-width of the uniform start of the logits: it breaks ties, no more.
+/// Half-width of the uniform initial values of the logits, which only break ties.
 const START: f32 = 0.01;
 /// Decay of the averages of gradients and of their squares.
 const BETA1: f32 = 0.9;
 const BETA2: f32 = 0.99;
-/// Keeps a row whose gradient is zero where it is.
+/// Added to denominators, so that a row with zero gradient does not change.
 const EPSILON: f32 = 1e-20;
 /// Momentum below this becomes 0 instead of a subnormal number, which is slow.
 const FLUSH: f32 = 1e-30;
-/// Tokens whose gradients are summed before they join the others. A constant,
-/// so that the order of additions does not depend on the number of threads.
+/// Number of tokens whose gradients are summed before they are added to the others. It is a constant, so that the order
+/// of additions does not depend on the number of threads.
 const GROUP: usize = 64;
 
-/// How tokens pick columns: what a batch needs of it, forwards and backwards.
+/// Assignment of columns to tokens, with its forward and backward pass.
 ///
 /// Gradients and scores are tokens x classes, in the order of `tokens`, which are
 /// distinct vocabulary rows.
@@ -31,8 +31,8 @@ pub(super) trait Assignment {
     /// is the token's distribution over the columns of subtable `t`.
     fn forward(&mut self, tokens: &[u32], folded: &Folded) -> Vec<f32>;
 
-    /// Given the gradient by those contributions, moves the assignment itself (if
-    /// it can move) and returns the gradient by the folded tables.
+    /// Given the gradient with respect to those contributions, updates the assignment (unless it is fixed) and returns
+    /// the gradient with respect to the folded tables.
     fn backward(&mut self, tokens: &[u32], folded: &Folded, gradient: &[f32]) -> Folded;
 }
 
@@ -104,8 +104,8 @@ impl Assignment for RelaxedCodes {
 
     fn backward(&mut self, tokens: &[u32], folded: &Folded, gradient: &[f32]) -> Folded {
         let (shape, rate, temperature) = (self.shape, self.rate, self.temperature);
-        // The batch's tokens leave the vocabulary for the time of the update, so
-        // that threads can hold them apart.
+        // Move the batch's tokens out of the vocabulary during the update, so that threads can update them
+        // independently.
         let mut moved: Vec<Token> =
             tokens.iter().map(|&token| std::mem::take(&mut self.tokens[token as usize])).collect();
         let groups: Vec<Folded> = moved
@@ -164,8 +164,8 @@ impl Token {
     }
 }
 
-/// The gradient by the logits of one row of a softmax `q` at temperature 1, from
-/// that by the token's contribution: `q (h - q.h)`, where `h = sum_c g_c S_t[c]`.
+/// The gradient with respect to the logits of one row of a softmax `q` at temperature 1, from the gradient with respect
+/// to the token's contribution: `q (h - q.h)`, where `h = sum_c g_c S_t[c]`.
 fn logit_gradient(q: &[f32], folded: &Folded, t: usize, gradient: &[f32], out: &mut [f32]) {
     out.fill(0.0);
     for (c, &g) in gradient.iter().enumerate() {
@@ -177,7 +177,7 @@ fn logit_gradient(q: &[f32], folded: &Folded, t: usize, gradient: &[f32], out: &
     }
 }
 
-/// Hard codes: each token is one column of each subtable. They do not move.
+/// Hard codes: each token is one column of each subtable. They are fixed.
 pub(super) struct HardCodes {
     shape: Shape,
     /// vocabulary x subtables

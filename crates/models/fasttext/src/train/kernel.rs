@@ -2,7 +2,7 @@
 //! divisions and square roots in a fixed order, so that a seed gives the same
 //! model on every machine, whatever its mathematical library.
 
-/// Partial sums kept apart so that the compiler can use vector registers.
+/// Number of separate partial sums, so that the compiler can use vector registers.
 const LANES: usize = 8;
 
 /// `sum_i a_i b_i`.
@@ -50,8 +50,8 @@ pub(super) fn add_scaled(y: &mut [f32], scale: f32, x: &[f32]) {
     }
 }
 
-/// Below this, `exp_nonpositive` is 0: less than the rounding of a sum with 1, and
-/// products of what is left stay clear of subnormal numbers, which are slow.
+/// Below this, `exp_nonpositive` is 0: the result would be less than the rounding of a sum with 1. Products of larger
+/// results are not subnormal numbers, which are slow.
 const NEGLIGIBLE: f32 = -20.0;
 
 /// `exp(x)` for `x <= 0`, relative error below 2^-21; 0 below -20.

@@ -1,10 +1,9 @@
 //! Training from scratch (paper, Appendix D.2).
 //!
-//! Two phases. *Relaxed*: each token and subtable has logits over the columns; the
-//! forward pass uses `softmax(logits / temperature)`, and everything is learnt
-//! together while the temperature falls. *Hard*: each token takes its most
-//! probable column for good, and subtables and classifier are tuned to these
-//! codes, so that the accuracy reported is that of the model that is kept.
+//! Training has two phases. *Relaxed*: each token and subtable has logits over the columns; the forward pass uses
+//! `softmax(logits / temperature)`, and everything is learnt together while the temperature falls. *Hard*: each token
+//! is fixed to its most probable column, and subtables and classifier are tuned to these codes, so that the reported
+//! accuracy is that of the final model.
 
 mod batch;
 mod codes;
@@ -28,7 +27,7 @@ use crate::stream::Stream;
 use crate::tables::{ScoreTables, centre};
 use crate::vocabulary::Vocabulary;
 
-/// Examples judged at once.
+/// Number of examples validated at once.
 const JUDGE_BATCH: usize = 256;
 
 /// The two phases of training, in order.
@@ -40,7 +39,7 @@ pub enum Phase {
     Hard,
 }
 
-/// Where training stands, after each epoch.
+/// Progress of training, reported after each epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// The phase of this epoch.
@@ -51,10 +50,9 @@ pub struct Progress {
     pub epochs: usize,
     /// Mean cross-entropy of the epoch's training examples, in nats.
     pub loss: f64,
-    /// Share of the epoch's training examples answered correctly.
+    /// Accuracy on the epoch's training examples.
     pub training_accuracy: f64,
-    /// Share of the validation part answered correctly with hard codes. Absent
-    /// when there is no validation part.
+    /// Accuracy on the validation part with hard codes. Absent if there is no validation part.
     pub validation_accuracy: Option<f64>,
 }
 
@@ -64,8 +62,7 @@ pub struct Progress {
 /// `cancel` stops training at the next batch.
 ///
 /// # Errors
-/// [`TrainError::Data`] when texts and labels do not pair up, and those of
-/// [`fit_with_validation`].
+/// [`TrainError::Data`] if the numbers of texts and labels differ, and those of [`fit_with_validation`].
 pub fn fit(
     texts: &[String],
     labels: &[String],
@@ -79,9 +76,8 @@ pub fn fit(
     fit_with_validation(&split.train, &split.validation, options, progress, cancel)
 }
 
-/// Trains a model on `train` and keeps the checkpoint that does best on
-/// `validation` (the last one when that is empty). Validation examples whose label
-/// is not in `train` count as wrong.
+/// Trains a model on `train` and keeps the checkpoint with the best result on `validation` (the last one if that is
+/// empty). Validation examples whose label is not in `train` count as wrong.
 ///
 /// # Errors
 /// [`TrainError::Option`] for an option outside its range, [`TrainError::Classes`]
@@ -109,11 +105,11 @@ struct Corpus {
     shape: Shape,
     train: Vec<Example>,
     validation: Vec<Example>,
-    /// Validation examples of a label that training never shows.
+    /// Number of validation examples whose label is not in the training part.
     foreign: usize,
 }
 
-/// What the trainer keeps: codes, the tables that go with them, and how they did.
+/// A checkpoint: codes, their tables, and their validation result.
 struct Checkpoint {
     codes: HardCodes,
     folded: Folded,
@@ -155,7 +151,7 @@ impl Corpus {
         })
     }
 
-    /// Judges codes and tables on the validation part.
+    /// Measures codes and tables on the validation part.
     fn validate(&self, codes: &mut HardCodes, folded: &Folded) -> Tally {
         let mut tally = Tally { examples: self.foreign, ..Tally::default() };
         for examples in self.validation.chunks(JUDGE_BATCH) {
@@ -164,7 +160,7 @@ impl Corpus {
         tally
     }
 
-    /// Makes the two halves from the best checkpoint.
+    /// Builds the two halves from the best checkpoint.
     fn assemble(self, best: Checkpoint, train: &Dataset, options: &TrainOptions) -> Result<Model, TrainError> {
         let mut scores: Vec<f64> = best.folded.values.iter().map(|&v| f64::from(v)).collect();
         centre(&mut scores, self.shape.columns);
@@ -253,7 +249,7 @@ impl<'a> Trainer<'a> {
         Ok(Checkpoint { codes, folded, validation })
     }
 
-    /// One pass over the training part in a new order.
+    /// One pass over the training part in random order.
     fn epoch(&mut self, codes: &mut impl Assignment, rate: f32) -> Result<Tally, TrainError> {
         self.epoch += 1;
         self.shuffling.shuffle(&mut self.order);
@@ -291,13 +287,13 @@ impl<'a> Trainer<'a> {
     }
 }
 
-/// Whether `old` beats `new`: more right answers, or as many at a lower loss. Two
-/// empty tallies are equal, so that without validation the last epoch is kept.
+/// Whether `old` is better than `new`: more correct answers, or equally many at a lower loss. Two empty tallies are
+/// equal, so that without validation the last epoch is kept.
 fn is_better(old: &Tally, new: &Tally) -> bool {
     old.right > new.right || (old.right == new.right && old.loss < new.loss)
 }
 
-/// Hides each token as unknown with probability `share`.
+/// Replaces each token by the unknown one with probability `share`.
 fn hide(mut example: Example, share: f32, random: &mut Random) -> Example {
     for token in &mut example.tokens {
         // `symmetric(1.0)` is uniform in [-1, 1).

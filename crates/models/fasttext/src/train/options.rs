@@ -1,12 +1,11 @@
-//! What a trainer can be told.
+//! Options of training.
 
 use crate::error::TrainError;
 use crate::shape::Shape;
 use crate::tokenise::Tokeniser;
 
-/// How to train. The defaults are the paper's shape (`l = 4`, `p = 256`, `d = 50`,
-/// 128 tokens) and settings that suit a few thousand short messages, which more
-/// epochs or higher rates only overfit.
+/// Options of training. The defaults are the paper's shape (`l = 4`, `p = 256`, `d = 50`, 128 tokens) and settings for
+/// a few thousand short messages. More epochs or higher rates overfit such data.
 ///
 /// ```
 /// use unspoken_fasttext::TrainOptions;
@@ -16,19 +15,18 @@ use crate::tokenise::Tokeniser;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainOptions {
-    /// Decides the start, the order of the examples and the validation part. The
-    /// same seed, data and options give the same model, bit for bit, on any number
-    /// of threads.
+    /// Seed of the initial parameters, the order of the examples and the validation part. The same seed, data and
+    /// options give the same model, bit for bit, on any number of threads.
     pub seed: u64,
-    /// How texts become tokens.
+    /// The tokeniser.
     pub tokeniser: Tokeniser,
-    /// Tokens seen fewer times in the training part are unknown: 1 or more.
+    /// Minimum count of a token in the training part, 1 or more; rarer tokens are unknown.
     pub min_count: usize,
-    /// Most tokens in the vocabulary, the most frequent first: 1 or more. Training
-    /// takes `8 l p` bytes for each: 8 KiB by default.
+    /// Maximum number of tokens in the vocabulary, 1 or more; the most frequent are kept. Training needs `8 l p` bytes
+    /// for each: 8 KiB by default.
     pub max_vocabulary: usize,
-    /// Share of training tokens that are hidden as unknown, anew in each epoch, so
-    /// that the unknown token learns what a new word says: 0 to 0.5.
+    /// Fraction of training tokens that are hidden as unknown, drawn in each epoch, which trains the unknown token for
+    /// new words: 0 to 0.5.
     pub unknown_share: f32,
     /// Subtables `l`: 1 to 16.
     pub subtables: usize,
@@ -36,8 +34,8 @@ pub struct TrainOptions {
     pub columns: usize,
     /// Embedding dimension `d`: 1 to 4096.
     pub dimension: usize,
-    /// Share of the data that [`fit`](crate::fit) sets aside to choose the best
-    /// checkpoint: 0 (keep the last epoch) to 0.5.
+    /// Fraction of the data that [`fit`](crate::fit) sets aside to choose the best checkpoint: 0 (keep the last epoch)
+    /// to 0.5.
     pub validation_share: f64,
     /// Examples of a batch: 1 to 65536.
     pub batch: usize,
@@ -51,8 +49,7 @@ pub struct TrainOptions {
     pub code_rate: f32,
     /// AdamW's weight decay for subtables and classifier: 0 to 1.
     pub weight_decay: f32,
-    /// Temperature of the softmax over columns in the last relaxed epoch; it falls
-    /// to this from 1 geometrically: 0.001 to 1.
+    /// Temperature of the softmax over columns in the last relaxed epoch: 0.001 to 1. It falls geometrically from 1.
     pub final_temperature: f32,
 }
 
@@ -86,8 +83,7 @@ impl TrainOptions {
     }
 
     /// # Errors
-    /// [`TrainError::Option`] for the first option outside its range, or
-    /// [`TrainError::Model`] for a shape that no model has.
+    /// [`TrainError::Option`] for the first option outside its range, or [`TrainError::Model`] for an invalid shape.
     pub(super) fn check(&self) -> Result<(), TrainError> {
         let positive = "1 or more";
         option("min_count", self.min_count, self.min_count >= 1, positive)?;

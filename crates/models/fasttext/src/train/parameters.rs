@@ -1,4 +1,4 @@
-//! The dense parameters: subtables and classifier, and their folding.
+//! Dense parameters: subtables and classifier, and their folding.
 
 use unspoken_store::{AdamW, Random};
 
@@ -6,19 +6,18 @@ use super::kernel::{add_scaled, dot};
 use crate::shape::Shape;
 use crate::stream::Stream;
 
-/// Half-width of the uniform start of the subtables and of the classifier.
+/// Half-width of the uniform initial values of the subtables and of the classifier.
 const START: f32 = 0.1;
 
-/// Far below any gradient here, so that a step of AdamW does not depend on its scale.
+/// The `epsilon` of AdamW: far below any gradient here, so that a step does not depend on the gradient's scale.
 const EPSILON: f32 = 1e-10;
 
 /// Subtables `M_t` (d x p each) and classifier `W` (classes x d), without bias.
 ///
-/// The forward pass subtracts from each subtable the mean of its columns, so the
-/// tables that the loss sees are centred at every step and so are the folded
-/// tables `S_t = W (M_t - mean)`. The loss depends on `M` and `W` through `S`
-/// alone, so a batch costs a multiple of classes x p for each token, and `d`
-/// enters once a batch, when the gradient is unfolded.
+/// The forward pass subtracts from each subtable the mean of its columns, so the tables in the loss are centred at
+/// every step and so are the folded tables `S_t = W (M_t - mean)`. The loss depends on `M` and `W` only through `S`, so
+/// a batch costs a multiple of classes x p for each token, and `d` matters only once per batch, when the gradient is
+/// unfolded.
 pub(super) struct Parameters {
     shape: Shape,
     dimension: usize,
@@ -77,7 +76,7 @@ impl Parameters {
         folded
     }
 
-    /// One AdamW step from the gradient of the loss by the folded tables.
+    /// One AdamW step from the gradient of the loss with respect to the folded tables.
     pub(super) fn step(&mut self, gradient: &Folded, rate: f32, weight_decay: f32) {
         let (for_subtables, for_classifier) = self.unfold(gradient);
         let (subtables_adam, classifier_adam) = &mut self.adam;
@@ -85,7 +84,7 @@ impl Parameters {
         classifier_adam.step(&mut self.classifier, &for_classifier, rate, weight_decay);
     }
 
-    /// The gradients by subtables and classifier, from that by the folded tables.
+    /// The gradients with respect to subtables and classifier, from that with respect to the folded tables.
     fn unfold(&self, gradient: &Folded) -> (Vec<f32>, Vec<f32>) {
         let dimension = self.dimension;
         let mut for_subtables = vec![0.0; self.subtables.len()];
@@ -147,8 +146,8 @@ mod tests {
         }
     }
 
-    /// For the loss `sum G S`, whose gradient by `S` is `G`, compares the unfolded
-    /// gradients with differences of the loss.
+    /// For the loss `sum G S`, whose gradient with respect to `S` is `G`, compares the unfolded gradients with finite
+    /// differences of the loss.
     #[test]
     fn unfolded_gradients_are_those_of_the_loss() {
         let mut parameters = Parameters::new(SHAPE, 5, 1);

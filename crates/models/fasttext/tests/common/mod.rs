@@ -9,8 +9,7 @@ const SPAM: [&str; 5] = ["win", "free", "prize", "claim", "urgent"];
 const HAM: [&str; 5] = ["home", "later", "dinner", "sorry", "mum"];
 const BOTH: [&str; 6] = ["the", "you", "and", "now", "call", "me"];
 
-/// `count` messages: every third is spam. A message has three words that tell its
-/// class and three that do not.
+/// `count` messages: every third is spam. A message has three words that identify its class and three that do not.
 pub fn separable(count: usize) -> Dataset {
     let message = |i: usize| {
         let own = if i.is_multiple_of(3) { SPAM } else { HAM };

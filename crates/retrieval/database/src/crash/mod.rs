@@ -1,5 +1,5 @@
-//! What is on disk if writing ends at any step: a log of all changes, and a model of a file system that forgets what was
-//! not made durable.
+//! Crash tests: a log of all changes of the file system, and a model of a file system that loses changes that were not
+//! made durable.
 
 mod model;
 mod tests;
@@ -20,7 +20,7 @@ pub(crate) enum Step {
     Remove(PathBuf),
 }
 
-/// All changes, in order.
+/// Log of all changes, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Log(Mutex<Vec<Step>>);
 

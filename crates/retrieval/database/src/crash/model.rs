@@ -1,4 +1,4 @@
-//! A file system that knows what of it is durable.
+//! Model of a file system that tracks what is durable.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -16,10 +16,10 @@ struct State {
     files: HashMap<Inode, Vec<u8>>,
 }
 
-/// What is left of it.
+/// Kind of a crash, which determines what is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Crash {
-    /// The process ended: everything it did is there.
+    /// The process ended: all its changes are left.
     Kill,
     /// The machine stopped: content that was not synced is lost, names are not.
     Content,
@@ -27,7 +27,7 @@ pub(super) enum Crash {
     All,
 }
 
-/// The model. Its root is the directory that a test works in.
+/// The model. Its root is the directory of the test.
 #[derive(Clone)]
 pub(super) struct Model {
     seen: State,
@@ -38,7 +38,7 @@ pub(super) struct Model {
 const ROOT: Inode = 0;
 
 impl Model {
-    /// With the content of a directory, durable.
+    /// A model with the content of a directory, all durable.
     pub fn load(root: &Path) -> Self {
         let mut model = Model { seen: State::default(), durable: State::default(), next: 1 };
         model.seen.dirs.insert(ROOT, BTreeMap::new());
@@ -62,7 +62,7 @@ impl Model {
         }
     }
 
-    /// Does what a program did. Paths are below `root`.
+    /// Applies a recorded change. Paths are below `root`.
     pub fn apply(&mut self, root: &Path, step: &Step) {
         match step {
             Step::Create(path) => {
@@ -97,7 +97,7 @@ impl Model {
         }
     }
 
-    /// Writes what a crash leaves to a directory.
+    /// Writes the files that a crash leaves to a directory.
     pub fn store(&self, crash: Crash, root: &Path) {
         let dirs = if crash == Crash::All { &self.durable.dirs } else { &self.seen.dirs };
         let files = if crash == Crash::Kill { &self.seen.files } else { &self.durable.files };
@@ -143,7 +143,7 @@ fn store_dir(dirs: &HashMap<Inode, BTreeMap<String, Inode>>, files: &HashMap<Ino
         match files.get(inode) {
             Some(bytes) => fs::write(path.join(name), bytes).unwrap(),
             None if dirs.contains_key(inode) => store_dir(dirs, files, *inode, &path.join(name)),
-            // A file that was never synced, or a directory.
+            // A file that was never synced is empty.
             None => fs::write(path.join(name), []).unwrap(),
         }
     }

@@ -1,4 +1,5 @@
-//! Every sequence of writes, ended at every step, in three ways: the old or the new version is there, whole.
+//! Ends every sequence of writes at every step, in every kind of crash, and checks that the old or the new version is
+//! complete.
 
 use std::convert::Infallible;
 use std::fs;
@@ -6,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_pir::{Preset, Tables};
+use unspoken_pir::{DatabaseVersion, Preset};
 
 use super::model::{Crash, Model};
 use super::{Log, Step};
@@ -16,12 +17,12 @@ use crate::{Builder, Database, DatabaseError, Record, Writer};
 
 static GO_ON: AtomicBool = AtomicBool::new(false);
 
-/// What a version contains: the record of each key.
+/// Content of a version: the record of each key.
 type Content = Vec<Option<Vec<u8>>>;
 
 const KEYS: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
 
-/// In memory where there is such a directory: the model knows what is synced, the disk need not.
+/// A temporary directory, in memory if possible: the model tracks durability, so the disk need not be durable.
 fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
@@ -38,17 +39,18 @@ fn build(disk: &Disk, dir: &Path, replace: bool, of: &Content) {
     builder.build_on(disk, dir, records(of), monitor).unwrap();
 }
 
-/// Writes that were recorded, and after how many steps which versions were durable.
+/// Recorded writes, and the versions that were durable after each number of steps.
 struct Recorded {
     root: tempfile::TempDir,
     before: Model,
     steps: Vec<Step>,
-    /// Number of steps, version, content. The first one is what was there before.
+    /// Number of steps, version, content. The first one is the state before.
     versions: Vec<(usize, u64, Content)>,
 }
 
 impl Recorded {
-    /// Records what `work` does; it is given the directory and calls its third argument after each durable version.
+    /// Records the writes of `work`. It is called with the directory, and calls its third argument after each durable
+    /// version.
     fn new(
         prepare: impl FnOnce(&Path),
         before: (u64, Content),
@@ -66,8 +68,8 @@ impl Recorded {
         Recorded { root, before: model, steps, versions }
     }
 
-    /// Ends the writes after every step in every way, and checks what is there. `check` is given the database's directory,
-    /// the newest durable version and the one that was being written.
+    /// Ends the writes after every step in every way, and calls `check` with the database's directory, the newest
+    /// durable version and the version that was being written.
     fn crash(&self, check: impl Fn(&Path, &str, &(usize, u64, Content), &(usize, u64, Content))) -> usize {
         let (mut model, mut states) = (self.before.clone(), 0);
         for (number, step) in self.steps.iter().enumerate() {
@@ -79,7 +81,7 @@ impl Recorded {
                 torn.apply(self.root.path(), &Step::Write(path.clone(), *offset, bytes[..bytes.len() / 2].to_vec()));
                 half = Some(torn);
             }
-            // Tables are written in hundreds of runs, none of which matters.
+            // Tables are written in hundreds of runs; testing a few is enough.
             let table = matches!(step, Step::Write(path, ..) if path.to_string_lossy().contains("table-"));
             if !table || number % 61 == 0 {
                 let torn = half.iter().map(|torn| (torn, Crash::Kill));
@@ -94,7 +96,7 @@ impl Recorded {
             }
             model.apply(self.root.path(), step);
         }
-        // The model is right: at the end it has what is there.
+        // Check the model: at the end it has the files on disk.
         let target = scratch();
         model.store(Crash::Kill, target.path());
         let names = |path: &Path| -> Vec<_> {
@@ -114,7 +116,7 @@ impl Recorded {
     }
 }
 
-/// The version and the content of a database, which must open; and one can go on writing it.
+/// The version and the content of a database. Checks that it opens and that it can be written further.
 fn opened(dir: &Path, what: &str) -> (u64, Content) {
     let database = Database::open(dir).unwrap_or_else(|error| panic!("{what}: {error}"));
     let snapshot = database.snapshot();
@@ -218,7 +220,7 @@ fn a_new_database_is_there_whole_or_not_at_all() {
     let states = recorded.crash(|dir, what, newest, next| match Database::open(dir) {
         Err(DatabaseError::Missing { .. }) => {
             assert_eq!(newest.1, 0, "{what}");
-            // It can be built now.
+            // Building it succeeds now.
             if !what.contains("Content") {
                 build(&Disk::default(), dir, false, &next.2);
                 assert_eq!(opened(dir, what), (1, next.2.clone()));
@@ -260,7 +262,7 @@ fn damage_of_a_journal_is_found_at_every_byte() {
             assert!(file == "journal-1.log" && bytes.contains(&(at as u64)), "{at}: {bytes:?}");
         }
     }
-    // A journal that ends early is one of fewer commits; zeros behind it are none.
+    // A truncated journal has fewer commits; zeros after it are ignored.
     for at in ends[0]..=good.len() {
         let whole = ends.iter().filter(|&&end| end <= at).count() - 1;
         for zeros in [0, 1, 64, 5000] {

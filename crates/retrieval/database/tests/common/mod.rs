@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers for the tests.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::convert::Infallible;
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_database::{Builder, Built, DatabaseError, Progress, Record, Snapshot};
-use unspoken_pir::{Preset, Tables, encode_entry};
+use unspoken_pir::{DatabaseVersion, Preset, encode_entry};
 use unspoken_ring::{Basis, Domain, Poly};
 
 pub static GO_ON: AtomicBool = AtomicBool::new(false);
@@ -35,7 +35,7 @@ pub fn build(
     builder.build(dir, records, |_: Progress| (), &GO_ON)
 }
 
-/// Every entry of every plane, words and changes together, is what the cells encode to.
+/// Checks that every entry of every plane, words and changes together, is the encoding of its cells.
 pub fn check_tables(snapshot: &Snapshot) {
     let (parameters, shape) = (snapshot.parameters(), snapshot.shape());
     let (ring, table) = (parameters.ring(), shape.table(parameters));
@@ -47,7 +47,7 @@ pub fn check_tables(snapshot: &Snapshot) {
     let zero = ring.zero(ring.basis(), Domain::Evaluation);
     for (plane, view) in tables.iter().enumerate() {
         for row in 0..table.rows {
-            // A sum whose factors are one at a row and zero elsewhere is the row.
+            // A sum whose factors are one at a row and zero elsewhere equals the row.
             let factors: Vec<[&Poly; 2]> = (0..table.rows).map(|i| [if i == row { &one } else { &zero }; 2]).collect();
             let sums = ring.table_sums(table, view.words, 0..table.columns, &factors).unwrap();
             for (column, [sum, _]) in sums.into_iter().enumerate() {

@@ -1,11 +1,12 @@
-//! Buckets: records with the tags of their keys, in the order of tags.
+//! Buckets: records with the tags of their keys, sorted by tag.
 //!
-//! A bucket is the number of its entries (2 bytes, little-endian), the entries, and zeros. An entry is a tag of 12 bytes, the
-//! length of the value in groups of 7 bits, the lowest first, the highest bit set in all but the last, and the value.
+//! A bucket consists of the number of its entries (2 bytes, little-endian), the entries, and padding with zeros. An
+//! entry consists of a tag of 12 bytes, the length of the value in groups of 7 bits (lowest first, the highest bit set
+//! in all groups but the last), and the value.
 
 use super::{LayoutError, Tag};
 
-/// Bytes of a bucket that no entry can use.
+/// Bytes of a bucket that entries cannot use.
 pub const BUCKET_OVERHEAD: usize = 2;
 
 /// Bytes of a bucket that holds one empty value.
@@ -18,7 +19,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Bytes that a value of so many bytes takes in a bucket, with its tag and length.
+    /// Bytes of an entry with a value of `value_bytes` bytes: tag, length and value.
     pub const fn entry_bytes(value_bytes: usize) -> usize {
         let mut bytes = size_of::<Tag>() + 1 + value_bytes;
         let mut rest = value_bytes >> 7;
@@ -32,24 +33,41 @@ impl Bucket {
     /// Reads the bytes of a whole bucket.
     ///
     /// # Errors
-    /// If they are not what [`Bucket::to_bytes`] makes.
+    /// If [`Bucket::to_bytes`] does not write such bytes.
     pub fn read(bytes: &[u8]) -> Result<Self, LayoutError> {
+        let mut entries = Vec::new();
+        Self::for_each_entry(bytes, |tag, value| entries.push((tag, value.to_vec())))?;
+        Ok(Bucket { entries })
+    }
+
+    /// Finds the value with a tag in the bytes of a whole bucket, without copying values.
+    ///
+    /// # Errors
+    /// As for [`Bucket::read`].
+    pub fn find(bytes: &[u8], tag: Tag) -> Result<Option<&[u8]>, LayoutError> {
+        let mut found = None;
+        Self::for_each_entry(bytes, |other, value| found = if other == tag { Some(value) } else { found })?;
+        Ok(found)
+    }
+
+    fn for_each_entry<'a>(bytes: &'a [u8], mut entry: impl FnMut(Tag, &'a [u8])) -> Result<(), LayoutError> {
         let fail = |what| Err(LayoutError::Cell { what });
         let Some((count, mut rest)) = bytes.split_first_chunk() else { return fail("it is too short") };
-        let mut entries: Vec<(Tag, Vec<u8>)> = Vec::new();
+        let mut last = None;
         for _ in 0..u16::from_le_bytes(*count) {
             let Some((tag, after)) = rest.split_first_chunk() else { return fail("an entry is cut off") };
             let tag = Tag(*tag);
-            if entries.last().is_some_and(|(last, _)| *last >= tag) {
+            if last.is_some_and(|last| last >= tag) {
                 return fail("its entries are not in order");
             }
+            last = Some(tag);
             let Some((length, after)) = read_length(after) else { return fail("the length of an entry is wrong") };
             let Some((value, after)) = after.split_at_checked(length) else { return fail("an entry is cut off") };
-            entries.push((tag, value.to_vec()));
+            entry(tag, value);
             rest = after;
         }
         match rest.iter().all(|&byte| byte == 0) {
-            true => Ok(Bucket { entries }),
+            true => Ok(()),
             false => fail("what follows its entries is not zero"),
         }
     }
@@ -75,12 +93,12 @@ impl Bucket {
         Ok(bytes)
     }
 
-    /// Bytes it needs.
+    /// Bytes that the bucket needs.
     pub fn bytes(&self) -> usize {
         BUCKET_OVERHEAD + self.entries.iter().map(|(_, value)| Bucket::entry_bytes(value.len())).sum::<usize>()
     }
 
-    /// Its entries, in the order of tags.
+    /// Entries, sorted by tag.
     pub fn entries(&self) -> &[(Tag, Vec<u8>)] {
         &self.entries
     }
@@ -105,7 +123,7 @@ impl Bucket {
         self.entries.iter().find(|(found, _)| *found == tag).map(|(_, value)| value.as_slice())
     }
 
-    /// Takes an entry out.
+    /// Removes an entry and returns its value.
     pub fn remove(&mut self, tag: Tag) -> Option<Vec<u8>> {
         let at = self.entries.binary_search_by_key(&tag, |(tag, _)| *tag).ok()?;
         Some(self.entries.remove(at).1)
@@ -120,7 +138,7 @@ fn write_length(bytes: &mut Vec<u8>, mut length: usize) {
     bytes.push(length as u8);
 }
 
-/// The length and what follows it, if it is written in as few bytes as it can be and at most 4.
+/// Reads a length and returns it with the rest of the bytes. It must have the shortest encoding and at most 4 bytes.
 fn read_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let mut length = 0;
     for (i, &byte) in bytes.iter().enumerate().take(4) {

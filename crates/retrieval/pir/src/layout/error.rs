@@ -1,4 +1,4 @@
-//! What can go wrong between records and cells.
+//! Errors of layouts.
 
 use crate::error::PirError;
 
@@ -6,7 +6,7 @@ use crate::error::PirError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// The parameters have no table for the layout.
+    /// An error of parameters or shapes: the parameters have no table for the layout.
     #[error(transparent)]
     Pir(#[from] PirError),
     /// A number of the layout is outside its limits.
@@ -19,11 +19,9 @@ pub enum LayoutError {
         /// What was needed.
         needed: String,
     },
-    /// There is no such index.
-    #[error("the index {found} is out of range: the database has room for {records} records; ask below that")]
+    /// There is no such index. The message does not contain the index.
+    #[error("the index is out of range: the database has room for {records} records; use a smaller one")]
     Index {
-        /// The index.
-        found: u64,
         /// Records there is room for.
         records: u64,
     },
@@ -32,19 +30,19 @@ pub enum LayoutError {
     Kind {
         /// The operation.
         operation: &'static str,
-        /// How it is read: "index" or "key".
+        /// How the database is read: "index" or "key".
         found: &'static str,
     },
     /// A record does not fit.
     #[error("a record of {found} bytes does not fit: {needed}; rebuild the database for such records")]
     Length {
-        /// Its bytes.
+        /// Bytes of the record.
         found: usize,
-        /// What there is room for.
+        /// The room that the layout has.
         needed: String,
     },
-    /// A cell is not what the layout says.
-    #[error("a cell is not one of this layout: {what}; it answers another query, or the database is damaged")]
+    /// A cell does not have the format of the layout.
+    #[error("a cell does not have this layout: {what}; it answers another query, or the database is damaged")]
     Cell {
         /// What is wrong.
         what: &'static str,

@@ -1,4 +1,4 @@
-//! Records that are asked for by index.
+//! Records that are read by index.
 
 use super::{Layout, LayoutError, Length};
 
@@ -6,22 +6,22 @@ use super::{Layout, LayoutError, Length};
 pub(super) const LENGTH_BYTES: usize = 4;
 
 impl Layout {
-    /// The cell of an index: itself.
+    /// Checks that an index is in range. Record `i` is in cell `i`.
     ///
     /// # Errors
     /// If it is out of range, or the database is read by key.
     pub fn check_index(&self, index: u64) -> Result<(), LayoutError> {
         match *self {
             Layout::Index { records, .. } if index < records => Ok(()),
-            Layout::Index { records, .. } => Err(LayoutError::Index { found: index, records }),
+            Layout::Index { records, .. } => Err(LayoutError::Index { records }),
             Layout::Keys { .. } => Err(LayoutError::Kind { operation: "ask by index", found: "key" }),
         }
     }
 
-    /// The cell of a record, or of none.
+    /// Encodes a record as a cell; `None` is an absent record.
     ///
     /// # Errors
-    /// If the record does not fit, there is none where all have a fixed length, or the database is read by key.
+    /// If the record does not fit, a record of fixed length is absent, or the database is read by key.
     pub fn cell(&self, record: Option<&[u8]>) -> Result<Vec<u8>, LayoutError> {
         let length = self.index_length("write a record at an index")?;
         match (length, record) {
@@ -44,14 +44,14 @@ impl Layout {
         }
     }
 
-    /// The record in a cell, if there is one. The cell may be longer by zeros.
+    /// The record in a cell, if there is one, as a part of the cell. The cell may have zeros appended.
     ///
     /// # Errors
     /// If the cell is not of this layout, or the database is read by key.
-    pub fn record(&self, cell: &[u8]) -> Result<Option<Vec<u8>>, LayoutError> {
+    pub fn record<'a>(&self, cell: &'a [u8]) -> Result<Option<&'a [u8]>, LayoutError> {
         let length = self.index_length("read the record of an index")?;
         let content = self.content(cell)?;
-        let Length::Variable { .. } = length else { return Ok(Some(content.to_vec())) };
+        let Length::Variable { .. } = length else { return Ok(Some(content)) };
         let Some((head, body)) = content.split_first_chunk::<LENGTH_BYTES>() else {
             return Err(LayoutError::Cell { what: "it is too short" });
         };
@@ -62,7 +62,7 @@ impl Layout {
             };
         };
         match body.split_at_checked(length as usize) {
-            Some((record, rest)) if rest.iter().all(|&byte| byte == 0) => Ok(Some(record.to_vec())),
+            Some((record, rest)) if rest.iter().all(|&byte| byte == 0) => Ok(Some(record)),
             Some(_) => Err(LayoutError::Cell { what: "what follows the record is not zero" }),
             None => Err(LayoutError::Cell { what: "its record is longer than itself" }),
         }

@@ -1,16 +1,19 @@
-//! From keys to buckets, and from buckets to records.
+//! Tags of keys, their candidate buckets, and search for records in buckets.
 
-use super::{Bucket, Layout, LayoutError};
+use zeroize::{Zeroizing, zeroize_stack};
 
-/// What stands for a key: 12 bytes of a hash. Who looks for an absent key that
-/// reads one of `n` records takes `2^96 / n` hashes.
+use super::{Bucket, Layout, LayoutError, MAX_CANDIDATES};
+use crate::entry::HASH_STACK_BYTES;
+
+/// Tag of a key: 12 bytes of a hash. Finding an absent key whose tag equals that of one of `n` records needs `2^96 / n`
+/// hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub [u8; TAG_BYTES]);
 
 /// Bytes of a tag.
 const TAG_BYTES: usize = 12;
 
-/// What a hash under the layout's seed is for.
+/// Purpose of a hash under the layout's seed.
 #[derive(Clone, Copy)]
 enum Purpose {
     Tag = 1,
@@ -24,23 +27,22 @@ impl Layout {
     /// If the database is read by index.
     pub fn tag(&self, key: &[u8]) -> Result<Tag, LayoutError> {
         let mut tag = [0; TAG_BYTES];
-        self.hash(Purpose::Tag, key)?.fill(&mut tag);
+        self.hash(Purpose::Tag, key, &mut tag)?;
         Ok(Tag(tag))
     }
 
-    /// The buckets that a record with this tag may be in: as many as the layout says, all different.
+    /// The buckets that a record with this tag may be in: the layout's number of candidates, all different.
     ///
     /// # Errors
     /// If the database is read by index.
     pub fn buckets_of(&self, tag: Tag) -> Result<Vec<u64>, LayoutError> {
         let Layout::Keys { buckets, candidates, .. } = *self else { return Err(by_index()) };
-        let mut stream = self.hash(Purpose::Buckets, &tag.0)?;
+        let mut words = [[0; 8]; MAX_CANDIDATES as usize];
+        self.hash(Purpose::Buckets, &tag.0, words.as_flattened_mut())?;
         let mut chosen: Vec<u64> = Vec::with_capacity(candidates as usize);
-        for taken in 0..u64::from(candidates) {
-            let mut word = [0; 8];
-            stream.fill(&mut word);
+        for (taken, word) in (0..u64::from(candidates)).zip(words) {
             let left = buckets.saturating_sub(taken);
-            // One of those that are left: past every smaller one that is taken.
+            // Choose one of the buckets that are left, by skipping those already chosen in ascending order.
             let mut bucket = ((u128::from(u64::from_le_bytes(word)) * u128::from(left)) >> 64) as u64;
             let mut sorted = chosen.clone();
             sorted.sort_unstable();
@@ -56,15 +58,16 @@ impl Layout {
     ///
     /// # Errors
     /// If the database is read by index.
-    pub fn candidates(&self, key: &[u8]) -> Result<Vec<u64>, LayoutError> {
-        self.buckets_of(self.tag(key)?)
+    pub fn candidates(&self, key: &[u8]) -> Result<Zeroizing<Vec<u64>>, LayoutError> {
+        Ok(Zeroizing::new(self.buckets_of(self.tag(key)?)?))
     }
 
-    /// The record of a key, from the cells of its [`Layout::candidates`]. Each may be longer by zeros.
+    /// Finds the record of a key in the cells of its [`Layout::candidates`], as a part of one of them. The cells may
+    /// have zeros appended.
     ///
     /// # Errors
     /// If there are more or fewer cells than candidates, one is not of this layout, or the database is read by index.
-    pub fn find(&self, key: &[u8], cells: &[Vec<u8>]) -> Result<Option<Vec<u8>>, LayoutError> {
+    pub fn find<'a>(&self, key: &[u8], cells: &'a [impl AsRef<[u8]>]) -> Result<Option<&'a [u8]>, LayoutError> {
         let Layout::Keys { candidates, .. } = *self else { return Err(by_index()) };
         if cells.len() != candidates as usize {
             return Err(LayoutError::Cell { what: "there is not one for each candidate of the key" });
@@ -72,7 +75,7 @@ impl Layout {
         let tag = self.tag(key)?;
         let mut found = None;
         for cell in cells {
-            let Some(value) = Bucket::read(self.content(cell)?)?.remove(tag) else { continue };
+            let Some(value) = Bucket::find(self.content(cell.as_ref())?, tag)? else { continue };
             if found.replace(value).is_some() {
                 return Err(LayoutError::Cell { what: "two buckets have a record of the key" });
             }
@@ -80,12 +83,19 @@ impl Layout {
         Ok(found)
     }
 
-    fn hash(&self, purpose: Purpose, message: &[u8]) -> Result<blake3::OutputReader, LayoutError> {
+    /// Keyed hash of secret input. Wipes the stack that it used.
+    fn hash(&self, purpose: Purpose, message: &[u8], out: &mut [u8]) -> Result<(), LayoutError> {
+        #[inline(never)]
+        fn fill(key: &[u8; blake3::KEY_LEN], message: &[u8], out: &mut [u8]) {
+            blake3::Hasher::new_keyed(key).update(message).finalize_xof().fill(out);
+        }
         let Layout::Keys { seed, .. } = *self else { return Err(by_index()) };
         let mut key = [0; blake3::KEY_LEN];
         key[..16].copy_from_slice(&seed);
         key[16] = purpose as u8;
-        Ok(blake3::Hasher::new_keyed(&key).update(message).finalize_xof())
+        fill(&key, message, out);
+        zeroize_stack::<HASH_STACK_BYTES>();
+        Ok(())
     }
 }
 

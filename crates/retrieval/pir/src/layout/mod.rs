@@ -1,5 +1,5 @@
-//! What a client must know to turn an index or a key into cells of the tables, and cells into a record. It stays as it is
-//! when records change.
+//! Layouts of databases: how a client turns an index or a key into cells of the tables, and cells into a record. A
+//! layout does not change when records change.
 
 mod bucket;
 mod error;
@@ -17,54 +17,55 @@ use crate::mode::Mode;
 use crate::parameters::{MAX_LOG2_FAILURE, PirParameters};
 use crate::shape::{DatabaseShape, MAX_INDEX_BITS};
 
-/// Most planes: pieces of a cell, and responses to a query.
+/// Maximum number of planes: pieces of a cell, and responses to a query.
 pub const MAX_PLANES: usize = 4096;
 
-/// Most pieces in all planes together.
+/// Maximum number of pieces in all planes together.
 const MAX_PIECES: u64 = 1 << 32;
 
-/// Most candidate buckets of a key.
+/// Maximum number of candidate buckets of a key.
 const MAX_CANDIDATES: u32 = 3;
 
-/// How long the records are that are asked for by index.
+/// Length of records that are read by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Length {
-    /// All of so many bytes. A cell is the record and nothing else.
+    /// All records have this number of bytes. A cell is the record and nothing else.
     Fixed(u32),
-    /// Up to so many bytes, or no record at all. A cell has four bytes more than the longest record.
+    /// Records have at most `max` bytes or are absent. A cell has four bytes more than the longest record.
     Variable {
         /// Bytes of the longest record there is room for.
         max: u32,
     },
 }
 
-/// How records lie in cells. All cells of a database have the same length; cell `i` is piece `i` of each plane.
+/// Layout of records in cells. All cells of a database have the same length; cell `i` is piece `i` of each plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Layout {
-    /// Record `i` is cell `i`.
+    /// Records are read by index: record `i` is in cell `i`.
     Index {
         /// Records there is room for.
         records: u64,
         /// Their length.
         length: Length,
     },
-    /// A record is in one of the buckets that its key names; a bucket is a cell.
+    /// Records are read by key: a record is in one of the candidate buckets of its key; a bucket is a cell.
     Keys {
-        /// Buckets.
+        /// Number of buckets.
         buckets: u64,
         /// Bytes of a bucket.
         bucket_bytes: u32,
         /// Buckets that a record may be in: 1 to 3.
         candidates: u32,
-        /// What makes tags and buckets out of keys. Public.
+        /// Public seed of the hashes that map keys to tags and buckets.
         seed: [u8; 16],
     },
 }
 
 impl Layout {
-    /// Checks what came from outside: afterwards no product of its numbers overflows, and [`Layout::shape`] exists.
+    /// Checks a layout from an untrusted source. Afterwards no product of its numbers overflows, and [`Layout::shape`]
+    /// succeeds.
     ///
     /// # Errors
     /// If a number is outside its limits.
@@ -88,7 +89,7 @@ impl Layout {
         limit("cells", self.cells(), 1, 1 << MAX_INDEX_BITS)?;
         let planes = self.planes(parameters) as u64;
         limit("pieces in all planes", self.cells() * planes, 1, MAX_PIECES)?;
-        // A record is right if all responses are that it comes in.
+        // A record is correct only if all responses that it consists of are correct.
         let responses = planes * if let Layout::Keys { candidates, .. } = *self { candidates.into() } else { 1 };
         let found = parameters.log2_failure(self.shape(parameters)?, Mode::Packed) + (responses as f64).log2();
         match found <= MAX_LOG2_FAILURE {
@@ -109,7 +110,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of a cell that mean something. Responses carry whole pieces: zeros follow.
+    /// Bytes of a cell before padding. Responses carry whole pieces, padded with zeros.
     pub fn cell_bytes(&self) -> usize {
         match *self {
             Layout::Index { length: Length::Fixed(bytes), .. } => bytes as usize,
@@ -118,7 +119,7 @@ impl Layout {
         }
     }
 
-    /// Pieces of a cell: tables, and responses to a query. At least one.
+    /// Number of planes: pieces of a cell, tables, and responses to a query. At least one.
     pub fn planes(&self, parameters: &PirParameters) -> usize {
         self.cell_bytes().div_ceil(parameters.piece_bytes()).max(1)
     }
@@ -131,7 +132,7 @@ impl Layout {
         Ok(DatabaseShape::new(parameters, self.cells())?)
     }
 
-    /// The part of a cell that means something.
+    /// The part of a cell before padding.
     fn content<'a>(&self, cell: &'a [u8]) -> Result<&'a [u8], LayoutError> {
         let Some((content, padding)) = cell.split_at_checked(self.cell_bytes()) else {
             return Err(LayoutError::Cell { what: "it is too short" });

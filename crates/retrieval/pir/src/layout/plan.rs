@@ -1,33 +1,34 @@
-//! How many buckets, and how large.
+//! Planning of layouts: number and size of cells.
 
 use super::{BUCKET_OVERHEAD, Bucket, Layout, LayoutError, Length, MAX_PLANES};
 use crate::parameters::PirParameters;
 use crate::shape::DatabaseShape;
 
-/// Average entries that a bucket has room for, at least; and where an entry has no choice between buckets, so that few
-/// overflow.
+/// Minimum room of a bucket, in average entries. The second number is for one candidate, where an entry has no choice
+/// between buckets: larger buckets overflow less often.
 const ENTRIES: [usize; 2] = [4, 24];
 
-/// A load that may be exceeded by so much if the table then needs one bit of the index less.
+/// Factor by which the load may be exceeded if the table then needs one index bit less.
 const STRETCH: f64 = 1.06;
 
-/// What buckets should be like.
+/// Requirements of the buckets of a layout.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeysPlan {
-    /// Buckets that a record may be in: 1 to 3. A query asks for all of them.
+    /// Buckets that a record may be in: 1 to 3. A query reads all of them.
     pub candidates: u32,
-    /// The part of the buckets' bytes that entries may use.
+    /// Fraction of the buckets' bytes that entries may use.
     pub load: f64,
-    /// Keys there should be room for, if more than there are: as long as those in the mean.
+    /// Minimum number of keys to make room for. Additional keys are assumed to have records of average length.
     pub keys: u64,
-    /// Bytes of the longest value there should be room for, if it is longer than those there are.
+    /// Minimum length of the longest value to make room for, in bytes.
     pub longest: usize,
-    /// What makes tags and buckets out of keys.
+    /// Seed of the hashes that map keys to tags and buckets.
     pub seed: [u8; 16],
 }
 
 impl KeysPlan {
-    /// With the load that placing records reaches with so many candidates, and no room for more keys.
+    /// A plan with the load that the placement of records reaches with this number of candidates, and no room for more
+    /// keys.
     pub fn new(candidates: u32, seed: [u8; 16]) -> Self {
         let load = match candidates {
             0 | 1 => 0.5,
@@ -39,8 +40,8 @@ impl KeysPlan {
 }
 
 impl Layout {
-    /// Buckets for values of these lengths: each holds the longest entry and some average ones, in whole pieces; there are
-    /// as few as the load allows, and then as many as the table's last row has room for.
+    /// Plans buckets for values of these lengths. Each has room for the longest entry and some average ones, in whole
+    /// pieces. Their number is as small as the load allows, and then rounded up to fill the table's last row.
     ///
     /// # Errors
     /// If the plan is outside its limits, or the values do not fit into any layout.
@@ -63,11 +64,11 @@ impl Layout {
         let piece = parameters.piece_bytes();
         let entries = ENTRIES[usize::from(plan.candidates == 1)];
         let most = MAX_PLANES * piece - BUCKET_OVERHEAD;
-        // Not more than all of them need, nor than a bucket may have.
+        // Neither more than all entries need, nor more than a bucket may have.
         let several = (average * entries as f64).min(total).ceil() as usize;
         let least = BUCKET_OVERHEAD + longest.max(several.min(most));
         let mut refused = LayoutError::Length { found: least, needed: format!("buckets have at most {most} bytes") };
-        // Larger buckets where there would be more than an index tells apart, or than queries find reliably.
+        // Use larger buckets if there would be more than an index can address, or more than queries find reliably.
         for planes in least.div_ceil(piece)..=MAX_PLANES {
             let needed = (total / (plan.load * (planes * piece - BUCKET_OVERHEAD) as f64)).ceil() as u64;
             let layout = |buckets| {
@@ -83,11 +84,11 @@ impl Layout {
         Err(refused)
     }
 
-    /// Cells for records of these lengths: all of one length, or of a variable one. There is room for `capacity` records if
-    /// that is more, and for records of `longest` bytes if that is longer.
+    /// Plans cells for records of these lengths, fixed if all are equal and variable otherwise. There is room for at
+    /// least `capacity` records and for records of at least `longest` bytes.
     ///
     /// # Errors
-    /// If there are too many, or one is too long.
+    /// If there are too many records, or one is too long.
     pub fn for_index(
         parameters: &PirParameters,
         lengths: impl IntoIterator<Item = usize>,
@@ -110,7 +111,8 @@ impl Layout {
     }
 }
 
-/// As many buckets as the rows for `needed` ones have room for; or a power of two that is a little less.
+/// Rounds a number of buckets up to fill the rows that `needed` buckets use, or down to a power of two that is slightly
+/// less.
 fn rounded(parameters: &PirParameters, needed: u64, load: f64) -> Result<u64, LayoutError> {
     let below = 1u64 << needed.ilog2();
     let stretched = load * needed as f64 / below as f64;

@@ -1,4 +1,4 @@
-//! Stopping a call from another thread.
+//! Cancelling a call from another thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use super::Error;
 
-/// How often a waiting call looks whether it was cancelled.
+/// How often a waiting call checks whether it was cancelled.
 pub(super) const POLL: Duration = Duration::from_millis(50);
 
-/// Stops the calls it was given to. Clones share one state.
+/// Cancels the calls it was passed to. Clones share one state.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Not cancelled.
+    /// A value that is not cancelled.
     pub fn new() -> Self {
         Self::default()
     }

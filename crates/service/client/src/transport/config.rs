@@ -1,54 +1,52 @@
-//! How to reach a service.
+//! Configuration of the connection to a service.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Where the service is, who asks, and how patiently.
+/// Address of the service, token, timeouts and retries.
 #[derive(Clone)]
 pub struct TransportConfig {
     /// `https://host:port`, or `http://` for a service on this machine.
     pub url: String,
-    /// Bearer token, if the service wants one.
+    /// Bearer token, if the service requires one.
     pub token: Option<String>,
     /// Certificate authorities to trust besides the system's, as PEM.
     pub authorities_pem: Option<Vec<u8>>,
-    /// Send the token over plain HTTP to another machine.
-    pub allow_plaintext: bool,
-    /// Until a connection stands, TLS included.
+    /// Allows plain HTTP to another machine, with the token if there is one.
+    pub insecure_http: bool,
+    /// Time limit for establishing a connection, TLS included.
     pub connect_timeout: Duration,
-    /// For a control message or one chunk of an upload.
+    /// Time limit for a control message or one chunk of an upload.
     pub request_timeout: Duration,
-    /// For an answer, the service's queue included.
+    /// Time limit for an answer, the wait in the service's queue included.
     pub answer_timeout: Duration,
-    /// Bytes of one chunk of an upload.
+    /// Bytes in one chunk of an upload.
     pub chunk_bytes: usize,
-    /// Longest answer that is read, in bytes.
+    /// Longest answer that is read, in bytes, unless the application sets a lower limit.
     pub max_answer_bytes: usize,
-    /// When and how often to try again.
+    /// When and how often to retry.
     pub retry: RetryPolicy,
 }
 
-/// When and how often to try again. `Retry-After` of the service is honoured
-/// where it asks for more patience than this.
+/// When and how often to retry. A longer pause in the service's `Retry-After` takes precedence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetryPolicy {
-    /// Time after which a call that keeps failing gives up. An upload that
-    /// makes progress starts anew with each chunk.
+    /// Time after which a call that keeps failing gives up. An upload that makes progress starts again with each chunk.
     pub patience: Duration,
-    /// First pause; each one is twice as long as the last.
+    /// First pause; each pause is twice as long as the one before.
     pub first_pause: Duration,
     /// Longest pause.
     pub longest_pause: Duration,
 }
 
 impl TransportConfig {
-    /// The usual patience, no token.
+    /// Default time limits and retries, no token.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
             token: None,
             authorities_pem: None,
-            allow_plaintext: false,
+            insecure_http: false,
             connect_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(120),
             answer_timeout: Duration::from_secs(1200),
@@ -58,13 +56,13 @@ impl TransportConfig {
         }
     }
 
-    /// The same with a token.
+    /// The same configuration with a token.
     pub fn with_token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
         self
     }
 
-    /// The same with certificate authorities, as PEM.
+    /// The same configuration with certificate authorities, as PEM.
     pub fn with_authorities(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.authorities_pem = Some(pem.into());
         self

@@ -1,15 +1,15 @@
-//! What can go wrong between here and the service.
+//! Errors of the connection to a service.
 
 use std::io;
 use std::time::Duration;
 
 use unspoken_wire::ProblemCode;
 
-/// Why a call did not succeed.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The service understood and said no.
+    /// The service refused the request.
     #[error("{0}")]
     Refused(Problem),
     /// The service could not be reached, or the connection was lost.
@@ -28,7 +28,7 @@ pub enum Error {
         /// The time allowed.
         after: Duration,
     },
-    /// Trying again did not help for as long as the policy allows.
+    /// Retries did not help within the time that the policy allows.
     #[error("gave up after {after:?} of trying: {last}")]
     GaveUp {
         /// Time spent.
@@ -39,7 +39,7 @@ pub enum Error {
     /// The caller cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The key bundle cannot be read here.
+    /// The key bundle cannot be read.
     #[error("read the key bundle: {0}")]
     Source(io::Error),
     /// The configuration cannot be used.
@@ -48,7 +48,7 @@ pub enum Error {
         /// What is wrong and what is needed.
         reason: String,
     },
-    /// A key id is out of shape.
+    /// A key id is malformed.
     #[error("read key id: found {found:?}, needed 32 lower-case hexadecimal digits")]
     KeyId {
         /// The text, shortened.
@@ -57,7 +57,7 @@ pub enum Error {
     /// The other side is not a service of this version.
     #[error("understand the service: {reason}; check the address and the versions of both sides")]
     Protocol {
-        /// What did not fit.
+        /// What was unexpected.
         reason: String,
     },
 }
@@ -70,13 +70,13 @@ pub struct Problem {
     pub code: String,
     /// The HTTP status.
     pub status: u16,
-    /// What was found and needed.
+    /// What was found and what was needed.
     pub message: String,
-    /// What to do.
+    /// What to do about it.
     pub remedy: String,
-    /// When the same request may succeed, if ever.
+    /// When to send the same request again, if it may succeed later.
     pub retry_after: Option<Duration>,
-    /// The request's name in the service's log.
+    /// Id of the request in the service's log.
     pub request_id: String,
 }
 
@@ -88,7 +88,7 @@ impl Problem {
 }
 
 impl Error {
-    /// The code of a refusal, also of one that was given up on.
+    /// The code of a refusal, also of one that ended the retries.
     pub fn code(&self) -> Option<ProblemCode> {
         match self {
             Self::Refused(problem) => problem.known_code(),
@@ -97,7 +97,7 @@ impl Error {
         }
     }
 
-    /// How long to wait at least before trying again, if that may help.
+    /// Shortest time to wait before trying again, if that may help.
     pub(super) fn pause(&self) -> Option<Duration> {
         match self {
             Self::Refused(problem) => problem.retry_after,

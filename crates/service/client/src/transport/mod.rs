@@ -1,5 +1,5 @@
-//! Talking to a service: blocking calls that retry, resume and can be
-//! cancelled. Keys, queries and answers are plain bytes here.
+//! Connection to a service: blocking calls that retry, resume and can be cancelled. Keys, queries and answers are plain
+//! bytes here.
 //!
 //! ```no_run
 //! use std::fs::File;
@@ -27,20 +27,20 @@ use bytes::Bytes;
 pub use cancel::Cancel;
 pub use config::{RetryPolicy, TransportConfig};
 pub use error::{Error, Problem};
-use request::{Connection, Expect, Outgoing};
+use request::{Expect, HttpConnection, Outgoing};
 use reqwest::Method;
 use unspoken_wire::decode;
 use unspoken_wire::http::{APPS_PATH, KEYS_PATH};
 use unspoken_wire::v1::{ApplicationDescription, ApplicationList, KeyList, KeyStatus, Limits};
-pub use upload::Progress;
+pub use upload::UploadProgress;
 
-/// Names a key bundle at a service. Not a secret by itself, but of no use to
-/// anyone without the token it was uploaded with.
+/// Id of a key bundle at a service. Not a secret by itself: it is useless without the token with which the bundle was
+/// uploaded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyId(String);
 
 impl KeyId {
-    /// An id as it was printed.
+    /// Parses a printed id.
     ///
     /// # Errors
     /// [`Error::KeyId`] if it is not 32 lower-case hexadecimal digits.
@@ -65,20 +65,19 @@ impl std::fmt::Display for KeyId {
     }
 }
 
-/// What a service says about one application.
+/// Description of one application by the service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
-    /// What it accepts, in bytes.
+    /// Limits of its messages, in bytes.
     pub limits: Limits,
-    /// A message of the application: what is needed to make keys.
+    /// A message of the application with what a client needs to make keys.
     pub description: Vec<u8>,
 }
 
-/// A connection to one service. Calls block; several threads may share it.
-/// Every call can be cancelled from another thread, which also tells the
-/// service to stop.
+/// A connection to one service. Calls block; several threads may share it. Every call can be cancelled from another
+/// thread, which also makes the service stop.
 pub struct Transport {
-    connection: Connection,
+    connection: HttpConnection,
     config: TransportConfig,
 }
 
@@ -86,10 +85,10 @@ impl Transport {
     /// Prepares a connection; nothing is sent yet.
     ///
     /// # Errors
-    /// [`Error::Config`] if the URL, the token or the certificate authority
-    /// cannot be used, or the token would travel in the clear.
+    /// [`Error::Config`] if the URL, the token or the certificate authority cannot be used, or if plain HTTP to another
+    /// machine is not allowed.
     pub fn new(config: TransportConfig) -> Result<Self, Error> {
-        Ok(Self { connection: Connection::new(&config)?, config })
+        Ok(Self { connection: HttpConnection::new(&config)?, config })
     }
 
     /// Names of the applications of the service.
@@ -101,10 +100,10 @@ impl Transport {
         Ok(read::<ApplicationList>(&answer)?.names)
     }
 
-    /// What one application accepts and needs.
+    /// Limits and description of one application.
     ///
     /// # Errors
-    /// [`Error::Refused`] with `application_not_found`, or as every call.
+    /// [`Error::Refused`] with `application_not_found`, or an error of any call.
     pub fn describe(&self, application: &str, cancel: &Cancel) -> Result<Description, Error> {
         let path = app_path(application)?;
         let answer = self.control(Outgoing::new(Method::GET, path), cancel)?;
@@ -117,9 +116,8 @@ impl Transport {
     /// Sends a query and waits for the answer, both bytes of the application.
     ///
     /// # Errors
-    /// [`Error::Refused`] with `key_not_found` if the keys expired,
-    /// `malformed_query` or `does_not_fit` from the application, or as every
-    /// call.
+    /// [`Error::Refused`] with `key_not_found` if the keys expired, with `malformed_query` or `does_not_fit` from the
+    /// application, or an error of any call.
     pub fn ask(
         &self,
         application: &str,
@@ -127,10 +125,25 @@ impl Transport {
         query: impl Into<Bytes>,
         cancel: &Cancel,
     ) -> Result<Bytes, Error> {
+        self.ask_at_most(application, key, query, self.config.max_answer_bytes, cancel)
+    }
+
+    /// Like [`Transport::ask`], but reads at most `most` bytes: what the application's description allows.
+    ///
+    /// # Errors
+    /// As for [`Transport::ask`]; [`Error::Protocol`] if the answer is longer.
+    pub fn ask_at_most(
+        &self,
+        application: &str,
+        key: &KeyId,
+        query: impl Into<Bytes>,
+        most: usize,
+        cancel: &Cancel,
+    ) -> Result<Bytes, Error> {
         let path = format!("{}?key={key}", app_path(application)?);
         let outgoing = Outgoing::new(Method::POST, path)
             .with_body(query.into())
-            .expecting(Expect::Answer, self.config.answer_timeout);
+            .expecting(Expect::Answer(most), self.config.answer_timeout);
         self.send_with_retries(&outgoing, cancel)
     }
 
@@ -143,10 +156,10 @@ impl Transport {
         Ok(read::<KeyList>(&answer)?.keys)
     }
 
-    /// How one key bundle stands.
+    /// Status of one key bundle.
     ///
     /// # Errors
-    /// [`Error::Refused`] with `key_not_found`, or as every call.
+    /// [`Error::Refused`] with `key_not_found`, or an error of any call.
     pub fn key_status(&self, key: &KeyId, cancel: &Cancel) -> Result<KeyStatus, Error> {
         read(&self.control(Outgoing::new(Method::GET, key_path(key)), cancel)?)
     }
@@ -154,7 +167,7 @@ impl Transport {
     /// Removes a key bundle from the service.
     ///
     /// # Errors
-    /// [`Error::Refused`] with `key_not_found`, or as every call.
+    /// [`Error::Refused`] with `key_not_found`, or an error of any call.
     pub fn delete_key(&self, key: &KeyId, cancel: &Cancel) -> Result<(), Error> {
         self.control(Outgoing::new(Method::DELETE, key_path(key)), cancel).map(drop)
     }

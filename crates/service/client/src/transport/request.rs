@@ -1,5 +1,5 @@
-//! One request and its response, on a runtime of its own so that callers may
-//! be anywhere and can stop waiting.
+//! One request and its response. They run on a runtime of their own, so that callers may be in any context and can stop
+//! waiting.
 
 use std::net::IpAddr;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -15,14 +15,18 @@ use unspoken_wire::{MAX_CONTROL_BYTES, decode, v1};
 use super::cancel::POLL;
 use super::{Cancel, Error, Problem, TransportConfig};
 
-/// What kind of response is expected.
+/// Longest `Retry-After` that is honoured; a longer one is cut to this.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// Kind of response that is expected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expect {
     Control,
-    Answer,
+    /// An answer of at most so many bytes.
+    Answer(usize),
 }
 
-/// A request to send, perhaps more than once.
+/// A request, which may be sent more than once.
 #[derive(Clone)]
 pub(super) struct Outgoing {
     method: Method,
@@ -57,7 +61,7 @@ impl Outgoing {
     }
 }
 
-pub(super) struct Connection {
+pub(super) struct HttpConnection {
     /// Taken when dropped.
     runtime: Option<Runtime>,
     client: Client,
@@ -66,7 +70,7 @@ pub(super) struct Connection {
     max_answer_bytes: usize,
 }
 
-impl Drop for Connection {
+impl Drop for HttpConnection {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -74,9 +78,9 @@ impl Drop for Connection {
     }
 }
 
-impl Connection {
+impl HttpConnection {
     pub(super) fn new(config: &TransportConfig) -> Result<Self, Error> {
-        // Whoever installed one first keeps it; any will do.
+        // If another crate installed a provider first, that one stays; any provider works.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let base = parse_url(config)?;
         let mut headers = HeaderMap::new();
@@ -125,7 +129,7 @@ impl Connection {
         let timeout = outgoing.timeout.unwrap_or(self.request_timeout);
         let limit = match outgoing.expect {
             Expect::Control => MAX_CONTROL_BYTES,
-            Expect::Answer => self.max_answer_bytes,
+            Expect::Answer(most) => most.min(self.max_answer_bytes),
         };
         let url = self.base.join(&outgoing.path).map_err(|error| wrong(error.to_string()))?;
         let mut request = self.client.request(outgoing.method.clone(), url).timeout(timeout);
@@ -154,7 +158,7 @@ impl Connection {
         })
     }
 
-    /// Runs a future to its end, or drops it when cancelled.
+    /// Runs a future to completion, or drops it when cancelled.
     fn wait<T: Send + 'static>(
         &self,
         cancel: &Cancel,
@@ -164,7 +168,7 @@ impl Connection {
         let runtime = self.runtime.as_ref().ok_or_else(lost)?;
         let (done, result) = channel();
         let task = runtime.spawn(async move {
-            // Nobody listens any more only if the call was cancelled.
+            // The receiver is gone only if the call was cancelled.
             let _ = done.send(work.await);
         });
         loop {
@@ -181,7 +185,7 @@ impl Connection {
     }
 }
 
-/// The outer error is one of this protocol, the inner one of the connection.
+/// The outer error is one of the protocol, the inner one is of the connection.
 async fn read_body(mut response: Response, limit: usize) -> Result<Result<Bytes, reqwest::Error>, Error> {
     let too_long = || Error::Protocol { reason: format!("a response of over {limit} bytes") };
     if response.content_length().is_some_and(|length| length > limit as u64) {
@@ -198,8 +202,7 @@ async fn read_body(mut response: Response, limit: usize) -> Result<Result<Bytes,
     }
 }
 
-/// What a status that is no success means. Something between here and the
-/// service may answer without a `Problem`.
+/// The error for a status other than success. A proxy on the way may answer without a `Problem`.
 fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Error {
     let is_problem = headers.get(CONTENT_TYPE).is_some_and(|media| media == PROTOBUF);
     let problem =
@@ -207,17 +210,17 @@ fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Error {
             v1::Problem {
                 code: "unknown".into(),
                 message: format!("HTTP status {status}, without a reason"),
-                remedy: "check the address and what lies between".into(),
+                remedy: "check the address, and any proxy on the way".into(),
                 ..v1::Problem::default()
             }
         });
-    let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    let seconds: Option<u64> = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     Error::Refused(Problem {
         code: problem.code,
         status: status.as_u16(),
         message: problem.message,
         remedy: problem.remedy,
-        retry_after: seconds.map(Duration::from_secs),
+        retry_after: seconds.map(|seconds| Duration::from_secs(seconds).min(MAX_RETRY_AFTER)),
         request_id: problem.request_id,
     })
 }
@@ -228,8 +231,11 @@ fn parse_url(config: &TransportConfig) -> Result<Url, Error> {
         return Err(wrong(format!("URL {:?}: needed https://host or http://host", config.url)));
     }
     let in_the_clear = url.scheme() == "http" && !is_loopback(&url);
-    if in_the_clear && config.token.is_some() && !config.allow_plaintext {
-        return Err(wrong(format!("the token would travel to {url} in the clear; use https, or set allow_plaintext")));
+    if in_the_clear && !config.insecure_http {
+        let what = if config.token.is_some() { "the token and all else" } else { "everything" };
+        return Err(wrong(format!(
+            "{what} would travel to {url} in the clear; use https, or allow it (insecure_http, --insecure-http)"
+        )));
     }
     Ok(url)
 }

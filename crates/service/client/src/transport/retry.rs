@@ -1,4 +1,4 @@
-//! Trying again, more and more slowly.
+//! Retries with growing pauses.
 
 use std::time::{Duration, Instant};
 
@@ -16,16 +16,18 @@ impl<'a> Pauses<'a> {
         Self { policy, start: Instant::now(), next: policy.first_pause }
     }
 
-    /// Waits before the next try, or returns the error if another try cannot
-    /// help or patience is at its end.
+    /// Waits before the next try, or returns the error if another try cannot help or the policy's time is used up.
     pub(super) fn after(&mut self, error: Error, cancel: &Cancel) -> Result<(), Error> {
         let Some(asked) = error.pause() else { return Err(error) };
-        // Spread, so that clients turned away together do not return together.
-        let own = self.next.mul_f64(0.5 + random_fraction());
-        self.next = (2 * self.next).min(self.policy.longest_pause);
-        let pause = asked.mul_f64(1.0 + 0.25 * random_fraction()).max(own);
+        // Random, so that clients that were refused together do not return together.
+        let own = self.next.as_secs_f64() * (0.5 + random_fraction());
+        let own = Duration::try_from_secs_f64(own).unwrap_or(Duration::MAX);
+        self.next = self.next.saturating_mul(2).min(self.policy.longest_pause);
+        let spread = asked.as_secs_f64() * 0.25 * random_fraction();
+        let asked = asked.saturating_add(Duration::try_from_secs_f64(spread).unwrap_or(Duration::MAX));
+        let pause = asked.max(own);
         let spent = self.start.elapsed();
-        if spent + pause > self.policy.patience {
+        if spent.saturating_add(pause) > self.policy.patience {
             return Err(Error::GaveUp { after: spent, last: Box::new(error) });
         }
         cancel.sleep(pause)
@@ -47,7 +49,7 @@ pub(super) fn run<T>(
     }
 }
 
-/// In [0, 1); a half if there is no randomness, which only spreads less.
+/// Uniform in [0, 1); one half if the system has no randomness, which only makes the pauses less spread.
 fn random_fraction() -> f64 {
     getrandom::u32().map_or(0.5, |value| f64::from(value) / (f64::from(u32::MAX) + 1.0))
 }

@@ -1,4 +1,4 @@
-//! Uploading a key bundle, from where the service has it.
+//! Uploading a key bundle, starting at the offset that the service has.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -11,9 +11,13 @@ use unspoken_wire::{Message, ProblemCode};
 use super::retry::Pauses;
 use super::{Cancel, Error, KeyId, Outgoing, Transport, key_path, read};
 
-/// How far an upload is.
+/// Number of chunks sent in a row without progress, and number of times that a bundle may be sent in all, after which
+/// the upload fails: a service must not be able to make a client upload for ever.
+const MAX_REPETITIONS: u64 = 16;
+
+/// Progress of an upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum UploadProgress {
     /// Computing the checksum.
     Hashing {
         /// Bytes read.
@@ -33,23 +37,21 @@ pub enum Progress {
 }
 
 impl Transport {
-    /// Uploads a key bundle in `key_format` and returns its id once the
-    /// service has checked and stored it.
+    /// Uploads a key bundle in `key_format` and returns its id once the service has checked and stored it.
     ///
-    /// Nothing has to be remembered to resume: the service knows a bundle by
-    /// its checksum, so calling this again with the same bytes, from another
-    /// process too, goes on where the service has it, or returns at once if it
-    /// has all. Lost connections are resumed here.
+    /// Resuming needs no stored state: the service identifies a bundle by its checksum. So calling this again with the
+    /// same bytes, also from another process, continues at the offset that the service has, or returns at once if it
+    /// has all. Uploads resume after lost connections within one call too.
     ///
     /// # Errors
-    /// [`Error::Source`] if the bundle cannot be read, [`Error::Refused`] as
-    /// the application judges it, or as every call.
+    /// [`Error::Source`] if the bundle cannot be read, [`Error::Refused`] if the application rejects it, or an error of
+    /// any call.
     pub fn upload_keys(
         &self,
         application: &str,
         key_format: u32,
         bundle: &mut (impl Read + Seek),
-        mut progress: impl FnMut(Progress),
+        mut progress: impl FnMut(UploadProgress),
         cancel: &Cancel,
     ) -> Result<KeyId, Error> {
         let (length, hash) = hash(bundle, &mut progress, cancel)?;
@@ -62,7 +64,7 @@ impl Transport {
             return Ok(id);
         }
         self.send_from(&id, status.offset, length, bundle, &mut progress, cancel)?;
-        progress(Progress::Checking);
+        progress(UploadProgress::Checking);
         let outgoing = Outgoing::new(Method::POST, format!("{}/complete", key_path(&id)))
             .expecting(super::Expect::Control, self.config.answer_timeout);
         self.control(outgoing, cancel)?;
@@ -75,13 +77,16 @@ impl Transport {
         mut offset: u64,
         length: u64,
         bundle: &mut (impl Read + Seek),
-        progress: &mut impl FnMut(Progress),
+        progress: &mut impl FnMut(UploadProgress),
         cancel: &Cancel,
     ) -> Result<(), Error> {
         let mut pauses = Pauses::new(&self.config.retry);
-        progress(Progress::Sending { done: offset, total: length });
+        let (mut without_progress, mut sent) = (0, 0);
+        let most = MAX_REPETITIONS.saturating_mul(length.max(self.config.chunk_bytes as u64));
+        progress(UploadProgress::Sending { done: offset, total: length });
         while offset < length {
             let chunk = self.read_chunk(bundle, offset, length)?;
+            sent += chunk.len() as u64;
             let outgoing = Outgoing::new(Method::PATCH, key_path(id)).with_body(chunk).at_offset(offset);
             let have = match self.connection.send(&outgoing, cancel) {
                 Ok(answer) => read::<KeyStatus>(&answer)?.offset,
@@ -96,8 +101,14 @@ impl Transport {
                 return Err(Error::Protocol { reason });
             }
             if have > offset {
-                pauses = Pauses::new(&self.config.retry);
-                progress(Progress::Sending { done: have, total: length });
+                (pauses, without_progress) = (Pauses::new(&self.config.retry), 0);
+                progress(UploadProgress::Sending { done: have, total: length });
+            } else {
+                without_progress += 1;
+            }
+            if without_progress == MAX_REPETITIONS || sent > most {
+                let reason = format!("after {sent} bytes of an upload the service has {have} of {length}");
+                return Err(Error::Protocol { reason });
             }
             offset = have;
         }
@@ -113,14 +124,13 @@ impl Transport {
     }
 }
 
-/// Whether the service may have part of the chunk, so that going on from its
-/// offset helps.
+/// Whether the service may have part of the chunk, so that continuing at its offset helps.
 fn may_resume(error: &Error) -> bool {
     let stalled = [ProblemCode::OffsetMismatch, ProblemCode::BodyTimeout];
     matches!(error, Error::TimedOut { .. }) || error.code().is_some_and(|c| stalled.contains(&c))
 }
 
-/// The same failure as one that is worth another try.
+/// The same failure, marked as one after which to try again.
 fn lost(error: Error) -> Error {
     match error {
         Error::Refused(mut problem) => {
@@ -134,7 +144,7 @@ fn lost(error: Error) -> Error {
 
 fn hash(
     bundle: &mut (impl Read + Seek),
-    progress: &mut impl FnMut(Progress),
+    progress: &mut impl FnMut(UploadProgress),
     cancel: &Cancel,
 ) -> Result<(u64, blake3::Hash), Error> {
     let total = bundle.seek(SeekFrom::End(0)).map_err(Error::Source)?;
@@ -150,6 +160,6 @@ fn hash(
         }
         hasher.update(&buffer[..count]);
         done += count as u64;
-        progress(Progress::Hashing { done, total });
+        progress(UploadProgress::Hashing { done, total });
     }
 }

@@ -1,4 +1,4 @@
-//! Describing applications and asking them.
+//! Routes that describe applications and answer queries.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use unspoken_wire::ProblemCode;
 use unspoken_wire::http::BYTES;
 use unspoken_wire::v1::{ApplicationDescription, ApplicationList, Limits};
 
-use crate::application::Offer;
+use crate::application::RegisteredApplication;
 use crate::body::{declared_length, read_all, too_large};
 use crate::refusal::{Refusal, message_response, wants_json};
-use crate::service::{Client, Service, blocking};
+use crate::service::{KnownClient, Service, blocking};
 use crate::store::{Entry, KeyId, incomplete};
 
-pub(super) async fn list(State(service): State<Arc<Service>>, _: Client, headers: HeaderMap) -> Response {
-    let names = service.applications.offers().map(|(name, _)| name.to_owned()).collect();
+pub(super) async fn list(State(service): State<Arc<Service>>, _: KnownClient, headers: HeaderMap) -> Response {
+    let names = service.applications.iter().map(|(name, _)| name.to_owned()).collect();
     message_response(&ApplicationList { names }, wants_json(&headers))
 }
 
 pub(super) async fn describe(
     State(service): State<Arc<Service>>,
-    _: Client,
+    _: KnownClient,
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let offer = service.offer(&name)?;
+    let offer = service.application(&name)?;
     let limits = Limits {
         key_format: offer.limits.key_format,
         max_key_bytes: offer.limits.max_key_bytes,
@@ -38,19 +38,19 @@ pub(super) async fn describe(
     Ok(message_response(&message, wants_json(&headers)))
 }
 
-/// Everything that can be refused is refused before the query is read.
+/// Makes all possible checks before it reads the query.
 pub(super) async fn ask(
     State(service): State<Arc<Service>>,
-    Client(client): Client,
+    KnownClient(client): KnownClient,
     Path(name): Path<String>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let offer = service.offer(&name)?;
+    let offer = service.application(&name)?;
     let id = key_parameter(request.uri().query())?;
     let entry = service.engine.store.find(&client, id)?;
     check_key(offer, &name, &entry)?;
 
-    let _share = service.shares.take(&client).ok_or_else(|| too_many(service.shares.limit()))?;
+    let _permit = service.queries.try_acquire(&client).ok_or_else(|| too_many(service.queries.limit()))?;
     let (parts, body) = request.into_parts();
     let limit = offer.limits.max_query_bytes;
     let length = declared_length(&parts.headers).unwrap_or(limit as u64);
@@ -67,20 +67,20 @@ pub(super) async fn ask(
 }
 
 fn too_many(limit: usize) -> Refusal {
-    let message = format!("the client has {limit} queries under way, as many as it may");
-    Refusal::new(ProblemCode::TooManyRequests, message, "ask again later").again_after(1)
+    let message = format!("the client has {limit} queries in progress, the most it may have");
+    Refusal::new(ProblemCode::TooManyRequests, message, "ask again later").retry_after(1)
 }
 
-/// The `key` of `?key={id}`. An id that cannot exist is one that does not.
+/// The `key` of `?key={id}`. A malformed id is answered like an unknown one.
 fn key_parameter(query: Option<&str>) -> Result<KeyId, Refusal> {
     let value = query.unwrap_or("").split('&').find_map(|pair| pair.strip_prefix("key=")).ok_or_else(|| {
         let remedy = "add ?key= with the id of a finished key bundle";
-        Refusal::new(ProblemCode::MalformedRequest, "the URL names no key bundle", remedy)
+        Refusal::new(ProblemCode::MalformedRequest, "the URL has no key bundle", remedy)
     })?;
     KeyId::parse(value).ok_or_else(Refusal::key_not_found)
 }
 
-fn check_key(offer: &Offer, name: &str, entry: &Entry) -> Result<(), Refusal> {
+fn check_key(offer: &RegisteredApplication, name: &str, entry: &Entry) -> Result<(), Refusal> {
     if entry.meta.application != name {
         let message = format!("the key bundle is for {:?}, the query for {name:?}", entry.meta.application);
         let remedy = "make keys for this application";
@@ -93,7 +93,7 @@ fn check_key(offer: &Offer, name: &str, entry: &Entry) -> Result<(), Refusal> {
     Ok(())
 }
 
-pub(super) fn check_format(offer: &Offer, found: u32) -> Result<(), Refusal> {
+pub(super) fn check_format(offer: &RegisteredApplication, found: u32) -> Result<(), Refusal> {
     let needed = offer.limits.key_format;
     if found != needed {
         return Err(Refusal::new(

@@ -1,4 +1,4 @@
-//! Declaring, listing and removing key bundles.
+//! Routes that declare, list and remove key bundles.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use unspoken_wire::{CheckedDeclaration, MAX_CONTROL_BYTES, ProblemCode, decode};
 use super::apps::check_format;
 use crate::body::read_all;
 use crate::refusal::{Refusal, message_response, wants_json};
-use crate::service::{Client, Service, blocking};
+use crate::service::{KnownClient, Service, blocking};
 use crate::store::{Entry, KeyId};
 
 pub(super) async fn declare(
     State(service): State<Arc<Service>>,
-    Client(client): Client,
+    KnownClient(client): KnownClient,
     request: Request,
 ) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
@@ -25,7 +25,7 @@ pub(super) async fn declare(
     let bytes = read_all(&parts.headers, body, MAX_CONTROL_BYTES, stall, stall).await?;
     let declared = decode::<KeyDeclaration>(&bytes, MAX_CONTROL_BYTES)?;
     let declared = CheckedDeclaration::try_from(declared)?;
-    let offer = service.offer(&declared.application)?;
+    let offer = service.application(&declared.application)?;
     check_format(offer, declared.key_format)?;
     let limit = offer.limits.max_key_bytes;
     if declared.length > limit {
@@ -44,14 +44,18 @@ pub(super) async fn declare(
     Ok(response)
 }
 
-pub(super) async fn list(State(service): State<Arc<Service>>, Client(client): Client, headers: HeaderMap) -> Response {
+pub(super) async fn list(
+    State(service): State<Arc<Service>>,
+    KnownClient(client): KnownClient,
+    headers: HeaderMap,
+) -> Response {
     let keys = service.engine.store.of_owner(&client);
     message_response(&KeyList { keys }, wants_json(&headers))
 }
 
 pub(super) async fn status(
     State(service): State<Arc<Service>>,
-    Client(client): Client,
+    KnownClient(client): KnownClient,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
@@ -61,7 +65,7 @@ pub(super) async fn status(
 
 pub(super) async fn delete(
     State(service): State<Arc<Service>>,
-    Client(client): Client,
+    KnownClient(client): KnownClient,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Refusal> {
     let entry = service.engine.store.find(&client, parse_id(&id)?)?;
@@ -77,7 +81,7 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// An id that cannot exist is one that does not.
+/// Parses an id. A malformed id is answered like an unknown one.
 pub(super) fn parse_id(text: &str) -> Result<KeyId, Refusal> {
     KeyId::parse(text).ok_or_else(Refusal::key_not_found)
 }

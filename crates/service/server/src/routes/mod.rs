@@ -1,4 +1,4 @@
-//! The paths of the service.
+//! Routes of the service.
 
 mod apps;
 mod keys;
@@ -29,19 +29,24 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/keys/{id}/complete", post(upload::complete))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(no_metrics))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn_with_state(service.clone(), observe))
         .with_state(service)
 }
 
-/// The process runs.
+/// The routes of the metrics listener.
+pub(crate) fn metrics_router(service: Arc<Service>) -> Router {
+    Router::new().route("/metrics", get(metrics)).with_state(service)
+}
+
+/// Reports that the process runs.
 async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// The service wants requests.
+/// Reports whether the service accepts requests.
 async fn readyz(State(service): State<Arc<Service>>) -> (StatusCode, &'static str) {
     if service.draining.load(Ordering::Relaxed) {
         (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n")
@@ -61,6 +66,12 @@ async fn metrics(State(service): State<Arc<Service>>) -> Response {
             internal().into_response()
         }
     }
+}
+
+/// Metrics count the requests of all clients, so clients do not see them.
+async fn no_metrics() -> Refusal {
+    let message = "metrics are not served to clients";
+    Refusal::new(ProblemCode::NotFound, message, "have the service owner set metrics_listen, and read them there")
 }
 
 async fn not_found() -> Refusal {

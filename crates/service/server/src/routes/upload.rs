@@ -1,4 +1,4 @@
-//! Receiving the bytes of a key bundle, and completing it.
+//! Routes that receive the bytes of a key bundle and complete it.
 
 use std::sync::Arc;
 
@@ -11,33 +11,38 @@ use unspoken_wire::ProblemCode;
 use unspoken_wire::http::UPLOAD_OFFSET;
 
 use super::keys::{parse_id, status_response};
-use crate::application::Offer;
-use crate::body::{Pieces, declared_length};
-use crate::engine::{Engine, is_verdict};
+use crate::application::RegisteredApplication;
+use crate::body::{BodyPieces, declared_length};
+use crate::engine::{Engine, is_final_rejection};
 use crate::refusal::Refusal;
-use crate::service::{Client, Service, blocking};
+use crate::service::{KnownClient, Service, blocking};
 use crate::store::{Entry, WriteGuard, incomplete};
 
-/// Bytes gathered before they are written.
+/// Bytes collected before they are written.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Appends a body to an upload. Whatever arrived before the body broke off
-/// stays, up to the last megabyte.
+/// Bytes of memory that one upload needs: the collected bytes, and the last piece.
+const UPLOAD_BYTES: u64 = 2 * WRITE_BYTES as u64;
+
+/// Appends a body to an upload. If the body breaks off, the bytes that arrived before are kept, except possibly the
+/// last megabyte.
 pub(super) async fn append(
     State(service): State<Arc<Service>>,
-    Client(client): Client,
+    KnownClient(client): KnownClient,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, Refusal> {
     let entry = service.engine.store.find(&client, parse_id(&id)?)?;
-    let offer = service.offer(&entry.meta.application)?.clone();
+    let offer = service.application(&entry.meta.application)?.clone();
     let (parts, body) = request.into_parts();
     let offset = chunk_offset(&parts.headers)?;
 
     let (guard, replaced) = entry.take_over().await;
+    let engine = service.engine.clone();
+    let _memory = blocking(move || engine.cache.reserve(UPLOAD_BYTES)).await??;
     service.engine.store.check_chunk(&entry, offset, declared_length(&parts.headers))?;
     let mut writer = Writer { engine: service.engine.clone(), offer, entry: entry.clone(), _guard: guard };
-    let mut pieces = Pieces::new(body, service.timeouts.stall);
+    let mut pieces = BodyPieces::new(body, service.timeouts.stall);
     let mut gathered = BytesMut::with_capacity(WRITE_BYTES);
     let ended = loop {
         match next_piece(&mut pieces, &replaced).await {
@@ -54,7 +59,7 @@ pub(super) async fn append(
     Ok(status_response(&service, &entry, &parts.headers))
 }
 
-async fn next_piece(pieces: &mut Pieces, replaced: &CancellationToken) -> Result<Option<bytes::Bytes>, Refusal> {
+async fn next_piece(pieces: &mut BodyPieces, replaced: &CancellationToken) -> Result<Option<bytes::Bytes>, Refusal> {
     tokio::select! {
         piece = pieces.next() => piece,
         () = replaced.cancelled() => Err(Refusal::new(
@@ -76,11 +81,11 @@ fn chunk_offset(headers: &HeaderMap) -> Result<u64, Refusal> {
     })
 }
 
-/// Writes to one upload. It travels to the disk thread and back, so that the
-/// guard is held while bytes are written even if the client goes away.
+/// Writes to one upload. It is moved to the disk thread and back, so that the guard is held while bytes are written
+/// even if the client disconnects.
 struct Writer {
     engine: Arc<Engine>,
-    offer: Offer,
+    offer: RegisteredApplication,
     entry: Arc<Entry>,
     _guard: WriteGuard,
 }
@@ -99,8 +104,7 @@ impl Writer {
         .await?
     }
 
-    /// Looks at the header when its last byte has just come, so that a bundle
-    /// that can never be used is refused early.
+    /// Checks the header when its last byte has just arrived, so that a bundle that can never be used is refused early.
     fn check_header_once(&self, just_written: u64) -> Result<(), Refusal> {
         let header_end = (self.offer.limits.header_bytes as u64).min(self.entry.meta.length);
         let end = self.entry.offset();
@@ -117,7 +121,7 @@ impl Writer {
                     "use smaller keys, or have the service owner raise limits.memory_bytes",
                 ))
             }
-            Err(refusal) if is_verdict(refusal.code) => {
+            Err(refusal) if is_final_rejection(refusal.code) => {
                 self.engine.store.discard(&self.entry)?;
                 Err(refusal)
             }
@@ -129,12 +133,12 @@ impl Writer {
 /// Checks a complete upload and makes it usable. Harmless when repeated.
 pub(super) async fn complete(
     State(service): State<Arc<Service>>,
-    Client(client): Client,
+    KnownClient(client): KnownClient,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let entry = service.engine.store.find(&client, parse_id(&id)?)?;
-    let offer = service.offer(&entry.meta.application)?;
+    let offer = service.application(&entry.meta.application)?;
     let (guard, _) = entry.take_over().await;
     if !entry.is_ready() {
         if entry.offset() != entry.meta.length {

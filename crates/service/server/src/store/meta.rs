@@ -1,4 +1,4 @@
-//! What is written beside a bundle's bytes.
+//! Metadata stored with a bundle's bytes.
 
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use unspoken_wire::CheckedDeclaration;
 
-use crate::auth::{ClientName, hex, unhex};
+use crate::auth::ClientName;
 
-/// Version of this file.
+/// Version of the format of this file.
 const VERSION: u32 = 1;
 
 /// The `meta.json` of one bundle.
@@ -36,7 +36,7 @@ impl Meta {
             application: bundle.application,
             key_format: bundle.key_format,
             length: bundle.length,
-            blake3: hex(&bundle.blake3),
+            blake3: hex::encode(bundle.blake3),
             declared_unix_seconds: unix_seconds(now),
             finished_unix_seconds: None,
         }
@@ -69,7 +69,7 @@ impl Meta {
         if meta.version != VERSION {
             return Err(format!("version {}, needed {VERSION}", meta.version));
         }
-        if unhex::<32>(&meta.blake3).is_none() {
+        if hex::decode_to_array::<_, 32>(&meta.blake3).is_err() {
             return Err("blake3 is not 64 hexadecimal digits".into());
         }
         Ok(meta)

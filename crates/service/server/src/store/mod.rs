@@ -2,15 +2,14 @@
 //!
 //! ```text
 //! data_dir/lock              held while a service runs
-//! data_dir/uploads/ID/       meta.json, data: as far as it came
+//! data_dir/uploads/ID/       meta.json, data: incomplete
 //! data_dir/keys/ID/          meta.json, data: complete, checked, synced
 //! data_dir/trash/ID/         being removed
 //! ```
 //!
-//! A bundle becomes usable by one rename of its directory from `uploads` to
-//! `keys`, after its bytes were checked and synced. Whenever the process dies,
-//! a bundle is therefore either an upload that resumes or expires, or finished.
-//! It leaves by one rename to `trash`.
+//! A bundle becomes usable by one rename of its directory from `uploads` to `keys`, after its bytes were checked and
+//! synced. Whenever the process dies, a bundle is therefore either finished or an upload that resumes or expires. One
+//! rename to `trash` deletes it.
 
 mod meta;
 mod recover;
@@ -27,13 +26,13 @@ use tokio_util::sync::CancellationToken;
 use unspoken_wire::CheckedDeclaration;
 use unspoken_wire::v1::{KeyState, KeyStatus};
 
-use crate::auth::{ClientName, hex, unhex};
+use crate::auth::ClientName;
 use crate::disk::Disk;
 
 const META: &str = "meta.json";
 const DATA: &str = "data";
 
-/// Names a key bundle: 128 random bits.
+/// Id of a key bundle: 128 random bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KeyId([u8; 16]);
 
@@ -45,9 +44,13 @@ impl KeyId {
     }
 
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let id = Self(unhex(text)?);
-        // Upper-case digits would be a second name for the same bundle.
+        let id = Self(hex::decode_to_array(text).ok()?);
+        // Upper-case digits or a prefix 0x would be a second name for the same bundle.
         (id.to_string() == text).then_some(id)
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
     }
 
     #[cfg(test)]
@@ -58,18 +61,18 @@ impl KeyId {
 
 impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex(&self.0))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
-/// Why the store refused.
+/// Why the store refused an operation.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
     #[error("no such key bundle")]
     NotFound,
-    #[error("the client holds {held} key bundles; at most {limit} are allowed")]
+    #[error("the client has {held} key bundles; at most {limit} are allowed")]
     TooManyKeys { held: usize, limit: usize },
-    #[error("the bundle has {needed} bytes; {used} of the {limit} for keys are taken")]
+    #[error("the bundle has {needed} bytes; {used} of the {limit} bytes for keys are in use")]
     Quota { needed: u64, used: u64, limit: u64 },
     #[error("the chunk starts at byte {found}; the server has {have} bytes")]
     OffsetMismatch { found: u64, have: u64 },
@@ -79,13 +82,13 @@ pub(crate) enum StoreError {
     WrongState { found: String, needed: &'static str },
     #[error("the stored bundle is damaged: {found}")]
     Damaged { found: String },
-    #[error("the uploaded bytes do not have the checksum declared")]
+    #[error("the uploaded bytes do not match the declared checksum")]
     ChecksumMismatch,
     #[error("disk: {0}")]
     Io(#[from] io::Error),
 }
 
-/// What clients may store, and for how long.
+/// Limits on what clients may store, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StorePolicy {
     pub(crate) key_disk_bytes: u64,
@@ -101,8 +104,7 @@ pub(crate) struct Store {
     policy: StorePolicy,
     entries: Mutex<HashMap<KeyId, Arc<Entry>>>,
     healthy: AtomicBool,
-    /// Held while the store is open; the operating system lets go of it when
-    /// the process dies.
+    /// Held while the store is open; the operating system releases it when the process dies.
     _lock: std::fs::File,
 }
 
@@ -111,7 +113,7 @@ pub(crate) struct Entry {
     pub(crate) id: KeyId,
     pub(crate) meta: Meta,
     progress: Mutex<Progress>,
-    /// Held by whoever changes the bundle.
+    /// Held while a request changes the bundle.
     writer: Arc<tokio::sync::Mutex<()>>,
     /// Cancelled when another request wants to write.
     current: Mutex<CancellationToken>,
@@ -153,8 +155,8 @@ impl Entry {
         }
     }
 
-    /// Asks whoever writes this bundle to stop, and waits for the right to.
-    /// The token is cancelled when the next one asks.
+    /// Tells the current writer of this bundle to stop, and waits for the right to write. The returned token is
+    /// cancelled when the next writer takes over.
     pub(crate) async fn take_over(&self) -> (WriteGuard, CancellationToken) {
         let token = CancellationToken::new();
         let previous = {
@@ -197,7 +199,7 @@ impl Entry {
 }
 
 impl Store {
-    /// The bundle of that owner, unless it is missing, expired, or another's.
+    /// The bundle with this id, if `owner` owns it and it has not expired.
     pub(crate) fn find(&self, owner: &ClientName, id: KeyId) -> Result<Arc<Entry>, StoreError> {
         let entry = self.entries().get(&id).cloned().ok_or(StoreError::NotFound)?;
         let expired = entry.expires(&self.policy) <= SystemTime::now();
@@ -232,8 +234,7 @@ impl Store {
         }
     }
 
-    /// Starts an upload, or finds the one with the same content. Returns
-    /// whether it is new. Blocks.
+    /// Starts an upload, or finds the bundle with the same content. Returns whether it is new. Blocks.
     pub(crate) fn declare(
         &self,
         owner: &ClientName,
@@ -259,7 +260,7 @@ impl Store {
             }
             let id = KeyId::random()?;
             let entry = Arc::new(Entry::new(id, meta, State::Uploading, 0, now));
-            // Held until the files are there; nobody else can have it yet.
+            // Held until the files are created; no other request can hold it yet.
             let guard = entry.writer.clone().try_lock_owned();
             entries.insert(id, entry.clone());
             (entry, guard)
@@ -279,7 +280,6 @@ impl Store {
         self.disk.create_dir(&dir)?;
         self.disk.write_at(&dir.join(DATA), 0, &[])?;
         self.disk.replace(&dir.join(META), &entry.meta.to_json()?)?;
-        self.disk.sync(&dir)?;
         self.disk.sync(&self.root.join("uploads"))
     }
 
@@ -296,14 +296,14 @@ impl Store {
         Ok(())
     }
 
-    /// Adds bytes to an upload. The caller holds the bundle's [`WriteGuard`].
-    /// On an error the upload keeps what it had. Blocks.
+    /// Appends bytes to an upload. The caller holds the bundle's [`WriteGuard`]. On an error the upload keeps the bytes
+    /// it had. Blocks.
     pub(crate) fn append(&self, entry: &Entry, bytes: &[u8]) -> Result<(), StoreError> {
         let offset = entry.expect_uploading()?.offset;
         self.check_chunk(entry, offset, Some(bytes.len() as u64))?;
         let path = self.upload_dir(entry.id).join(DATA);
         if let Err(error) = self.disk.write_at(&path, offset, bytes) {
-            // What was written in part is cut off, or written over later.
+            // Bytes written in part are cut off, or overwritten later.
             let _ = self.disk.truncate(&path, offset);
             return Err(self.io_failed(error));
         }
@@ -313,7 +313,7 @@ impl Store {
         Ok(())
     }
 
-    /// The first `count` bytes of a bundle, or all it has. Blocks.
+    /// The first `count` bytes of a bundle, or all if it has fewer. Blocks.
     pub(crate) fn read_header(&self, entry: &Entry, count: usize) -> Result<Vec<u8>, StoreError> {
         use io::Read;
         let count = (count as u64).min(entry.offset());
@@ -333,8 +333,7 @@ impl Store {
         self.disk.open(&dir.join(DATA)).map_err(|error| self.io_failed(error))
     }
 
-    /// Makes a complete, checked upload a finished bundle. The caller holds
-    /// the bundle's [`WriteGuard`]. Blocks.
+    /// Makes a complete, checked upload a finished bundle. The caller holds the bundle's [`WriteGuard`]. Blocks.
     pub(crate) fn finish(&self, entry: &Entry) -> Result<(), StoreError> {
         let progress = entry.expect_uploading()?;
         if progress.offset != entry.meta.length {
@@ -352,7 +351,6 @@ impl Store {
         let (upload, key) = (self.upload_dir(entry.id), self.key_dir(entry.id));
         self.disk.sync(&upload.join(DATA))?;
         self.disk.replace(&upload.join(META), &entry.meta.finished(now).to_json()?)?;
-        self.disk.sync(&upload)?;
         self.disk.rename(&upload, &key)?;
         let synced = self.disk.sync(&self.root.join("keys")).and_then(|()| self.disk.sync(&self.root.join("uploads")));
         if synced.is_err() {
@@ -376,15 +374,14 @@ impl Store {
             }
             _ => self.forget(entry),
         }
-        // It is gone for everyone already; the next start would finish this.
+        // No request can find it any more; the next start of the service empties the trash.
         if let Err(error) = self.disk.remove_dir(&trash) {
             tracing::warn!(key = %entry.id, %error, "removed bundle is still in the trash");
         }
         Ok(())
     }
 
-    /// Removes what has expired and nobody is writing. Returns the bundles
-    /// removed. Blocks.
+    /// Removes expired bundles that no request is writing. Returns the ids of the removed bundles. Blocks.
     pub(crate) fn sweep(&self) -> Vec<KeyId> {
         let now = SystemTime::now();
         let expired: Vec<_> = {
@@ -402,8 +399,8 @@ impl Store {
         removed
     }
 
-    /// Writes and removes a small file, to know whether the disk works. A full
-    /// disk counts as working: answers do not need it. Blocks.
+    /// Writes and removes a small file to find out whether the disk works. A full disk counts as working, because
+    /// answers do not need free space. Blocks.
     pub(crate) fn probe(&self) {
         let dir = self.root.join("probe");
         let written = self

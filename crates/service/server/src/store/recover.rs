@@ -1,4 +1,4 @@
-//! Opening a store: what a process that died left behind.
+//! Opening a store, and recovering after a process died.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -15,10 +15,8 @@ use crate::disk::Disk;
 const MAX_META_BYTES: u64 = 64 << 10;
 
 impl Store {
-    /// Opens the store in `root`, which is made if missing. Uploads go on
-    /// where their bytes end; what is neither a finished bundle nor a sound
-    /// upload is removed or, if it was a finished bundle, left alone and
-    /// logged. Blocks.
+    /// Opens the store in `root`, which is made if missing. Uploads resume where their bytes end. Invalid uploads are
+    /// removed. Invalid finished bundles are not loaded; they are left on disk and logged. Blocks.
     pub(crate) fn open_at(disk: Arc<dyn Disk>, root: &Path, policy: StorePolicy) -> io::Result<Self> {
         disk.create_dir(root)?;
         let lock = lock(&root.join("lock"))?;

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Which client may do what.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn another_clients_keys_look_like_no_keys() {
         assert_eq!(result.unwrap_err().code(), Some(ProblemCode::KeyNotFound));
     }
     assert!(bob_client.keys(&cancel).unwrap().is_empty());
-    // To the byte what an id that does not exist gives.
+    // The response equals, byte for byte, the response for an id that does not exist.
     let requests = ["GET /v1/keys/{}", "DELETE /v1/keys/{}", "POST /v1/keys/{}/complete"];
     for request in requests {
         let send = |id: &str| {
@@ -42,7 +42,7 @@ fn another_clients_keys_look_like_no_keys() {
         assert_eq!((other.status, &other.body), (none.status, &none.body), "{request}");
         assert_eq!(other.status, 404);
     }
-    // Bob's own upload of the same bytes is his own bundle.
+    // Bob's upload of the same bytes is a separate bundle.
     assert_ne!(upload(&bob_client, &anns).unwrap(), id);
     assert_eq!(ask(&ann_client, &id, query(0, b"x")).unwrap(), expected(&anns, b"x"));
 }
@@ -69,8 +69,33 @@ fn without_a_known_token_nothing_is_told() {
     }
     let response = service.get("/v1/apps");
     assert_eq!((response.status, response.header("www-authenticate")), (401, Some("Bearer")));
-    for open in ["/healthz", "/readyz", "/metrics"] {
+    for open in ["/healthz", "/readyz"] {
         assert_eq!(service.get(open).status, 200, "{open}");
+    }
+}
+
+/// Metrics count the requests of all clients.
+#[test]
+fn clients_do_not_see_metrics() {
+    let mut setup = Setup::new();
+    let [ann] = setup.tokens(["ann"]);
+    let service = setup.start();
+    let request =
+        format!("GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {ann}\r\n\r\n");
+    for refused in [service.get("/metrics"), raw(service.address, &request)] {
+        assert_eq!((refused.status, &refused.json()["code"]), (404, &"not_found".into()));
+        assert!(refused.json()["remedy"].as_str().unwrap().contains("metrics_listen"), "{}", refused.body);
+        assert!(!refused.body.contains("unspoken_requests_total"), "{}", refused.body);
+    }
+    let at = |path: &str| {
+        raw(service.metrics_address, format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
+    };
+    let metrics = at("/metrics");
+    assert_eq!((metrics.status, metrics.header("content-type")), (200, Some("text/plain; version=0.0.4")));
+    assert!(metrics.body.contains("unspoken_requests_total"), "{}", metrics.body);
+    // The other listener serves metrics and nothing else.
+    for path in ["/v1/apps", "/v1/keys", "/healthz"] {
+        assert_eq!(at(path).status, 404, "{path}");
     }
 }
 
@@ -135,6 +160,6 @@ fn a_token_does_not_travel_in_the_clear_unless_allowed() {
     let refused = Transport::new(config.clone()).err().unwrap();
     assert!(matches!(refused, Error::Config { .. }), "{refused}");
     assert!(!format!("{config:?} {refused}").contains("\"secret\""));
-    config.allow_plaintext = true;
+    config.insecure_http = true;
     assert!(Transport::new(config).is_ok());
 }

@@ -1,4 +1,6 @@
-//! The service as a process of its own, killed with SIGKILL.
+//! The service as a separate process that is killed with SIGKILL.
+
+#![expect(unsafe_code, reason = "sends a signal to the service")]
 
 use std::io::{BufRead, BufReader, Cursor, Write};
 use std::net::SocketAddr;
@@ -7,14 +9,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use unspoken_client::transport::{Cancel, KeyId, Progress};
+use unspoken_client::transport::{Cancel, KeyId, UploadProgress};
 use unspoken_server::{Applications, Server, shutdown_signal};
 
 use crate::support::*;
 
 const DIR: &str = "UNSPOKEN_TEST_SERVICE_DIR";
 
-/// Not a test: the other process. Does nothing unless it is told where.
+/// Not a test: the service process. Does nothing unless the environment variable is set.
 #[test]
 #[ignore = "started by the tests of this file"]
 fn service_process() {
@@ -59,7 +61,7 @@ impl Process {
         Self { child, address, output }
     }
 
-    /// SIGKILL: nothing of the process runs any more.
+    /// Sends SIGKILL and waits until the process has ended.
     fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -83,7 +85,7 @@ fn killed_during_an_upload_nothing_half_is_used_and_nothing_finished_is_lost() {
 
     let large = bundle(2, 6_000_000, 10);
     let mut offsets = Vec::new();
-    // Killed at 1, 2, … MB; each process goes on where the last one was.
+    // Killed at 1, 2, … MB; each process continues where the last one stopped.
     for round in 1..=4u64 {
         let process = Process::start(dir.path());
         let client = transport(process.address, None);
@@ -93,7 +95,7 @@ fn killed_during_an_upload_nothing_half_is_used_and_nothing_finished_is_lost() {
         let mut started_at = None;
         let mut process = Some(process);
         let stop = |step| {
-            if let Progress::Sending { done, .. } = step {
+            if let UploadProgress::Sending { done, .. } = step {
                 started_at.get_or_insert(done);
                 if done >= round * 1_000_000
                     && let Some(process) = process.take()
@@ -177,8 +179,8 @@ fn sigterm_ends_the_process_in_good_order() {
     let asking = std::thread::spawn(move || ask(&client, &id, query(700, b"last")));
     std::thread::sleep(Duration::from_millis(250));
     let pid = libc::pid_t::try_from(process.child.id()).unwrap();
-    // SAFETY: `kill` takes no pointers; the process is a child not yet waited
-    // for, so the number is still its own.
+    // SAFETY: `kill` takes no pointers. The process is a child that was not waited for yet, so the id still belongs to
+    // it.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGTERM) }, 0);
     assert_eq!(asking.join().unwrap().unwrap(), expected(&bundle, b"last"));
     let mut rest = String::new();

@@ -16,7 +16,7 @@ fn fifty_clients_are_all_answered() {
     const CLIENTS: usize = 50;
     const QUESTIONS: usize = 4;
     let mut setup = Setup::new();
-    // Fewer places than clients: some are told to come again.
+    // Fewer places than clients: some are told to try again later.
     setup.config.limits.queue = 20;
     setup.config.limits.memory_bytes = 64 << 20;
     let names: Vec<String> = (0..CLIENTS).map(|number| format!("client-{number}")).collect();
@@ -93,7 +93,7 @@ fn queries_that_never_arrive_take_no_more_than_a_clients_share() {
             stream
         })
         .collect();
-    wait_until("three queries are arriving", || service.metric("unspoken_requests_in_flight") == 4.0);
+    wait_until("three queries are arriving", || service.metric("unspoken_requests_in_flight") == 3.0);
     let refused = raw(service.address, &head);
     assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
     assert!(ask(&clients[1], &ids[1], query(0, b"x")).is_ok());
@@ -144,7 +144,7 @@ fn a_full_queue_says_whose_it_is_and_when_to_come_again() {
             let seconds: u64 = response.header("retry-after").unwrap().parse().unwrap();
             assert!((1..=60).contains(&seconds));
         }
-        // Everyone goes away; the queue empties without computing anything.
+        // All clients disconnect; the queue empties without computing anything.
         cancel.cancel();
     });
     wait_until("the queue is empty", || service.metric("unspoken_queue_depth") == 0.0);

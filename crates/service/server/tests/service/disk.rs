@@ -1,4 +1,4 @@
-//! Disks that are full, broken, or damaged.
+//! Disks that are full, broken or damaged.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
@@ -15,11 +15,11 @@ use crate::support::*;
 
 const MIB: u64 = 1 << 20;
 
-/// The local disk with room for so many more bytes. Beyond that it fails with
-/// the error a write to the machine's full device gives.
+/// The local disk with room for a limited number of bytes. Beyond that it fails with the error of a write to
+/// `/dev/full`.
 struct SmallDisk {
     room: AtomicU64,
-    /// Calls of `sync` and `rename` that still succeed; then they fail.
+    /// Number of calls of `replace`, `sync` and `rename` that still succeed; later ones fail.
     commits: AtomicU64,
 }
 
@@ -58,7 +58,7 @@ impl Disk for SmallDisk {
 
     fn write_at(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
         if let Err(full) = self.take(bytes.len() as u64) {
-            // As a real disk would: part of it is written.
+            // Like a real disk, writes a part.
             LocalDisk.write_at(path, offset, &bytes[..bytes.len() / 2])?;
             return Err(full);
         }
@@ -71,6 +71,7 @@ impl Disk for SmallDisk {
 
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.take(bytes.len() as u64)?;
+        self.commit()?;
         LocalDisk.replace(path, bytes)
     }
 
@@ -114,14 +115,14 @@ fn a_disk_that_fills_up_is_a_507_and_the_upload_resumes() {
     let refused = upload(&client, &bundle).unwrap_err();
     assert_eq!(refused.code(), Some(ProblemCode::StorageFull), "{refused}");
     assert!(refused.to_string().contains("disk for keys is full"), "{refused}");
-    // Alive and ready; what is stored is what the status says.
+    // The service is still ready; the stored bytes match the status.
     assert_eq!(service.get("/readyz").status, 200);
     let status = &client.keys(&Cancel::new()).unwrap()[0];
     assert!(status.offset >= 2 * MIB, "{}", status.offset);
     let data = service.dir.path().join("data/uploads").join(&status.id).join("data");
     let stored = std::fs::read(&data).unwrap();
     assert_eq!(stored, bundle[..status.offset as usize]);
-    // Somebody makes room.
+    // Space is freed.
     let before = status.offset;
     disk.room.store(100 * MIB, Ordering::SeqCst);
     let id = upload(&client, &bundle).unwrap();
@@ -153,7 +154,7 @@ fn a_bundle_is_not_finished_until_every_step_to_disk_succeeded() {
     for commits in 0.. {
         let disk = SmallDisk::new(MIB);
         let mut setup = on(&disk);
-        // Only the steps of this upload count, not those of the sweeper.
+        // Only the disk operations of this upload count, not those of the sweep.
         setup.config.timeouts.sweep = Duration::from_secs(3600);
         let service = setup.start();
         let client = service.client(None);
@@ -177,7 +178,7 @@ fn a_bundle_is_not_finished_until_every_step_to_disk_succeeded() {
                 assert_eq!(service.get("/readyz").status, 503);
             }
         }
-        // The disk works again: the same upload ends well, also after a restart.
+        // The disk works again: the same upload succeeds, also after a restart.
         let service = Setup::at(service.stop()).start();
         let client = service.client(None);
         let id = upload(&client, &bundle).unwrap();
@@ -218,7 +219,7 @@ fn a_finished_bundle_that_rots_is_not_used() {
         assert_eq!(refused.code(), Some(ProblemCode::KeyDamaged), "{refused}");
         service.stop();
     }
-    // Deleting and uploading again is the way out.
+    // The remedy is to delete the bundle and upload it again.
     let service = Setup::at(dir).start();
     let client = service.client(None);
     client.delete_key(&id, &Cancel::new()).unwrap();

@@ -1,13 +1,14 @@
 //! The embedding lookup through the service, at a small insecure ring.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use unspoken_ckks::Preset;
 use unspoken_client::transport::Cancel;
-use unspoken_client::{EmbedClient, StateDir, Step};
-use unspoken_embed::{Embedder, EmbedderOptions};
+use unspoken_client::{Progress, ServiceClient, StateDir};
+use unspoken_embed::{EmbedClient, EmbedOptions, EmbedServer};
 use unspoken_embedding::{CompressOptions, EmbeddingTable, TokenList, compress};
-use unspoken_server::{Applications, PrivateApplication};
+use unspoken_server::{Applications, ProtocolApplication};
 
 use crate::support::*;
 
@@ -19,27 +20,29 @@ fn tokens_are_looked_up_through_the_service() {
     let options = CompressOptions { columns: 8, rounds: 2, ..CompressOptions::default() };
     let table = compress(&table, &options, &mut |_| {}, &AtomicBool::new(false)).unwrap();
     let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
-    let embedder = Embedder::new(table.subtables(), &parameters, &EmbedderOptions::default()).unwrap();
-    let application = PrivateApplication::new("embed/words", embedder);
+    let embedder = EmbedServer::new(table.subtables(), &parameters, &EmbedOptions::default()).unwrap();
+    let application = ProtocolApplication::new("embed/words", embedder);
     let service = Setup::new().start_beside(Applications::new().with(application).unwrap());
     let (state, cancel) = (tempfile::tempdir().unwrap(), Cancel::new());
     let state = StateDir::open(state.path(), "http://127.0.0.1", "embed/words").unwrap();
-    let connect = |steps: &mut Vec<Step>| {
-        let codes = table.codes().clone();
+    let connect = |steps: &mut Vec<Progress>| {
+        let codes = Arc::new(table.codes().clone());
         let mut note = |step| steps.push(step);
-        EmbedClient::insecure_connect(service.client(None), "embed/words", codes, &state, &mut note, &cancel).unwrap()
+        let transport = service.client(None);
+        ServiceClient::<EmbedClient>::insecure_connect(transport, "embed/words", codes, &state, &mut note, &cancel)
+            .unwrap()
     };
     let mut steps = Vec::new();
     let mut client = connect(&mut steps);
-    assert!(steps.iter().any(|step| matches!(step, Step::MakingKeys { .. })));
+    assert!(steps.iter().any(|step| matches!(step, Progress::MakingKeys { .. })));
     let ids = [39, 0, 17];
-    for (embedding, id) in client.embed(&ids, &mut |_| {}, &cancel).unwrap().iter().zip(ids) {
+    for (embedding, id) in client.ask(&ids, &mut |_| {}, &cancel).unwrap().iter().zip(ids) {
         for (found, clear) in embedding.iter().zip(table.reconstruct_row(id).unwrap()) {
             assert!((found - f64::from(clear)).abs() < 1e-4, "{found} {clear}");
         }
     }
-    assert_eq!(client.usage().messages, 3);
-    // The keys are there already.
+    assert_eq!(client.usage().questions, 3);
+    // The service has the keys already.
     let mut steps = Vec::new();
     assert_eq!(connect(&mut steps).usage().key_bytes, 0);
     assert!(steps.is_empty(), "{steps:?}");

@@ -1,11 +1,13 @@
-//! Memory, sizes and time run out; the service says so and lives on.
+//! Memory, size and time limits: the service reports that one is exceeded and keeps running.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use unspoken_client::transport::{Cancel, Error};
+use unspoken_protocol::ClientId;
+use unspoken_server::{Application, ApplicationError, ApplicationLimits, Applications};
 use unspoken_wire::ProblemCode;
 
 use crate::support::*;
@@ -15,13 +17,13 @@ const MIB: u64 = 1 << 20;
 #[test]
 fn a_full_memory_is_a_503_with_a_reason_and_passes() {
     let mut setup = Setup::new();
-    // Two queries of up to 1 MiB and their answers fit beside 4 MiB of keys.
+    // Two queries of up to 1 MiB and their answers fit in addition to 4 MiB of keys.
     setup.config.limits.memory_bytes = 8 * MIB;
     let service = setup.start();
     let client = service.client(None);
     let (one, two) = (bundle(1, 10_000, 4 * MIB), bundle(2, 10_000, 4 * MIB));
     let (one_id, two_id) = (upload(&client, &one).unwrap(), upload(&client, &two).unwrap());
-    // The second check pushed the first keys out; both still answer.
+    // Checking the second bundle evicted the first keys; both still answer.
     assert_eq!(ask(&client, &one_id, query(0, b"a")).unwrap(), expected(&one, b"a"));
     assert_eq!(ask(&client, &two_id, query(0, b"b")).unwrap(), expected(&two, b"b"));
     assert!(service.metric("unspoken_memory_bytes") <= (8 * MIB) as f64);
@@ -41,11 +43,92 @@ fn a_full_memory_is_a_503_with_a_reason_and_passes() {
             ),
             other => panic!("{other:?}"),
         }
-        // A patient client is answered once the first one is done.
+        // A client that retries is answered after the first one has finished.
         assert_eq!(ask(&client, &two_id, query(0, b"b")).unwrap(), expected(&two, b"b"));
         assert_eq!(busy.join().unwrap().unwrap(), expected(&one, b"slow"));
     });
     assert_eq!(service.get("/readyz").status, 200);
+}
+
+/// Answers with so many zeros that they do not fit in the sockets' buffers.
+struct Zeros;
+
+const ZEROS: usize = 48 << 20;
+
+impl Application for Zeros {
+    type Keys = ();
+
+    fn name(&self) -> &str {
+        "test/zeros"
+    }
+
+    fn describe(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn limits(&self) -> ApplicationLimits {
+        ApplicationLimits {
+            key_format: 1,
+            header_bytes: 0,
+            max_key_bytes: 100,
+            max_query_bytes: ZEROS,
+            max_answer_bytes: 2 * ZEROS,
+        }
+    }
+
+    fn loaded_key_bytes(&self, _: &[u8]) -> Result<u64, ApplicationError> {
+        Ok(5)
+    }
+
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<(), ApplicationError> {
+        std::io::copy(bundle, &mut std::io::sink())?;
+        Ok(())
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        0
+    }
+
+    fn working_bytes(&self) -> u64 {
+        1000
+    }
+
+    fn answer(&self, _: ClientId, _: &(), _: &[u8], _: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
+        Ok(vec![0; ZEROS])
+    }
+}
+
+#[test]
+fn queries_and_answers_count_as_memory_while_they_are_held() {
+    let service = Setup::new().start_beside(Applications::new().with(Zeros).unwrap());
+    let client = service.client(None);
+    let mut bundle = std::io::Cursor::new(b"keys");
+    let key = client.upload_keys("test/zeros", 1, &mut bundle, |_| {}, &Cancel::new()).unwrap();
+    assert_eq!(service.metric("unspoken_memory_bytes"), 5.0);
+    let head = |length: usize| {
+        format!("POST /v1/apps/test/zeros?key={key} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n")
+    };
+    // A query that is still arriving.
+    let mut arriving = TcpStream::connect(service.address).unwrap();
+    arriving.write_all(head(ZEROS).as_bytes()).unwrap();
+    wait_until("the query is counted", || service.metric("unspoken_memory_bytes") == (ZEROS + 5) as f64);
+    drop(arriving);
+    wait_until("the query is forgotten", || service.metric("unspoken_memory_bytes") == 5.0);
+    // An answer that is not read yet: only its own bytes count, no longer the largest answer and the computation.
+    let mut unread = TcpStream::connect(service.address).unwrap();
+    unread.write_all(head(0).as_bytes()).unwrap();
+    wait_until("the answer is counted", || service.metric("unspoken_memory_bytes") == (ZEROS + 5) as f64);
+    assert_eq!(service.metric("unspoken_answer_seconds_count{application=\"test/zeros\"}"), 1.0);
+    for _ in 0..20 {
+        assert_eq!(service.metric("unspoken_memory_bytes"), (ZEROS + 5) as f64);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut received = 0;
+    let mut part = vec![0; 1 << 20];
+    while received < ZEROS {
+        received += unread.read(&mut part).unwrap();
+    }
+    wait_until("the answer is forgotten", || service.metric("unspoken_memory_bytes") == 5.0);
 }
 
 #[test]
@@ -69,12 +152,12 @@ fn a_query_over_the_limit_is_a_413_that_arrives() {
     let client = service.client(None);
     let bundle = bundle(1, 10_000, 10);
     let id = upload(&client, &bundle).unwrap();
-    // The client is still sending when it is refused, and must hear it.
+    // The client is still sending when it is refused, and must receive the refusal.
     for _ in 0..5 {
         let refused = ask(&client, &id, vec![0; 20 << 20]).unwrap_err();
         assert_eq!(refused.code(), Some(ProblemCode::TooLarge), "{refused}");
     }
-    // One that sends everything before it listens must hear it too.
+    // A client that sends everything before it reads must receive it too.
     let head = format!("POST /v1/apps/{APP}?key={id} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", 20 << 20);
     let mut stream = TcpStream::connect(service.address).unwrap();
     stream.write_all(&[head.as_bytes(), &vec![0; 20 << 20]].concat()).unwrap();
@@ -162,7 +245,7 @@ fn a_fault_of_the_application_is_one_clients_500() {
         (b"misfit", ProblemCode::DoesNotFit),
     ];
     for (bytes, code) in cases {
-        // More often than there are workers: none is lost.
+        // More requests than workers: no worker is lost.
         for _ in 0..3 {
             let refused = ask(&client, &id, query(0, bytes)).unwrap_err();
             assert_eq!(refused.code(), Some(code), "{refused}");

@@ -1,7 +1,8 @@
-//! The service from outside: over HTTP on 127.0.0.1, with an application that
-//! stands in for the cryptography, and once with the cryptography.
+//! Tests of the service over HTTP on 127.0.0.1, with an application that replaces the cryptography, and once with the
+//! cryptography.
 
 mod access;
+mod connections;
 mod crash;
 mod crowd;
 mod disk;

@@ -1,4 +1,4 @@
-//! What operators see: health, metrics, logs, and shutdown.
+//! Health, metrics, logs and shutdown.
 
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
@@ -25,8 +25,8 @@ fn health_metrics_and_problems_are_there() {
     assert_eq!(service.metric("unspoken_key_bundles{state=\"ready\"}"), 1.0);
     let asked = "unspoken_requests_total{method=\"POST\",route=\"/v1/apps/{*name}\",status=\"200\"}";
     assert_eq!(service.metric(asked), 1.0);
-    // Only the request that reads the metrics is in flight.
-    assert_eq!(service.metric("unspoken_requests_in_flight"), 1.0);
+    // Requests to the metrics listener are not counted.
+    assert_eq!(service.metric("unspoken_requests_in_flight"), 0.0);
 
     for (path, status, code) in [
         ("/nowhere", 404, "not_found"),
@@ -105,7 +105,7 @@ fn logs_name_requests_and_hold_no_content() {
         .with_max_level(tracing::Level::TRACE)
         .with_writer(move || writer.clone())
         .finish();
-    // For the whole process: other tests write here too, which harms nothing.
+    // Set for the whole process: other tests write to it too, which is harmless.
     tracing::subscriber::set_global_default(subscriber).unwrap();
     let mut setup = Setup::new();
     let [token] = setup.tokens(["a-client-name"]);
@@ -152,11 +152,15 @@ fn a_configuration_that_makes_no_sense_is_named() {
         runtime.block_on(Server::bind(setup.config, apps)).map(drop)
     };
     assert!(matches!(bind(1 << 20, 0), Err(ServeError::Memory { limit: 0x100000, .. })));
-    // Room for one query, one answer and the work, but not for the model too.
+    // Memory for one query, one answer and the computation, but not for the model too.
     let enough = (2 << 20) + 1000;
     bind(enough, 0).unwrap();
     assert!(matches!(bind(enough, 1), Err(ServeError::Memory { prepared: 1, .. })));
     assert!(matches!(bind(enough, u64::MAX), Err(ServeError::Memory { .. })));
+    let refused = bind(enough, 1).unwrap_err().to_string();
+    let parts =
+        ["query 1048576, answer 1048576, computation 1000", "models of all applications take 1;", "at least 2098153"];
+    assert!(parts.iter().all(|part| refused.contains(part)), "{refused}");
     bind(enough + 1, 1).unwrap();
 }
 
@@ -167,5 +171,10 @@ fn the_configuration_in_the_readme_is_the_default_one() {
     let config = ServerConfig::from_toml(text).unwrap();
     assert_eq!(config.limits, ServerConfig::default().limits);
     assert_eq!(config.timeouts, ServerConfig::default().timeouts);
+    config.check().unwrap();
+    let guide = include_str!("../../../../../docs/service.md");
+    let text = guide.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let config = ServerConfig::from_toml(text).unwrap();
+    assert_eq!((config.offers.len(), config.offers[1].name.as_deref()), (2, None));
     config.check().unwrap();
 }

@@ -1,4 +1,4 @@
-//! A service in this process, an application that XORs, and raw requests.
+//! Test support: a service in this process, an application that XORs, and raw requests.
 
 use std::io::{Cursor, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use unspoken_client::transport::{Cancel, Error, KeyId, RetryPolicy, Transport, TransportConfig};
+use unspoken_protocol::ClientId;
 use unspoken_server::{
     Application, ApplicationError, ApplicationLimits, Applications, Disk, LocalDisk, Server, ServerConfig, make_token,
 };
@@ -16,7 +17,7 @@ use unspoken_server::{
 pub const APP: &str = "test/xor";
 pub const FORMAT: u32 = 7;
 
-/// What the application saw and did, for tests to look at.
+/// Counters of what the application did.
 #[derive(Default)]
 pub struct Seen {
     pub loads: AtomicUsize,
@@ -28,9 +29,9 @@ pub struct Seen {
 
 /// Answers a query with its bytes XORed with the first bytes of the keys.
 ///
-/// A bundle is `b"XORK"`, bytes of memory it claims (u64), payload length
-/// (u64), payload. A query is milliseconds to take (u32), then the bytes; the
-/// bytes `panic`, `long` and `misfit` do what they say.
+/// A bundle is `b"XORK"`, the bytes of memory that it claims (u64), the payload length (u64), and the payload. A query
+/// is the milliseconds that the answer takes (u32), then the bytes. The bytes `panic`, `long`, `misfit` and `internal`
+/// cause the error that they name.
 pub struct Xor {
     pub prepared_bytes: u64,
     pub working_bytes: u64,
@@ -100,7 +101,13 @@ impl Application for Xor {
         self.working_bytes
     }
 
-    fn answer(&self, mask: &Vec<u8>, query: &[u8], cancel: &AtomicBool) -> Result<Vec<u8>, ApplicationError> {
+    fn answer(
+        &self,
+        _client: ClientId,
+        mask: &Vec<u8>,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ApplicationError> {
         let seen = &self.seen;
         let (millis, bytes) = query
             .split_first_chunk::<4>()
@@ -145,7 +152,7 @@ pub fn query(millis: u32, bytes: &[u8]) -> Vec<u8> {
     [&millis.to_le_bytes(), bytes].concat()
 }
 
-/// The answer the client of `bundle` should get.
+/// The answer that the client of `bundle` should get.
 pub fn expected(bundle: &[u8], bytes: &[u8]) -> Vec<u8> {
     bytes.iter().zip(bundle[20..52].iter().cycle()).map(|(a, b)| a ^ b).collect()
 }
@@ -153,6 +160,7 @@ pub fn expected(bundle: &[u8], bytes: &[u8]) -> Vec<u8> {
 /// A running service; stopped when dropped.
 pub struct TestService {
     pub address: SocketAddr,
+    pub metrics_address: SocketAddr,
     pub seen: Arc<Seen>,
     pub dir: Arc<TempDir>,
     stop: Option<tokio::sync::oneshot::Sender<()>>,
@@ -171,10 +179,11 @@ impl Setup {
         Self::at(Arc::new(tempfile::tempdir().unwrap()))
     }
 
-    /// On the data another service left.
+    /// A setup with the data directory of another service.
     pub fn at(dir: Arc<TempDir>) -> Self {
         let mut config = ServerConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
+            metrics_listen: Some("127.0.0.1:0".parse().unwrap()),
             data_dir: dir.path().join("data"),
             workers: 2,
             ..ServerConfig::default()
@@ -183,7 +192,7 @@ impl Setup {
         Self { config, app: Xor::new(), disk: Arc::new(LocalDisk), dir }
     }
 
-    /// With tokens for these clients; returns their secrets.
+    /// Makes tokens for these clients and returns their secrets.
     pub fn tokens<const N: usize>(&mut self, names: [&str; N]) -> [String; N] {
         let tokens = names.map(|name| make_token(name).unwrap());
         let path = self.dir.path().join("tokens");
@@ -197,7 +206,7 @@ impl Setup {
         self.start_beside(Applications::new())
     }
 
-    /// Offers these as well.
+    /// Starts the service with these applications as well.
     pub fn start_beside(self, others: Applications) -> TestService {
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let (bound, address) = std::sync::mpsc::channel();
@@ -207,12 +216,13 @@ impl Setup {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             runtime.block_on(async {
                 let server = Server::bind_with_disk(self.config, apps, self.disk).await.unwrap();
-                bound.send(server.local_addr().unwrap()).unwrap();
+                let metrics_address = server.metrics_addr().unwrap().unwrap();
+                bound.send((server.local_addr().unwrap(), metrics_address)).unwrap();
                 server.run(async { drop(stopped.await) }).await;
             });
         });
-        let address = address.recv().expect("the service did not start");
-        TestService { address, seen, dir, stop: Some(stop), thread: Some(thread) }
+        let (address, metrics_address) = address.recv().expect("the service did not start");
+        TestService { address, metrics_address, seen, dir, stop: Some(stop), thread: Some(thread) }
     }
 }
 
@@ -221,12 +231,12 @@ impl TestService {
         transport(self.address, token)
     }
 
-    /// Begins the shutdown and does not wait.
+    /// Begins the shutdown and does not wait for it.
     pub fn begin_stop(&mut self) {
         drop(self.stop.take());
     }
 
-    /// Shuts down, waits, and hands the data over.
+    /// Shuts down, waits, and returns the data directory.
     pub fn stop(mut self) -> Arc<TempDir> {
         self.finish();
         self.dir.clone()
@@ -244,9 +254,10 @@ impl TestService {
         raw(self.address, format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))
     }
 
-    /// The value of one line of the metrics.
+    /// The value of one metric.
     pub fn metric(&self, line: &str) -> f64 {
-        let text = self.get("/metrics").body;
+        let request = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        let text = raw(self.metrics_address, request).body;
         text.lines()
             .find_map(|found| found.strip_prefix(line)?.trim().parse().ok())
             .unwrap_or_else(|| panic!("no metric {line:?} in\n{text}"))
@@ -271,7 +282,7 @@ pub fn transport(address: SocketAddr, token: Option<&str>) -> Transport {
     Transport::new(config).unwrap()
 }
 
-/// A client that does not try again.
+/// A client that does not retry.
 pub fn impatient(address: SocketAddr) -> Transport {
     let mut config = TransportConfig::new(format!("http://{address}"));
     config.retry.patience = Duration::ZERO;
@@ -305,7 +316,7 @@ impl RawResponse {
     }
 }
 
-/// Sends bytes as they are and reads until the service closes.
+/// Sends bytes unchanged and reads until the service closes the connection.
 pub fn raw(address: SocketAddr, request: impl AsRef<[u8]>) -> RawResponse {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -323,7 +334,7 @@ pub fn read_response(stream: &mut TcpStream) -> RawResponse {
     RawResponse { status, head: head.to_owned(), body: body.to_owned() }
 }
 
-/// Waits until something is true, at most ten seconds.
+/// Waits until a condition holds, at most ten seconds.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
     while !holds() {

@@ -1,11 +1,11 @@
-//! Uploads that are whole, cut, too long, of the wrong kind, or damaged.
+//! Uploads that are complete, cut off, too long, of the wrong kind, or damaged.
 
 use std::io::{Cursor, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use unspoken_client::transport::{Cancel, Progress};
+use unspoken_client::transport::{Cancel, UploadProgress};
 use unspoken_wire::v1::KeyDeclaration;
 use unspoken_wire::{Message, ProblemCode};
 
@@ -63,8 +63,8 @@ fn a_bundle_goes_up_and_answers_questions() {
     let cancel = Cancel::new();
     let mut source = Cursor::new(&bundle);
     let id = client.upload_keys(APP, FORMAT, &mut source, |p| steps.push(p), &cancel).unwrap();
-    assert_eq!(steps.last(), Some(&Progress::Checking));
-    assert!(steps.contains(&Progress::Sending { done: 3_000_000, total: 3_000_000 }));
+    assert_eq!(steps.last(), Some(&UploadProgress::Checking));
+    assert!(steps.contains(&UploadProgress::Sending { done: 3_000_000, total: 3_000_000 }));
     let answer = ask(&client, &id, query(0, b"hello")).unwrap();
     assert_eq!(answer, expected(&bundle, b"hello"));
     // Loaded once, by the check; uploading the same bytes again is free.
@@ -85,7 +85,7 @@ fn a_client_that_stops_in_the_middle_resumes() {
     let service = Setup::new().start();
     let bundle = bundle(1, 5_000_000, 1000);
     let id = declared_id(&service, &bundle);
-    // Promises everything, sends 3 MB, and is gone.
+    // Declares the whole length, sends 3 MB, and disconnects.
     let mut stream = TcpStream::connect(service.address).unwrap();
     stream.write_all(patch_head(&id, 0, bundle.len()).as_bytes()).unwrap();
     stream.write_all(&bundle[..3_000_000]).unwrap();
@@ -97,7 +97,7 @@ fn a_client_that_stops_in_the_middle_resumes() {
     let client = service.client(None);
     let mut first = None;
     let mut note = |step| {
-        if let Progress::Sending { done, .. } = step {
+        if let UploadProgress::Sending { done, .. } = step {
             first.get_or_insert(done);
         }
     };
@@ -117,7 +117,7 @@ fn a_cancelled_upload_resumes_too() {
     let bundle = bundle(2, 4_000_000, 1000);
     let cancel = Cancel::new();
     let stop_halfway = |step| {
-        if matches!(step, Progress::Sending { done, .. } if done > 1_000_000) {
+        if matches!(step, UploadProgress::Sending { done, .. } if done > 1_000_000) {
             cancel.cancel();
         }
     };
@@ -137,7 +137,7 @@ fn a_later_request_takes_an_upload_over() {
     stalled.write_all(patch_head(&id, 0, bundle.len()).as_bytes()).unwrap();
     stalled.write_all(&bundle[..2_000_000]).unwrap();
     wait_until("a megabyte is stored", || service.metric("unspoken_key_disk_bytes") > 0.0);
-    // The first connection is still open and silent; nobody waits for it.
+    // The first connection is still open and sends nothing; the service does not wait for it.
     let start = Instant::now();
     upload(&service.client(None), &bundle).unwrap();
     assert!(start.elapsed() < Duration::from_secs(15), "waited {:?}", start.elapsed());
@@ -147,7 +147,7 @@ fn a_later_request_takes_an_upload_over() {
 fn a_truncated_bundle_is_never_used() {
     let service = Setup::new().start();
     let whole = bundle(1, 100_000, 1000);
-    // Cut before it is declared: the application notices.
+    // Cut off before it is declared: the application rejects it.
     let client = service.client(None);
     let refused = upload(&client, &whole[..90_000]).unwrap_err();
     assert_eq!(refused.code(), Some(ProblemCode::MalformedKeys), "{refused}");
@@ -155,7 +155,7 @@ fn a_truncated_bundle_is_never_used() {
     // Shorter than its header.
     let refused = upload(&client, &whole[..10]).unwrap_err();
     assert_eq!(refused.code(), Some(ProblemCode::MalformedKeys), "{refused}");
-    // Cut while it is sent: it is not complete.
+    // Cut off while it is sent: it is not complete.
     let id = declared_id(&service, &whole);
     assert_eq!(patch(&service, &id, 0, &whole[..90_000]).status, 200);
     assert_eq!(code(&complete(&service, &id)), (409, "wrong_state".into()));
@@ -167,7 +167,7 @@ fn a_truncated_bundle_is_never_used() {
         ),
     );
     assert_eq!(code(&asked), (409, "wrong_state".into()));
-    // Nothing of the refused ones is left.
+    // Nothing is left of the refused uploads.
     assert_eq!(service.metric("unspoken_key_bundles{state=\"uploading\"}"), 1.0);
     assert_eq!(service.metric("unspoken_key_bundles{state=\"ready\"}"), 0.0);
 }
@@ -178,7 +178,7 @@ fn an_oversized_bundle_is_refused() {
     let bundle = bundle(1, 1000, 1000);
     let too_long = KeyDeclaration { length: (64 << 20) + 1, ..declaration(&bundle) };
     assert_eq!(code(&declare(&service, &too_long)), (413, "too_large".into()));
-    // More bytes than declared, said in advance or not.
+    // More bytes than declared, with and without a Content-Length.
     let id = declared_id(&service, &bundle);
     let longer = [bundle.as_slice(), b"more"].concat();
     assert_eq!(code(&patch(&service, &id, 0, &longer)), (413, "too_large".into()));
@@ -203,7 +203,7 @@ fn a_bundle_of_another_version_is_refused_at_once() {
     let response = declare(&service, &old);
     assert_eq!(code(&response), (422, "unsupported_format".into()));
     assert!(response.body.contains("format 6; the application reads 7"), "{}", response.body);
-    // The declaration lies: the first megabyte shows it, the rest is not sent.
+    // The declared format is wrong: the first megabyte shows it, and the rest is not sent.
     let mut wrong = good.clone();
     wrong[..4].copy_from_slice(b"XORJ");
     let refused = upload(&service.client(None), &wrong).unwrap_err();
@@ -225,7 +225,7 @@ fn a_flipped_bit_is_noticed() {
         flipped[position] ^= 4;
         assert_eq!(patch(&service, &id, 0, &flipped).status, 200);
         assert_eq!(code(&complete(&service, &id)), (422, "checksum_mismatch".into()));
-        // It is gone, so the same bundle can be declared again.
+        // The upload was removed, so the same bundle can be declared again.
         assert_eq!(code(&complete(&service, &id)), (404, "key_not_found".into()));
     }
     assert!(upload(&service.client(None), &bundle).is_ok());

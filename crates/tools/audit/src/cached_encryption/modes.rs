@@ -1,18 +1,18 @@
-//! The ways of encrypting that are audited.
+//! The encryption modes that are audited.
 
 use std::fmt;
 use std::sync::Arc;
 
 use unspoken_encrypt::{ClientKey, Pool, PoolOptions};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{Ciphertext, PublicKey, SecretKey, Zero};
+use unspoken_rlwe::{Ciphertext, PublicKey, SecretKey, ZeroEncryption};
 
 use crate::attack::Procedure;
 use crate::error::AuditError;
 use crate::insecure_reproduction::{Rache, Vanilla, Zinc};
 use crate::space::{MessageSpace, integer};
 
-/// A way of encrypting.
+/// An encryption mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// One cached encryption of zero; broken.
@@ -23,25 +23,25 @@ pub enum Mode {
     Rache6,
     /// The baseline of the papers: public-key encryption, step by step.
     Vanilla,
-    /// The product's: under the secret key, the uniform half from a seed.
+    /// Product: under the secret key, with the uniform half from a seed.
     Seeded,
-    /// The product's: under a public key.
+    /// Product: under a public key.
     PublicKey,
-    /// The product's: encryptions of zero made ahead, each used once.
+    /// Product: precomputed encryptions of zero, each used once.
     Pool,
 }
 
 impl Mode {
-    /// All of them, the broken ones first.
+    /// All modes, the broken ones first.
     pub const ALL: [Mode; 7] =
         [Mode::Zinc, Mode::Rache2, Mode::Rache6, Mode::Vanilla, Mode::Seeded, Mode::PublicKey, Mode::Pool];
 
-    /// Whether it is claimed to be sound.
+    /// Whether the mode is claimed to be sound.
     pub fn is_sound(self) -> bool {
         !matches!(self, Mode::Zinc | Mode::Rache2 | Mode::Rache6)
     }
 
-    /// The attacks it must face: the one made for it, or all.
+    /// The attacks on this mode: for a broken mode the one designed for it, otherwise all.
     pub(super) fn procedures(self) -> &'static [Procedure] {
         match self {
             Mode::Zinc => &[Procedure::Difference],
@@ -69,7 +69,7 @@ impl fmt::Display for Mode {
 const RADIX_2: (u64, usize) = (2, 10);
 const RADIX_6: (u64, usize) = (6, 4);
 
-/// Encryptions of zero made at once.
+/// Number of encryptions of zero generated at once.
 const POOL_BATCH: usize = 8;
 
 /// A mode with its keys.
@@ -159,15 +159,15 @@ impl Encryptor {
     }
 }
 
-/// The product's pool, refilled by whoever takes from it.
+/// The product's pool; `take` refills it.
 fn pool(space: &MessageSpace, key: PublicKey) -> Result<Pool, AuditError> {
     let chain = space.basis().chain;
-    let capacity_bytes = POOL_BATCH * Zero::memory_bytes(space.rlwe(), chain, false);
+    let capacity_bytes = POOL_BATCH * ZeroEncryption::memory_bytes(space.rlwe(), chain, false);
     Ok(Pool::new(ClientKey::Public(Arc::new(key)), PoolOptions { chain, capacity_bytes, background: false })?)
 }
 
-/// An entry, from a fresh batch if there is none.
-fn take(pool: &Pool, rng: &mut SecretRng) -> Result<Zero, AuditError> {
+/// Takes an entry; refills an empty pool first.
+fn take(pool: &Pool, rng: &mut SecretRng) -> Result<ZeroEncryption, AuditError> {
     if pool.available()? == 0 {
         pool.fill(rng)?;
     }

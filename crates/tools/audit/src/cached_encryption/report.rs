@@ -1,4 +1,4 @@
-//! What an audit found.
+//! Findings of an audit.
 
 use serde::Serialize;
 
@@ -6,28 +6,28 @@ use crate::attack::Procedure;
 use crate::cached_encryption::modes::Mode;
 use crate::space::MessageSpace;
 
-/// A mode counts as broken if a fair coin guesses as well, or as badly, with a probability of at most `2^-30`. So the guesses
-/// accuse a sound mode wrongly with that probability, for each attack; the messages read may, too
-/// ([`Finding::is_as_claimed`]).
+/// A mode counts as broken if a fair coin guesses as well, or as badly, with a probability of at most `2^-30`. This
+/// is also the probability, per attack, that the guesses wrongly mark a sound mode as broken. Recovered messages can
+/// do so too ([`Finding::is_as_claimed`]).
 pub const SIGNIFICANCE_BITS: f64 = 30.0;
 
 /// All findings of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// Games per finding.
+    /// Number of games per finding.
     pub trials: usize,
-    /// One per scheme, mode and attack.
+    /// One finding per scheme, mode and attack.
     pub findings: Vec<Finding>,
 }
 
-/// How one attack did against one mode of one scheme.
+/// Result of one attack on one mode of one scheme.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// CKKS, BFV or BGV.
     pub scheme: String,
-    /// The way of encrypting.
+    /// The encryption mode.
     pub mode: String,
-    /// Whether that way is claimed to be sound.
+    /// Whether that mode is claimed to be sound.
     pub claimed_sound: bool,
     /// The attack: difference or span.
     pub attack: String,
@@ -37,34 +37,34 @@ pub struct Finding {
     pub n: usize,
     /// Bits of the modulus.
     pub log2_q: f64,
-    /// Messages the attacker knew.
+    /// Number of messages known to the attacker.
     pub known_messages: usize,
-    /// Games.
+    /// Number of games.
     pub trials: usize,
-    /// Games in which the attacker named the right message of two.
+    /// Number of games in which the attacker named the right one of two messages.
     pub right: usize,
     /// `|2 right / trials - 1|`.
     pub advantage: f64,
     /// `log2` of the probability that a fair coin does as well, or as badly.
     pub log2_chance: f64,
-    /// Games in which the attacker read every number of the message to within one half.
+    /// Number of games in which the attacker recovered every number of the message to within one half.
     pub recovered: usize,
-    /// Largest error of a number read, over all games.
+    /// Largest error of a recovered number, over all games.
     pub worst_error: f64,
-    /// Whether the guesses are beyond chance: [`SIGNIFICANCE_BITS`].
+    /// Whether the guesses are statistically significant: [`SIGNIFICANCE_BITS`].
     pub broken: bool,
-    /// The first game.
+    /// Example: the first game.
     pub example: Option<Example>,
 }
 
-/// What the attacker knew, what was encrypted, and what the attacker read.
+/// An example: the attacker's knowledge, the encrypted message, and the recovered message.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Example {
     /// The first known message.
     pub known: Vec<f64>,
     /// The secret message.
     pub secret: Vec<f64>,
-    /// What the attacker read from its ciphertext.
+    /// The message that the attacker recovered from its ciphertext.
     pub read: Vec<f64>,
 }
 
@@ -98,12 +98,12 @@ impl Finding {
         }
     }
 
-    /// Whether the finding is what is claimed of the mode: a broken one has advantage 1 and every message is read; a sound
-    /// one shows no advantage and no message is read.
+    /// Whether the finding matches the claim about the mode. For a broken mode, the advantage is 1 and every message
+    /// is recovered; for a sound mode, there is no significant advantage and no message is recovered.
     ///
-    /// Of a sound mode, [`Span`](crate::attack::Span) reads a number that is uniform modulo the first prime: in each game it is
-    /// the message with a probability of about `2^-30`. That is how often this accuses a sound mode wrongly, besides
-    /// [`SIGNIFICANCE_BITS`].
+    /// For a sound mode, [`Span`](crate::attack::Span) returns a number that is uniform modulo the first prime: in
+    /// each game it equals the message with a probability of about `2^-30`. This is the probability of a wrong
+    /// accusation, in addition to that of [`SIGNIFICANCE_BITS`].
     pub fn is_as_claimed(&self) -> bool {
         if self.claimed_sound {
             !self.broken && self.recovered == 0
@@ -114,7 +114,7 @@ impl Finding {
 }
 
 impl Report {
-    /// Whether every finding is what is claimed of its mode.
+    /// Whether every finding matches the claim about its mode.
     pub fn is_as_claimed(&self) -> bool {
         self.findings.iter().all(Finding::is_as_claimed)
     }
@@ -123,7 +123,7 @@ impl Report {
 /// `log2 Pr[|X - trials/2| >= |right - trials/2|]` for the number `X` of heads of `trials` fair coins; at most 0.
 fn log2_chance(right: usize, trials: usize) -> f64 {
     let extreme = right.max(trials - right);
-    // Pr[X = k] relative to Pr[X = trials], summed from the small end.
+    // Pr[X = k] relative to Pr[X = trials], summed in order of increasing terms.
     let mut binomial = 0.0;
     let mut sum = f64::NEG_INFINITY;
     for k in (extreme..=trials).rev() {

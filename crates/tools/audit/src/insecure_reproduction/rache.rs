@@ -7,8 +7,8 @@ use crate::error::AuditError;
 use crate::insecure_reproduction::vanilla::Vanilla;
 use crate::space::MessageSpace;
 
-/// The batch form, with every pivot encrypted in advance: integers below `radix^pivots`, each in a ciphertext of its own and
-/// in all its slots. Broken: [`Span`](crate::attack::Span) reads every message from a few known ones.
+/// The batch form, with every pivot encrypted in advance. It encrypts integers below `radix^pivots`, each in its own
+/// ciphertext and in all slots. Broken: [`Span`](crate::attack::Span) recovers every message from a few known ones.
 pub struct Rache {
     space: MessageSpace,
     radix: u64,
@@ -34,8 +34,8 @@ impl Rache {
         Ok(Rache { space, radix, pivots })
     }
 
-    /// Construction: each pivot as often as its digit says. Randomisation: for every pivot but the lowest, by the toss of a
-    /// coin, that pivot once more and the one below `radix` times less.
+    /// Construction: adds each pivot as often as the value's digit says. Randomisation: for every pivot but the
+    /// lowest, tosses a coin; on heads it adds that pivot once and subtracts the next lower one `radix` times.
     ///
     /// # Errors
     /// If the value has more digits than there are pivots.

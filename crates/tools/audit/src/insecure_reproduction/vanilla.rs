@@ -1,4 +1,4 @@
-//! Public-key encryption as the paper's baseline has it.
+//! Public-key encryption as in the paper's baseline.
 
 use unspoken_ring::{Poly, SecretRng};
 use unspoken_rlwe::{Ciphertext, SecretKey, SeededCiphertext};
@@ -8,14 +8,14 @@ use crate::space::MessageSpace;
 
 /// Equations (7) and (8): the key `(-a s + f e, a)`, and encryption with two products and three transforms per prime.
 ///
-/// Sound, but slow; the product's own is `unspoken_rlwe::PublicKey`.
+/// Sound, but slow; the product uses `unspoken_rlwe::PublicKey`.
 pub struct Vanilla {
     space: MessageSpace,
     key: [Poly; 2],
 }
 
 impl Vanilla {
-    /// Makes the key pair's public half.
+    /// Generates the public key.
     ///
     /// # Errors
     /// If the secret belongs to other parameters.
@@ -32,7 +32,7 @@ impl Vanilla {
         Ok(Vanilla { space: space.clone(), key })
     }
 
-    /// The messages it encrypts.
+    /// The message space that it encrypts.
     pub fn space(&self) -> &MessageSpace {
         &self.space
     }

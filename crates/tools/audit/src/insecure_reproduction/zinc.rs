@@ -7,10 +7,10 @@ use crate::error::AuditError;
 use crate::insecure_reproduction::vanilla::{Vanilla, fresh_error};
 use crate::space::MessageSpace;
 
-/// Algorithm 1. Broken: [`Difference`](crate::attack::Difference) reads every message from one known one.
+/// Algorithm 1. Broken: [`Difference`](crate::attack::Difference) recovers every message from one known one.
 pub struct Zinc {
     space: MessageSpace,
-    /// The cached encryption of zero, which every message gets.
+    /// The cached encryption of zero, to which every message is added.
     zero: Ciphertext,
 }
 
@@ -18,7 +18,7 @@ impl Zinc {
     /// Precomputation: one encryption of zero.
     ///
     /// # Errors
-    /// Only if the ring refuses, which its own parameters rule out.
+    /// Only if the ring refuses the operation, which its own parameters rule out.
     pub fn new(vanilla: &Vanilla, rng: &mut SecretRng) -> Result<Self, AuditError> {
         let space = vanilla.space().clone();
         let zero = vanilla.encrypt(&space.ring().zero(space.basis(), Domain::Evaluation), rng)?;

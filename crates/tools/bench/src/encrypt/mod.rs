@@ -1,24 +1,24 @@
-//! The encryption suite: the published ways, the product's, and SEAL's, in CKKS, BFV and BGV, and on real tables.
+//! The encryption suite: the published methods, the product's and SEAL's, in CKKS, BFV and BGV, and on real tables.
 
-mod baseline;
+mod methods;
 mod modes;
 mod numbers;
 mod rache;
+mod scheme;
 mod schemes;
-mod shop;
+mod seal;
 mod tables;
-mod ways;
 
-use baseline::Baseline;
 use numbers::Table;
-use rache::Cache;
-use shop::Shop;
+use rache::RacheParameters;
+use scheme::SchemeFixture;
+use seal::SealBaseline;
 use unspoken_audit::{Scheme, Size};
 
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::peer::SealRequest;
 use crate::row::Metric;
-use crate::session::Session;
 
 const MODES: &str = "modes";
 const SCHEMES: &str = "schemes";
@@ -26,52 +26,52 @@ const TABLES: &str = "tables";
 
 pub(crate) const PARTS: [&str; 3] = [MODES, SCHEMES, TABLES];
 
-/// Encryption of what is encoded already.
+/// Encryption of an encoded message.
 const ENCRYPT: Metric = Metric::less("encrypt", "ms");
 /// Encoding, then encryption.
 const TOGETHER: Metric = Metric::less("encode_and_encrypt", "ms");
-/// Numbers encoded and encrypted in a second.
+/// Numbers encoded and encrypted per second.
 const VALUES: Metric = Metric::more("values_per_second", "values/s");
 
-/// How large everything is.
+/// Sizes of a run.
 struct Case {
     size: Size,
-    /// SEAL's primes: as many bits of data as ours, and one prime less.
+    /// SEAL's primes: with as many bits of data as ours, and with one prime less.
     seal: [SealRequest; 2],
-    /// Of CKKS.
-    caches: &'static [Cache],
-    /// Of BFV and BGV, whose numbers have 17 bits.
-    exact_caches: &'static [Cache],
-    /// Rows of a table that are encrypted one by one.
+    /// Caches in CKKS.
+    rache: &'static [RacheParameters],
+    /// Caches in BFV and BGV, whose numbers have 17 bits.
+    exact_rache: &'static [RacheParameters],
+    /// Number of rows of a table that are encrypted one by one.
     rows: usize,
 }
 
-/// The paper's degree and, within 881 bits, its 16 primes: 15 of 864 bits and a special one of 17, or 14 of 840 bits and a
-/// special one of 41.
+/// The paper's degree and, within 881 bits, its 16 primes: 15 of 864 bits and a special one of 17, or 14 of 840 bits
+/// and a special one of 41.
 const FULL: Case = Case {
     size: Size::Paper,
     seal: [
         SealRequest { log_n: 15, log_qp: 881, primes: 16, special_bits: 17 },
         SealRequest { log_n: 15, log_qp: 881, primes: 15, special_bits: 41 },
     ],
-    // 2^55 6^24 is the largest number that is encoded.
-    caches: &[
-        Cache { radix: 2, pivots: 4 },
-        Cache { radix: 2, pivots: 8 },
-        Cache { radix: 2, pivots: 16 },
-        Cache { radix: 2, pivots: 32 },
-        Cache { radix: 2, pivots: 64 },
-        Cache { radix: 6, pivots: 4 },
-        Cache { radix: 6, pivots: 8 },
-        Cache { radix: 6, pivots: 16 },
-        Cache { radix: 6, pivots: 24 },
+    // 2^55 6^24 is the largest number that can be encoded.
+    rache: &[
+        RacheParameters { radix: 2, pivots: 4 },
+        RacheParameters { radix: 2, pivots: 8 },
+        RacheParameters { radix: 2, pivots: 16 },
+        RacheParameters { radix: 2, pivots: 32 },
+        RacheParameters { radix: 2, pivots: 64 },
+        RacheParameters { radix: 6, pivots: 4 },
+        RacheParameters { radix: 6, pivots: 8 },
+        RacheParameters { radix: 6, pivots: 16 },
+        RacheParameters { radix: 6, pivots: 24 },
     ],
-    exact_caches: &[
-        Cache { radix: 2, pivots: 4 },
-        Cache { radix: 2, pivots: 8 },
-        Cache { radix: 2, pivots: 16 },
-        Cache { radix: 6, pivots: 4 },
-        Cache { radix: 6, pivots: 6 },
+    exact_rache: &[
+        RacheParameters { radix: 2, pivots: 4 },
+        RacheParameters { radix: 2, pivots: 8 },
+        RacheParameters { radix: 2, pivots: 16 },
+        RacheParameters { radix: 6, pivots: 4 },
+        RacheParameters { radix: 6, pivots: 6 },
     ],
     rows: 21,
 };
@@ -83,42 +83,42 @@ const QUICK: Case = Case {
         SealRequest { log_n: 11, log_qp: 167, primes: 4, special_bits: 17 },
         SealRequest { log_n: 11, log_qp: 167, primes: 3, special_bits: 53 },
     ],
-    caches: &[
-        Cache { radix: 2, pivots: 16 },
-        Cache { radix: 2, pivots: 64 },
-        Cache { radix: 6, pivots: 4 },
-        Cache { radix: 6, pivots: 24 },
+    rache: &[
+        RacheParameters { radix: 2, pivots: 16 },
+        RacheParameters { radix: 2, pivots: 64 },
+        RacheParameters { radix: 6, pivots: 4 },
+        RacheParameters { radix: 6, pivots: 24 },
     ],
-    exact_caches: &[Cache { radix: 2, pivots: 16 }, Cache { radix: 6, pivots: 6 }],
+    exact_rache: &[RacheParameters { radix: 2, pivots: 16 }, RacheParameters { radix: 6, pivots: 6 }],
     rows: 3,
 };
 
-pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let case = if session.options.quick { QUICK } else { FULL };
+pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+    let case = if harness.options.quick { QUICK } else { FULL };
     let mut tables = Vec::new();
-    if session.wants(TABLES) {
-        tables = Table::all(session)?;
+    if harness.includes(TABLES) {
+        tables = Table::all(harness)?;
     }
-    run_case(session, &case, &tables)
+    run_case(harness, &case, &tables)
 }
 
-fn run_case(session: &mut Session<'_>, case: &Case, tables: &[Table]) -> Result<(), BenchError> {
-    if session.wants(MODES) || session.wants(TABLES) {
-        let mut seal = Baseline::start(session, case.seal)?;
-        let shop = Shop::new(Scheme::Ckks, case.size)?;
-        if session.wants(MODES) {
-            modes::run(session, &shop, &mut seal, case.caches)?;
+fn run_case(harness: &mut Harness<'_>, case: &Case, tables: &[Table]) -> Result<(), BenchError> {
+    if harness.includes(MODES) || harness.includes(TABLES) {
+        let mut seal = SealBaseline::start(harness, case.seal)?;
+        let fixture = SchemeFixture::new(Scheme::Ckks, case.size)?;
+        if harness.includes(MODES) {
+            modes::run(harness, &fixture, &mut seal, case.rache)?;
         }
         for table in tables {
-            tables::run(session, &shop, &mut seal, table, case.rows)?;
+            tables::run(harness, &fixture, &mut seal, table, case.rows)?;
         }
     }
-    if session.wants(SCHEMES) {
+    if harness.includes(SCHEMES) {
         for scheme in [Scheme::Bfv, Scheme::Bgv] {
-            schemes::run(session, &Shop::new(scheme, case.size)?, case.exact_caches)?;
+            schemes::run(harness, &SchemeFixture::new(scheme, case.size)?, case.exact_rache)?;
         }
     }
-    session.peak_memory("keys, pools and the largest cache of the suite");
+    harness.peak_memory("keys, pools and the largest cache of the suite");
     Ok(())
 }
 
@@ -129,21 +129,17 @@ fn unit_values(count: usize) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::ways::Way;
+    use super::methods::EncryptionMethod;
     use super::*;
-    use crate::{Clock, Options, Row, Suite};
+    use crate::harness::test_rows;
+    use crate::{Row, Suite};
 
     fn tiny_run(case: &Case, tables: &[Table]) -> Vec<Row> {
-        let options = Options { quick: true, peers: false, clock: Clock::Cpu, ..Options::default() };
-        let mut rows = Vec::new();
-        let (mut sink, mut progress) = (|row| rows.push(row), |_: &str| ());
-        let mut session = Session::new(Suite::Encrypt, &options, &mut sink, &mut progress).unwrap();
-        run_case(&mut session, case, tables).unwrap();
-        rows
+        test_rows(Suite::Encrypt, |harness| run_case(harness, case, tables))
     }
 
     #[test]
-    fn every_way_in_every_scheme_and_on_a_table() {
+    fn every_method_in_every_scheme_and_on_a_table() {
         let values: Vec<f64> = (0..1500).map(|i| f64::from(i % 301)).collect();
         let table = Table { name: "exons", values };
         let rows = tiny_run(&Case { rows: 2, ..QUICK }, &[table]);
@@ -153,11 +149,11 @@ mod tests {
         };
         for scheme in ["CKKS", "BFV", "BGV"] {
             let encode = find("encode", &format!("{scheme}, encoding of all slots")).ours;
-            for way in Way::ENCRYPTING {
-                let case = format!("{scheme}, {way}");
+            for method in EncryptionMethod::ENCRYPTING {
+                let case = format!("{scheme}, {method}");
                 let (alone, together) = (find("encrypt", &case), find("encode_and_encrypt", &case));
                 assert!(alone.ours > 0.0 && together.ours > alone.ours && together.ours > encode / 2.0, "{case}");
-                assert_eq!(alone.baseline_name, if way == Way::Vanilla { "" } else { "vanilla" });
+                assert_eq!(alone.baseline_name, if method == EncryptionMethod::Vanilla { "" } else { "vanilla" });
             }
             let rache = find("encrypt", &format!("{scheme}, Rache (broken), radix 2, 16 pivots"));
             assert!(rache.ratio.is_some());

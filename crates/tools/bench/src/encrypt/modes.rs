@@ -1,261 +1,266 @@
-//! CKKS: every way of encrypting a full vector, beside SEAL's.
+//! CKKS: every method of encrypting a full vector, compared with SEAL's.
 
 use std::cell::RefCell;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use unspoken_audit::MessageSpace;
-use unspoken_rlwe::Zero;
+use unspoken_rlwe::ZeroEncryption;
 
-use super::baseline::{self, Baseline, Primes, Subject};
-use super::rache::{Cache, Times};
-use super::shop::{SCALE, Shop};
-use super::ways::{STOCK, Way, Worker};
+use super::methods::{EncryptionMethod, POOL_SIZE, PreparedMethod, timed_encoding};
+use super::rache::{RacheParameters, RacheTimes};
+use super::scheme::{SCALE, SchemeFixture};
+use super::seal::{self, SealBaseline, SealOperation, SealPrimes};
 use super::{ENCRYPT, TOGETHER, VALUES, unit_values};
-use crate::clock::{Contender, Effort, alternate, scaled};
+use crate::clock::{Repetitions, TimedOperation, alternate, scaled};
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::peer::SealCall;
 use crate::row::{Metric, params};
-use crate::session::Session;
 
 const ENCODE: Metric = Metric::less("encode", "ms");
 
-/// What is measured, SEAL apart: encoding is a contender of its own.
-const OURS: [Option<Way>; 9] = [
+/// Measurements compared with SEAL: encoding (`None`), then the methods.
+const OURS: [Option<EncryptionMethod>; 9] = [
     None,
-    Some(Way::Vanilla),
-    Some(Way::Zinc),
-    Some(Way::Seeded),
-    Some(Way::PublicKey),
-    Some(Way::Pool { seeded: true }),
-    Some(Way::Pool { seeded: false }),
-    Some(Way::Fill { seeded: true }),
-    Some(Way::Fill { seeded: false }),
+    Some(EncryptionMethod::Vanilla),
+    Some(EncryptionMethod::Zinc),
+    Some(EncryptionMethod::Seeded),
+    Some(EncryptionMethod::PublicKey),
+    Some(EncryptionMethod::Pool { seeded: true }),
+    Some(EncryptionMethod::Pool { seeded: false }),
+    Some(EncryptionMethod::Fill { seeded: true }),
+    Some(EncryptionMethod::Fill { seeded: false }),
 ];
 
-const SEAL: [Subject; 8] = [
-    (Primes::Matched, SealCall::Encode),
-    (Primes::Matched, SealCall::Public),
-    (Primes::Matched, SealCall::PublicZeroOfAllPrimes),
-    (Primes::Matched, SealCall::Symmetric),
-    (Primes::Matched, SealCall::SymmetricSeeded),
-    (Primes::Fewest, SealCall::Encode),
-    (Primes::Fewest, SealCall::Public),
-    (Primes::Fewest, SealCall::Symmetric),
+const SEAL: [SealOperation; 8] = [
+    (SealPrimes::Matched, SealCall::Encode),
+    (SealPrimes::Matched, SealCall::Public),
+    (SealPrimes::Matched, SealCall::PublicZeroOfAllPrimes),
+    (SealPrimes::Matched, SealCall::Symmetric),
+    (SealPrimes::Matched, SealCall::SymmetricSeeded),
+    (SealPrimes::Fewest, SealCall::Encode),
+    (SealPrimes::Fewest, SealCall::Public),
+    (SealPrimes::Fewest, SealCall::Symmetric),
 ];
 
-/// Seconds of everything, taken in turn.
-struct Samples {
+/// Seconds of all measurements, taken in turn.
+struct MethodTimes {
     ours: Vec<Vec<f64>>,
-    /// None where SEAL is absent.
+    /// Empty if SEAL is absent.
     seal: Vec<Vec<f64>>,
 }
 
-impl Samples {
-    fn of(&self, way: Option<Way>) -> &[f64] {
-        let found = OURS.iter().position(|&other| other == way);
+impl MethodTimes {
+    fn of(&self, method: Option<EncryptionMethod>) -> &[f64] {
+        let found = OURS.iter().position(|&other| other == method);
         found.and_then(|i| self.ours.get(i)).map_or(&[], Vec::as_slice)
     }
 
-    fn of_seal(&self, subject: Subject) -> Option<&[f64]> {
-        let found = SEAL.iter().position(|&other| other == subject)?;
+    fn of_seal(&self, operation: SealOperation) -> Option<&[f64]> {
+        let found = SEAL.iter().position(|&other| other == operation)?;
         self.seal.get(found).map(Vec::as_slice)
     }
 
-    /// Encoding and then a way, repetition by repetition.
-    fn together(&self, way: Way) -> Vec<f64> {
-        sums(self.of(None), self.of(Some(way)))
+    /// Sums of encoding and a method, repetition by repetition.
+    fn together(&self, method: EncryptionMethod) -> Vec<f64> {
+        sums(self.of(None), self.of(Some(method)))
     }
 
-    fn seal_together(&self, (primes, call): Subject) -> Option<Vec<f64>> {
+    fn seal_together(&self, (primes, call): SealOperation) -> Option<Vec<f64>> {
         Some(sums(self.of_seal((primes, SealCall::Encode))?, self.of_seal((primes, call))?))
     }
 }
 
-/// The suite's part.
+/// Runs this part of the suite.
 pub(super) fn run(
-    session: &mut Session<'_>,
-    shop: &Shop,
-    seal: &mut Baseline,
-    caches: &[Cache],
+    harness: &mut Harness<'_>,
+    fixture: &SchemeFixture,
+    seal: &mut SealBaseline,
+    rache: &[RacheParameters],
 ) -> Result<(), BenchError> {
-    session.note("CKKS: every way in turn, with SEAL");
-    let samples = sample(session, shop, seal)?;
-    encodings(session, shop, seal, &samples);
-    for way in OURS.into_iter().flatten() {
-        report(session, shop, seal, &samples, way);
+    harness.progress("CKKS: every method in turn, with SEAL");
+    let samples = sample(harness, fixture, seal)?;
+    encodings(harness, fixture, seal, &samples);
+    for method in OURS.into_iter().flatten() {
+        report(harness, fixture, seal, &samples, method);
     }
-    sizes(session, shop, seal)?;
-    for &cache in caches {
-        session.note(format!("CKKS: {}", cache.name()));
-        let times = cache.measure(session, shop, &[], session.slow_effort())?;
-        report_rache(session, shop, cache, &times);
+    sizes(harness, fixture, seal)?;
+    for &parameters in rache {
+        harness.progress(format!("CKKS: {}", parameters.name()));
+        let times = parameters.measure(harness, fixture, &[], harness.slow_repetitions())?;
+        report_rache(harness, fixture, parameters, &times);
     }
     Ok(())
 }
 
-/// Checks everything, then times it in turn.
-fn sample(session: &Session<'_>, shop: &Shop, seal: &mut Baseline) -> Result<Samples, BenchError> {
-    let (clock, single) = (session.clock(), &session.single);
-    let values = unit_values(shop.slots());
-    let message = shop.message(&values)?;
+/// Checks all methods, then times them in turn.
+fn sample(harness: &Harness<'_>, fixture: &SchemeFixture, seal: &mut SealBaseline) -> Result<MethodTimes, BenchError> {
+    let stopwatch = harness.stopwatch();
+    let values = unit_values(fixture.slots());
+    let message = fixture.message(&values)?;
     let (there, seal) = (seal.is_there(), RefCell::new(seal));
-    let mut contenders: Vec<Contender<'_>> = Vec::new();
-    for way in OURS {
-        let Some(way) = way else {
-            contenders.push(Box::new(|| {
-                let (made, seconds) = clock.time_in(single, || shop.encode(&values));
-                made?;
-                Ok(seconds)
-            }));
+    let mut operations: Vec<TimedOperation<'_>> = Vec::new();
+    for method in OURS {
+        let Some(method) = method else {
+            operations.push(timed_encoding(stopwatch, fixture, &values));
             continue;
         };
-        let mut worker = Worker::new(shop, way)?;
-        worker.check(&way.to_string(), &values)?;
-        let message = &message;
-        contenders.push(Box::new(move || {
-            worker.prepare()?;
-            let (made, seconds) = clock.time_in(single, || worker.work(message));
-            made?;
-            Ok(seconds)
-        }));
+        let mut prepared = PreparedMethod::new(fixture, method)?;
+        prepared.check(&method.to_string(), &values)?;
+        operations.push(prepared.timed(stopwatch, &message));
     }
     if there {
-        for subject in SEAL {
+        for operation in SEAL {
             let seal = &seal;
-            contenders.push(Box::new(move || seal.borrow_mut().time(subject)));
+            operations.push(Box::new(move || seal.borrow_mut().time(operation)));
         }
     }
-    let effort = if session.options.quick {
-        session.effort()
+    let repetitions = if harness.options.quick {
+        harness.repetitions()
     } else {
-        Effort { least: 11, most: 41, budget: Duration::from_secs(20) }
+        Repetitions { min: 11, max: 41, budget: Duration::from_secs(20) }
     };
-    let mut ours = alternate(effort, &mut contenders)?;
+    let mut ours = alternate(repetitions, &mut operations)?;
     let seal = ours.split_off(OURS.len());
-    Ok(Samples { ours, seal })
+    Ok(MethodTimes { ours, seal })
 }
 
-fn encodings(session: &mut Session<'_>, shop: &Shop, seal: &Baseline, samples: &Samples) {
-    let subject = (Primes::Matched, SealCall::Encode);
-    let theirs = samples.of_seal(subject).map(|seconds| scaled(seconds, 1e3));
-    let theirs = theirs.as_ref().map(|ms| (baseline::name(subject), ms.as_slice()));
-    let params = with(params_of(shop), seal.params(subject.0));
+fn encodings(harness: &mut Harness<'_>, fixture: &SchemeFixture, seal: &SealBaseline, samples: &MethodTimes) {
+    let operation = (SealPrimes::Matched, SealCall::Encode);
+    let theirs = samples.of_seal(operation).map(|seconds| scaled(seconds, 1e3));
+    let theirs = theirs.as_ref().map(|ms| (seal::name(operation), ms.as_slice()));
+    let params = with(params_of(fixture), seal.params(operation.0));
     let theirs = theirs.as_ref().map(|(name, ms)| (name.as_str(), *ms));
-    session.timing(ENCODE, "CKKS, encoding of all slots", &scaled(samples.of(None), 1e3), theirs, params);
+    harness.timing(ENCODE, "CKKS, encoding of all slots", &scaled(samples.of(None), 1e3), theirs, params);
 }
 
-/// The baselines of a way: SEAL's calls, and whether vanilla encryption and Zinc are among them.
-fn baselines(way: Way) -> (&'static [Subject], &'static [Way]) {
-    const PUBLIC: [Subject; 3] = [
-        (Primes::Matched, SealCall::Public),
-        (Primes::Matched, SealCall::PublicZeroOfAllPrimes),
-        (Primes::Fewest, SealCall::Public),
+/// Baselines of a method: calls of SEAL, and our methods among vanilla encryption and Zinc.
+fn baselines(method: EncryptionMethod) -> (&'static [SealOperation], &'static [EncryptionMethod]) {
+    const PUBLIC: [SealOperation; 3] = [
+        (SealPrimes::Matched, SealCall::Public),
+        (SealPrimes::Matched, SealCall::PublicZeroOfAllPrimes),
+        (SealPrimes::Fewest, SealCall::Public),
     ];
-    const SYMMETRIC: [Subject; 4] = [
-        (Primes::Matched, SealCall::Symmetric),
-        (Primes::Matched, SealCall::SymmetricSeeded),
-        (Primes::Fewest, SealCall::Symmetric),
-        (Primes::Matched, SealCall::Public),
+    const SYMMETRIC: [SealOperation; 4] = [
+        (SealPrimes::Matched, SealCall::Symmetric),
+        (SealPrimes::Matched, SealCall::SymmetricSeeded),
+        (SealPrimes::Fewest, SealCall::Symmetric),
+        (SealPrimes::Matched, SealCall::Public),
     ];
-    match way {
-        Way::Vanilla => (&PUBLIC, &[]),
-        Way::Zinc => (&[], &[Way::Vanilla]),
-        Way::Seeded => (&SYMMETRIC, &[Way::Vanilla, Way::Zinc]),
-        Way::PublicKey | Way::Pool { .. } => (&PUBLIC, &[Way::Vanilla, Way::Zinc]),
-        Way::Fill { .. } => (&[], &[]),
+    match method {
+        EncryptionMethod::Vanilla => (&PUBLIC, &[]),
+        EncryptionMethod::Zinc => (&[], &[EncryptionMethod::Vanilla]),
+        EncryptionMethod::Seeded => (&SYMMETRIC, &[EncryptionMethod::Vanilla, EncryptionMethod::Zinc]),
+        EncryptionMethod::PublicKey | EncryptionMethod::Pool { .. } => {
+            (&PUBLIC, &[EncryptionMethod::Vanilla, EncryptionMethod::Zinc])
+        }
+        EncryptionMethod::Fill { .. } => (&[], &[]),
     }
 }
 
-/// A baseline of a way: seconds of encryption alone, and with encoding.
-struct Theirs {
+/// A baseline of a method: seconds of encryption alone, and with encoding.
+struct BaselineTimes {
     name: String,
     alone: Vec<f64>,
-    /// None of a zero without a message, which is no encryption.
+    /// `None` for a zero without a message, which is not an encryption of a message.
     together: Option<Vec<f64>>,
     params: Map<String, Value>,
 }
 
-/// The baselines of a way that were measured.
-fn theirs(shop: &Shop, seal: &Baseline, samples: &Samples, way: Way) -> Vec<Theirs> {
-    let (subjects, ways) = baselines(way);
-    let of_seal = |&subject: &Subject| {
-        let is_whole = subject.1 != SealCall::PublicZeroOfAllPrimes;
-        Some(Theirs {
-            name: baseline::name(subject),
-            alone: samples.of_seal(subject)?.to_vec(),
-            together: samples.seal_together(subject).filter(|_| is_whole),
-            params: with(params_of(shop), seal.params(subject.0)),
+/// The measured baselines of a method.
+fn baseline_times(
+    fixture: &SchemeFixture,
+    seal: &SealBaseline,
+    samples: &MethodTimes,
+    method: EncryptionMethod,
+) -> Vec<BaselineTimes> {
+    let (operations, methods) = baselines(method);
+    let of_seal = |&operation: &SealOperation| {
+        let is_whole = operation.1 != SealCall::PublicZeroOfAllPrimes;
+        Some(BaselineTimes {
+            name: seal::name(operation),
+            alone: samples.of_seal(operation)?.to_vec(),
+            together: samples.seal_together(operation).filter(|_| is_whole),
+            params: with(params_of(fixture), seal.params(operation.0)),
         })
     };
-    let of_way = |&way: &Way| Theirs {
-        name: way.to_string(),
-        alone: samples.of(Some(way)).to_vec(),
-        together: Some(samples.together(way)),
-        params: params_of(shop),
+    let of_method = |&method: &EncryptionMethod| BaselineTimes {
+        name: method.to_string(),
+        alone: samples.of(Some(method)).to_vec(),
+        together: Some(samples.together(method)),
+        params: params_of(fixture),
     };
-    subjects.iter().filter_map(of_seal).chain(ways.iter().map(of_way)).collect()
+    operations.iter().filter_map(of_seal).chain(methods.iter().map(of_method)).collect()
 }
 
-/// The rows of one way: encryption alone, with encoding, and numbers per second with it.
-fn report(session: &mut Session<'_>, shop: &Shop, seal: &Baseline, samples: &Samples, way: Way) {
-    let case = format!("CKKS, {way}");
+/// Rows of one method: encryption alone, with encoding, and numbers per second with encoding.
+fn report(
+    harness: &mut Harness<'_>,
+    fixture: &SchemeFixture,
+    seal: &SealBaseline,
+    samples: &MethodTimes,
+    method: EncryptionMethod,
+) {
+    let case = format!("CKKS, {method}");
     let ms = |seconds: &[f64]| scaled(seconds, 1e3);
-    let rate = |seconds: &[f64]| seconds.iter().map(|s| shop.slots() as f64 / s).collect::<Vec<f64>>();
-    let (alone, together) = (samples.of(Some(way)), samples.together(way));
-    let found = theirs(shop, seal, samples, way);
-    for Theirs { name, alone: other, params, .. } in &found {
-        session.timing(ENCRYPT, &case, &ms(alone), Some((name, &ms(other))), params.clone());
+    let rate = |seconds: &[f64]| seconds.iter().map(|s| fixture.slots() as f64 / s).collect::<Vec<f64>>();
+    let (alone, together) = (samples.of(Some(method)), samples.together(method));
+    let found = baseline_times(fixture, seal, samples, method);
+    for BaselineTimes { name, alone: other, params, .. } in &found {
+        harness.timing(ENCRYPT, &case, &ms(alone), Some((name, &ms(other))), params.clone());
     }
     if found.is_empty() {
-        session.timing(ENCRYPT, &case, &ms(alone), None, params_of(shop));
-        if !matches!(way, Way::Fill { .. }) {
-            session.timing(TOGETHER, &case, &ms(&together), None, params_of(shop));
-            session.timing(VALUES, &case, &rate(&together), None, params_of(shop));
+        harness.timing(ENCRYPT, &case, &ms(alone), None, params_of(fixture));
+        if !matches!(method, EncryptionMethod::Fill { .. }) {
+            harness.timing(TOGETHER, &case, &ms(&together), None, params_of(fixture));
+            harness.timing(VALUES, &case, &rate(&together), None, params_of(fixture));
         }
     }
-    for Theirs { name, together: other, params, .. } in &found {
+    for BaselineTimes { name, together: other, params, .. } in &found {
         let Some(other) = other else { continue };
-        session.timing(TOGETHER, &case, &ms(&together), Some((name, &ms(other))), params.clone());
-        session.timing(VALUES, &case, &rate(&together), Some((name, &rate(other))), params.clone());
+        harness.timing(TOGETHER, &case, &ms(&together), Some((name, &ms(other))), params.clone());
+        harness.timing(VALUES, &case, &rate(&together), Some((name, &rate(other))), params.clone());
     }
 }
 
-fn report_rache(session: &mut Session<'_>, shop: &Shop, cache: Cache, times: &Times) {
-    let (case, vanilla) = (format!("CKKS, {}", cache.name()), Way::Vanilla.to_string());
+fn report_rache(harness: &mut Harness<'_>, fixture: &SchemeFixture, parameters: RacheParameters, times: &RacheTimes) {
+    let (case, vanilla) = (format!("CKKS, {}", parameters.name()), EncryptionMethod::Vanilla.to_string());
     let theirs = scaled(&times.vanilla, 1e3);
-    let params = || with(params_of(shop), params! { "values_per_ciphertext": 1 });
-    session.timing(ENCRYPT, &case, &scaled(&times.rache, 1e3), Some((&vanilla, &theirs)), params());
+    let params = || with(params_of(fixture), params! { "values_per_ciphertext": 1 });
+    harness.timing(ENCRYPT, &case, &scaled(&times.rache, 1e3), Some((&vanilla, &theirs)), params());
     let rate: Vec<f64> = times.rache.iter().map(|s| 1.0 / s).collect();
-    session.timing(VALUES, &case, &rate, None, params());
+    harness.timing(VALUES, &case, &rate, None, params());
 }
 
-/// Bytes of ciphertexts as sent, and of a pool's entries in memory.
-fn sizes(session: &mut Session<'_>, shop: &Shop, seal: &Baseline) -> Result<(), BenchError> {
-    let (parameters, chain) = (shop.space.rlwe(), shop.space.basis().chain);
-    let theirs = seal.setup(Primes::Matched).map(|setup| setup.ciphertext_bytes.clone());
+/// Bytes of ciphertexts on the wire, and of a pool's entries in memory.
+fn sizes(harness: &mut Harness<'_>, fixture: &SchemeFixture, seal: &SealBaseline) -> Result<(), BenchError> {
+    let (parameters, chain) = (fixture.space.rlwe(), fixture.space.basis().chain);
+    let theirs = seal.setup(SealPrimes::Matched).map(|setup| setup.ciphertext_bytes.clone());
     for (seeded, name) in [(true, "secret"), (false, "public key")] {
-        let sent = Zero::byte_len(parameters, chain, seeded) as f64;
+        let sent = ZeroEncryption::byte_len(parameters, chain, seeded) as f64;
         let theirs =
             theirs.as_ref().map(|bytes| if seeded { bytes.encrypt_symmetric_seeded } else { bytes.encrypt_public });
         let theirs = theirs.map(|bytes| ("SEAL, compressed", bytes as f64));
-        let params = with(params_of(shop), seal.params(Primes::Matched));
-        session.fact(Metric::less("ciphertext_bytes", "bytes"), format!("CKKS, {name}"), sent, theirs, params);
-        let entry = Zero::memory_bytes(parameters, chain, seeded) as f64;
-        let params = with(params_of(shop), params! { "entries": STOCK, "bytes_of_all": STOCK as f64 * entry });
-        session.fact(Metric::less("pool_entry_memory", "bytes"), format!("CKKS, {name}"), entry, None, params);
+        let params = with(params_of(fixture), seal.params(SealPrimes::Matched));
+        harness.value(Metric::less("ciphertext_bytes", "bytes"), format!("CKKS, {name}"), sent, theirs, params);
+        let entry = ZeroEncryption::memory_bytes(parameters, chain, seeded) as f64;
+        let params =
+            with(params_of(fixture), params! { "entries": POOL_SIZE, "bytes_of_all": POOL_SIZE as f64 * entry });
+        harness.value(Metric::less("pool_entry_memory", "bytes"), format!("CKKS, {name}"), entry, None, params);
     }
     Ok(())
 }
 
-/// What a row was measured with.
-fn params_of(shop: &Shop) -> Map<String, Value> {
-    let MessageSpace::Approximate(encoder) = &shop.space else { return Map::new() };
+/// Parameters of the rows.
+fn params_of(fixture: &SchemeFixture) -> Map<String, Value> {
+    let MessageSpace::Approximate(encoder) = &fixture.space else { return Map::new() };
     let parameters = encoder.parameters();
     let level = parameters.max_level();
     params! {
         "preset": parameters.name(), "n": parameters.ring().degree(), "slots": parameters.slots(),
-        "primes": parameters.chain(level), "log2_q": baseline::rounded(parameters.log2_modulus(level)), "scale_bits": SCALE.log2(),
+        "primes": parameters.chain(level), "log2_q": seal::rounded(parameters.log2_modulus(level)),
+        "scale_bits": SCALE.log2(),
         "backend": parameters.ring().backend().name(),
     }
 }

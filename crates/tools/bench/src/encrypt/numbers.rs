@@ -1,9 +1,9 @@
-//! Real tables of numbers, one column of each (`scripts/fetch_data.py genes bitcoin covid`).
+//! Real tables of numbers; one column of each (`scripts/fetch_data.py genes bitcoin covid`).
 
 use std::path::Path;
 
 use crate::error::BenchError;
-use crate::session::Session;
+use crate::harness::Harness;
 
 /// A column of a table.
 pub(super) struct Table {
@@ -11,8 +11,8 @@ pub(super) struct Table {
     pub(super) values: Vec<f64>,
 }
 
-/// Names, files and columns: stand-ins for the tables of the paper, which has hg38, Bitcoin's trade volume and US Covid
-/// statistics of other sources.
+/// Names, files and columns. They replace the tables of the paper: hg38, Bitcoin's trade volume, and US Covid
+/// statistics from other sources.
 const TABLES: [(&str, &str, &str); 3] = [
     ("exons of human genes", "data/tables/genes.csv", "exons"),
     ("Bitcoin volume by month", "data/tables/bitcoin.csv", "Volume"),
@@ -20,21 +20,21 @@ const TABLES: [(&str, &str, &str); 3] = [
 ];
 
 impl Table {
-    /// Those that have been fetched; says which have not.
-    pub(super) fn all(session: &mut Session<'_>) -> Result<Vec<Table>, BenchError> {
+    /// The tables that have been downloaded; reports the missing ones.
+    pub(super) fn all(harness: &mut Harness<'_>) -> Result<Vec<Table>, BenchError> {
         let mut found = Vec::new();
         for (name, file, column) in TABLES {
-            let path = session.options.root.join(file);
+            let path = harness.options.root.join(file);
             match path.exists() {
                 true => found.push(Table { name, values: read(&path, column)? }),
-                false => session.note(format!("{file} is absent and left out; scripts/fetch_data.py downloads it")),
+                false => harness.progress(format!("{file} is absent and left out; scripts/fetch_data.py downloads it")),
             }
         }
         Ok(found)
     }
 }
 
-/// The numbers of a column of a file of comma-separated values without quotes.
+/// Reads the numbers of a column of a CSV file without quotes.
 fn read(path: &Path, column: &str) -> Result<Vec<f64>, BenchError> {
     let refuse = |reason: String| BenchError::Table { path: path.to_owned(), reason };
     let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;

@@ -2,93 +2,91 @@
 
 use serde_json::{Map, Value};
 
-use super::baseline::{self, Baseline, Primes};
+use super::methods::{EncryptionMethod, PreparedMethod};
 use super::numbers::Table;
-use super::rache::Cache;
-use super::shop::{Message, Shop};
-use super::ways::{Way, Worker};
-use crate::clock::{Contender, Effort, alternate, scaled};
+use super::rache::RacheParameters;
+use super::scheme::{Message, SchemeFixture};
+use super::seal::{self, SealBaseline, SealPrimes};
+use crate::clock::{Repetitions, TimedOperation, alternate, scaled};
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::peer::SealCall;
 use crate::row::{Metric, params};
-use crate::session::Session;
 
 /// Encoding and encryption of a whole table, one number in each ciphertext.
 const ONE_BY_ONE: Metric = Metric::less("table_one_by_one", "s");
-/// The same with as many numbers in a ciphertext as it holds.
+/// The same with as many numbers per ciphertext as fit.
 const PACKED: Metric = Metric::less("table_packed", "s");
 
-/// Pivots of the paper, for all tables.
+/// The paper's number of pivots, for all tables.
 const PIVOTS: usize = 32;
 
-/// One table, of which `rows` are encrypted one by one.
+/// Measures one table; `rows` of its rows are encrypted one by one.
 pub(super) fn run(
-    session: &mut Session<'_>,
-    shop: &Shop,
-    seal: &mut Baseline,
+    harness: &mut Harness<'_>,
+    fixture: &SchemeFixture,
+    seal: &mut SealBaseline,
     table: &Table,
     rows: usize,
 ) -> Result<(), BenchError> {
-    session.note(format!("{}: {} rows", table.name, table.values.len()));
-    let effort = Effort { least: rows, most: rows, budget: std::time::Duration::ZERO };
-    // From one row to the next that is measured: all parts of the table have their say.
+    harness.progress(format!("{}: {} rows", table.name, table.values.len()));
+    let repetitions = Repetitions::exactly(rows);
+    // Distance between measured rows, so that they come from all parts of the table.
     let stride = (table.values.len() / (rows + 1)).max(1);
     let singles: Vec<Vec<f64>> = table.values.iter().step_by(stride).map(|&x| vec![x]).collect();
-    let samples = sample(session, shop, seal, &singles, Form::OneByOne, effort)?;
+    let samples = sample(harness, fixture, seal, &singles, Form::OneByOne, repetitions)?;
     let count = table.values.len();
-    report(session, seal, table, ONE_BY_ONE, &samples, count as f64, params! { "rows_measured": rows });
+    report(harness, seal, table, ONE_BY_ONE, &samples, count as f64, params! { "rows_measured": rows });
 
     let integers: Vec<u64> = table.values.iter().map(|x| x.round() as u64).collect();
-    for cache in [Cache { radix: 2, pivots: PIVOTS }, Cache::that_holds(2, &table.values)] {
-        session.note(format!("{}: {}", table.name, cache.name()));
-        let times = cache.measure(session, shop, &integers, effort)?;
-        let case = format!("{}, {}", table.name, cache.name());
+    for rache in [RacheParameters { radix: 2, pivots: PIVOTS }, RacheParameters::that_holds(2, &table.values)] {
+        harness.progress(format!("{}: {}", table.name, rache.name()));
+        let times = rache.measure(harness, fixture, &integers, repetitions)?;
+        let case = format!("{}, {}", table.name, rache.name());
         let vanilla = scaled(&times.vanilla, count as f64);
         let params = params! { "rows": count, "rows_measured": rows, "ciphertexts": count };
         let baseline = Some(("vanilla, encryption alone", vanilla.as_slice()));
-        session.timing(ONE_BY_ONE, case, &scaled(&times.rache, count as f64), baseline, params);
+        harness.timing(ONE_BY_ONE, case, &scaled(&times.rache, count as f64), baseline, params);
     }
 
-    let mut packed: Vec<Vec<f64>> = table.values.chunks(shop.slots()).map(<[f64]>::to_vec).collect();
-    packed.iter_mut().for_each(|values| values.resize(shop.slots(), 0.0));
-    let samples = sample(session, shop, seal, &packed, Form::Packed, session.slow_effort())?;
-    report(session, seal, table, PACKED, &samples, 1.0, params! { "ciphertexts": packed.len() });
+    let mut packed: Vec<Vec<f64>> = table.values.chunks(fixture.slots()).map(<[f64]>::to_vec).collect();
+    packed.iter_mut().for_each(|values| values.resize(fixture.slots(), 0.0));
+    let samples = sample(harness, fixture, seal, &packed, Form::Packed, harness.slow_repetitions())?;
+    report(harness, seal, table, PACKED, &samples, 1.0, params! { "ciphertexts": packed.len() });
     Ok(())
 }
 
-/// What a repetition does.
+/// The work of one repetition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// One of the messages, the next one in the next repetition.
+    /// Encrypts one of the messages, the next one in the next repetition.
     OneByOne,
-    /// All of them.
+    /// Encrypts all of them.
     Packed,
 }
 
-/// Seconds of each encrypting way, then of SEAL if it is there: encoding and encryption.
+/// Seconds of encoding and encryption with each method, then with SEAL if it is available.
 fn sample(
-    session: &Session<'_>,
-    shop: &Shop,
-    seal: &mut Baseline,
+    harness: &Harness<'_>,
+    fixture: &SchemeFixture,
+    seal: &mut SealBaseline,
     messages: &[Vec<f64>],
     form: Form,
-    effort: Effort,
+    repetitions: Repetitions,
 ) -> Result<Vec<Vec<f64>>, BenchError> {
-    let (clock, single) = (session.clock(), &session.single);
-    let mut contenders: Vec<Contender<'_>> = Vec::new();
-    for way in Way::ENCRYPTING {
-        let mut worker = Worker::new(shop, way)?;
-        worker.check(&format!("{way}, a row of a table"), &messages[0])?;
+    let stopwatch = harness.stopwatch();
+    let mut operations: Vec<TimedOperation<'_>> = Vec::new();
+    for method in EncryptionMethod::ENCRYPTING {
+        let mut prepared = PreparedMethod::new(fixture, method)?;
+        prepared.check(&format!("{method}, a row of a table"), &messages[0])?;
         let mut turn = 0;
         let mut encrypt = move |values: &[f64]| -> Result<f64, BenchError> {
-            worker.prepare()?;
-            let (message, encoding) = clock.time_in(single, || shop.encode(values));
-            let message = Message::shared(message?);
-            let (made, encryption) = clock.time_in(single, || worker.work(&message));
-            made?;
-            Ok(encoding + encryption)
+            prepared.prepare()?;
+            let (message, encoding) = stopwatch.time(|| fixture.encode(values))?;
+            let message = Message::shared(message);
+            Ok(encoding + stopwatch.seconds(|| prepared.run(&message))?)
         };
-        contenders.push(Box::new(move || match form {
+        operations.push(Box::new(move || match form {
             Form::OneByOne => {
                 turn += 1;
                 encrypt(&messages[turn % messages.len()])
@@ -101,39 +99,40 @@ fn sample(
             Form::OneByOne => (SealCall::EncodeOne, 1.0),
             Form::Packed => (SealCall::Encode, messages.len() as f64),
         };
-        contenders.push(Box::new(move || {
-            Ok(times * (seal.time((Primes::Matched, encode))? + seal.time((Primes::Matched, SealCall::Public))?))
+        operations.push(Box::new(move || {
+            Ok(times
+                * (seal.time((SealPrimes::Matched, encode))? + seal.time((SealPrimes::Matched, SealCall::Public))?))
         }));
     }
-    alternate(effort, &mut contenders)
+    alternate(repetitions, &mut operations)
 }
 
-/// A row for each way against vanilla encryption, and one against SEAL for the product's own.
+/// One row per method against vanilla encryption, and one against SEAL for the product's own methods.
 fn report(
-    session: &mut Session<'_>,
-    seal: &Baseline,
+    harness: &mut Harness<'_>,
+    seal: &SealBaseline,
     table: &Table,
     metric: Metric,
     samples: &[Vec<f64>],
     times: f64,
     more: Map<String, Value>,
 ) {
-    let (ours, theirs) = samples.split_at(Way::ENCRYPTING.len());
+    let (ours, theirs) = samples.split_at(EncryptionMethod::ENCRYPTING.len());
     let vanilla = scaled(&ours[0], times);
-    let vanilla_name = Way::Vanilla.to_string();
-    for (way, seconds) in Way::ENCRYPTING.iter().zip(ours) {
-        let (case, seconds) = (format!("{}, {way}", table.name), scaled(seconds, times));
+    let vanilla_name = EncryptionMethod::Vanilla.to_string();
+    for (method, seconds) in EncryptionMethod::ENCRYPTING.iter().zip(ours) {
+        let (case, seconds) = (format!("{}, {method}", table.name), scaled(seconds, times));
         let mut params = params! { "rows": table.values.len() };
         params.extend(more.clone());
-        if *way != Way::Vanilla {
-            session.timing(metric, &case, &seconds, Some((&vanilla_name, &vanilla)), params.clone());
+        if *method != EncryptionMethod::Vanilla {
+            harness.timing(metric, &case, &seconds, Some((&vanilla_name, &vanilla)), params.clone());
         }
-        if way.is_own() || *way == Way::Vanilla {
-            params.extend(seal.params(Primes::Matched));
+        if method.is_own() || *method == EncryptionMethod::Vanilla {
+            params.extend(seal.params(SealPrimes::Matched));
             let theirs = theirs.first().map(|seconds| scaled(seconds, times));
-            let name = baseline::name((Primes::Matched, SealCall::Public));
+            let name = seal::name((SealPrimes::Matched, SealCall::Public));
             let baseline = theirs.as_ref().map(|seconds| (name.as_str(), seconds.as_slice()));
-            session.timing(metric, &case, &seconds, baseline, params);
+            harness.timing(metric, &case, &seconds, baseline, params);
         }
     }
 }

@@ -4,12 +4,12 @@ use unspoken_ckks::{Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, 
 use unspoken_ring::{Backend, SecretRng};
 use unspoken_rlwe::{self as rlwe, EvaluationKeys, KeyKind, KeyPlan, SecretKey, galois};
 
-use crate::error::BenchError;
+use crate::error::{BenchError, larger_error};
 
-/// Largest distance of a decrypted slot from what it should be.
+/// Largest allowed distance of a decrypted slot from its expected value.
 const TOLERANCE: f64 = 1.0 / 4096.0;
 
-/// The rotation of all measurements.
+/// Rotation step of all measurements.
 pub(super) const STEPS: i64 = 1;
 
 pub(super) struct Fixture {
@@ -28,14 +28,14 @@ pub(super) struct Operands {
     pub(super) b: Ciphertext,
     /// `a b`, relinearised and not rescaled.
     pub(super) product: Ciphertext,
-    /// What `b` encrypts, at the same level.
+    /// The plaintext of `b`, at the same level.
     pub(super) plain: Plaintext,
 }
 
 impl Fixture {
     pub(super) fn new(preset: &Preset, backend: Backend) -> Result<Self, BenchError> {
         let parameters = CkksParameters::with_backend(preset.literal()?, backend)?;
-        // Nobody's data is behind these keys: a fixed seed gives every run the same numbers.
+        // These keys protect no data: a fixed seed gives every run the same numbers.
         let mut rng = SecretRng::insecure_from_seed(1);
         let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
         let encoder = Encoder::new(&parameters);
@@ -77,8 +77,7 @@ impl Fixture {
         let slots = self.encoder.decode(&self.secret.decrypt(found)?, scale)?;
         let [a, b] = &self.values;
         let error = |(j, z): (usize, &Complex64)| (z - expected(a[j], b[j], a[(j + 1) % a.len()])).norm();
-        let found = slots.iter().enumerate().map(error).fold(0.0, f64::max);
-        // A NaN is wrong too.
+        let found = slots.iter().enumerate().map(error).fold(0.0, larger_error);
         if found <= TOLERANCE { Ok(()) } else { Err(BenchError::Wrong { case: case.into(), found, needed: TOLERANCE }) }
     }
 }

@@ -1,24 +1,24 @@
-//! Switching keys: bytes in memory and on the wire, seconds to make and to load.
+//! Switching keys: bytes in memory and on the wire, seconds to generate and to load.
 
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, SeededSwitchingKey};
 
 use super::fixture::{Fixture, rotation_key};
-use crate::clock::{Contender, alternate};
+use crate::clock::alternate;
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::peer::OpenFhe;
 use crate::row::{Metric, params};
-use crate::session::Session;
 
 /// Keys for all levels: one rotation key, one relinearisation key.
-pub(super) fn run(session: &mut Session<'_>, fixture: &Fixture, peer: Option<&OpenFhe>) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, fixture: &Fixture, peer: Option<&OpenFhe>) -> Result<(), BenchError> {
     let ring = fixture.parameters.ring();
     let rotation = peer.map(|peer| peer.setup.rotation_key_bytes);
     let relinearisation = peer.map(|peer| peer.setup.relin_key_bytes);
-    bytes(session, fixture, "rotation key", rotation_key(ring), rotation)?;
-    bytes(session, fixture, "relinearisation key", KeyKind::Relinearisation, relinearisation)?;
-    session.note("making and loading a rotation key");
-    seconds(session, fixture)
+    bytes(harness, fixture, "rotation key", rotation_key(ring), rotation)?;
+    bytes(harness, fixture, "relinearisation key", KeyKind::Relinearisation, relinearisation)?;
+    harness.progress("making and loading a rotation key");
+    seconds(harness, fixture)
 }
 
 fn plan(fixture: &Fixture, kind: KeyKind) -> KeyPlan {
@@ -28,7 +28,7 @@ fn plan(fixture: &Fixture, kind: KeyKind) -> KeyPlan {
 }
 
 fn bytes(
-    session: &mut Session<'_>,
+    harness: &mut Harness<'_>,
     fixture: &Fixture,
     case: &str,
     kind: KeyKind,
@@ -39,13 +39,13 @@ fn bytes(
     let params = || params! { "preset": rlwe.name(), "keys": 1 };
     let baseline = serialised.map(|bytes| ("OpenFHE, serialised", bytes as f64));
     let wire = KeyBundle::byte_len(rlwe, &plan) as f64;
-    session.fact(Metric::less("wire_bytes", "bytes"), case, wire, baseline, params());
+    harness.value(Metric::less("wire_bytes", "bytes"), case, wire, baseline, params());
     let memory = plan.memory_bytes(rlwe.ring()) as f64;
-    session.fact(Metric::less("memory_bytes", "bytes"), case, memory, None, params());
+    harness.value(Metric::less("memory_bytes", "bytes"), case, memory, None, params());
     Ok(())
 }
 
-fn seconds(session: &mut Session<'_>, fixture: &Fixture) -> Result<(), BenchError> {
+fn seconds(harness: &mut Harness<'_>, fixture: &Fixture) -> Result<(), BenchError> {
     let rlwe = fixture.parameters.rlwe();
     let (kind, chain) = (rotation_key(rlwe.ring()), rlwe.ring().chain().len());
     let plan = plan(fixture, kind);
@@ -53,23 +53,13 @@ fn seconds(session: &mut Session<'_>, fixture: &Fixture) -> Result<(), BenchErro
     let mut bundle = Vec::new();
     KeyBundle::write_plan(rlwe, &plan, &mut bundle)?;
     KeyBundle::write_key(rlwe, &SeededSwitchingKey::generate(&fixture.secret, kind, chain, &mut rng)?, &mut bundle)?;
-    let (clock, single) = (session.clock(), &session.single);
-    let mut contenders: [Contender<'_>; 2] = [
-        Box::new(|| {
-            let make = || SeededSwitchingKey::generate(&fixture.secret, kind, chain, &mut rng);
-            let (key, seconds) = clock.time_in(single, make);
-            Ok(key.map(|_| seconds)?)
-        }),
-        Box::new(|| {
-            let (keys, seconds) = clock.time_in(single, || KeyBundle::read(rlwe, &mut bundle.as_slice()));
-            Ok(keys.map(|_| seconds)?)
-        }),
-    ];
-    let samples = alternate(session.effort(), &mut contenders)?;
-    drop(contenders);
+    let stopwatch = harness.stopwatch();
+    let make = || stopwatch.seconds(|| SeededSwitchingKey::generate(&fixture.secret, kind, chain, &mut rng));
+    let read = || stopwatch.seconds(|| KeyBundle::read(rlwe, &mut bundle.as_slice()));
+    let samples = alternate(harness.repetitions(), &mut [Box::new(make), Box::new(read)])?;
     let params = || params! { "preset": rlwe.name(), "backend": fixture.backend() };
     let time = Metric::less("time", "s");
-    session.timing(time, "rotation key, make (client)", &samples[0], None, params());
-    session.timing(time, "rotation key, read and expand (server)", &samples[1], None, params());
+    harness.timing(time, "rotation key, make (client)", &samples[0], None, params());
+    harness.timing(time, "rotation key, read and expand (server)", &samples[1], None, params());
     Ok(())
 }

@@ -3,10 +3,10 @@
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Backend, Basis, Poly, Ring, RingKind, RingLiteral, RingMatrix, Seed};
 
-use crate::clock::{Contender, alternate};
+use crate::clock::{TimedOperation, alternate};
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::row::{Metric, params};
-use crate::session::Session;
 
 const RATE: Metric = Metric::more("rate", "GMAC/s");
 
@@ -30,22 +30,20 @@ struct Product {
 }
 
 /// One row per vector backend, with the portable one as baseline.
-pub(super) fn run(session: &mut Session<'_>, shape: Shape) -> Result<(), BenchError> {
-    session.note(format!("matrix product, {} x {}", shape.rows, shape.columns));
+pub(super) fn run(harness: &mut Harness<'_>, shape: Shape) -> Result<(), BenchError> {
+    harness.progress(format!("matrix product, {} x {}", shape.rows, shape.columns));
     let backends: Vec<Backend> = Backend::ALL.into_iter().filter(|backend| backend.is_available()).collect();
     let products: Vec<Product> = backends.iter().map(|&b| Product::new(shape, b)).collect::<Result<_, _>>()?;
-    let (clock, single) = (session.clock(), &session.single);
+    let stopwatch = harness.stopwatch();
     let macs = (shape.rows * shape.columns * shape.primes) as f64 * f64::from(shape.log_n).exp2();
-    let mut contenders: Vec<Contender<'_>> = Vec::new();
+    let mut operations: Vec<TimedOperation<'_>> = Vec::new();
     for Product { ring, matrix, inputs } in &products {
         let inputs: Vec<&Poly> = inputs.iter().collect();
-        contenders.push(Box::new(move || {
-            let (outputs, seconds) = clock.time_in(single, || ring.matrix_product(matrix, &inputs));
-            outputs.map(|_| macs / seconds * 1e-9).map_err(BenchError::from)
-        }));
+        let rate = move || Ok(macs * 1e-9 / stopwatch.seconds(|| ring.matrix_product(matrix, &inputs))?);
+        operations.push(Box::new(rate));
     }
-    let rates = alternate(session.effort(), &mut contenders)?;
-    drop(contenders);
+    let rates = alternate(harness.repetitions(), &mut operations)?;
+    drop(operations);
     let params = |backend: Backend| {
         params! {
             "n": 1usize << shape.log_n, "rows": shape.rows, "columns": shape.columns, "primes": shape.primes,
@@ -55,10 +53,10 @@ pub(super) fn run(session: &mut Session<'_>, shape: Shape) -> Result<(), BenchEr
     let case = |backend: Backend| format!("PCMM {} x {}, {}", shape.rows, shape.columns, backend.name());
     for (&backend, ours) in backends.iter().zip(&rates).skip(1) {
         let baseline = Some((Backend::Portable.name(), rates[0].as_slice()));
-        session.timing(RATE, case(backend), ours, baseline, params(backend));
+        harness.timing(RATE, case(backend), ours, baseline, params(backend));
     }
     if let [only] = backends[..] {
-        session.timing(RATE, case(only), &rates[0], None, params(only));
+        harness.timing(RATE, case(only), &rates[0], None, params(only));
     }
     Ok(())
 }

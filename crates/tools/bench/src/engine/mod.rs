@@ -1,4 +1,5 @@
-//! The engine suite: evaluator operations beside OpenFHE's, transforms, matrix products, keys, threads, memory, bootstraps.
+//! The engine suite: evaluator operations compared with OpenFHE's, transforms, matrix products, keys, threads,
+//! memory, bootstraps.
 
 mod bootstrap;
 mod fixture;
@@ -13,23 +14,23 @@ use unspoken_ckks::Preset;
 use unspoken_ring::Backend;
 
 use crate::error::BenchError;
-use crate::peer::{OpenFhe, Request};
-use crate::session::Session;
+use crate::harness::Harness;
+use crate::peer::{OpenFhe, OpenFheRequest};
 
-/// A preset and the OpenFHE parameters nearest to it.
+/// A preset and the nearest OpenFHE parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Comparison {
     pub(crate) preset: &'static str,
-    pub(crate) request: Request,
+    pub(crate) request: OpenFheRequest,
 }
 
-/// The set of the engine's targets: log QP about 1,530 against 1,560 bits, five digits each.
+/// The parameters of the engine's targets: log QP about 1,530 against 1,560 bits, five digits each.
 const FULL: Comparison =
-    Comparison { preset: "n16_depth20_scale58", request: Request { log_n: 16, log_qp: 1550, digits: 5 } };
+    Comparison { preset: "n16_depth20_scale58", request: OpenFheRequest { log_n: 16, log_qp: 1550, digits: 5 } };
 
 /// For `--quick`: log Q 310 bits each, log QP 404 against 430.
 const QUICK: Comparison =
-    Comparison { preset: "n14_depth5_scale50", request: Request { log_n: 14, log_qp: 430, digits: 3 } };
+    Comparison { preset: "n14_depth5_scale50", request: OpenFheRequest { log_n: 14, log_qp: 430, digits: 3 } };
 
 const OPERATIONS: &str = "operations";
 const KEYS: &str = "keys";
@@ -40,49 +41,49 @@ const BOOTSTRAP: &str = "bootstrap";
 
 pub(crate) const PARTS: [&str; 6] = [OPERATIONS, KEYS, THREADS, TRANSFORMS, MATRIX, BOOTSTRAP];
 
-pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let quick = session.options.quick;
-    if [OPERATIONS, KEYS, THREADS].iter().any(|part| session.wants(part)) {
-        compare(session, if quick { QUICK } else { FULL })?;
+pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+    let quick = harness.options.quick;
+    if [OPERATIONS, KEYS, THREADS].iter().any(|part| harness.includes(part)) {
+        compare(harness, if quick { QUICK } else { FULL })?;
     }
-    if session.wants(TRANSFORMS) {
-        transforms::run(session, if quick { 11..=14 } else { 11..=17 })?;
+    if harness.includes(TRANSFORMS) {
+        transforms::run(harness, if quick { 11..=14 } else { 11..=17 })?;
     }
-    if session.wants(MATRIX) {
-        matrix::run(session, if quick { matrix::QUICK } else { matrix::FULL })?;
+    if harness.includes(MATRIX) {
+        matrix::run(harness, if quick { matrix::QUICK } else { matrix::FULL })?;
     }
-    if session.wants(BOOTSTRAP) {
+    if harness.includes(BOOTSTRAP) {
         if quick {
-            session.note("bootstraps take minutes: leave out --quick for them");
+            harness.progress("bootstraps take minutes: leave out --quick for them");
         } else {
-            bootstrap::run(session, &bootstrap::FULL)?;
+            bootstrap::run(harness, &bootstrap::FULL)?;
         }
     }
-    session.peak_memory("every context and key of what was measured");
+    harness.peak_memory("every context and key of what was measured");
     Ok(())
 }
 
-/// Everything that needs keys: the fixtures are gone when it ends.
-fn compare(session: &mut Session<'_>, comparison: Comparison) -> Result<(), BenchError> {
-    let mut peer = start_peer(session, comparison)?;
+/// Runs the parts that need keys; the fixtures are dropped at the end.
+fn compare(harness: &mut Harness<'_>, comparison: Comparison) -> Result<(), BenchError> {
+    let mut peer = start_peer(harness, comparison)?;
     let mut fixtures = Vec::new();
     for backend in backends() {
-        session.note(format!("making keys: {}, {} backend", comparison.preset, backend.name()));
+        harness.progress(format!("making keys: {}, {} backend", comparison.preset, backend.name()));
         fixtures.push(Fixture::new(Preset::find(comparison.preset)?, backend)?);
     }
-    if session.wants(OPERATIONS) {
-        operations::run(session, &fixtures, peer.as_mut())?;
+    if harness.includes(OPERATIONS) {
+        operations::run(harness, &fixtures, peer.as_mut())?;
     }
-    if session.wants(KEYS) {
-        keys::run(session, &fixtures[0], peer.as_ref())?;
+    if harness.includes(KEYS) {
+        keys::run(harness, &fixtures[0], peer.as_ref())?;
     }
-    if session.wants(THREADS) {
-        threads::run(session, &fixtures[0])?;
+    if harness.includes(THREADS) {
+        threads::run(harness, &fixtures[0])?;
     }
     Ok(())
 }
 
-/// The fastest backend here; and AVX2, for which the targets are stated, if that is another.
+/// The fastest backend on this machine, and AVX2 if that is another one: the targets are stated for AVX2.
 fn backends() -> Vec<Backend> {
     let mut backends = vec![Backend::detect()];
     if Backend::Avx2.is_available() && !backends.contains(&Backend::Avx2) {
@@ -91,18 +92,18 @@ fn backends() -> Vec<Backend> {
     backends
 }
 
-fn start_peer(session: &mut Session<'_>, comparison: Comparison) -> Result<Option<OpenFhe>, BenchError> {
-    let root = &session.options.root;
-    if !session.options.peers {
+fn start_peer(harness: &mut Harness<'_>, comparison: Comparison) -> Result<Option<OpenFhe>, BenchError> {
+    let root = &harness.options.root;
+    if !harness.options.peers {
         return Ok(None);
     }
     if !OpenFhe::is_set_up(root) {
-        session.note("OpenFHE is not set up: rows come without that baseline; 'make peers' sets it up");
+        harness.progress("OpenFHE is not set up: rows come without that baseline; 'make peers' sets it up");
         return Ok(None);
     }
-    session.note("starting OpenFHE and making its keys");
-    let peer = OpenFhe::start(&session.options.root, comparison.request, session.clock())?;
-    session.note(format!("OpenFHE {} is ready", peer.setup.version));
+    harness.progress("starting OpenFHE and making its keys");
+    let peer = OpenFhe::start(&harness.options.root, comparison.request, harness.clock())?;
+    harness.progress(format!("OpenFHE {} is ready", peer.setup.version));
     Ok(Some(peer))
 }
 
@@ -111,26 +112,26 @@ mod tests {
     use super::*;
     use crate::{Clock, Options, Row, Suite};
 
-    fn tiny_run(measure: impl FnOnce(&mut Session<'_>)) -> Vec<Row> {
+    fn tiny_run(measure: impl FnOnce(&mut Harness<'_>)) -> Vec<Row> {
         let options = Options { quick: true, peers: false, clock: Clock::Cpu, ..Options::default() };
         let mut rows = Vec::new();
         let (mut sink, mut progress) = (|row| rows.push(row), |_: &str| ());
-        measure(&mut Session::new(Suite::Engine, &options, &mut sink, &mut progress).unwrap());
+        measure(&mut Harness::new(Suite::Engine, &options, &mut sink, &mut progress).unwrap());
         rows
     }
 
     #[test]
     fn operations_keys_and_threads_at_a_small_ring() {
-        let request = Request { log_n: 11, log_qp: 600, digits: 3 };
+        let request = OpenFheRequest { log_n: 11, log_qp: 600, digits: 3 };
         let comparison = Comparison { preset: "insecure_n11_depth9_scale50", request };
-        let rows = tiny_run(|session| compare(session, comparison).unwrap());
+        let rows = tiny_run(|harness| compare(harness, comparison).unwrap());
         for case in ["rotate, full level", "multiply and relinearise, half level", "hoist, lowest level"] {
             let row = rows.iter().find(|row| row.case.starts_with(case)).unwrap();
             assert!(row.ours > 0.0 && row.ours < 1e4 && row.baseline.is_none(), "{row:?}");
             assert_eq!((row.metric, row.unit), ("time", "ms"));
         }
         let key = rows.iter().find(|row| row.metric == "wire_bytes").unwrap();
-        // Three digits of 25 primes at most, 30 bits each, one half of each row.
+        // At most three digits of 25 primes, 30 bits each, one half of each row.
         assert!(key.ours > 0.0 && key.ours < 10.0 * 25.0 * 2048.0 * 4.0, "{key:?}");
         assert!(rows.iter().any(|row| row.case == "rotate, 2 threads" && row.ratio.is_some()));
     }
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn bootstraps_at_a_small_ring() {
         let case = bootstrap::Case { preset: "insecure_n11_boot_depth8_scale50", peers: &[] };
-        let rows = tiny_run(|session| bootstrap::run(session, &[case]).unwrap());
+        let rows = tiny_run(|harness| bootstrap::run(harness, &[case]).unwrap());
         let find = |metric: &str, case: &str| {
             let row = rows.iter().find(|row| row.metric == metric && row.case.starts_with(case));
             row.unwrap_or_else(|| panic!("no {metric} of {case}"))
@@ -164,26 +165,26 @@ mod tests {
 
     #[test]
     fn parts_are_measured_alone_and_unknown_ones_refused() {
-        let session = |only: &str, check: &mut dyn FnMut(Result<Session<'_>, BenchError>)| {
+        let harness = |only: &str, check: &mut dyn FnMut(Result<Harness<'_>, BenchError>)| {
             let options = Options { only: vec![only.into()], ..Options::default() };
-            check(Session::new(Suite::Engine, &options, &mut |_| (), &mut |_| ()));
+            check(Harness::new(Suite::Engine, &options, &mut |_| (), &mut |_| ()));
         };
-        session(MATRIX, &mut |session| {
-            let session = session.unwrap();
-            assert!(session.wants(MATRIX) && !session.wants(BOOTSTRAP));
+        harness(MATRIX, &mut |harness| {
+            let harness = harness.unwrap();
+            assert!(harness.includes(MATRIX) && !harness.includes(BOOTSTRAP));
         });
-        session("matrices", &mut |session| {
-            let message = session.err().unwrap().to_string();
+        harness("matrices", &mut |harness| {
+            let message = harness.err().unwrap().to_string();
             assert!(message.contains("matrices") && message.contains("transforms, matrix, bootstrap"), "{message}");
         });
     }
 
     #[test]
     fn transforms_and_matrices_of_every_backend() {
-        let rows = tiny_run(|session| {
-            transforms::run(session, 11..=11).unwrap();
-            matrix::run(session, matrix::Shape { log_n: 11, rows: 8, columns: 32, primes: 2 }).unwrap();
-            session.peak_memory("of the tests");
+        let rows = tiny_run(|harness| {
+            transforms::run(harness, 11..=11).unwrap();
+            matrix::run(harness, matrix::Shape { log_n: 11, rows: 8, columns: 32, primes: 2 }).unwrap();
+            harness.peak_memory("of the tests");
         });
         let vector = Backend::ALL.into_iter().filter(|b| b.is_available() && *b != Backend::Portable).count().max(1);
         assert_eq!(rows.iter().filter(|row| row.metric == "time_per_prime").count(), 2 * vector);

@@ -1,23 +1,23 @@
-//! Evaluator operations at three levels, beside OpenFHE's at the nearest modulus.
+//! Evaluator operations at three levels, compared with OpenFHE's at the nearest modulus.
 
 use unspoken_ckks::{Arithmetic, Ciphertext};
 use unspoken_rlwe::{self as rlwe, Hoisted, galois};
 
 use super::fixture::{Fixture, Operands, STEPS};
-use crate::clock::{Contender, alternate, scaled};
+use crate::clock::{TimedOperation, alternate, scaled};
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::peer::OpenFhe;
 use crate::row::{Metric, params};
-use crate::session::Session;
 
 const TIME: Metric = Metric::less("time", "ms");
 
-/// One operation on ciphertexts, as both sides time it.
+/// One operation on ciphertexts that both sides time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Rotate,
     MultiplyRelinearise,
-    /// Ours divides once for both; OpenFHE's is the sum of its two calls.
+    /// Ours divides once; OpenFHE's time is the sum of its two calls.
     MultiplyRelineariseRescale,
     Rescale,
     Hoist,
@@ -26,7 +26,7 @@ pub(super) enum Operation {
     Add,
 }
 
-/// What an operation yields: kept until the clock has stopped.
+/// The output of an operation, kept until the clock has stopped.
 pub(super) enum Outcome<'a> {
     Vector(Ciphertext),
     /// A ciphertext at this scale.
@@ -59,7 +59,7 @@ impl Operation {
         }
     }
 
-    /// The calls of `peers/openfhe_peer.py` that do the same.
+    /// The calls of `peers/openfhe_peer.py` for the same operation.
     fn peer_calls(self) -> &'static [&'static str] {
         match self {
             Operation::Rotate => &["rotate"],
@@ -73,7 +73,7 @@ impl Operation {
         }
     }
 
-    /// Does it once. `hoisted` are the raised digits of `operands.a`.
+    /// Runs the operation once. `hoisted` are the raised digits of `operands.a`.
     pub(super) fn apply<'a>(
         self,
         fixture: &Fixture,
@@ -101,7 +101,7 @@ impl Operation {
         })
     }
 
-    /// Runs it once untimed and decrypts: a wrong result is an error, not a timing.
+    /// Runs the operation once untimed and decrypts: a wrong result is an error.
     fn check(self, fixture: &Fixture, operands: &Operands, hoisted: &Hoisted<'_>) -> Result<(), BenchError> {
         let expected = |a: f64, b: f64, next: f64| match self {
             Operation::Rotate | Operation::Hoist | Operation::HoistedRotation => next,
@@ -120,29 +120,29 @@ impl Operation {
     }
 }
 
-/// The highest level, half of it, and the last one from which a product can still be rescaled.
+/// The highest level, half of it, and the lowest level from which a product can still be rescaled.
 fn levels(max_level: usize) -> [(&'static str, usize); 3] {
     [("full", max_level), ("half", max_level / 2), ("lowest", 1)]
 }
 
 pub(super) fn run(
-    session: &mut Session<'_>,
+    harness: &mut Harness<'_>,
     fixtures: &[Fixture],
     mut peer: Option<&mut OpenFhe>,
 ) -> Result<(), BenchError> {
     for (name, level) in levels(fixtures[0].parameters.max_level()) {
         let operands: Vec<Operands> = fixtures.iter().map(|f| f.operands(level)).collect::<Result<_, _>>()?;
         for operation in Operation::ALL {
-            session.note(format!("{}, {name} level", operation.name()));
-            measure(session, operation, name, fixtures, &operands, peer.as_deref_mut())?;
+            harness.progress(format!("{}, {name} level", operation.name()));
+            measure(harness, operation, name, fixtures, &operands, peer.as_deref_mut())?;
         }
     }
     Ok(())
 }
 
-/// One operation at one level: every fixture and the peer in turn, one row per fixture.
+/// One operation at one level: times every fixture and the peer in turn; one row per fixture.
 fn measure(
-    session: &mut Session<'_>,
+    harness: &mut Harness<'_>,
     operation: Operation,
     level_name: &str,
     fixtures: &[Fixture],
@@ -151,23 +151,20 @@ fn measure(
 ) -> Result<(), BenchError> {
     let parameters = &fixtures[0].parameters;
     let (ring, level) = (parameters.ring(), operands[0].level);
-    let (clock, single) = (session.clock(), &session.single);
+    let stopwatch = harness.stopwatch();
     let theirs = peer.as_ref().map(|peer| (peer.setup.clone(), peer.setup.towers_near(parameters.log2_modulus(level))));
-    let mut contenders: Vec<Contender<'_>> = Vec::new();
+    let mut timed: Vec<TimedOperation<'_>> = Vec::new();
     for (fixture, operands) in fixtures.iter().zip(operands) {
         let hoisted = operands.a.inner().hoist(fixture.parameters.ring())?;
         operation.check(fixture, operands, &hoisted)?;
-        contenders.push(Box::new(move || {
-            let (outcome, seconds) = clock.time_in(single, || operation.apply(fixture, operands, &hoisted));
-            outcome.map(|_| seconds)
-        }));
+        timed.push(Box::new(move || stopwatch.seconds(|| operation.apply(fixture, operands, &hoisted))));
     }
     if let (Some(peer), Some((_, (towers, _)))) = (peer, &theirs) {
         let towers = *towers;
-        contenders.push(Box::new(move || operation.peer_calls().iter().map(|call| peer.time(call, towers)).sum()));
+        timed.push(Box::new(move || operation.peer_calls().iter().map(|call| peer.time(call, towers)).sum()));
     }
-    let mut samples = alternate(session.effort(), &mut contenders)?;
-    drop(contenders);
+    let mut samples = alternate(harness.repetitions(), &mut timed)?;
+    drop(timed);
     let baseline = theirs.as_ref().and_then(|_| samples.pop()).map(|seconds| scaled(&seconds, 1e3));
     for (fixture, seconds) in fixtures.iter().zip(&samples) {
         let mut params = params! {
@@ -183,7 +180,7 @@ fn measure(
         }
         let case = format!("{}, {level_name} level, {}", operation.name(), fixture.backend());
         let baseline = baseline.as_ref().map(|samples| (OpenFhe::NAME, samples.as_slice()));
-        session.timing(TIME, case, &scaled(seconds, 1e3), baseline, params);
+        harness.timing(TIME, case, &scaled(seconds, 1e3), baseline, params);
     }
     Ok(())
 }

@@ -5,68 +5,68 @@ use std::ops::RangeInclusive;
 use unspoken_ring::modular::primes_descending;
 use unspoken_ring::{Backend, Basis, Poly, Ring, RingKind, RingLiteral, Seed};
 
-use crate::clock::{Contender, alternate, scaled};
+use crate::clock::{TimedOperation, alternate, scaled};
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::row::{Metric, params};
-use crate::session::Session;
 
 const TIME: Metric = Metric::less("time_per_prime", "us");
 
-/// Words of the polynomial that is transformed: together with the tables of its primes it stays in a second-level cache
-/// at small degrees.
+/// Words of the transformed polynomial: at small degrees, it fits a second-level cache together with the tables of
+/// its primes.
 const WORDS: usize = 1 << 17;
 
-/// Words transformed per sample, so that a sample lasts well over the clock's grain.
+/// Words transformed per sample, so that a sample lasts much longer than the resolution of the clock.
 const SAMPLE_WORDS: usize = 1 << 22;
 
-/// What is inside the clock besides the network itself.
+/// Work inside the measured time besides the transform itself.
 const INCLUDES: &str = "forward: one more pass, into Montgomery form; inverse: the division by n";
 
 /// One row per degree, direction and vector backend, with the portable one as baseline.
-pub(super) fn run(session: &mut Session<'_>, log_degrees: RangeInclusive<u32>) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, log_degrees: RangeInclusive<u32>) -> Result<(), BenchError> {
     for log_n in log_degrees {
-        session.note(format!("transforms of degree 2^{log_n}"));
-        degree(session, log_n)?;
+        harness.progress(format!("transforms of degree 2^{log_n}"));
+        degree(harness, log_n)?;
     }
     Ok(())
 }
 
-fn degree(session: &mut Session<'_>, log_n: u32) -> Result<(), BenchError> {
+fn degree(harness: &mut Harness<'_>, log_n: u32) -> Result<(), BenchError> {
     let n = 1usize << log_n;
     let primes = (WORDS / n).clamp(2, 32);
     let rounds = (SAMPLE_WORDS / (n * primes)).max(1);
     let backends: Vec<Backend> = Backend::ALL.into_iter().filter(|backend| backend.is_available()).collect();
     let rings: Vec<Ring> = backends.iter().map(|&backend| ring(n, primes, backend)).collect::<Result<_, _>>()?;
     for (direction, forward) in [("forward", true), ("inverse", false)] {
-        let (clock, single) = (session.clock(), &session.single);
-        let mut contenders: Vec<Contender<'_>> = Vec::new();
+        let (clock, single_thread) = (harness.clock(), &harness.single_thread);
+        let mut operations: Vec<TimedOperation<'_>> = Vec::new();
         for ring in &rings {
             let mut poly = ring.uniform(&Seed([7; 32]), 0, Basis::chain(primes));
-            contenders.push(Box::new(move || {
+            operations.push(Box::new(move || {
                 let mut seconds = 0.0;
                 for _ in 0..rounds {
-                    seconds += single.install(|| round_trip(clock, ring, &mut poly, forward))?;
+                    seconds += single_thread.install(|| round_trip(clock, ring, &mut poly, forward))?;
                 }
                 Ok(seconds / (rounds * primes) as f64)
             }));
         }
-        let samples = alternate(session.effort(), &mut contenders)?;
-        drop(contenders);
+        let samples = alternate(harness.repetitions(), &mut operations)?;
+        drop(operations);
         let micros: Vec<Vec<f64>> = samples.iter().map(|seconds| scaled(seconds, 1e6)).collect();
         let params = |backend: Backend| params! { "n": n, "backend": backend.name(), "includes": INCLUDES };
         let case = |backend: Backend| format!("NTT {direction}, n = 2^{log_n}, {}", backend.name());
         for (&backend, ours) in backends.iter().zip(&micros).skip(1) {
             let baseline = Some((Backend::Portable.name(), micros[0].as_slice()));
-            session.timing(TIME, case(backend), ours, baseline, params(backend));
+            harness.timing(TIME, case(backend), ours, baseline, params(backend));
         }
         if let [only] = backends[..] {
-            session.timing(TIME, case(only), &micros[0], None, params(only));
+            harness.timing(TIME, case(only), &micros[0], None, params(only));
         }
     }
     Ok(())
 }
 
-/// To coefficients and back; the seconds of one direction.
+/// Transforms to coefficients and back; returns the seconds of one direction.
 fn round_trip(clock: crate::Clock, ring: &Ring, poly: &mut Poly, forward: bool) -> Result<f64, BenchError> {
     let (inverted, inverse_seconds) = clock.time(|| ring.to_coefficients(poly));
     inverted?;

@@ -1,4 +1,4 @@
-//! The model and the messages of the suite.
+//! The classifier of the suite and its messages.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -11,20 +11,20 @@ use crate::error::BenchError;
 const SMS: &str = "data/sms/spam_collection.csv";
 
 /// A trained model and messages it was not trained on.
-pub(super) struct Sample {
+pub(super) struct ClassifierData {
     pub(super) model: Model,
     pub(super) messages: Vec<String>,
-    /// Where they come from, for the parameters of a row.
+    /// Their source, for the parameters of a row.
     pub(super) source: &'static str,
 }
 
-impl Sample {
-    /// The SMS spam collection where it has been downloaded, else synthetic messages of the same shape.
+impl ClassifierData {
+    /// The SMS spam collection if it has been downloaded, else synthetic messages of the same shape.
     pub(super) fn load(root: &Path, messages: usize) -> Result<Self, BenchError> {
         Self::with_columns(root, messages, TrainOptions::default().columns)
     }
 
-    /// As [`Sample::load`], with so many columns in each subtable.
+    /// Like [`ClassifierData::load`], with this many columns in each subtable.
     pub(super) fn with_columns(root: &Path, messages: usize, columns: usize) -> Result<Self, BenchError> {
         let path = root.join(SMS);
         if !path.exists() {
@@ -54,6 +54,6 @@ impl Sample {
         let never = AtomicBool::new(false);
         let model = fit_with_validation(&split.train, &split.validation, &options, &mut |_| {}, &never)?;
         let messages = split.test.texts().iter().take(messages).cloned().collect();
-        Ok(Sample { model, messages, source })
+        Ok(ClassifierData { model, messages, source })
     }
 }

@@ -1,5 +1,5 @@
-//! Kim et al.'s one-hot by encrypted indicators (ICML 2024), as `unspoken_lookup::indicator` reads it: a few columns
-//! measured, all of them extrapolated.
+//! One-hot vectors from encrypted indicators by Kim et al. (ICML 2024), as implemented in
+//! `unspoken_lookup::indicator`: a few columns are measured and extrapolated to all columns.
 
 use unspoken_ckks::{
     Arithmetic, Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, InnerSum, PreparedMatrix, Preset,
@@ -8,22 +8,23 @@ use unspoken_lookup::{Plan, Table, indicator, query_scale};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyKind, KeyPlan, SecretKey};
 
-use super::data::Sample;
+use super::KIM;
+use super::data::ClassifierData;
 use super::one_hot::{apply_tables, table_matrices};
-use super::plans::Shop;
+use super::plans::ClassifierFixture;
 use super::subtables::Subtables;
-use crate::clock::median;
-use crate::error::BenchError;
+use crate::clock::{Repetitions, TimedOperation, alternate, median};
+use crate::error::{BenchError, larger_error};
+use crate::harness::Harness;
 use crate::row::{Metric, params};
-use crate::session::Session;
 
-/// Largest distance of an indicator from 0 or 1: each squaring doubles an error near 1, and at 1024 columns and a scale of 50
-/// bits some 2e-3 come together.
+/// Largest allowed distance of an indicator from 0 or 1: each squaring doubles an error near 1; at 1024 columns and a
+/// scale of 50 bits the error reaches about 2e-3.
 const TOLERANCE: f64 = 1e-2;
 
-/// A client of the baseline: an encrypted vector of indices and the keys for all that follows.
-pub(super) struct Baseline {
-    pub(super) parameters: CkksParameters,
+/// A client of the baseline: an encrypted vector of indices, and the keys of the whole computation.
+pub(super) struct IndicatorBaseline {
+    parameters: CkksParameters,
     encoder: Encoder,
     secret: SecretKey,
     keys: EvaluationKeys,
@@ -31,47 +32,50 @@ pub(super) struct Baseline {
     columns: usize,
 }
 
-/// `measured` columns of the baseline, each in turn with a batch of `ours`.
+/// Measures `measured` columns of the baseline, each in turn with a batch of `ours`.
 pub(super) fn run(
-    session: &mut Session<'_>,
-    sample: &Sample,
-    ours: &mut Shop,
+    harness: &mut Harness<'_>,
+    data: &ClassifierData,
+    ours: &mut ClassifierFixture,
     preset: &Preset,
     measured: usize,
 ) -> Result<(), BenchError> {
-    session.note(format!("{}: keys for the indicator", preset.name));
-    let shape = sample.model.encoder().shape();
-    let baseline = Baseline::new(preset, shape.columns, shape.max_tokens)?;
+    harness.progress(format!("{}: keys for the indicator", preset.name));
+    let shape = data.model.encoder().shape();
+    let baseline = IndicatorBaseline::new(preset, shape.columns, shape.max_tokens)?;
     let batch = baseline.parameters.slots() / shape.max_tokens;
-    let clock = session.clock();
-    let messages: Vec<String> = sample.messages.iter().take(ours.batch_size()).cloned().collect();
-    let (mut ours_seconds, mut columns) = (Vec::new(), Vec::new());
-    let mut last = None;
-    for i in 0..measured {
-        session.note(format!("indicator of column {} of {measured} measured, and a batch of ours", i + 1));
-        let (column, seconds) = baseline.column(session, i)?;
-        columns.push(seconds);
+    harness.progress(format!("{measured} columns of the indicator, in turn with batches of ours"));
+    let messages: Vec<String> = data.messages.iter().take(ours.batch_size()).cloned().collect();
+    let (mut turn, mut last) = (0, None);
+    let shared = &*harness;
+    let column: TimedOperation<'_> = Box::new(|| {
+        let (column, seconds) = baseline.column(shared, turn % shape.columns)?;
+        turn += 1;
         last = Some(column);
-        let answered = ours.classify(&session.single, clock, &messages)?;
-        ours_seconds.push(answered.seconds / ours.batch_size() as f64);
-    }
+        Ok(seconds)
+    });
+    let full = ours.batch_size() as f64;
+    let classify: TimedOperation<'_> = Box::new(|| Ok(ours.classify(shared.stopwatch(), &messages)?.seconds / full));
+    let mut samples = alternate(Repetitions::exactly(measured), &mut [column, classify])?;
+    let ours_seconds = samples.pop().unwrap_or_default();
+    let columns = samples.pop().unwrap_or_default();
     let Some(column) = last else { return Ok(()) };
-    let linear = baseline.linear(session, sample, &column)?;
+    let linear = baseline.linear(harness, data, &column)?;
     let all = shape.subtables * shape.columns;
     let theirs: Vec<f64> = columns.iter().map(|column| (column * all as f64 + linear) / batch as f64).collect();
     let params = params! {
-        "preset": ours.preset(), "plan": ours.plan.to_string(), "data": sample.source,
+        "preset": ours.preset(), "plan": ours.plan.to_string(), "data": data.source,
         "baseline_preset": preset.name, "baseline_messages_per_query": batch,
         "baseline_seconds_per_column": median(&columns), "baseline_linear_seconds": linear,
     };
     let case = format!("fastText, {}, against the indicator extrapolated from {measured} of {all} columns", ours.plan);
     let time = Metric::less("time_per_message", "s");
-    session.timing(time, case, &ours_seconds, Some(("Kim et al., extrapolated", &theirs)), params);
+    harness.timing(time, case, &ours_seconds, Some((KIM, &theirs)), params);
     Ok(())
 }
 
-impl Baseline {
-    /// Keys for the indicator, and for sums over `tokens` slots.
+impl IndicatorBaseline {
+    /// Generates keys for the indicator and for sums over `tokens` slots.
     pub(super) fn new(preset: &Preset, columns: usize, tokens: usize) -> Result<Self, BenchError> {
         let parameters = preset.build()?;
         let mut rng = SecretRng::insecure_from_seed(4);
@@ -86,18 +90,31 @@ impl Baseline {
         let values: Vec<f64> = (0..parameters.slots()).map(|j| (j % columns) as f64 / columns as f64).collect();
         let plain = encoder.encode_real(&values, depth, query_scale(&parameters, depth))?;
         let indices = encoder.encrypt(&plain, &secret, &mut rng)?.expand(&parameters);
-        Ok(Baseline { parameters, encoder, secret, keys, indices, columns })
+        Ok(IndicatorBaseline { parameters, encoder, secret, keys, indices, columns })
     }
 
-    /// The indicator of one column: its result, checked, and its seconds.
-    pub(super) fn column(&self, session: &Session<'_>, column: usize) -> Result<(Ciphertext, f64), BenchError> {
+    /// Seconds per token of the indicators of all columns of all tables, extrapolated from this column, and of the
+    /// products with these tables.
+    pub(super) fn measure(
+        &self,
+        harness: &Harness<'_>,
+        tables: &Subtables,
+        column: usize,
+    ) -> Result<[f64; 2], BenchError> {
+        let (indicator, vectors) = self.column(harness, column)?;
+        let linear = self.product(harness, tables, &indicator)?;
+        let all = (self.columns * tables.tables.len()) as f64;
+        Ok([vectors * all, linear].map(|seconds| seconds / self.parameters.slots() as f64))
+    }
+
+    /// The indicator of one column, checked, and its time in seconds.
+    fn column(&self, harness: &Harness<'_>, column: usize) -> Result<(Ciphertext, f64), BenchError> {
         let evaluator = Evaluator::new(&self.encoder, &self.keys);
-        let work = || indicator(&evaluator, &self.indices, column, self.columns);
-        let (result, seconds) = session.clock().time_in(&session.single, work);
-        let result = result?;
+        let (result, seconds) =
+            harness.stopwatch().time(|| indicator(&evaluator, &self.indices, column, self.columns))?;
         let expected = |j: usize| if j % self.columns == column { 1.0 } else { 0.0 };
         let slots = self.encoder.decrypt(&result, &self.secret)?;
-        let found = slots.iter().enumerate().map(|(j, z)| (z - expected(j)).norm()).fold(0.0, f64::max);
+        let found = slots.iter().enumerate().map(|(j, z)| (z - expected(j)).norm()).fold(0.0, larger_error);
         if found <= TOLERANCE {
             Ok((result, seconds))
         } else {
@@ -105,33 +122,26 @@ impl Baseline {
         }
     }
 
-    /// Seconds of the linear stage for all subtables: matrices over every column, then the sum over the tokens. `column`
-    /// stands for all of them.
-    fn linear(&self, session: &Session<'_>, sample: &Sample, column: &Ciphertext) -> Result<f64, BenchError> {
-        let shape = sample.model.encoder().shape();
-        let matrices = table_matrices(sample, &self.parameters, column.level(), column.scale())?;
+    /// Seconds of the linear stage for all subtables: the products with all columns, then the sum over the tokens.
+    /// `column` is used for every column.
+    fn linear(&self, harness: &Harness<'_>, data: &ClassifierData, column: &Ciphertext) -> Result<f64, BenchError> {
+        let shape = data.model.encoder().shape();
+        let matrices = table_matrices(data, &self.parameters, column.level(), column.scale())?;
         let inputs = vec![column; self.columns];
         let evaluator = Evaluator::new(&self.encoder, &self.keys);
         let stride = self.parameters.slots() / shape.max_tokens;
         let work = || -> Result<Vec<Ciphertext>, BenchError> {
             let sums = apply_tables(&evaluator, &matrices, &inputs)?;
-            // Two classes share a ciphertext, one in each part, so half as many sums are needed.
+            // Two classes share a ciphertext, in its real and imaginary parts, so half as many sums are needed.
             let pairs = sums.iter().take(shape.classes.div_ceil(2));
             let total = |sum: &Ciphertext| evaluator.sum_slots(&evaluator.rescale(sum)?, stride, shape.max_tokens);
             Ok(pairs.map(total).collect::<Result<_, _>>()?)
         };
-        let (result, seconds) = session.clock().time_in(&session.single, work);
-        result?;
-        Ok(seconds)
+        harness.stopwatch().seconds(work)
     }
 
-    /// Seconds of the matrices of these tables and the rescale. `column` stands for all coordinates.
-    pub(super) fn product(
-        &self,
-        session: &Session<'_>,
-        tables: &Subtables,
-        column: &Ciphertext,
-    ) -> Result<f64, BenchError> {
+    /// Seconds of the products with these tables and the rescale. `column` is used for every column.
+    fn product(&self, harness: &Harness<'_>, tables: &Subtables, column: &Ciphertext) -> Result<f64, BenchError> {
         let (level, scale) = (column.level(), column.scale());
         let outputs = vec![self.parameters.scale() * self.parameters.level_modulus(level); tables.rows()];
         let inputs = vec![column; self.columns];
@@ -145,8 +155,6 @@ impl Baseline {
             let sums = apply_tables(&evaluator, &matrices, &inputs)?;
             Ok(sums.iter().map(|sum| evaluator.rescale(sum)).collect::<Result<_, _>>()?)
         };
-        let (result, seconds) = session.clock().time_in(&session.single, work);
-        result?;
-        Ok(seconds)
+        harness.stopwatch().seconds(work)
     }
 }

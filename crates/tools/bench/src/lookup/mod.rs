@@ -2,33 +2,40 @@
 
 mod data;
 mod embedding;
+mod fixture;
 mod forms;
 mod indicator;
 mod one_hot;
-mod party;
 mod plans;
 mod small_batch;
 mod subtables;
 
-use data::Sample;
+use data::ClassifierData;
 use embedding::Presets;
-use plans::{Contest, Shop};
+use plans::{ClassifierFixture, PlanComparison};
 use subtables::Subtables;
 use unspoken_ckks::Preset;
 use unspoken_lookup::Plan;
 use unspoken_query::QueryForm;
 
 use crate::error::BenchError;
-use crate::session::Session;
+use crate::harness::Harness;
 
-/// Messages classified at once.
+/// Names of the baselines: the paper's plan, and the indicators of Kim et al.
+const PAPER: &str = "ive-paper";
+const KIM: &str = "Kim et al., extrapolated";
+
+/// Repetitions of embedding lookups, after one warm-up.
+const EMBEDDING_REPETITIONS: usize = 3;
+
+/// Number of messages classified at once.
 const MESSAGES: usize = 256;
 
-/// The plans beside the paper's.
+/// The plans compared with the paper's.
 const OURS: [Plan; 4] =
     [Plan::ComplexFirst, Plan::LazyLast, Plan::BabyGiant { babies: 8 }, Plan::BabyGiant { babies: 16 }];
 
-/// Subtables of the embeddings, as in the paper.
+/// Number of subtables of the embeddings, as in the paper.
 const SUBTABLES: usize = 4;
 
 /// Embedding dimensions of the paper's Table 3: GloVe 50d and 300d, GPT-2.
@@ -46,83 +53,106 @@ const EMBEDDING_PRESETS: [(usize, Presets); 2] = [
     ),
 ];
 
-/// Every form of query, at the preset it takes.
+/// Every query form with its preset.
 const FORMS: [(QueryForm, &str); 3] = [
     (QueryForm::Direct, "n15_depth8_scale50"),
     (QueryForm::Compact, "n16_boot_depth8_scale50"),
     (QueryForm::OneHot, "n15_depth8_scale50"),
 ];
 
-/// Columns of the model for the forms of query: with the zero column that compact ones pad with, 256 at most.
+/// Columns of the model for the query forms: with the zero column that pads compact queries, at most 256.
 const FORM_COLUMNS: usize = 254;
 
 /// Positions of a token in the small batches of the paper's Table 6: 300 rows, padded.
 const POSITIONS: usize = 512;
 
-pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    session.note("training the model");
-    let sample = Sample::load(&session.options.root, MESSAGES)?;
-    session.note(format!("{} model, {} held-out messages", sample.source, sample.messages.len()));
-    if session.options.quick {
-        let quick = Contest { preset: "n14_depth8_scale30", plans: &OURS, messages: 64, rounds: 1 };
-        plans::run(session, &sample, quick)?;
-        one_hot::run(session, &sample, Preset::find("n14_depth8_scale30")?)?;
-        embeddings(session, &Subtables::random(SUBTABLES, 50, 64)?, &[50], 1)?;
-        given_table(session)?;
+pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+    harness.progress("training the model");
+    let data = ClassifierData::load(&harness.options.root, MESSAGES)?;
+    harness.progress(format!("{} model, {} held-out messages", data.source, data.messages.len()));
+    if harness.options.quick {
+        let quick = PlanComparison { preset: "n14_depth8_scale30", plans: &OURS, messages: 64, rounds: 1 };
+        plans::run(harness, &data, quick)?;
+        one_hot::run(harness, &data, Preset::find("n14_depth8_scale30")?)?;
+        embeddings(harness, &Subtables::random(SUBTABLES, 50, 64)?, &[50], 1)?;
+        given_table(harness)?;
     } else {
-        let small = Contest { preset: "n14_depth8_scale30", plans: &OURS, messages: MESSAGES, rounds: 1 };
-        plans::run(session, &sample, small)?;
-        let precise = Contest { preset: "n15_depth8_scale50", plans: &OURS, messages: MESSAGES, rounds: 2 };
-        let best = plans::run(session, &sample, precise)?;
-        one_hot::run(session, &sample, Preset::find("n15_depth8_scale50")?)?;
-        let mut shop = Shop::new(&sample, Preset::find("n15_depth8_scale50")?, best)?;
-        indicator::run(session, &sample, &mut shop, Preset::find("n16_depth24_scale52")?, 3)?;
-        drop((shop, sample));
-        forms::run(session, &FORMS, FORM_COLUMNS, MESSAGES)?;
-        tables(session)?;
+        let small = PlanComparison { preset: "n14_depth8_scale30", plans: &OURS, messages: MESSAGES, rounds: 1 };
+        plans::run(harness, &data, small)?;
+        let precise = PlanComparison { preset: "n15_depth8_scale50", plans: &OURS, messages: MESSAGES, rounds: 2 };
+        let best = plans::run(harness, &data, precise)?;
+        one_hot::run(harness, &data, Preset::find("n15_depth8_scale50")?)?;
+        let mut fixture = ClassifierFixture::new(&data, Preset::find("n15_depth8_scale50")?, best)?;
+        indicator::run(harness, &data, &mut fixture, Preset::find("n16_depth24_scale52")?, 3)?;
+        drop((fixture, data));
+        forms::run(harness, &FORMS, FORM_COLUMNS, MESSAGES)?;
+        tables(harness)?;
     }
-    session.peak_memory("clients, servers and every plan of the suite");
+    harness.peak_memory("clients, servers and every plan of the suite");
     Ok(())
 }
 
-/// The paper's Tables 3 and 6, and Table 3 once more for a compressed table where one is given.
-fn tables(session: &mut Session<'_>) -> Result<(), BenchError> {
-    for (columns, repetitions) in [(64, 3), (256, 2), (1024, 1)] {
+/// The paper's Tables 3 and 6, and Table 3 for a compressed table if one is given.
+fn tables(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+    for columns in [64, 256, 1024] {
         let random = Subtables::random(SUBTABLES, WIDTHS[0].max(embedding::ROWS), columns)?;
-        embeddings(session, &random, &WIDTHS, repetitions)?;
+        embeddings(harness, &random, &WIDTHS, EMBEDDING_REPETITIONS)?;
     }
-    given_table(session)?;
-    for (columns, repetitions, baseline) in
-        [(64, 3, "n16_depth24_scale52"), (256, 2, "n16_depth24_scale52"), (1024, 1, "n16_depth28_scale50")]
+    given_table(harness)?;
+    for (columns, baseline) in
+        [(64, "n16_depth24_scale52"), (256, "n16_depth24_scale52"), (1024, "n16_depth28_scale50")]
     {
         let tables = Subtables::random(SUBTABLES, 300, columns)?;
         let ours = "n15_depth11_scale50";
+        let repetitions = EMBEDDING_REPETITIONS;
         let case = small_batch::Case { tables: &tables, width: POSITIONS, ours, baseline, repetitions };
-        small_batch::run(session, &case)?;
+        small_batch::run(harness, &case)?;
     }
     Ok(())
 }
 
-/// The compressed table of the options, where there is one.
-fn given_table(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let Some(directory) = &session.options.table else { return Ok(()) };
+/// Measures the compressed table of the options, if given.
+fn given_table(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+    let Some(directory) = &harness.options.table else { return Ok(()) };
     let given = Subtables::read(directory)?;
     let widths = [given.rows()];
-    embeddings(session, &given, &widths, 1)
+    embeddings(harness, &given, &widths, if harness.options.quick { 1 } else { EMBEDDING_REPETITIONS })
 }
 
-/// Embeddings of these tables, for each number of rows.
+/// Measures embeddings of these tables for each number of rows.
 fn embeddings(
-    session: &mut Session<'_>,
+    harness: &mut Harness<'_>,
     tables: &Subtables,
     widths: &[usize],
     repetitions: usize,
 ) -> Result<(), BenchError> {
     let Some((_, presets)) = EMBEDDING_PRESETS.iter().find(|(most, _)| tables.columns() <= *most) else {
-        session.note(format!("no preset has the levels for the baseline of {} columns: left out", tables.columns()));
+        harness
+            .progress(format!("no preset has the levels for the baseline of {} columns: left out", tables.columns()));
         return Ok(());
     };
-    embedding::run(session, &embedding::Case { presets: *presets, tables, widths, repetitions })
+    embedding::run(harness, &embedding::Case { presets: *presets, tables, widths, repetitions })
+}
+
+/// Seconds of the two stages of a lookup, repetition by repetition.
+#[derive(Clone, Default)]
+struct StageTimes {
+    vectors: Vec<f64>,
+    linear: Vec<f64>,
+}
+
+impl StageTimes {
+    /// The times from samples of both stages; those of the linear stage are multiplied by `factor`.
+    fn new(samples: &[[f64; 2]], factor: f64) -> Self {
+        StageTimes {
+            vectors: samples.iter().map(|[vectors, _]| *vectors).collect(),
+            linear: samples.iter().map(|[_, linear]| factor * linear).collect(),
+        }
+    }
+
+    fn total(&self) -> Vec<f64> {
+        self.vectors.iter().zip(&self.linear).map(|(vectors, linear)| vectors + linear).collect()
+    }
 }
 
 #[cfg(test)]
@@ -130,41 +160,44 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{Clock, Options, Row, Suite};
+    use crate::Suite;
+    use crate::harness::test_rows;
 
-    #[test]
-    fn every_plan_and_baseline_at_a_small_ring() {
-        let options = Options { quick: true, peers: false, clock: Clock::Cpu, ..Options::default() };
-        let mut rows: Vec<Row> = Vec::new();
-        let (mut sink, mut progress) = (|row| rows.push(row), |_: &str| ());
-        let mut session = Session::new(Suite::Lookup, &options, &mut sink, &mut progress).unwrap();
-        let sample = Sample::synthetic(16, 32).unwrap();
+    const PRESET: &str = "insecure_n11_depth9_scale50";
+
+    fn measure_everything(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+        let data = ClassifierData::synthetic(16, 32)?;
         const PLANS: [Plan; 2] = [Plan::LazyLast, Plan::BabyGiant { babies: 4 }];
-        let preset = "insecure_n11_depth9_scale50";
-        let contest = Contest { preset, plans: &PLANS, messages: 16, rounds: 1 };
-        let best = plans::run(&mut session, &sample, contest).unwrap();
+        let comparison = PlanComparison { preset: PRESET, plans: &PLANS, messages: 16, rounds: 1 };
+        let best = plans::run(harness, &data, comparison)?;
         assert!(PLANS.contains(&best));
-        one_hot::run(&mut session, &sample, Preset::find(preset).unwrap()).unwrap();
-        let mut shop = Shop::new(&sample, Preset::find(preset).unwrap(), best).unwrap();
-        let deep = Preset::find("insecure_n11_depth24_scale52").unwrap();
-        indicator::run(&mut session, &sample, &mut shop, deep, 2).unwrap();
+        one_hot::run(harness, &data, Preset::find(PRESET)?)?;
+        let mut fixture = ClassifierFixture::new(&data, Preset::find(PRESET)?, best)?;
+        let deep = Preset::find("insecure_n11_depth24_scale52")?;
+        indicator::run(harness, &data, &mut fixture, deep, 2)?;
         let forms = [
-            (QueryForm::Direct, preset),
+            (QueryForm::Direct, PRESET),
             (QueryForm::Compact, "insecure_n11_boot_depth8_scale50"),
-            (QueryForm::OneHot, preset),
+            (QueryForm::OneHot, PRESET),
         ];
-        forms::run(&mut session, &forms, 14, 16).unwrap();
-        let random = Subtables::random(2, 6, 16).unwrap();
+        forms::run(harness, &forms, 14, 16)?;
+        let random = Subtables::random(2, 6, 16)?;
         let presets = Presets {
-            complex: preset,
+            complex: PRESET,
             real: "insecure_n11_real_depth9_scale50",
             baseline: "insecure_n11_depth24_scale52",
         };
         let case = embedding::Case { presets, tables: &random, widths: &[3, 6], repetitions: 1 };
-        embedding::run(&mut session, &case).unwrap();
-        let (ours, baseline) = (preset, "insecure_n11_depth24_scale52");
+        embedding::run(harness, &case)?;
+        let (ours, baseline) = (PRESET, "insecure_n11_depth24_scale52");
         let case = small_batch::Case { tables: &random, width: 8, ours, baseline, repetitions: 1 };
-        small_batch::run(&mut session, &case).unwrap();
+        small_batch::run(harness, &case)?;
+        Ok(())
+    }
+
+    #[test]
+    fn every_plan_and_baseline_at_a_small_ring() {
+        let rows = test_rows(Suite::Lookup, measure_everything);
         let value = |case: &str, metric: &str| {
             let row = rows.iter().find(|row| row.case.starts_with(case) && row.metric == metric);
             row.unwrap_or_else(|| panic!("no {metric} of {case}")).ours
@@ -196,6 +229,12 @@ mod tests {
                 assert!(value(case, "lookup_depth") < 6.0);
             }
         }
+        let columns_of_kim = rows
+            .iter()
+            .filter_map(|row| Some((row.params.get("baseline_columns_measured")?, row.params.get("repetitions")?)));
+        assert!(
+            columns_of_kim.clone().count() >= 18 && columns_of_kim.into_iter().all(|(measured, all)| measured == all)
+        );
         let case = "embedding of few tokens, log p = 4, d = 6";
         assert!(value(case, "small_batch_vecgen") < value(case, "small_batch_latency"));
     }

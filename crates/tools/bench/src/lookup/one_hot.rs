@@ -1,4 +1,4 @@
-//! HE-LRM's form of a query: the client sends one encryption per column, and the server multiplies by the table alone.
+//! HE-LRM's query form: the client sends one encryption per column, and the server only multiplies by the table.
 
 use unspoken_ckks::{
     Arithmetic, Ciphertext, CkksError, CkksParameters, Complex64, Encoder, Evaluator, PreparedMatrix, Preset,
@@ -7,24 +7,24 @@ use unspoken_ckks::{
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
-use super::data::Sample;
-use crate::clock::{Contender, alternate};
+use super::data::ClassifierData;
+use crate::clock::alternate;
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::row::{Metric, params};
-use crate::session::Session;
 
-/// Levels of a one-hot query: the matrix and its rescale.
+/// Levels of a one-hot query: the product with the table and its rescale.
 const LEVEL: usize = 1;
 
-/// Encrypted coordinates at hand, each of which stands for several columns: the product takes the same arithmetic, and
-/// reads memory that is a little closer.
+/// Number of distinct encrypted coordinates, each used for several columns: the product needs the same arithmetic,
+/// with slightly better memory locality.
 const DISTINCT: usize = 16;
 
-/// Bytes of a query in both forms, and the server's time for the matrix.
-pub(super) fn run(session: &mut Session<'_>, sample: &Sample, preset: &Preset) -> Result<(), BenchError> {
-    session.note("one-hot queries");
+/// Bytes of a query in both forms, and the server's time for the product.
+pub(super) fn run(harness: &mut Harness<'_>, data: &ClassifierData, preset: &Preset) -> Result<(), BenchError> {
+    harness.progress("one-hot queries");
     let parameters = preset.build()?;
-    let shape = sample.model.encoder().shape();
+    let shape = data.model.encoder().shape();
     let batch = parameters.slots() / shape.max_tokens;
     let params = || {
         params! {
@@ -38,23 +38,23 @@ pub(super) fn run(session: &mut Session<'_>, sample: &Sample, preset: &Preset) -
     let direct = shape.subtables * SeededCiphertext::byte_len(&parameters, direct_level);
     let bytes = Metric::less("query_bytes_per_message", "bytes");
     let baseline = Some(("one-hot (HE-LRM's form), computed", per_message(one_hot)));
-    session.fact(bytes, format!("direct query, {}", preset.name), per_message(direct), baseline, params());
-    let seconds = matrix_seconds(session, sample, &parameters)?;
+    harness.value(bytes, format!("direct query, {}", preset.name), per_message(direct), baseline, params());
+    let seconds = matrix_seconds(harness, data, &parameters)?;
     let case = format!("one-hot query, matrix and rescale only, {}", preset.name);
     let mut params = params();
     params.extend(params! { "distinct_inputs": DISTINCT });
     let seconds: Vec<f64> = seconds.iter().map(|s| s / batch as f64).collect();
-    session.timing(Metric::less("time_per_message", "s"), case, &seconds, None, params);
+    harness.timing(Metric::less("time_per_message", "s"), case, &seconds, None, params);
     Ok(())
 }
 
 /// Seconds of all subtables' products for one query.
 fn matrix_seconds(
-    session: &mut Session<'_>,
-    sample: &Sample,
+    harness: &mut Harness<'_>,
+    data: &ClassifierData,
     parameters: &CkksParameters,
 ) -> Result<Vec<f64>, BenchError> {
-    let shape = sample.model.encoder().shape();
+    let shape = data.model.encoder().shape();
     let mut rng = SecretRng::insecure_from_seed(3);
     let secret = SecretKey::generate(parameters.rlwe(), &mut rng)?;
     let encoder = Encoder::new(parameters);
@@ -63,32 +63,28 @@ fn matrix_seconds(
     let encrypt = |_| Ok(encoder.encrypt(&plain, &secret, &mut rng)?.expand(parameters));
     let vectors: Vec<Ciphertext> = (0..DISTINCT).map(encrypt).collect::<Result<_, BenchError>>()?;
     let inputs: Vec<&Ciphertext> = (0..shape.columns).map(|k| &vectors[k % DISTINCT]).collect();
-    let matrices = table_matrices(sample, parameters, LEVEL, parameters.scale())?;
+    let matrices = table_matrices(data, parameters, LEVEL, parameters.scale())?;
     let keys = EvaluationKeys::new();
     let evaluator = Evaluator::new(&encoder, &keys);
     let product = || -> Result<Vec<Ciphertext>, BenchError> {
         let sums = apply_tables(&evaluator, &matrices, &inputs)?;
         Ok(sums.iter().map(|sum| evaluator.rescale(sum)).collect::<Result<_, _>>()?)
     };
-    let (clock, single) = (session.clock(), &session.single);
-    let mut contenders: [Contender<'_>; 1] = [Box::new(|| {
-        let (result, seconds) = clock.time_in(single, product);
-        result.map(|_| seconds)
-    })];
-    let mut samples = alternate(session.effort(), &mut contenders)?;
+    let stopwatch = harness.stopwatch();
+    let mut samples = alternate(harness.repetitions(), &mut [Box::new(|| stopwatch.seconds(product))])?;
     Ok(samples.swap_remove(0))
 }
 
-/// The score tables as real matrices over one-hot coordinates of scale `scale` at `level`, to be rescaled afterwards.
+/// The score tables as real matrices for one-hot coordinates of scale `scale` at `level`, to be rescaled afterwards.
 pub(super) fn table_matrices(
-    sample: &Sample,
+    data: &ClassifierData,
     parameters: &CkksParameters,
     level: usize,
     scale: f64,
 ) -> Result<Vec<PreparedMatrix>, BenchError> {
-    let (tables, shape) = (sample.model.tables(), sample.model.encoder().shape());
+    let (tables, shape) = (data.model.tables(), data.model.encoder().shape());
     let inputs = vec![scale; shape.columns];
-    // Entries take what the modulus leaves beside a sum over all tokens.
+    // The entries use the bits of the modulus that a sum over all tokens leaves.
     let room = parameters.log2_modulus(level - 1) - tables.score_bound().log2() - 2.0;
     let output = room.min(scale.log2()).exp2() * parameters.level_modulus(level);
     let matrix = |t: usize| {
@@ -98,7 +94,7 @@ pub(super) fn table_matrices(
     (0..shape.subtables).map(matrix).collect()
 }
 
-/// `sum_t matrix_t inputs`, the same inputs standing for those of every subtable; not rescaled.
+/// `sum_t matrix_t inputs`, with the same inputs for every subtable; not rescaled.
 pub(super) fn apply_tables(
     evaluator: &Evaluator<'_>,
     matrices: &[PreparedMatrix],

@@ -1,48 +1,47 @@
-//! Encrypted fastText: the same messages by every plan in turn, with their times, errors and bytes.
+//! Encrypted fastText: the same messages by every plan in turn, with times, errors and bytes.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rayon::ThreadPool;
 use serde_json::{Map, Value};
 use unspoken_ckks::Preset;
-use unspoken_classify::{Asker, Classifier, Description, StageSeconds};
+use unspoken_classify::{ClassifyClient, ClassifyServer, Description, StageSeconds};
 use unspoken_lookup::Plan;
-use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader};
+use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, ClientId, KeyLoader};
 use unspoken_query::QueryForm;
 use unspoken_rlwe::EvaluationKeys;
 
-use super::data::Sample;
-use crate::clock::{Clock, median};
-use crate::error::BenchError;
+use super::PAPER;
+use super::data::ClassifierData;
+use crate::clock::{Clock, Stopwatch, median};
+use crate::error::{BenchError, larger_error};
+use crate::harness::Harness;
 use crate::row::{Metric, params};
-use crate::session::Session;
-
-const PAPER: &str = "ive-paper";
 
 /// Plans that classify the same messages in turn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Contest {
+pub(super) struct PlanComparison {
     pub(super) preset: &'static str,
-    /// Beside the paper's plan, which is the baseline of each.
+    /// Plans compared with the paper's plan, which is the baseline of each.
     pub(super) plans: &'static [Plan],
     /// Messages, rounded up to whole batches of the preset.
     pub(super) messages: usize,
-    /// How often all of them are classified.
+    /// How often all messages are classified.
     pub(super) rounds: usize,
 }
 
 /// A client and a server of one plan, with the client's keys at the server.
-pub(super) struct Shop {
+pub(super) struct ClassifierFixture {
     pub(super) plan: Plan,
-    server: Classifier,
-    client: Asker,
+    server: ClassifyServer,
+    client: ClassifyClient,
     keys: EvaluationKeys,
     key_bytes: u64,
 }
 
-/// What one plan showed.
+/// Measurements of one plan.
 #[derive(Default)]
-pub(super) struct Record {
+pub(super) struct PlanMeasurement {
     /// Seconds per message, batch by batch.
     pub(super) total: Vec<f64>,
     pub(super) query: Vec<f64>,
@@ -54,10 +53,10 @@ pub(super) struct Record {
     pub(super) labels_differ: usize,
 }
 
-/// One batch: seconds of the server, encrypted scores and labels read back.
-pub(super) struct Batch {
+/// One batch: seconds of the server, decrypted scores and labels.
+pub(super) struct BatchMeasurement {
     pub(super) seconds: f64,
-    /// The same by the wall clock, which is what the stages are measured by.
+    /// The same in wall-clock time, which the times of the stages use.
     wall_seconds: f64,
     stages: StageSeconds,
     answers: Vec<unspoken_classify::Classified>,
@@ -65,62 +64,78 @@ pub(super) struct Batch {
     answer_bytes: usize,
 }
 
-/// Runs a contest and reports it; returns the fastest of its plans, the paper's aside.
-pub(super) fn run(session: &mut Session<'_>, sample: &Sample, contest: Contest) -> Result<Plan, BenchError> {
-    let preset = Preset::find(contest.preset)?;
-    let mut shops = Vec::new();
-    for &plan in [Plan::Paper].iter().chain(contest.plans) {
-        session.note(format!("{}: keys for plan {plan}", contest.preset));
-        shops.push(Shop::new(sample, preset, plan)?);
+/// Runs a comparison and reports it; returns the fastest plan other than the paper's.
+pub(super) fn run(
+    harness: &mut Harness<'_>,
+    data: &ClassifierData,
+    comparison: PlanComparison,
+) -> Result<Plan, BenchError> {
+    let preset = Preset::find(comparison.preset)?;
+    let mut fixtures = Vec::new();
+    for &plan in [Plan::Paper].iter().chain(comparison.plans) {
+        harness.progress(format!("{}: keys for plan {plan}", comparison.preset));
+        fixtures.push(ClassifierFixture::new(data, preset, plan)?);
     }
-    let size = shops[0].batch_size().min(contest.messages);
-    let mut records: Vec<Record> = shops.iter().map(|_| Record::default()).collect();
-    for round in 0..contest.rounds {
-        for (index, messages) in sample.messages[..contest.messages.min(sample.messages.len())].chunks(size).enumerate()
+    let size = fixtures[0].batch_size().min(comparison.messages);
+    // One warm-up batch of each, which is not counted.
+    let first = &data.messages[..size.min(data.messages.len())];
+    for fixture in &mut fixtures {
+        harness.progress(format!("{}: plan {}, a batch that is not counted", comparison.preset, fixture.plan));
+        fixture.classify(harness.stopwatch(), first)?;
+    }
+    let mut measurements: Vec<PlanMeasurement> = fixtures.iter().map(|_| PlanMeasurement::default()).collect();
+    for round in 0..comparison.rounds {
+        for (index, messages) in data.messages[..comparison.messages.min(data.messages.len())].chunks(size).enumerate()
         {
-            for (shop, record) in shops.iter_mut().zip(&mut records) {
-                session.note(format!("{}: plan {}, round {round}, batch {index}", contest.preset, shop.plan));
-                let batch = shop.classify(&session.single, session.clock(), messages)?;
-                record.add(sample, messages, shop.batch_size(), batch)?;
+            for (fixture, measurement) in fixtures.iter_mut().zip(&mut measurements) {
+                harness.progress(format!("{}: plan {}, round {round}, batch {index}", comparison.preset, fixture.plan));
+                let batch = fixture.classify(harness.stopwatch(), messages)?;
+                measurement.add(data, messages, fixture.batch_size(), batch)?;
             }
         }
     }
-    for (shop, record) in shops.iter().zip(&records) {
-        report(session, sample, shop, record, &records[0]);
+    for (fixture, measurement) in fixtures.iter().zip(&measurements) {
+        report(harness, data, fixture, measurement, &measurements[0]);
     }
-    let fastest = shops.iter().zip(&records).skip(1).min_by(|a, b| median(&a.1.total).total_cmp(&median(&b.1.total)));
-    Ok(fastest.map_or(Plan::Paper, |(shop, _)| shop.plan))
+    let fastest =
+        fixtures.iter().zip(&measurements).skip(1).min_by(|a, b| median(&a.1.total).total_cmp(&median(&b.1.total)));
+    Ok(fastest.map_or(Plan::Paper, |(fixture, _)| fixture.plan))
 }
 
-impl Shop {
-    /// For direct queries.
-    pub(super) fn new(sample: &Sample, preset: &Preset, plan: Plan) -> Result<Self, BenchError> {
-        let server = Classifier::new(sample.model.tables(), &preset.build()?, QueryForm::Direct, plan)?;
-        Self::with_server(sample, preset, plan, server)
+impl ClassifierFixture {
+    /// A fixture for direct queries.
+    pub(super) fn new(data: &ClassifierData, preset: &Preset, plan: Plan) -> Result<Self, BenchError> {
+        let server = ClassifyServer::new(data.model.tables(), &preset.build()?, QueryForm::Direct, plan)?;
+        Self::with_server(data, preset, plan, server)
     }
 
-    /// For queries of a form, with the plan that costs least.
-    pub(super) fn of_form(sample: &Sample, preset: &Preset, form: QueryForm) -> Result<Self, BenchError> {
-        let server = Classifier::with_best_plan(sample.model.tables(), &preset.build()?, form)?;
-        let plan = server.terms().plan().parse()?;
-        Self::with_server(sample, preset, plan, server)
+    /// A fixture for a query form, with the cheapest plan.
+    pub(super) fn of_form(data: &ClassifierData, preset: &Preset, form: QueryForm) -> Result<Self, BenchError> {
+        let server = ClassifyServer::with_best_plan(data.model.tables(), &preset.build()?, form)?;
+        let plan = server.header().plan().parse()?;
+        Self::with_server(data, preset, plan, server)
     }
 
-    fn with_server(sample: &Sample, preset: &Preset, plan: Plan, server: Classifier) -> Result<Self, BenchError> {
+    fn with_server(
+        data: &ClassifierData,
+        preset: &Preset,
+        plan: Plan,
+        server: ClassifyServer,
+    ) -> Result<Self, BenchError> {
         let description = server.description().to_bytes();
         let description = if preset.name.starts_with(unspoken_rlwe::INSECURE_PREFIX) {
             Description::insecure_from_bytes(&description)?
         } else {
             Description::from_bytes(&description)?
         };
-        let client = Asker::open(description, sample.model.encoder().clone(), None)?;
+        let client = ClassifyClient::open(description, Arc::new(data.model.encoder().clone()), None)?;
         let mut bundle = Vec::new();
         client.keyring().write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false))?;
         let keys = server.load_keys(&mut bundle.as_slice())?;
-        Ok(Shop { plan, server, client, keys, key_bytes: bundle.len() as u64 })
+        Ok(ClassifierFixture { plan, server, client, keys, key_bytes: bundle.len() as u64 })
     }
 
-    /// Messages of one query.
+    /// Number of messages in one query.
     pub(super) fn batch_size(&self) -> usize {
         self.server.description().batch()
     }
@@ -133,34 +148,44 @@ impl Shop {
         self.server.description().parameters().name()
     }
 
-    /// Encrypts, answers on the threads of `pool`, decrypts. The clock runs for the server's work alone.
+    /// Encrypts, answers, decrypts. Only the server's work is timed.
     pub(super) fn classify(
         &mut self,
-        pool: &ThreadPool,
-        clock: Clock,
+        stopwatch: Stopwatch<'_>,
         messages: &[String],
-    ) -> Result<Batch, BenchError> {
-        let query = self.client.query(messages)?;
+    ) -> Result<BatchMeasurement, BenchError> {
+        let encoded = self.client.encode(messages)?;
+        let query = self.client.query(&encoded)?;
         let (server, keys, never) = (&self.server, &self.keys, AtomicBool::new(false));
-        let work = || Clock::Wall.time(|| server.timed_answer(keys, &query, &never));
-        let ((answer, wall_seconds), seconds) = clock.time_in(pool, work);
-        let (answer, stages) = answer?;
-        let answers = self.client.read(&answer, messages.len())?;
-        Ok(Batch { seconds, wall_seconds, stages, answers, query_bytes: query.len(), answer_bytes: answer.len() })
+        let client = ClientId::new([0; 16]);
+        let answer = || {
+            let (answer, wall_seconds) = Clock::Wall.time(|| server.timed_answer(client, keys, &query, &never));
+            answer.map(|answer| (answer, wall_seconds))
+        };
+        let (((answer, stages), wall_seconds), seconds) = stopwatch.time(answer)?;
+        let answers = self.client.read(&answer, &encoded)?;
+        Ok(BatchMeasurement {
+            seconds,
+            wall_seconds,
+            stages,
+            answers,
+            query_bytes: query.len(),
+            answer_bytes: answer.len(),
+        })
     }
 }
 
-impl Record {
-    /// A batch costs the same whether it is full or not: seconds per message are those of a full one.
+impl PlanMeasurement {
+    /// A partial batch costs as much as a full one, so seconds per message are those of a full batch.
     pub(super) fn add(
         &mut self,
-        sample: &Sample,
+        data: &ClassifierData,
         messages: &[String],
         full: usize,
-        batch: Batch,
+        batch: BatchMeasurement,
     ) -> Result<(), BenchError> {
         let StageSeconds { query, vectors, linear } = batch.stages;
-        // On the CPU clock the stages keep their shares of the whole.
+        // With the CPU clock, the stages keep their share of the total.
         let per_message = batch.seconds / batch.wall_seconds / full as f64;
         self.total.push(batch.seconds / full as f64);
         self.query.push(query * per_message);
@@ -168,53 +193,59 @@ impl Record {
         self.linear.push(linear * per_message);
         (self.query_bytes, self.answer_bytes) = (batch.query_bytes, batch.answer_bytes);
         for (message, answer) in messages.iter().zip(&batch.answers) {
-            let codes = sample.model.encoder().encode(message);
-            let clear = sample.model.tables().scores(&codes)?;
+            let codes = data.model.encoder().encode(message);
+            let clear = data.model.tables().scores(&codes)?;
             let size = clear.iter().fold(0.0f64, |max, z| max.max(z.abs()));
             let pairs = answer.scores.iter().zip(&clear);
-            let error = pairs.map(|(found, clear)| (found - clear).abs() / size).fold(0.0, f64::max);
+            let error = pairs.map(|(found, clear)| (found - clear).abs() / size).fold(0.0, larger_error);
             self.relative_error = self.relative_error.max(error);
-            self.labels_differ += usize::from(answer.label != sample.model.encoder().label(&clear)?);
+            self.labels_differ += usize::from(answer.label != data.model.encoder().label(&clear)?);
         }
         Ok(())
     }
 }
 
-fn report(session: &mut Session<'_>, sample: &Sample, shop: &Shop, record: &Record, paper: &Record) {
-    let shape = sample.model.encoder().shape();
-    let case = format!("fastText, {}, {}", shop.plan, shop.preset());
+fn report(
+    harness: &mut Harness<'_>,
+    data: &ClassifierData,
+    fixture: &ClassifierFixture,
+    measurement: &PlanMeasurement,
+    paper: &PlanMeasurement,
+) {
+    let shape = data.model.encoder().shape();
+    let case = format!("fastText, {}, {}", fixture.plan, fixture.preset());
     let params = || -> Map<String, Value> {
         params! {
-            "preset": shop.preset(), "plan": shop.plan.to_string(), "data": sample.source,
+            "preset": fixture.preset(), "plan": fixture.plan.to_string(), "data": data.source,
             "subtables": shape.subtables, "columns": shape.columns, "classes": shape.classes,
-            "tokens": shape.max_tokens, "messages_per_query": shop.batch_size(),
+            "tokens": shape.max_tokens, "messages_per_query": fixture.batch_size(),
         }
     };
-    let is_paper = shop.plan == Plan::Paper;
+    let is_paper = fixture.plan == Plan::Paper;
     let times = [
-        ("time_per_message", &record.total, &paper.total),
-        ("vecgen_per_message", &record.vectors, &paper.vectors),
-        ("linear_per_message", &record.linear, &paper.linear),
+        ("time_per_message", &measurement.total, &paper.total),
+        ("vecgen_per_message", &measurement.vectors, &paper.vectors),
+        ("linear_per_message", &measurement.linear, &paper.linear),
     ];
     for (name, ours, baseline) in times {
         let baseline = (!is_paper).then_some((PAPER, baseline.as_slice()));
-        session.timing(Metric::less(name, "s"), &case, ours, baseline, params());
+        harness.timing(Metric::less(name, "s"), &case, ours, baseline, params());
     }
-    let per_message = shop.batch_size() as f64;
-    let keys = shop.server.terms().key_plan();
-    let memory = keys.memory_bytes(shop.server.description().parameters().ring());
+    let per_message = fixture.batch_size() as f64;
+    let keys = fixture.server.header().key_plan();
+    let memory = keys.memory_bytes(fixture.server.description().parameters().ring());
     let bytes = [
-        ("query_bytes_per_message", record.query_bytes as f64 / per_message),
-        ("query_bytes_per_token", record.query_bytes as f64 / per_message / shape.max_tokens as f64),
-        ("answer_bytes_per_message", record.answer_bytes as f64 / per_message),
-        ("key_wire_bytes", shop.key_bytes as f64),
+        ("query_bytes_per_message", measurement.query_bytes as f64 / per_message),
+        ("query_bytes_per_token", measurement.query_bytes as f64 / per_message / shape.max_tokens as f64),
+        ("answer_bytes_per_message", measurement.answer_bytes as f64 / per_message),
+        ("key_wire_bytes", fixture.key_bytes as f64),
         ("key_memory_bytes", memory as f64),
     ];
     for (name, value) in bytes {
-        session.fact(Metric::less(name, "bytes"), &case, value, None, params());
+        harness.value(Metric::less(name, "bytes"), &case, value, None, params());
     }
     let error = Metric::less("log2_relative_error", "bits");
-    // A negative logarithm has no meaningful ratio: none is given.
-    session.fact(error, &case, record.relative_error.log2(), None, params());
-    session.fact(Metric::less("labels_differ", "messages"), &case, record.labels_differ as f64, None, params());
+    // The ratio of negative logarithms has no meaning, so no baseline is given.
+    harness.value(error, &case, measurement.relative_error.log2(), None, params());
+    harness.value(Metric::less("labels_differ", "messages"), &case, measurement.labels_differ as f64, None, params());
 }

@@ -1,25 +1,26 @@
-//! Few tokens at a time, one ciphertext of embeddings (paper, Table 6).
+//! Lookups of few tokens, with one ciphertext of embeddings (paper, Table 6).
 
 use unspoken_ckks::{Ciphertext, Encoder, Evaluator, Preset};
 use unspoken_lookup::{StridedLookup, StridedPlan, StridedTables};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, SecretKey};
 
+use super::StageTimes;
 use super::subtables::Subtables;
-use crate::clock::scaled;
-use crate::error::BenchError;
+use crate::clock::{Repetitions, TimedOperation, alternate, scaled};
+use crate::error::{BenchError, larger_error};
+use crate::harness::Harness;
 use crate::row::{Metric, params};
-use crate::session::Session;
 
-/// Largest error of an entry, relative to the largest.
+/// Largest allowed error of an entry, relative to the largest entry.
 const TOLERANCE: f64 = 1e-2;
 
 const KIM: &str = "Kim et al., same packing";
 
-/// Tables and the presets to look them up at.
+/// Tables and the presets of their lookups.
 pub(super) struct Case<'a> {
     pub(super) tables: &'a Subtables,
-    /// Positions of a token: rows padded to a power of two.
+    /// Positions of a token: the rows, padded to a power of two.
     pub(super) width: usize,
     pub(super) ours: &'static str,
     pub(super) baseline: &'static str,
@@ -27,40 +28,30 @@ pub(super) struct Case<'a> {
 }
 
 /// A strided lookup with a client's keys and query.
-struct Party {
+struct StridedFixture {
     tables: StridedTables,
     encoder: Encoder,
     secret: SecretKey,
     keys: EvaluationKeys,
     query: Vec<Ciphertext>,
     batch: usize,
-    /// How many times this lookup makes the whole one.
+    /// Number of such lookups that make up the whole lookup.
     groups: usize,
 }
 
-/// Seconds of the two stages for one ciphertext of answers.
-#[derive(Default)]
-struct Times {
-    vectors: Vec<f64>,
-    linear: Vec<f64>,
-}
-
 /// Runs one case and reports it.
-pub(super) fn run(session: &mut Session<'_>, case: &Case<'_>) -> Result<(), BenchError> {
+pub(super) fn run(harness: &mut Harness<'_>, case: &Case<'_>) -> Result<(), BenchError> {
     let columns = case.tables.columns();
-    let mut times = [Times::default(), Times::default()];
-    session.note(format!("small batch, {columns} columns: keys, diagonals"));
-    let ours = Party::new(case, StridedPlan::Powers)?;
-    let kim = Party::new(case, StridedPlan::Indicator)?;
-    for i in 0..case.repetitions {
-        session.note(format!("small batch, {columns} columns, repetition {i}"));
-        for (party, times) in [&ours, &kim].into_iter().zip(&mut times) {
-            party.measure(session, case, times)?;
-        }
-    }
-    let [ours_times, kim_times] = &times;
-    let total = |times: &Times| times.vectors.iter().zip(&times.linear).map(|(v, l)| v + l).collect::<Vec<f64>>();
-    let (ours_total, kim_total) = (total(ours_times), total(kim_times));
+    harness.progress(format!("small batch, {columns} columns: keys, diagonals"));
+    let ours = StridedFixture::new(case, StridedPlan::Powers)?;
+    let kim = StridedFixture::new(case, StridedPlan::Indicator)?;
+    harness.progress(format!("small batch, {columns} columns: both in turn"));
+    let shared = &*harness;
+    let operation =
+        |fixture| -> TimedOperation<'_, [f64; 2]> { Box::new(move || StridedFixture::measure(fixture, shared, case)) };
+    let samples = alternate(Repetitions::exactly(case.repetitions), &mut [operation(&ours), operation(&kim)])?;
+    let [ours_times, kim_times] = [&samples[0], &samples[1]].map(|samples| StageTimes::new(samples, 1.0));
+    let (ours_total, kim_total) = (ours_times.total(), kim_times.total());
     let stages = [
         ("small_batch_latency", "small_batch_per_token", &ours_total, &kim_total),
         ("small_batch_vecgen", "small_batch_vecgen_per_token", &ours_times.vectors, &kim_times.vectors),
@@ -75,22 +66,22 @@ pub(super) fn run(session: &mut Session<'_>, case: &Case<'_>) -> Result<(), Benc
         }
     };
     for (latency, per_token, ours_seconds, kim_seconds) in stages {
-        session.timing(Metric::less(latency, "s"), &name, ours_seconds, Some((KIM, kim_seconds)), params());
+        harness.timing(Metric::less(latency, "s"), &name, ours_seconds, Some((KIM, kim_seconds)), params());
         let [a, b] = [(ours_seconds, &ours), (kim_seconds, &kim)]
-            .map(|(seconds, party)| scaled(seconds, 1e3 / party.batch as f64));
-        session.timing(Metric::less(per_token, "ms"), &name, &a, Some((KIM, &b)), params());
+            .map(|(seconds, fixture)| scaled(seconds, 1e3 / fixture.batch as f64));
+        harness.timing(Metric::less(per_token, "ms"), &name, &a, Some((KIM, &b)), params());
     }
     Ok(())
 }
 
-/// The index in subtable `t` that token `token` asks for.
+/// The index in subtable `t` that token `token` queries.
 fn index(token: usize, t: usize, columns: usize) -> usize {
     (token * 37 + t * 11) % columns
 }
 
-impl Party {
-    /// Prepares our plan whole. Of the baseline, one of the equal parts its subtables fall into: the encoded diagonals of
-    /// all would take too much memory.
+impl StridedFixture {
+    /// Prepares our plan completely. Prepares one of the equal parts of the baseline's subtables: the encoded
+    /// diagonals of all parts would need too much memory.
     fn new(case: &Case<'_>, plan: StridedPlan) -> Result<Self, BenchError> {
         let preset = if plan == StridedPlan::Powers { case.ours } else { case.baseline };
         let parameters = Preset::find(preset)?.build()?;
@@ -115,19 +106,16 @@ impl Party {
             query.push(encoder.encrypt(&plaintext, &secret, &mut rng)?.expand(&parameters));
         }
         let tables = lookup.encode(&encoder)?;
-        Ok(Party { tables, encoder, secret, keys, query, batch, groups })
+        Ok(StridedFixture { tables, encoder, secret, keys, query, batch, groups })
     }
 
-    fn measure(&self, session: &Session<'_>, case: &Case<'_>, times: &mut Times) -> Result<(), BenchError> {
-        let evaluator = Evaluator::new(&self.encoder, &self.keys);
-        let (clock, single) = (session.clock(), &session.single);
-        let (selections, vectors) = clock.time_in(single, || self.tables.lookup().generate(&evaluator, &self.query));
-        let selections = selections?;
-        let (output, linear) = clock.time_in(single, || self.tables.combine(&evaluator, &selections));
-        self.check(case, &output?)?;
-        times.vectors.push(vectors * self.groups as f64);
-        times.linear.push(linear * self.groups as f64);
-        Ok(())
+    /// Seconds of VecGen and of the linear stage for one ciphertext of answers; the result is checked.
+    fn measure(&self, harness: &Harness<'_>, case: &Case<'_>) -> Result<[f64; 2], BenchError> {
+        let (evaluator, stopwatch) = (Evaluator::new(&self.encoder, &self.keys), harness.stopwatch());
+        let (selections, vectors) = stopwatch.time(|| self.tables.lookup().generate(&evaluator, &self.query))?;
+        let (output, linear) = stopwatch.time(|| self.tables.combine(&evaluator, &selections))?;
+        self.check(case, &output)?;
+        Ok([vectors, linear].map(|seconds| seconds * self.groups as f64))
     }
 
     fn check(&self, case: &Case<'_>, output: &Ciphertext) -> Result<(), BenchError> {
@@ -139,7 +127,7 @@ impl Party {
         };
         let slots = self.encoder.decrypt(output, &self.secret)?;
         let distance = slots.iter().enumerate().map(|(slot, z)| (z - expected(slot)).norm());
-        let found = distance.fold(0.0, f64::max) / case.tables.bound();
+        let found = distance.fold(0.0, larger_error) / case.tables.bound();
         if found.is_nan() || found > TOLERANCE {
             let case = format!("few tokens, {} columns", case.tables.columns());
             return Err(BenchError::Wrong { case, found, needed: TOLERANCE });
@@ -147,7 +135,7 @@ impl Party {
         Ok(())
     }
 
-    /// How many of the tables are looked up.
+    /// Number of tables that one query looks up.
     fn query_tables(&self, case: &Case<'_>) -> usize {
         case.tables.tables.len().div_ceil(self.groups)
     }

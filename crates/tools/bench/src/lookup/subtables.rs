@@ -1,4 +1,4 @@
-//! Subtables to look up in: random ones of a shape, or those of a compressed embedding table.
+//! Subtables for lookups: random ones of a given shape, or those of a compressed embedding table.
 
 use std::path::Path;
 
@@ -9,15 +9,15 @@ use crate::error::BenchError;
 /// Subtables of one shape.
 pub(super) struct Subtables {
     pub(super) tables: Vec<Table>,
-    /// What they are, for the case of a row and for its parameters.
+    /// Description, for the case and the parameters of a row.
     pub(super) label: &'static str,
     pub(super) source: &'static str,
 }
 
 impl Subtables {
-    /// Entries from -1 to 1 that depend on nothing but their place.
+    /// Entries from -1 to 1 that depend only on their position.
     pub(super) fn random(subtables: usize, rows: usize, columns: usize) -> Result<Self, BenchError> {
-        // A step of Weyl's sequence: equidistributed, and no two rows alike.
+        // A Weyl sequence: equidistributed, and no two rows are equal.
         let entry = |i: usize| (i as f64 * 0.754_877_666_246_693).fract() * 2.0 - 1.0;
         let table = |t: usize| {
             let entries: Vec<f64> = (0..rows * columns).map(|i| entry(t * rows * columns + i + 1)).collect();
@@ -27,7 +27,7 @@ impl Subtables {
         Ok(Subtables { tables, label: "embedding", source: "random entries: they do not change the time" })
     }
 
-    /// Those of the directory of a compressed table.
+    /// The subtables of a compressed table's directory.
     pub(super) fn read(directory: &Path) -> Result<Self, BenchError> {
         let given = unspoken_embedding::Subtables::load(directory)?;
         let shape = given.shape();
@@ -56,7 +56,7 @@ impl Subtables {
         Ok(Subtables { tables: self.tables.iter().map(cut).collect::<Result<_, _>>()?, ..*self })
     }
 
-    /// The largest magnitude of a sum of one column of each.
+    /// The largest magnitude of a sum with one column of each subtable.
     pub(super) fn bound(&self) -> f64 {
         let row = |r: usize| self.tables.iter().map(|table| table.row_bound(r)).sum::<f64>();
         (0..self.rows()).map(row).fold(0.0, f64::max)

@@ -1,4 +1,4 @@
-//! The matrix suite: the tables of the permutation paper, ours beside the published algorithms.
+//! The matrix suite: the tables of the permutation paper; our algorithms compared with the published ones.
 
 mod permutations;
 mod plain;
@@ -10,12 +10,14 @@ mod table6;
 mod table7;
 mod table8;
 
-use permutations::Bench;
-use products::Workshop;
+use ndarray::Array2;
+use permutations::PermutationFixture;
+use products::ProductFixture;
 use unspoken_ckks::{Encoder, Preset};
 
 use crate::error::BenchError;
-use crate::session::Session;
+use crate::harness::Harness;
+use crate::row::Metric;
 
 const TABLE3: &str = "table3";
 const TABLE4: &str = "table4";
@@ -26,7 +28,19 @@ const PLAIN: &str = "plain";
 
 pub(crate) const PARTS: [&str; 6] = [TABLE3, TABLE4, TABLE6, TABLE7, TABLE8, PLAIN];
 
-/// Where products are measured: 2^15 real slots and 18 levels, as in the paper.
+/// Largest allowed error of an entry, relative to the largest entry.
+const TOLERANCE: f64 = 1e-2;
+
+const TIME_PER_PRODUCT: Metric = Metric::less("time_per_product", "ms");
+const ROTATION_KEYS: Metric = Metric::less("rotation_keys", "keys");
+const KEY_BYTES: Metric = Metric::less("key_bytes", "bytes");
+const DEPTH: Metric = Metric::less("depth", "levels");
+const LOG2_RELATIVE_ERROR: Metric = Metric::less("log2_relative_error", "bits");
+
+/// A counted quantity of the compared methods.
+type CountedMetric<'a, T> = (Metric, &'a dyn Fn(&T) -> f64);
+
+/// The paper's parameters for products: 2^15 real slots and 18 levels.
 const FULL: Case = Case {
     preset: "n15_real_depth17_scale30",
     dimensions: &[8, 16, 32, 64],
@@ -48,7 +62,7 @@ const QUICK: Case = Case {
     random: &[9],
 };
 
-/// What to multiply.
+/// The measured sizes.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     preset: &'static str,
@@ -58,66 +72,74 @@ struct Case {
     replicated: &'static [usize],
     /// Dimensions of products with a plaintext matrix.
     plain: &'static [usize],
-    /// Every encoding space that fits, or the largest and the smallest.
+    /// Measure every encoding space that fits, or only the largest and the smallest.
     every_space: bool,
-    /// Where transposes are measured, and of which dimension (Table 3).
+    /// Preset and dimension of the transposes (Table 3).
     transposes: Option<(&'static str, usize)>,
-    /// Lengths of random permutations (Table 7), as powers of two.
+    /// Lengths of random permutations (Table 7), as exponents of two.
     random: &'static [u32],
 }
 
-pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    run_case(session, if session.options.quick { QUICK } else { FULL })?;
-    if session.wants(TABLE6) {
-        table6::run(session)?;
+pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+    run_case(harness, if harness.options.quick { QUICK } else { FULL })?;
+    if harness.includes(TABLE6) {
+        table6::run(harness)?;
     }
-    session.peak_memory("keys, masks and matrices of the largest product");
+    harness.peak_memory("keys, masks and matrices of the largest product");
     Ok(())
 }
 
-fn run_case(session: &mut Session<'_>, case: Case) -> Result<(), BenchError> {
+fn run_case(harness: &mut Harness<'_>, case: Case) -> Result<(), BenchError> {
     let encoder = Encoder::new(&Preset::find(case.preset)?.build()?);
-    if session.wants(TABLE3)
+    if harness.includes(TABLE3)
         && let Some((preset, dimension)) = case.transposes
     {
-        table3::run(session, &Bench::new(Encoder::new(&Preset::find(preset)?.build()?))?, dimension)?;
+        table3::run(harness, &PermutationFixture::new(Encoder::new(&Preset::find(preset)?.build()?))?, dimension)?;
     }
-    if session.wants(TABLE7) {
-        let bench = Bench::new(encoder.clone())?;
+    if harness.includes(TABLE7) {
+        let fixture = PermutationFixture::new(encoder.clone())?;
         for &log2_length in case.random {
-            table7::run(session, &bench, log2_length)?;
+            table7::run(harness, &fixture, log2_length)?;
         }
     }
-    if session.wants(PLAIN) {
+    if harness.includes(PLAIN) {
         for &dimension in case.plain {
-            plain::run(session, &encoder, dimension)?;
+            plain::run(harness, &encoder, dimension)?;
         }
     }
-    let workshop = Workshop::new(encoder)?;
-    if session.wants(TABLE4) {
+    let fixture = ProductFixture::new(encoder)?;
+    if harness.includes(TABLE4) {
         for &dimension in case.dimensions {
-            table4::run(session, &workshop, dimension, case.every_space)?;
+            table4::run(harness, &fixture, dimension, case.every_space)?;
         }
     }
-    if session.wants(TABLE8) {
+    if harness.includes(TABLE8) {
         for &dimension in case.replicated {
-            table8::run(session, &workshop, dimension)?;
+            table8::run(harness, &fixture, dimension)?;
         }
     }
     Ok(())
+}
+
+/// The largest error of an entry, relative to the largest exact entry; infinite if an entry is NaN.
+fn relative_error<'a>(pairs: impl Iterator<Item = (&'a Array2<f64>, Array2<f64>)>) -> f64 {
+    let (mut worst, mut largest) = (0.0f64, 0.0f64);
+    for (found, exact) in pairs {
+        largest = exact.iter().fold(largest, |max, x| max.max(x.abs()));
+        let error = |x: &f64| if x.is_nan() { f64::INFINITY } else { x.abs() };
+        worst = (found - &exact).iter().fold(worst, |max, x| max.max(error(x)));
+    }
+    worst / largest
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Clock, Options, Row, Suite};
+    use crate::Suite;
+    use crate::harness::test_rows;
 
     #[test]
     fn products_of_every_space_at_a_small_ring() {
-        let options = Options { quick: true, peers: false, clock: Clock::Cpu, ..Options::default() };
-        let mut rows: Vec<Row> = Vec::new();
-        let (mut sink, mut progress) = (|row| rows.push(row), |_: &str| ());
-        let mut session = Session::new(Suite::Matrix, &options, &mut sink, &mut progress).unwrap();
         let preset = "insecure_n11_real_depth17_scale30";
         let transposes = Some((preset, 16));
         let case = Case {
@@ -129,7 +151,7 @@ mod tests {
             transposes,
             random: &[6],
         };
-        run_case(&mut session, case).unwrap();
+        let rows = test_rows(Suite::Matrix, |harness| run_case(harness, case));
         let find = |case: &str, metric: &str, baseline: &str| {
             let row =
                 rows.iter().find(|r| r.case == case && r.metric == metric && r.baseline_name.starts_with(baseline));
@@ -140,7 +162,7 @@ mod tests {
             let row = find(&case, "time_per_product", "Rizomiliotis");
             assert!(row.ours > 0.0 && row.ratio.is_some());
             assert_eq!((&row.params["at_once"], &row.params["baseline_at_once"]), (&parallel.into(), &4.into()));
-            // 14 rotations of the expansions, 9 more.
+            // 14 rotations of the expansions, and 9 more.
             assert_eq!(find(&case, "rotation_keys", "Rizomiliotis").baseline, Some(23.0));
         }
         assert!(find("product, d = 8, 1 blocks", "time_per_product", "Jiang").ratio.is_some());

@@ -1,122 +1,115 @@
-//! Permutations made ready with a client's keys, timed in turn.
+//! Permutations of an encrypted vector, timed in turn.
 
 use unspoken_ckks::{Ciphertext, Complex64, CostModel, Encoder, ErrorStatistics, Evaluator};
 use unspoken_permute::{Candidate, Permutation, PreparedPermutation};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
 
-use crate::clock::{Contender, Effort, alternate, scaled};
+use super::{CountedMetric, DEPTH, KEY_BYTES, ROTATION_KEYS, TOLERANCE};
+use crate::clock::{Repetitions, TimedOperation, alternate, scaled};
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::row::{Metric, params};
-use crate::session::Session;
-
-/// Largest error of an entry; entries are up to 1.
-const TOLERANCE: f64 = 1e-2;
 
 const TIME: Metric = Metric::less("time", "ms");
-const KEYS: Metric = Metric::less("rotation_keys", "keys");
-const KEY_BYTES: Metric = Metric::less("key_bytes", "bytes");
 const ROTATIONS: Metric = Metric::less("rotations", "rotations");
 const SHARED: Metric = Metric::less("rotations_from_shared_digits", "rotations");
 const MASKS: Metric = Metric::less("masks", "masks");
-const DEPTH: Metric = Metric::less("depth", "levels");
 const ERROR: Metric = Metric::less("log2_error", "bits");
 
-/// What is counted, and how.
-type Fact<'a> = (Metric, &'a dyn Fn(&Entry<'_>) -> f64);
-
-/// A client.
-pub(super) struct Bench {
+/// An encoder with a client's secret, and a cost model.
+pub(super) struct PermutationFixture {
     pub(super) encoder: Encoder,
     pub(super) model: CostModel,
     secret: SecretKey,
 }
 
-/// A plan under a name, and the keys it is said to need.
-pub(super) struct Entry<'a> {
+/// A named plan and the number of keys reported for it.
+pub(super) struct ComparedPlan<'a> {
     pub(super) name: String,
     pub(super) candidate: &'a Candidate,
-    /// As its authors count them.
+    /// Number of keys as the authors of the method count them.
     pub(super) keys: usize,
 }
 
-impl<'a> Entry<'a> {
-    /// With the keys it is run with.
+impl<'a> ComparedPlan<'a> {
+    /// With the number of keys that it runs with.
     pub(super) fn ours(name: &str, candidate: &'a Candidate) -> Self {
-        Entry { name: name.into(), candidate, keys: candidate.estimate.keys.len() }
+        ComparedPlan { name: name.into(), candidate, keys: candidate.estimate.keys.len() }
     }
 
-    /// With a key for each giant step, as published; it runs with one for each stage.
+    /// With one key per giant step, as published; it runs with one key per stage.
     pub(super) fn published(name: &str, candidate: &'a Candidate) -> Self {
-        Entry { name: name.into(), candidate, keys: candidate.estimate.separate_keys }
+        ComparedPlan { name: name.into(), candidate, keys: candidate.estimate.separate_keys }
     }
 }
 
-impl Bench {
+impl PermutationFixture {
     pub(super) fn new(encoder: Encoder) -> Result<Self, BenchError> {
         let secret = SecretKey::generate(encoder.parameters().rlwe(), &mut SecretRng::insecure_from_seed(5))?;
         let model = CostModel::nominal(encoder.parameters());
-        Ok(Bench { encoder, model, secret })
+        Ok(PermutationFixture { encoder, model, secret })
     }
 
-    /// Times the entries in turn; the rows show the first beside each of the others.
-    pub(super) fn contest(
+    /// Times the plans in turn; the rows compare the first one with each of the others.
+    pub(super) fn compare(
         &self,
-        session: &mut Session<'_>,
+        harness: &mut Harness<'_>,
         case: &str,
         permutation: &Permutation,
         output_level: usize,
-        entries: &[Entry<'_>],
+        plans: &[ComparedPlan<'_>],
     ) -> Result<(), BenchError> {
         let parameters = self.encoder.parameters();
-        session.note(format!("{case}: keys"));
+        harness.progress(format!("{case}: keys"));
         let mut rng = SecretRng::insecure_from_seed(6);
-        let mut plan = KeyPlan::new();
-        entries.iter().for_each(|entry| plan.extend(&entry.candidate.estimate.keys));
-        let keys = self.keys(&plan, &mut rng)?;
+        let mut key_plan = KeyPlan::new();
+        plans.iter().for_each(|plan| key_plan.extend(&plan.candidate.estimate.keys));
+        let keys = self.keys(&key_plan, &mut rng)?;
         let evaluator = Evaluator::new(&self.encoder, &keys);
         let input = self.input(permutation, &mut rng)?;
         let mut ready: Vec<PreparedPermutation> = Vec::new();
         let mut errors = Vec::new();
-        for Entry { name, candidate, .. } in entries {
-            session.note(format!("{case}: {name}"));
+        for ComparedPlan { name, candidate, .. } in plans {
+            harness.progress(format!("{case}: {name}"));
             let (prepared, error) =
                 self.ready(&evaluator, &input, &format!("{case}, {name}"), candidate, output_level)?;
             ready.push(prepared);
             errors.push(error);
         }
-        let samples = times(session, session.slow_effort(), &evaluator, &input, &ready)?;
+        let samples = times(harness, harness.slow_repetitions(), &evaluator, &input, &ready)?;
         let times: Vec<Vec<f64>> = samples.iter().map(|samples| scaled(samples, 1e3)).collect();
-        for (rival, times_of_rival) in entries.iter().zip(&times).skip(1) {
+        for (baseline, baseline_times) in plans.iter().zip(&times).skip(1) {
             let params = || {
                 params! {
                     "preset": parameters.name(), "n": permutation.len(), "output_level": output_level,
-                    "plan": entries[0].candidate.plan.strategy().to_string(),
-                    "baseline_plan": rival.candidate.plan.strategy().to_string(),
-                    "predicted_ms": entries[0].candidate.seconds * 1e3,
-                    "baseline_predicted_ms": rival.candidate.seconds * 1e3,
+                    "plan": plans[0].candidate.plan.strategy().to_string(),
+                    "baseline_plan": baseline.candidate.plan.strategy().to_string(),
+                    "predicted_ms": plans[0].candidate.seconds * 1e3,
+                    "baseline_predicted_ms": baseline.candidate.seconds * 1e3,
                 }
             };
-            session.timing(TIME, case, &times[0], Some((&rival.name, times_of_rival)), params());
+            harness.timing(TIME, case, &times[0], Some((&baseline.name, baseline_times)), params());
             let ring = parameters.ring();
-            let whole = |entry: &Entry<'_>| entry.candidate.estimate.total_rotations();
-            let facts: [Fact<'_>; 6] = [
-                (ROTATIONS, &|entry| whole(entry).iter().sum::<u64>() as f64),
-                (SHARED, &|entry| whole(entry)[0] as f64),
-                (KEYS, &|entry| entry.keys as f64),
-                (KEY_BYTES, &|entry| entry.candidate.estimate.keys.memory_bytes(ring) as f64),
-                (MASKS, &|entry| entry.candidate.estimate.masks as f64),
-                (DEPTH, &|entry| entry.candidate.estimate.depth as f64),
+            let whole = |plan: &ComparedPlan<'_>| plan.candidate.estimate.total_rotations();
+            let counted: [CountedMetric<'_, ComparedPlan<'_>>; 6] = [
+                (ROTATIONS, &|plan| whole(plan).iter().sum::<u64>() as f64),
+                (SHARED, &|plan| whole(plan)[0] as f64),
+                (ROTATION_KEYS, &|plan| plan.keys as f64),
+                (KEY_BYTES, &|plan| plan.candidate.estimate.keys.memory_bytes(ring) as f64),
+                (MASKS, &|plan| plan.candidate.estimate.masks as f64),
+                (DEPTH, &|plan| plan.candidate.estimate.depth as f64),
             ];
-            for (metric, value) in facts {
-                session.fact(metric, case, value(&entries[0]), Some((&rival.name, value(rival))), params());
+            for (metric, value) in counted {
+                harness.value(metric, case, value(&plans[0]), Some((&baseline.name, value(baseline))), params());
             }
         }
         let error = errors.first().map_or(f64::NAN, |error: &f64| error.log2());
-        session.fact(ERROR, case, error, None, params! { "preset": parameters.name() });
+        harness.value(ERROR, case, error, None, params! { "preset": parameters.name() });
         Ok(())
     }
-    /// A vector to permute, and the result.
+
+    /// A vector to permute, and the expected result.
     pub(super) fn input(&self, permutation: &Permutation, rng: &mut SecretRng) -> Result<Input, BenchError> {
         let parameters = self.encoder.parameters();
         let values: Vec<Complex64> =
@@ -126,7 +119,7 @@ impl Bench {
         Ok(Input { vector: self.encoder.encrypt(&plaintext, &self.secret, rng)?.expand(parameters), expected })
     }
 
-    /// A plan made ready, run once and compared; with its error.
+    /// A prepared plan that has run once and been checked; with its error.
     pub(super) fn ready(
         &self,
         evaluator: &Evaluator<'_>,
@@ -146,31 +139,29 @@ impl Bench {
         Ok((prepared, error))
     }
 
-    /// Keys for one plan.
+    /// Generates the keys for one plan.
     pub(super) fn keys(&self, plan: &KeyPlan, rng: &mut SecretRng) -> Result<EvaluationKeys, BenchError> {
         Ok(EvaluationKeys::generate(&self.secret, plan, rng)?)
     }
 }
 
-/// An encrypted vector, and what its permutation is.
+/// An encrypted vector and its expected permutation.
 pub(super) struct Input {
     vector: Ciphertext,
     expected: Vec<Complex64>,
 }
 
-/// Seconds of plans made ready, in turn.
+/// Seconds of prepared plans, timed in turn.
 pub(super) fn times(
-    session: &Session<'_>,
-    effort: Effort,
+    harness: &Harness<'_>,
+    repetitions: Repetitions,
     evaluator: &Evaluator<'_>,
     input: &Input,
     ready: &[PreparedPermutation],
 ) -> Result<Vec<Vec<f64>>, BenchError> {
-    let run = |prepared: &PreparedPermutation| -> Result<f64, BenchError> {
-        let (result, seconds) = session.clock().time_in(&session.single, || prepared.apply(evaluator, &input.vector));
-        result.map(|_: Ciphertext| seconds).map_err(BenchError::from)
+    let stopwatch = harness.stopwatch();
+    let operation = |prepared| -> TimedOperation<'_> {
+        Box::new(move || stopwatch.seconds(|| PreparedPermutation::apply(prepared, evaluator, &input.vector)))
     };
-    let mut contenders: Vec<Contender<'_>> =
-        ready.iter().map(|prepared| Box::new(move || run(prepared)) as Contender<'_>).collect();
-    alternate(effort, &mut contenders)
+    alternate(repetitions, &mut ready.iter().map(operation).collect::<Vec<_>>())
 }

@@ -1,54 +1,51 @@
-//! Products made ready with a client's keys, timed in turn.
+//! Products of two encrypted matrices, timed in turn.
 
 use ndarray::Array2;
+use serde_json::{Map, Value};
 use unspoken_ckks::{Ciphertext, CostModel, Encoder, Evaluator};
 use unspoken_matrix::{EncryptedMatrix, Estimate, Layout, Product, Task, estimates};
 use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyPlan, SecretKey};
 
-use crate::clock::{Contender, alternate, scaled};
+use super::{
+    CountedMetric, KEY_BYTES, LOG2_RELATIVE_ERROR, ROTATION_KEYS, TIME_PER_PRODUCT, TOLERANCE, relative_error,
+};
+use crate::clock::{TimedOperation, alternate, scaled};
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::row::{Metric, params};
-use crate::session::Session;
 
-/// Largest error of an entry, relative to the largest.
-const TOLERANCE: f64 = 1e-2;
+/// Levels that the deepest method needs: every result is this many levels below the highest.
+const LEVELS: usize = 3;
 
-/// The levels that the deepest method spends: every result is this far below the highest level.
-const DEPTH: usize = 3;
+const KEY_SWITCHES: Metric = Metric::less("key_switches_per_product", "switches");
 
-const TIME: Metric = Metric::less("time_per_product", "ms");
-const KEYS: Metric = Metric::less("rotation_keys", "keys");
-const KEY_BYTES: Metric = Metric::less("key_bytes", "bytes");
-const SWITCHES: Metric = Metric::less("key_switches_per_product", "switches");
-const ERROR: Metric = Metric::less("log2_relative_error", "bits");
-
-/// A client.
-pub(super) struct Workshop {
+/// An encoder with a client's secret, and a cost model.
+pub(super) struct ProductFixture {
     pub(super) encoder: Encoder,
     secret: SecretKey,
     model: CostModel,
 }
 
-/// One way to multiply: ours, or a baseline under its name.
-pub(super) struct Entry {
+/// A multiplication method: ours, or a baseline with its name.
+pub(super) struct ComparedProduct {
     pub(super) name: String,
     pub(super) layout: Layout,
     pub(super) estimate: Estimate,
 }
 
-/// An entry with its inputs.
-struct Ready {
+/// A product with its inputs.
+struct PreparedProduct {
     product: Product,
     factors: [EncryptedMatrix<Ciphertext>; 2],
     relative_error: f64,
 }
 
-impl Workshop {
+impl ProductFixture {
     pub(super) fn new(encoder: Encoder) -> Result<Self, BenchError> {
         let secret = SecretKey::generate(encoder.parameters().rlwe(), &mut SecretRng::insecure_from_seed(8))?;
         let model = CostModel::nominal(encoder.parameters());
-        Ok(Workshop { encoder, secret, model })
+        Ok(ProductFixture { encoder, secret, model })
     }
 
     /// The layout of `d x d` matrices in this many blocks, if it fits.
@@ -56,17 +53,22 @@ impl Workshop {
         Layout::new(self.encoder.parameters(), dimension, blocks).ok()
     }
 
-    /// Every method of a layout, the one predicted to be fastest first. All end at the same level.
+    /// Every method for a layout, the one predicted to be fastest first. All end at the same level.
     pub(super) fn methods(&self, layout: Layout) -> Result<Vec<Estimate>, BenchError> {
-        let output_level = self.encoder.parameters().max_level() - DEPTH;
+        let output_level = self.encoder.parameters().max_level() - LEVELS;
         let shape = (layout.dim(), layout.dim(), layout.dim());
         let task = Task { layout, shape, output_level, most_keys: None };
         Ok(estimates(&self.encoder, &self.model, &task)?)
     }
 
-    /// Encrypts inputs, multiplies once and compares with the clear product.
-    fn ready(&self, entry: &Entry, keys: &EvaluationKeys, rng: &mut SecretRng) -> Result<Ready, BenchError> {
-        let (layout, d) = (entry.layout, entry.layout.dim());
+    /// Encrypts inputs, multiplies once and compares with the product in the clear.
+    fn prepare(
+        &self,
+        compared: &ComparedProduct,
+        keys: &EvaluationKeys,
+        rng: &mut SecretRng,
+    ) -> Result<PreparedProduct, BenchError> {
+        let (layout, d) = (compared.layout, compared.layout.dim());
         let parameters = self.encoder.parameters();
         let batch = |seed: usize| -> Vec<Array2<f64>> {
             let value = |p: usize, (i, j): (usize, usize)| ((i * 31 + j * 17 + p * 7 + seed) % 101) as f64 / 50.0 - 1.0;
@@ -74,92 +76,92 @@ impl Workshop {
         };
         let clear = [batch(1), batch(2)];
         let mut encrypt = |matrices: &[Array2<f64>]| {
-            let level = entry.estimate.level;
+            let level = compared.estimate.level;
             let seeded = EncryptedMatrix::encrypt(&self.encoder, &self.secret, layout, matrices, level, rng)?;
             Ok::<_, BenchError>(seeded.expand(parameters))
         };
         let factors = [encrypt(&clear[0])?, encrypt(&clear[1])?];
         let scales = [parameters.scale(); 2];
-        let product = Product::new(parameters, layout, entry.estimate.method, entry.estimate.level, scales)?;
+        let product = Product::new(parameters, layout, compared.estimate.method, compared.estimate.level, scales)?;
         let result = product.apply(&Evaluator::new(&self.encoder, keys), &factors[0], &factors[1])?;
         let found = result.decrypt(&self.encoder, &self.secret)?;
-        let (mut worst, mut largest) = (0.0f64, 0.0f64);
-        for ((a, b), found) in clear[0].iter().zip(&clear[1]).zip(&found) {
-            let exact = a.dot(b);
-            largest = exact.iter().fold(largest, |max, x| max.max(x.abs()));
-            worst =
-                (found - &exact).iter().fold(worst, |max, x| if x.is_nan() { f64::INFINITY } else { max.max(x.abs()) });
-        }
-        let relative_error = worst / largest;
+        let exact = clear[0].iter().zip(&clear[1]).map(|(a, b)| a.dot(b));
+        let relative_error = relative_error(found.iter().zip(exact));
         if relative_error > TOLERANCE {
-            let case = format!("{}, d = {d}, {} blocks", entry.estimate.method, layout.blocks());
+            let case = format!("{}, d = {d}, {} blocks", compared.estimate.method, layout.blocks());
             return Err(BenchError::Wrong { case, found: relative_error, needed: TOLERANCE });
         }
-        Ok(Ready { product, factors, relative_error })
+        Ok(PreparedProduct { product, factors, relative_error })
     }
 
-    /// Times the first entry and the baselines after it in turn; rows against each baseline, or alone if there is none.
-    pub(super) fn contest(&self, session: &mut Session<'_>, case: &str, entries: &[Entry]) -> Result<(), BenchError> {
-        session.note(format!("{case}: keys"));
+    /// Times the first product and the baselines after it in turn; one set of rows per baseline.
+    pub(super) fn compare(
+        &self,
+        harness: &mut Harness<'_>,
+        case: &str,
+        products: &[ComparedProduct],
+    ) -> Result<(), BenchError> {
+        harness.progress(format!("{case}: keys"));
         let mut rng = SecretRng::insecure_from_seed(9);
         let mut plan = KeyPlan::new();
-        entries.iter().for_each(|entry| plan.extend(&entry.estimate.keys));
+        products.iter().for_each(|compared| plan.extend(&compared.estimate.keys));
         let keys = EvaluationKeys::generate(&self.secret, &plan, &mut rng)?;
-        session.note(format!(
-            "{case}: {}",
-            entries.iter().map(|e| e.estimate.method.to_string()).collect::<Vec<_>>().join(", ")
-        ));
-        let ready = entries.iter().map(|entry| self.ready(entry, &keys, &mut rng));
-        let ready = ready.collect::<Result<Vec<Ready>, BenchError>>()?;
-        let (clock, effort) = (session.clock(), session.slow_effort());
-        let (evaluator, single) = (Evaluator::new(&self.encoder, &keys), &session.single);
-        let contender = |ready: &Ready| {
-            let (result, seconds) =
-                clock.time_in(single, || ready.product.apply(&evaluator, &ready.factors[0], &ready.factors[1]));
-            result.map(|_| seconds).map_err(BenchError::from)
+        let methods: Vec<String> = products.iter().map(|compared| compared.estimate.method.to_string()).collect();
+        harness.progress(format!("{case}: {}", methods.join(", ")));
+        let prepared = products.iter().map(|compared| self.prepare(compared, &keys, &mut rng));
+        let prepared = prepared.collect::<Result<Vec<PreparedProduct>, BenchError>>()?;
+        let (stopwatch, evaluator) = (harness.stopwatch(), Evaluator::new(&self.encoder, &keys));
+        let operation = |prepared: &'_ PreparedProduct| -> Result<f64, BenchError> {
+            let [a, b] = &prepared.factors;
+            stopwatch.seconds(|| prepared.product.apply(&evaluator, a, b))
         };
-        let mut contenders: Vec<Contender<'_>> =
-            ready.iter().map(|ready| Box::new(move || contender(ready)) as Contender<'_>).collect();
-        let samples = alternate(effort, &mut contenders)?;
-        drop(contenders);
-        let per_product: Vec<Vec<f64>> = samples
-            .iter()
-            .zip(entries)
-            .map(|(samples, entry)| scaled(samples, 1e3 / entry.layout.parallel() as f64))
-            .collect();
-        let rivals: Vec<Option<usize>> =
-            if entries.len() > 1 { (1..entries.len()).map(Some).collect() } else { vec![None] };
-        for rival in rivals {
-            let params = || self.params(&entries[0], rival.map(|rival| &entries[rival]));
-            let name = rival.map_or("", |rival| entries[rival].name.as_str());
-            let times = rival.map(|rival| (name, per_product[rival].as_slice()));
-            session.timing(TIME, case, &per_product[0], times, params());
-            let fact = |value: &dyn Fn(&Entry) -> f64| (value(&entries[0]), rival.map(|r| (name, value(&entries[r]))));
-            let ring = self.encoder.parameters().ring();
-            let (ours, theirs) = fact(&|entry| entry.estimate.rotation_keys() as f64);
-            session.fact(KEYS, case, ours, theirs, params());
-            let (ours, theirs) = fact(&|entry| entry.estimate.keys.memory_bytes(ring) as f64);
-            session.fact(KEY_BYTES, case, ours, theirs, params());
-            let switches =
-                |entry: &Entry| entry.estimate.cost.total_key_switches() as f64 / entry.layout.parallel() as f64;
-            let (ours, theirs) = fact(&switches);
-            session.fact(SWITCHES, case, ours, theirs, params());
+        let mut operations: Vec<TimedOperation<'_>> =
+            prepared.iter().map(|prepared| Box::new(move || operation(prepared)) as TimedOperation<'_>).collect();
+        let samples = alternate(harness.slow_repetitions(), &mut operations)?;
+        drop(operations);
+        let per_product = |(samples, compared): (&Vec<f64>, &ComparedProduct)| {
+            scaled(samples, 1e3 / compared.layout.parallel() as f64)
+        };
+        let times: Vec<Vec<f64>> = samples.iter().zip(products).map(per_product).collect();
+        let ring = self.encoder.parameters().ring();
+        let counted: [CountedMetric<'_, ComparedProduct>; 3] = [
+            (ROTATION_KEYS, &|compared| compared.estimate.rotation_keys() as f64),
+            (KEY_BYTES, &|compared| compared.estimate.keys.memory_bytes(ring) as f64),
+            (KEY_SWITCHES, &|compared| {
+                compared.estimate.cost.total_key_switches() as f64 / compared.layout.parallel() as f64
+            }),
+        ];
+        let Some((ours, baselines)) = products.split_first() else { return Ok(()) };
+        for (baseline, baseline_times) in baselines.iter().zip(&times[1..]) {
+            let params = || self.params(ours, Some(baseline));
+            let name = baseline.name.as_str();
+            harness.timing(TIME_PER_PRODUCT, case, &times[0], Some((name, baseline_times)), params());
+            for (metric, value) in counted {
+                harness.value(metric, case, value(ours), Some((name, value(baseline))), params());
+            }
         }
-        let error = ready.first().map_or(0.0, |ready| ready.relative_error.log2());
-        session.fact(ERROR, case, error, None, self.params(&entries[0], None));
+        if baselines.is_empty() {
+            harness.timing(TIME_PER_PRODUCT, case, &times[0], None, self.params(ours, None));
+            for (metric, value) in counted {
+                harness.value(metric, case, value(ours), None, self.params(ours, None));
+            }
+        }
+        let error = prepared.first().map_or(0.0, |prepared| prepared.relative_error.log2());
+        harness.value(LOG2_RELATIVE_ERROR, case, error, None, self.params(ours, None));
         Ok(())
     }
 
-    fn params(&self, ours: &Entry, rival: Option<&Entry>) -> serde_json::Map<String, serde_json::Value> {
+    fn params(&self, ours: &ComparedProduct, baseline: Option<&ComparedProduct>) -> Map<String, Value> {
+        let parameters = self.encoder.parameters();
         let mut map = params! {
-            "preset": self.encoder.parameters().name(), "d": ours.layout.dim(), "blocks": ours.layout.blocks(),
+            "preset": parameters.name(), "d": ours.layout.dim(), "blocks": ours.layout.blocks(),
             "at_once": ours.layout.parallel(), "method": ours.estimate.method.to_string(),
-            "level": ours.estimate.level, "output_level": self.encoder.parameters().max_level() - DEPTH,
+            "level": ours.estimate.level, "output_level": parameters.max_level() - LEVELS,
         };
-        if let Some(rival) = rival {
+        if let Some(baseline) = baseline {
             map.extend(params! {
-                "baseline_at_once": rival.layout.parallel(), "baseline_blocks": rival.layout.blocks(),
-                "baseline_method": rival.estimate.method.to_string(), "baseline_level": rival.estimate.level,
+                "baseline_at_once": baseline.layout.parallel(), "baseline_blocks": baseline.layout.blocks(),
+                "baseline_method": baseline.estimate.method.to_string(), "baseline_level": baseline.estimate.level,
             });
         }
         map

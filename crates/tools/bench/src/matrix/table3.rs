@@ -1,27 +1,28 @@
-//! Transposes (paper, Table 3): all diagonals at once, against ideal factors of every depth.
+//! Transposes (paper, Table 3): all diagonals at once, against ideal factors at every depth.
 
 use unspoken_permute::{Candidate, Packing, Permutation, Strategy, Task, factors};
 
-use super::permutations::{Bench, Entry};
+use super::permutations::{ComparedPlan, PermutationFixture};
 use super::planned;
 use crate::error::BenchError;
-use crate::session::Session;
+use crate::harness::Harness;
 
-/// The paper's depths, and the keys of its two settings of baby steps: the baseline's, and ours by depth.
+/// The paper's depths, and the key counts of its two baby-step settings: that of the baseline and that of its own
+/// method.
 const DEPTHS: std::ops::RangeInclusive<usize> = 2..=5;
 const BASELINE_KEYS: [usize; 2] = [38, 30];
 
 const BASELINE: &str = "Jiang et al.: all diagonals";
 
-/// One dimension: at each depth, everything starts at the highest level or below and ends so many levels below it.
-pub(super) fn run(session: &mut Session<'_>, bench: &Bench, dimension: usize) -> Result<(), BenchError> {
-    let parameters = bench.encoder.parameters();
+/// One dimension: at each depth, all results are at the same level, which is that many levels below the highest.
+pub(super) fn run(harness: &mut Harness<'_>, fixture: &PermutationFixture, dimension: usize) -> Result<(), BenchError> {
+    let parameters = fixture.encoder.parameters();
     let permutation = Permutation::transpose(dimension, dimension)?;
     let known = factors::transpose(dimension)?;
     for depth in DEPTHS {
         let output_level = parameters.max_level() - depth;
         let task = Task { factors: &known, ..Task::new(&permutation, Packing::Repeated, parameters, output_level) };
-        let mut candidates = task.candidates(parameters, &bench.model)?;
+        let mut candidates = task.candidates(parameters, &fixture.model)?;
         candidates.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
         let find = |allowed: &dyn Fn(&Candidate) -> bool| candidates.iter().find(|candidate| allowed(candidate));
         let Some(ours) = find(&|c| {
@@ -30,18 +31,18 @@ pub(super) fn run(session: &mut Session<'_>, bench: &Bench, dimension: usize) ->
         }) else {
             continue;
         };
-        let mut entries = vec![Entry::ours("factors", ours)];
+        let mut plans = vec![ComparedPlan::ours("factors", ours)];
         for most in BASELINE_KEYS {
             let baseline =
                 find(&|c| c.plan.strategy() == Strategy::Diagonals && c.estimate.separate_keys <= most + most / 10);
             let name = format!("{BASELINE}, about {most} keys");
-            entries.extend(baseline.map(|baseline| Entry::published(&name, baseline)));
+            plans.extend(baseline.map(|baseline| ComparedPlan::published(&name, baseline)));
         }
         let case = format!("transpose, d = {dimension}, depth {depth}");
-        bench.contest(session, &case, &permutation, output_level, &entries)?;
+        fixture.compare(harness, &case, &permutation, output_level, &plans)?;
         let task = Task { max_keys: BASELINE_KEYS.into_iter().min(), input_level: parameters.max_level(), ..task };
-        let explanation = task.explain(parameters, &bench.model)?;
-        planned::run(session, bench, &case, &permutation, output_level, &explanation)?;
+        let explanation = task.explain(parameters, &fixture.model)?;
+        planned::run(harness, fixture, &case, &permutation, output_level, &explanation)?;
     }
     Ok(())
 }

@@ -2,34 +2,34 @@
 
 use unspoken_permute::{Packing, Permutation, Strategy, Task};
 
-use super::permutations::{Bench, Entry};
+use super::permutations::{ComparedPlan, PermutationFixture};
 use super::planned;
 use crate::error::BenchError;
-use crate::session::Session;
+use crate::harness::Harness;
 
 /// The level of every result.
 const OUTPUT_LEVEL: usize = 1;
 
-/// Which permutation.
+/// Seed of the permutation.
 const SEED: u64 = 1;
 
-/// One length, with about as many keys as it has bits.
-pub(super) fn run(session: &mut Session<'_>, bench: &Bench, log2_length: u32) -> Result<(), BenchError> {
-    let parameters = bench.encoder.parameters();
+/// One length, with about as many keys as its base-2 logarithm.
+pub(super) fn run(harness: &mut Harness<'_>, fixture: &PermutationFixture, log2_length: u32) -> Result<(), BenchError> {
+    let parameters = fixture.encoder.parameters();
     let permutation = Permutation::random(1 << log2_length, SEED)?;
     let most = log2_length as usize;
-    session.note(format!("random permutation of 2^{log2_length}: planning"));
+    harness.progress(format!("random permutation of 2^{log2_length}: planning"));
     let task = Task { max_keys: Some(most), ..Task::new(&permutation, Packing::Repeated, parameters, OUTPUT_LEVEL) };
-    let explanation = task.explain(parameters, &bench.model)?;
+    let explanation = task.explain(parameters, &fixture.model)?;
     let Some(ours) = explanation.best() else { return Ok(()) };
-    let mut entries = vec![Entry::ours("planned", ours)];
+    let mut plans = vec![ComparedPlan::ours("planned", ours)];
     if let Some(benes) = explanation.best_of(Strategy::Benes) {
-        entries.push(Entry::ours("Benes, one key for the giant steps of a stage", benes));
+        plans.push(ComparedPlan::ours("Benes, one key for the giant steps of a stage", benes));
     }
     if let Some(network) = explanation.best_of(Strategy::Network) {
-        entries.push(Entry::ours("multi-group network", network));
+        plans.push(ComparedPlan::ours("multi-group network", network));
     }
     let case = format!("random permutation, n = 2^{log2_length}");
-    bench.contest(session, &case, &permutation, OUTPUT_LEVEL, &entries)?;
-    planned::run(session, bench, &case, &permutation, OUTPUT_LEVEL, &explanation)
+    fixture.compare(harness, &case, &permutation, OUTPUT_LEVEL, &plans)?;
+    planned::run(harness, fixture, &case, &permutation, OUTPUT_LEVEL, &explanation)
 }

@@ -1,31 +1,31 @@
-//! OpenFHE's bootstrapping (`peers/openfhe_bootstrap_peer.py`): a process of its own, which ends with its measurement.
+//! OpenFHE's bootstrapping (`peers/openfhe_bootstrap_peer.py`), in its own process that ends with the measurement.
 
 use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Link, OpenFhe, Times, failure};
+use super::{OpenFhe, PeerProcess, PeerTimes, failure};
 use crate::clock::Clock;
 use crate::error::BenchError;
 
 const SCRIPT: &str = "openfhe_bootstrap_peer.py";
 
-/// What to ask of OpenFHE. All slots are complex and in use, each linear map takes four levels.
+/// Requested parameters of OpenFHE. All slots are complex and in use; each linear map uses four levels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BootstrapRequest {
     pub(crate) log_n: u32,
-    /// Levels to be left after the bootstrap.
+    /// Levels left after the bootstrap.
     pub(crate) levels: u32,
     pub(crate) scale_bits: u32,
-    /// Of the first prime: at most 8 more than the scale's at 2^15 slots, or OpenFHE refuses to bootstrap.
+    /// Bits of the first prime: at 2^15 slots at most 8 more than the scale's, or OpenFHE refuses to bootstrap.
     pub(crate) first_bits: u32,
     pub(crate) digits: u32,
     /// `sparse_encapsulated` or `uniform_ternary`.
     pub(crate) secret: &'static str,
 }
 
-/// What OpenFHE set up, as it tells.
+/// OpenFHE's setup, as it reports it.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct BootstrapSetup {
     pub(crate) version: String,
@@ -34,11 +34,11 @@ pub(crate) struct BootstrapSetup {
     pub(crate) log2_qp: f64,
     pub(crate) security_level: String,
     pub(crate) switching_keys: usize,
-    /// As many times one serialised key as there are keys: the whole would take as much memory again.
+    /// Number of keys times the bytes of one serialised key: serialising all of them would double the memory.
     pub(crate) key_bytes: u64,
 }
 
-/// Distances of the slots from what they should be, and levels that are left.
+/// Distances of the slots from their expected values, and levels left.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct BootstrapQuality {
     pub(crate) rms_error: f64,
@@ -54,34 +54,34 @@ pub(crate) struct PeerBootstrap {
     pub(crate) request: BootstrapRequest,
     pub(crate) setup: BootstrapSetup,
     pub(crate) quality: BootstrapQuality,
-    /// Seconds of each repetition, after one that is not counted.
+    /// Seconds of each repetition, after one warm-up.
     pub(crate) seconds: Vec<f64>,
 }
 
 #[derive(Deserialize)]
 struct Answer {
     #[serde(flatten)]
-    times: Times,
+    times: PeerTimes,
     #[serde(flatten)]
     quality: BootstrapQuality,
 }
 
 impl BootstrapRequest {
-    /// As a baseline's name.
+    /// Name of the baseline.
     pub(crate) fn name(&self) -> String {
         let secret = self.secret.replace('_', " ");
         format!("OpenFHE, {secret} secret, {} levels of {} bits", self.levels, self.scale_bits)
     }
 
-    /// Starts OpenFHE, measures `repetitions` bootstraps after one that is not counted, and ends it.
+    /// Starts OpenFHE, measures `repetitions` bootstraps after one warm-up, and ends it.
     pub(crate) fn measure(self, root: &Path, clock: Clock, repetitions: usize) -> Result<PeerBootstrap, BenchError> {
-        let mut link = Link::open(OpenFhe::NAME, root, SCRIPT)?;
+        let mut process = PeerProcess::open(OpenFhe::NAME, root, SCRIPT)?;
         let BootstrapRequest { log_n, levels, scale_bits, first_bits, digits, secret } = self;
-        let setup = link.ask(&json!({
+        let setup = process.ask(&json!({
             "cmd": "setup", "log_n": log_n, "levels": levels, "scale_bits": scale_bits,
             "first_bits": first_bits, "digits": digits, "secret": secret,
         }))?;
-        let answer: Answer = link.ask(&json!({ "cmd": "time", "op": "bootstrap", "reps": repetitions }))?;
+        let answer: Answer = process.ask(&json!({ "cmd": "time", "op": "bootstrap", "reps": repetitions }))?;
         let seconds = answer.times.seconds(clock);
         if seconds.len() != repetitions {
             return Err(failure(OpenFhe::NAME, "an answer with too few times"));
@@ -96,7 +96,7 @@ impl PeerBootstrap {
         f64::from(self.quality.levels_left * self.request.scale_bits)
     }
 
-    /// The same over all slots.
+    /// The product of the number of slots and [`PeerBootstrap::modulus_left`].
     pub(crate) fn slots_and_bits(&self) -> f64 {
         self.setup.slots as f64 * self.modulus_left()
     }

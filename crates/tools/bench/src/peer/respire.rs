@@ -1,18 +1,18 @@
-//! Respire's own program (github.com/AMACB/respire), where somebody has put it: `.peers/respire/256m256` and the like. It
-//! times its own phases and checks its own results; it has one thread.
+//! Respire's own program (github.com/AMACB/respire), if the user has installed it as `.peers/respire/256m256` or
+//! similar. It uses one thread, times its own phases and checks its own results.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::failure;
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::machine::available_memory_bytes;
-use crate::session::Session;
 
-/// Bytes of memory that it takes for each byte of records, by its authors ("around 17x"), and some to spare.
+/// Bytes of memory per byte of records according to its authors ("around 17x"), plus a margin.
 const MEMORY_PER_BYTE: u64 = 18;
 
-/// Names of what it times, by phase of an answer of ours; none for our selectors, which are part of its expansion.
+/// Names of its timed phases, for each phase of our answers; none for our selectors, which are part of its expansion.
 const PHASES: [&[&str]; 5] = [
     &["answer_query_expand_reg", "answer_query_expand_gsw", "answer_query_expand_reg_to_gsw"],
     &[],
@@ -21,7 +21,7 @@ const PHASES: [&[&str]; 5] = [
     &["answer_project", "answer_compress"],
 ];
 
-/// What it measured: its own names and seconds, trial by trial.
+/// Its measurements: its own names and seconds, for each trial.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Respire {
     trials: Vec<Vec<(String, f64)>>,
@@ -30,23 +30,24 @@ pub(crate) struct Respire {
 impl Respire {
     pub(crate) const NAME: &str = "Respire's program";
 
-    /// Runs so many trials of the program of that name; none where it is not there, peers are left out or memory is short.
+    /// Runs the named program for this many trials; `None` if the program is missing, peers are disabled or memory is
+    /// short.
     pub(crate) fn measure(
-        session: &mut Session<'_>,
+        harness: &mut Harness<'_>,
         program: &str,
         bytes: u64,
         trials: usize,
     ) -> Result<Option<Self>, BenchError> {
-        let path = program_path(&session.options.root, program);
-        if !session.options.peers || !path.exists() {
-            session.note(format!("Respire is not measured: no {}", path.display()));
+        let path = program_path(&harness.options.root, program);
+        if !harness.options.peers || !path.exists() {
+            harness.progress(format!("Respire is not measured: no {}", path.display()));
             return Ok(None);
         }
         if available_memory_bytes().is_some_and(|free| free < MEMORY_PER_BYTE * bytes) {
-            session.note(format!("Respire is not measured: it needs {} bytes of memory", MEMORY_PER_BYTE * bytes));
+            harness.progress(format!("Respire is not measured: it needs {} bytes of memory", MEMORY_PER_BYTE * bytes));
             return Ok(None);
         }
-        session.note(format!("Respire's {program}"));
+        harness.progress(format!("Respire's {program}"));
         let done = Command::new(&path)
             .arg(trials.to_string())
             .stdin(Stdio::null())
@@ -59,7 +60,7 @@ impl Respire {
         Self::read(&said, trials).map(Some)
     }
 
-    /// Reads what it prints.
+    /// Parses the program's output.
     fn read(said: &str, trials: usize) -> Result<Self, BenchError> {
         let mut found: Vec<Vec<(String, f64)>> = Vec::new();
         let mut within = false;
@@ -85,12 +86,12 @@ impl Respire {
         Ok(Respire { trials: found })
     }
 
-    /// Seconds of the server's work, trial by trial.
+    /// Seconds of the server's work, for each trial.
     pub(crate) fn answers(&self) -> Vec<f64> {
         self.sums(|name| name.starts_with("answer_"))
     }
 
-    /// Seconds of a phase of ours, trial by trial, where it has one like it.
+    /// Seconds of one of our phases, for each trial; `None` if Respire has no such phase.
     pub(crate) fn phase(&self, phase: usize) -> Option<Vec<f64>> {
         let names = PHASES.get(phase).filter(|names| !names.is_empty())?;
         Some(self.sums(|name| names.contains(&name)))

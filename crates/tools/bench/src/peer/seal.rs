@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Link, Times, python, script};
+use super::{PeerProcess, PeerTimes, python, script};
 use crate::clock::Clock;
 use crate::error::BenchError;
 
@@ -13,13 +13,13 @@ const SCRIPT: &str = "seal_peer.py";
 
 /// A running SEAL with one context, its keys and one vector.
 pub(crate) struct Seal {
-    link: Link,
+    process: PeerProcess,
     clock: Clock,
-    /// What it set up.
+    /// Its parameters.
     pub(crate) setup: SealSetup,
 }
 
-/// What to ask of SEAL: so many bits over so many primes, the last of which is its special one.
+/// Requested parameters of SEAL: total bits and number of primes; the last prime is the special one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SealRequest {
     pub(crate) log_n: u32,
@@ -28,11 +28,11 @@ pub(crate) struct SealRequest {
     pub(crate) special_bits: u32,
 }
 
-/// The parameters SEAL runs with, as it tells them.
+/// The parameters SEAL runs with, as it reports them.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct SealSetup {
     pub(crate) version: String,
-    /// Primes of a ciphertext.
+    /// Number of primes of a ciphertext.
     pub(crate) towers: usize,
     pub(crate) log2_q: f64,
     pub(crate) log2_qp: f64,
@@ -48,20 +48,20 @@ pub(crate) struct SealBytes {
     pub(crate) encrypt_symmetric_seeded: u64,
 }
 
-/// What can be timed.
+/// The calls that can be timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SealCall {
     /// A vector of all slots, from a Python list.
     Encode,
     /// One number, the same in all slots.
     EncodeOne,
-    /// Public-key encryption: over all primes, then divided by the special one.
+    /// Public-key encryption: over all primes, then divided by the special prime.
     Public,
-    /// A public-key encryption of zero over all primes, which is not divided and gets no message.
+    /// A public-key encryption of zero over all primes, without the division and without a message.
     PublicZeroOfAllPrimes,
-    /// Under the secret key.
+    /// Encryption under the secret key.
     Symmetric,
-    /// The same, the uniform half kept as a seed.
+    /// Encryption under the secret key, with the uniform half kept as a seed.
     SymmetricSeeded,
 }
 
@@ -86,19 +86,19 @@ impl Seal {
         python(root).exists() && script(root, SCRIPT).exists()
     }
 
-    /// Starts the process and makes its context and keys; it decrypts what it will time.
+    /// Starts the process, which creates its context and keys and checks by decryption the calls it will time.
     pub(crate) fn start(root: &Path, request: SealRequest, clock: Clock) -> Result<Self, BenchError> {
-        let mut link = Link::open(Self::NAME, root, SCRIPT)?;
+        let mut process = PeerProcess::open(Self::NAME, root, SCRIPT)?;
         let SealRequest { log_n, log_qp, primes, special_bits } = request;
-        let setup = link.ask(&json!({
+        let setup = process.ask(&json!({
             "cmd": "setup", "log_n": log_n, "log_qp": log_qp, "primes": primes, "special_bits": special_bits,
         }))?;
-        Ok(Seal { link, clock, setup })
+        Ok(Seal { process, clock, setup })
     }
 
     /// Seconds of one call.
     pub(crate) fn time(&mut self, call: SealCall) -> Result<f64, BenchError> {
-        let times: Times = self.link.ask(&json!({ "cmd": "time", "op": call.name(), "reps": 1 }))?;
+        let times: PeerTimes = self.process.ask(&json!({ "cmd": "time", "op": call.name(), "reps": 1 }))?;
         times.first(Self::NAME, self.clock)
     }
 }

@@ -1,7 +1,7 @@
-//! The retrieval suite: answers by mode and size, phase by phase, and what is projected from them.
+//! The retrieval suite: answers by mode and size, phase by phase, and projections from them.
 
 mod answers;
-mod asker;
+mod client;
 mod rows;
 mod service;
 mod table;
@@ -12,10 +12,10 @@ use std::time::Duration;
 use table::Table;
 use unspoken_pir::{Mode, PirParameters, Preset};
 
-use crate::clock::Effort;
+use crate::clock::Repetitions;
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::row::Metric;
-use crate::session::Session;
 
 const ANSWERS: &str = "answers";
 const ROWS: &str = "rows";
@@ -24,7 +24,7 @@ const SERVICE: &str = "service";
 
 pub(crate) const PARTS: [&str; 4] = [ANSWERS, ROWS, UPDATES, SERVICE];
 
-/// Phases of an answer, in their order.
+/// Times of an answer's phases, in order.
 const PHASES: [Metric; 5] = [
     Metric::less("expansion_time", "s"),
     Metric::less("selectors_time", "s"),
@@ -33,21 +33,21 @@ const PHASES: [Metric; 5] = [
     Metric::less("compression_time", "s"),
 ];
 
-/// A size of a table.
+/// Size of a table.
 #[derive(Clone, Copy)]
 struct Size {
     name: &'static str,
     bytes: u64,
-    /// Respire's program for it.
+    /// Respire's program for this size.
     respire: &'static str,
 }
 
-/// What is measured.
+/// The measured sizes and loads.
 struct Case {
     preset: Preset,
     sizes: &'static [Size],
-    effort: Effort,
-    /// What a service is asked.
+    repetitions: Repetitions,
+    /// Loads of a service.
     loads: &'static [service::Load],
 }
 
@@ -57,48 +57,48 @@ const FULL: Case = Case {
         Size { name: "256 MB", bytes: 256 << 20, respire: "256m256" },
         Size { name: "1 GB", bytes: 1 << 30, respire: "1g256" },
     ],
-    effort: Effort { least: 5, most: 9, budget: Duration::from_secs(90) },
+    repetitions: Repetitions { min: 5, max: 9, budget: Duration::from_secs(90) },
     loads: &[(Mode::Packed, 128), (Mode::Bits, 32), (Mode::Compact, 32)],
 };
 
 const QUICK: Case = Case {
     preset: Preset::N11,
     sizes: &[Size { name: "16 MB", bytes: 16 << 20, respire: "16m256" }],
-    effort: Effort { least: 1, most: 3, budget: Duration::from_secs(4) },
+    repetitions: Repetitions { min: 1, max: 3, budget: Duration::from_secs(4) },
     loads: &[(Mode::Packed, 16)],
 };
 
-pub(crate) fn run(session: &mut Session<'_>) -> Result<(), BenchError> {
-    let case = if session.options.quick { QUICK } else { FULL };
-    run_case(session, &case)
+pub(crate) fn run(harness: &mut Harness<'_>) -> Result<(), BenchError> {
+    let case = if harness.options.quick { QUICK } else { FULL };
+    run_case(harness, &case)
 }
 
-fn run_case(session: &mut Session<'_>, case: &Case) -> Result<(), BenchError> {
+fn run_case(harness: &mut Harness<'_>, case: &Case) -> Result<(), BenchError> {
     let parameters = case.preset.build()?;
-    if let Some(&smallest) = case.sizes.first().filter(|_| session.wants(UPDATES)) {
-        session.note(format!("a database of {} on disk", smallest.name));
-        updates::run(session, smallest, case.preset)?;
+    if let Some(&smallest) = case.sizes.first().filter(|_| harness.includes(UPDATES)) {
+        harness.progress(format!("a database of {} on disk", smallest.name));
+        updates::run(harness, smallest, case.preset)?;
     }
-    if let Some(&smallest) = case.sizes.first().filter(|_| session.wants(SERVICE)) {
-        service::run(session, case, smallest)?;
+    if let Some(&smallest) = case.sizes.first().filter(|_| harness.includes(SERVICE)) {
+        service::run(harness, case, smallest)?;
     }
-    let in_memory = session.wants(ANSWERS) || session.wants(ROWS);
+    let in_memory = harness.includes(ANSWERS) || harness.includes(ROWS);
     for &size in case.sizes.iter().filter(|_| in_memory) {
-        run_size(session, case, size, &parameters)?;
+        run_size(harness, case, size, &parameters)?;
     }
-    session.peak_memory("the largest table and the keys of all modes");
+    harness.peak_memory("the largest table and the keys of all modes");
     Ok(())
 }
 
-fn run_size(session: &mut Session<'_>, case: &Case, size: Size, parameters: &PirParameters) -> Result<(), BenchError> {
-    session.note(format!("a table of {}", size.name));
+fn run_size(harness: &mut Harness<'_>, case: &Case, size: Size, parameters: &PirParameters) -> Result<(), BenchError> {
+    harness.progress(format!("a table of {}", size.name));
     let table = Table::build(parameters, size.bytes)?;
-    if session.wants(ROWS) {
-        rows::run(session, size, &table)?;
+    if harness.includes(ROWS) {
+        rows::run(harness, size, &table)?;
     }
-    if session.wants(ANSWERS) {
+    if harness.includes(ANSWERS) {
         let largest = case.sizes.last().is_some_and(|last| last.bytes == size.bytes);
-        answers::run(session, case.effort, size, table, largest)?;
+        answers::run(harness, case.repetitions, size, table, largest)?;
     }
     Ok(())
 }
@@ -106,21 +106,17 @@ fn run_size(session: &mut Session<'_>, case: &Case, size: Size, parameters: &Pir
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, Row, Suite};
+    use crate::harness::test_rows;
+    use crate::{Row, Suite};
 
     fn tiny_run() -> Vec<Row> {
-        let options = Options { quick: true, peers: false, ..Options::default() };
-        let mut rows = Vec::new();
-        let (mut sink, mut progress) = (|row| rows.push(row), |_: &str| ());
-        let mut session = Session::new(Suite::Pir, &options, &mut sink, &mut progress).unwrap();
         let sizes = &[
             Size { name: "128 KB", bytes: 128 << 10, respire: "none" },
             Size { name: "1 MB", bytes: 1 << 20, respire: "none" },
         ];
-        let effort = Effort { least: 2, most: 2, budget: Duration::ZERO };
-        run_case(&mut session, &Case { preset: Preset::InsecureN11, sizes, effort, loads: &[(Mode::Packed, 8)] })
-            .unwrap();
-        rows
+        let repetitions = Repetitions::exactly(2);
+        let case = Case { preset: Preset::InsecureN11, sizes, repetitions, loads: &[(Mode::Packed, 8)] };
+        test_rows(Suite::Pir, |harness| run_case(harness, &case))
     }
 
     #[test]
@@ -135,7 +131,7 @@ mod tests {
             let total = find("answer_time", &case).ours;
             let phases: f64 = PHASES.iter().map(|phase| find(phase.name, &case).ours).sum();
             assert!((0.5..1.5).contains(&(phases / total)), "{case}: phases {phases}, all {total}");
-            // Medians of two repetitions of many small products: between nothing and three times the prediction.
+            // Medians of two repetitions of many small products: at most three times the prediction.
             let noise = find("noise_over_prediction", &case).ours;
             assert!(noise > 0.05 && noise < 3.0, "{case}: {noise}");
             assert_eq!(find("response_bytes", &case).ours, find("response_bytes", "1 MB, packed").ours);

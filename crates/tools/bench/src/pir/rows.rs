@@ -1,25 +1,26 @@
-//! The sums over the rows of a table, beside the same code without vector instructions.
+//! The sums over the rows of a table, compared with the same code without vector instructions.
 
 use unspoken_ring::{Backend, Poly, Ring, RingError, RingKind, RingLiteral, SecretRng};
 
 use super::Size;
 use super::table::Table;
-use crate::clock::{Contender, alternate};
+use crate::clock::{TimedOperation, alternate};
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::row::{Metric, params};
-use crate::session::Session;
 
 const ROW_SUMS: Metric = Metric::less("row_sums", "s");
 
-/// Columns whose sums are compared: coefficients of all of a large table would take a GB.
+/// Number of columns whose sums are compared: the coefficients of all columns of a large table would need a GB.
 const COMPARED: usize = 64;
 
-/// Columns that are summed at one time, as in an answer.
+/// Number of columns summed at once, as in an answer.
 const AT_ONCE: usize = 512;
 
-/// One thread; all backends read the same words and must find the same sums (those of the first columns are compared).
-pub(super) fn run(session: &mut Session<'_>, size: Size, table: &Table) -> Result<(), BenchError> {
-    session.note(format!("{}: sums over rows", size.name));
+/// Measures on one thread. All backends read the same words and must find the same sums, which are compared for the
+/// first columns.
+pub(super) fn run(harness: &mut Harness<'_>, size: Size, table: &Table) -> Result<(), BenchError> {
+    harness.progress(format!("{}: sums over rows", size.name));
     let ring: &Ring = table.parameters.ring();
     let literal = RingLiteral {
         degree: ring.degree(),
@@ -30,36 +31,32 @@ pub(super) fn run(session: &mut Session<'_>, size: Size, table: &Table) -> Resul
     };
     let available = Backend::ALL.into_iter().filter(|backend| backend.is_available());
     let rings: Vec<Ring> = available.map(|backend| Ring::new(literal.clone(), backend)).collect::<Result<_, _>>()?;
-    let sides: Vec<Side<'_>> = rings.iter().map(|ring| Side::new(ring, table)).collect();
-    check(size, &sides)?;
-    let (clock, single, slow) = (session.clock(), &session.single, session.slow_effort());
-    let mut contenders: Vec<Contender<'_>> = Vec::new();
-    for side in &sides {
-        contenders.push(Box::new(move || {
-            let (sums, seconds) = clock.time_in(single, || side.sums());
-            sums?;
-            Ok(seconds)
-        }));
+    let all: Vec<BackendInputs<'_>> = rings.iter().map(|ring| BackendInputs::new(ring, table)).collect();
+    check(size, &all)?;
+    let stopwatch = harness.stopwatch();
+    let mut operations: Vec<TimedOperation<'_>> = Vec::new();
+    for inputs in &all {
+        operations.push(Box::new(move || stopwatch.seconds(|| inputs.sums())));
     }
-    let samples = alternate(slow, &mut contenders)?;
-    drop(contenders);
+    let samples = alternate(harness.slow_repetitions(), &mut operations)?;
+    drop(operations);
     let (places, bytes) = (table.places(), size_of_val(table.words()));
-    // The portable backend is the first of all, and always there.
+    // The portable backend is the first one and always available.
     let portable = samples.first().map(|seconds| ("portable backend", seconds.as_slice()));
-    for (side, seconds) in sides.iter().zip(&samples).skip(1) {
-        let backend = side.ring.backend().name();
+    for (inputs, seconds) in all.iter().zip(&samples).skip(1) {
+        let backend = inputs.ring.backend().name();
         let params = params! {
             "backend": backend, "rows": places.rows, "columns": places.columns, "table_bytes": bytes,
         };
-        session.timing(ROW_SUMS, format!("{}, {backend}", size.name), seconds, portable, params);
+        harness.timing(ROW_SUMS, format!("{}, {backend}", size.name), seconds, portable, params);
     }
     Ok(())
 }
 
-/// All backends find the same sums.
-fn check(size: Size, sides: &[Side<'_>]) -> Result<(), BenchError> {
-    let numbers: Vec<Vec<f64>> = sides.iter().map(Side::numbers).collect::<Result<_, _>>()?;
-    for pair in numbers.windows(2) {
+/// Checks that all backends find the same sums.
+fn check(size: Size, all: &[BackendInputs<'_>]) -> Result<(), BenchError> {
+    let coefficients: Vec<Vec<f64>> = all.iter().map(BackendInputs::coefficients).collect::<Result<_, _>>()?;
+    for pair in coefficients.windows(2) {
         let found = pair[0].iter().zip(&pair[1]).fold(0.0f64, |largest, (a, b)| largest.max((a - b).abs()));
         if found > 0.0 {
             let case = format!("{}, sums over rows of two backends", size.name);
@@ -69,19 +66,19 @@ fn check(size: Size, sides: &[Side<'_>]) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// A ring with the factors of the rows: the same for every backend.
-struct Side<'a> {
+/// The ring of one backend and the factors of the rows: every backend has the same residues.
+struct BackendInputs<'a> {
     ring: &'a Ring,
     table: &'a Table,
     factors: Vec<[Poly; 2]>,
 }
 
-impl<'a> Side<'a> {
+impl<'a> BackendInputs<'a> {
     fn new(ring: &'a Ring, table: &'a Table) -> Self {
         let seed = SecretRng::insecure_from_seed(1).seed();
         let basis = table.parameters.ring().basis();
         let factor = |row: u32| [2 * row, 2 * row + 1].map(|stream| ring.uniform(&seed, stream, basis));
-        Side { ring, table, factors: (0..table.shape.rows as u32).map(factor).collect() }
+        BackendInputs { ring, table, factors: (0..table.shape.rows as u32).map(factor).collect() }
     }
 
     fn sums(&self) -> Result<Vec<[Poly; 2]>, RingError> {
@@ -95,12 +92,12 @@ impl<'a> Side<'a> {
         Ok(sums)
     }
 
-    /// All coefficients of some of the sums.
-    fn numbers(&self) -> Result<Vec<f64>, RingError> {
+    /// All coefficients of the first sums.
+    fn coefficients(&self) -> Result<Vec<f64>, RingError> {
         let mut numbers = Vec::new();
         for mut sum in self.sums()?.into_iter().take(COMPARED).flatten() {
             self.ring.to_coefficients(&mut sum)?;
-            numbers.extend(self.ring.to_f64(&sum)?);
+            numbers.extend_from_slice(&self.ring.to_f64(&sum)?);
         }
         Ok(numbers)
     }

@@ -1,4 +1,4 @@
-//! Questions over HTTP, of one client and of many at the same time.
+//! Queries over HTTP, from one client and from many concurrent clients.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -9,55 +9,55 @@ use std::time::Instant;
 use tokio::runtime::{Builder as RuntimeBuilder, Runtime};
 use tokio::sync::oneshot;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
-use unspoken_client::{ClientError, Mode, RetrieveClient, StateDir};
+use unspoken_client::{ClientError, ServiceClient, StateDir};
 use unspoken_database::{Builder, Database, Record};
-use unspoken_pir::Preset;
-use unspoken_retrieve::Retriever;
-use unspoken_server::{Applications, PrivateApplication, Server, ServerConfig, ServiceLimits};
+use unspoken_pir::{Mode, Preset};
+use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions, RetrieveServer};
+use unspoken_server::{Applications, ProtocolApplication, Server, ServerConfig, ServiceLimits};
 
 use super::{Case, Size};
 use crate::clock::median;
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::machine::Machine;
 use crate::row::{Metric, params};
-use crate::session::Session;
 
 const APPLICATION: &str = "pir/bench";
 const RATE: Metric = Metric::more("queries_per_second", "queries/s");
 const LATENCY: Metric = Metric::less("latency", "s");
 
-/// Clients at the same time.
-const CROWDS: [usize; 3] = [1, 8, 64];
+/// Numbers of concurrent clients.
+const CLIENT_COUNTS: [usize; 3] = [1, 8, 64];
 
 /// Bytes of a record.
 const RECORD_BYTES: usize = 256;
 
-/// How many questions of a kind are asked in all, if there are not more clients.
+/// A mode, and the total number of queries, or one per client if there are more clients.
 pub(super) type Load = (Mode, usize);
 
-/// Serves a database of one record for each 256 bytes, by index, from this process, and asks it.
-pub(super) fn run(session: &mut Session<'_>, case: &Case, size: Size) -> Result<(), BenchError> {
-    session.note(format!("a service of {}", size.name));
+/// Serves a database with one record per 256 bytes, by index, from this process, and queries it.
+pub(super) fn run(harness: &mut Harness<'_>, case: &Case, size: Size) -> Result<(), BenchError> {
+    harness.progress(format!("a service of {}", size.name));
     let folder = tempfile::tempdir().map_err(unavailable)?;
     let service = Service::start(folder.path(), case.preset, size.bytes / RECORD_BYTES as u64)?;
-    for &(mode, questions) in case.loads {
-        for clients in CROWDS {
-            session.note(format!("{}: {mode}, {clients} clients", size.name));
-            let crowd = Crowd { mode, clients, each: questions.div_ceil(clients) };
-            let (elapsed, latencies) = crowd.ask(&service, &folder.path().join(format!("client-{mode}")))?;
+    for &(mode, queries) in case.loads {
+        for clients in CLIENT_COUNTS {
+            harness.progress(format!("{}: {mode}, {clients} clients", size.name));
+            let concurrent = ConcurrentClients { mode, clients, each: queries.div_ceil(clients) };
+            let (elapsed, latencies) = concurrent.measure(&service, &folder.path().join(format!("client-{mode}")))?;
             let params = params! {
                 "clients": clients, "queries": latencies.len(), "threads": Machine::detect().cores, "clock": "wall",
                 "keys": "one set for all clients",
             };
             let case = format!("{}, {mode}, {clients} at a time", size.name);
-            session.fact(RATE, &case, latencies.len() as f64 / elapsed, None, params.clone());
-            session.fact(LATENCY, &case, median(&latencies), None, params);
+            harness.value(RATE, &case, latencies.len() as f64 / elapsed, None, params.clone());
+            harness.value(LATENCY, &case, median(&latencies), None, params);
         }
     }
     Ok(())
 }
 
-/// A service on a port of its own; it ends with this value.
+/// A service on its own port; it ends when this value is dropped.
 struct Service {
     runtime: Option<Runtime>,
     stop: Option<oneshot::Sender<()>>,
@@ -73,9 +73,9 @@ impl Service {
         Builder::new(preset).build(&directory, all, |_| (), &AtomicBool::new(false))?;
         let database = Database::open(&directory)?;
         let insecure = database.snapshot().parameters().is_insecure();
-        let application = PrivateApplication::new(APPLICATION, Retriever::new(database)?);
+        let application = ProtocolApplication::new(APPLICATION, RetrieveServer::new(database)?);
         let applications = Applications::new().with(application).map_err(unavailable)?;
-        let most = 2 * CROWDS[CROWDS.len() - 1];
+        let most = 2 * CLIENT_COUNTS[CLIENT_COUNTS.len() - 1];
         let limits = ServiceLimits { queue_per_client: most, queries_per_client: most, ..ServiceLimits::default() };
         let listen = ([127, 0, 0, 1], 0).into();
         let config = ServerConfig { listen, data_dir: folder.join("keys"), limits, ..ServerConfig::default() };
@@ -84,7 +84,7 @@ impl Service {
         let url = format!("http://{}", server.local_addr().map_err(unavailable)?);
         let (stop, stopped) = oneshot::channel::<()>();
         runtime.spawn(server.run(async {
-            // An error says that the sender is gone, which means the same.
+            // An error means that the sender was dropped, which also means to stop.
             let _ = stopped.await;
         }));
         Ok(Service { runtime: Some(runtime), stop: Some(stop), url, records, insecure })
@@ -100,22 +100,22 @@ impl Drop for Service {
     }
 }
 
-/// Clients that ask at the same time.
-struct Crowd {
+/// Clients that send queries concurrently.
+struct ConcurrentClients {
     mode: Mode,
     clients: usize,
-    /// Questions of each.
+    /// Number of queries of each client.
     each: usize,
 }
 
-impl Crowd {
-    /// Seconds from the first question to the last answer, and of each answer; connections and keys are there before.
-    fn ask(&self, service: &Service, state: &Path) -> Result<(f64, Vec<f64>), BenchError> {
-        // The first one makes the keys that all use.
-        let mut clients: Vec<RetrieveClient> =
+impl ConcurrentClients {
+    /// Seconds from the first query to the last answer, and of each answer. Connections and keys are set up before.
+    fn measure(&self, service: &Service, state: &Path) -> Result<(f64, Vec<f64>), BenchError> {
+        // The first client generates the keys that all clients use.
+        let mut clients: Vec<ServiceClient<RetrieveClient>> =
             (0..self.clients).map(|_| self.connect(service, state)).collect::<Result<_, _>>()?;
         if let Some(client) = clients.first_mut() {
-            // From here on the service has the keys in memory.
+            // After this query the service has the keys in memory.
             self.check(client, service, 0)?;
         }
         let barrier = Barrier::new(self.clients + 1);
@@ -144,20 +144,27 @@ impl Crowd {
         Ok((elapsed, latencies))
     }
 
-    fn connect(&self, service: &Service, state: &Path) -> Result<RetrieveClient, BenchError> {
+    fn connect(&self, service: &Service, state: &Path) -> Result<ServiceClient<RetrieveClient>, BenchError> {
         let transport = Transport::new(TransportConfig::new(&service.url)).map_err(ClientError::from)?;
         let state = StateDir::open(state, &service.url, APPLICATION).map_err(unavailable)?;
-        let open = if service.insecure { RetrieveClient::insecure_open } else { RetrieveClient::open };
-        Ok(open(transport, APPLICATION, self.mode, &state, &mut |_| (), &Cancel::new())?)
+        let connect = if service.insecure { ServiceClient::insecure_connect } else { ServiceClient::connect };
+        let options = RetrieveOptions::new(self.mode, state.clone());
+        Ok(connect(transport, APPLICATION, options, &state, &mut |_| (), &Cancel::new())?)
     }
 
-    /// Seconds of an answer, which must be right.
-    fn check(&self, client: &mut RetrieveClient, service: &Service, turn: u64) -> Result<f64, BenchError> {
+    /// Seconds of an answer, which is checked.
+    fn check(
+        &self,
+        client: &mut ServiceClient<RetrieveClient>,
+        service: &Service,
+        turn: u64,
+    ) -> Result<f64, BenchError> {
         let index = turn.wrapping_mul(0x9e37_79b1) % service.records;
         let started = Instant::now();
-        let found = client.get_index(index, &Cancel::new())?;
+        let answers = client.ask(&[Question::Index(index)], &mut |_| (), &Cancel::new())?;
         let seconds = started.elapsed().as_secs_f64();
-        if found.as_ref() == Some(&record(index)) {
+        let found = answers.into_iter().next().and_then(|answer| answer.record);
+        if found.as_ref().is_some_and(|found| **found == record(index)) {
             return Ok(seconds);
         }
         let case = format!("{} query for record {index} over HTTP, bytes found", self.mode);

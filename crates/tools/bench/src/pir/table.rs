@@ -1,4 +1,5 @@
-//! A table whose pieces follow from their numbers: one of 1 GB takes 16 GB, and its records are never in memory at one time.
+//! A table whose pieces are computed from their indices: a table of 1 GB needs 16 GB of memory, and its records are
+//! never in memory at the same time.
 
 use std::time::Instant;
 
@@ -16,7 +17,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Encodes a table of as many pieces as fill so many bytes.
+    /// Encodes a table with enough pieces to fill this many bytes.
     pub(super) fn build(parameters: &PirParameters, bytes: u64) -> Result<Self, BenchError> {
         let pieces = bytes / parameters.piece_bytes() as u64;
         let started = Instant::now();
@@ -52,7 +53,7 @@ impl Table {
     }
 }
 
-/// What the piece of a number holds: bytes that look random, so that every coefficient is in use (SplitMix64).
+/// The content of the piece with this index: pseudorandom bytes (SplitMix64), so that every coefficient is in use.
 fn piece(parameters: &PirParameters, index: u64) -> Vec<u8> {
     let words = parameters.piece_bytes() as u64 / 8;
     let word = |i: u64| {

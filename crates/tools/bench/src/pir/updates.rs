@@ -9,29 +9,29 @@ use unspoken_database::{Builder, Built, Database, Record, Writer};
 use unspoken_pir::Preset;
 
 use super::Size;
-use crate::clock::{Contender, alternate};
+use crate::clock::{TimedOperation, alternate};
 use crate::error::BenchError;
+use crate::harness::Harness;
 use crate::machine::Machine;
 use crate::row::{Metric, params};
-use crate::session::Session;
 
 const UPDATES: Metric = Metric::more("update_rate", "updates/s");
 
 /// Bytes of a value.
 const VALUE_BYTES: usize = 192;
 
-/// Puts that are committed at one time.
+/// Number of puts in one commit.
 const BATCHES: [u64; 2] = [1, 100];
 
-/// Records by key, one for each 256 bytes of the size; in a temporary directory.
-pub(super) fn run(session: &mut Session<'_>, size: Size, preset: Preset) -> Result<(), BenchError> {
+/// Records by key, one per 256 bytes of the size, in a temporary directory.
+pub(super) fn run(harness: &mut Harness<'_>, size: Size, preset: Preset) -> Result<(), BenchError> {
     let folder = tempfile::tempdir().map_err(|error| BenchError::Folder { reason: error.to_string() })?;
     let (dir, count) = (folder.path().join("database"), size.bytes / 256);
     let params = params! {
         "records": count, "value_bytes": VALUE_BYTES, "threads": Machine::detect().cores, "clock": "wall",
     };
     let mut seconds = |metric, started: Instant| {
-        session.fact(Metric::less(metric, "s"), size.name, started.elapsed().as_secs_f64(), None, params.clone());
+        harness.value(Metric::less(metric, "s"), size.name, started.elapsed().as_secs_f64(), None, params.clone());
     };
     let started = Instant::now();
     let records = (0..count).map(|i| Ok::<_, Infallible>(Record { key: Some(key(i)), value: value(i, 0) }));
@@ -41,42 +41,42 @@ pub(super) fn run(session: &mut Session<'_>, size: Size, preset: Preset) -> Resu
     let started = Instant::now();
     let database = Database::open(&dir)?;
     seconds("open_time", started);
-    sizes(session, size, &built);
+    sizes(harness, size, &built);
     let mut writer = Writer::open(&dir)?;
-    let changed = updates(session, size, count, &mut writer)?;
+    let changed = updates(harness, size, count, &mut writer)?;
     let started = Instant::now();
     database.refresh()?;
     let params = params! { "changed_entries": database.snapshot().changed_entries(), "clock": "wall" };
     let refresh = Metric::less("refresh_time", "s");
-    session.fact(refresh, size.name, started.elapsed().as_secs_f64(), None, params.clone());
+    harness.value(refresh, size.name, started.elapsed().as_secs_f64(), None, params.clone());
     check(&database, changed)?;
     let started = Instant::now();
     writer.compact(|_| (), &AtomicBool::new(false))?;
     let compact = Metric::less("compaction_time", "s");
-    session.fact(compact, size.name, started.elapsed().as_secs_f64(), None, params);
+    harness.value(compact, size.name, started.elapsed().as_secs_f64(), None, params);
     Ok(())
 }
 
-fn sizes(session: &mut Session<'_>, size: Size, built: &Built) {
+fn sizes(harness: &mut Harness<'_>, size: Size, built: &Built) {
     let of = built.value_bytes as f64;
     let params = params! { "records": built.records, "buckets": built.layout.cells() };
     let per_byte = Metric::less("table_per_byte", "bytes");
-    session.fact(per_byte, size.name, built.table_bytes as f64 / of, None, params);
+    harness.value(per_byte, size.name, built.table_bytes as f64 / of, None, params);
 }
 
-/// Puts and commits, one by one and many together, in turn. Returns how often the first record was written.
-fn updates(session: &mut Session<'_>, size: Size, count: u64, writer: &mut Writer) -> Result<u64, BenchError> {
-    session.note(format!("{}: updates", size.name));
+/// Times puts and commits, one by one and many at once, in turn. Returns how often the first record was written.
+fn updates(harness: &mut Harness<'_>, size: Size, count: u64, writer: &mut Writer) -> Result<u64, BenchError> {
+    harness.progress(format!("{}: updates", size.name));
     let state = RefCell::new((writer, 0u64));
-    let mut contenders: Vec<Contender<'_>> = Vec::new();
+    let mut operations: Vec<TimedOperation<'_>> = Vec::new();
     for batch in BATCHES {
         let state = &state;
-        contenders.push(Box::new(move || {
+        operations.push(Box::new(move || {
             let (writer, turn) = &mut *state.borrow_mut();
             *turn += 1;
             let started = Instant::now();
             for i in 0..batch {
-                // The first record, and others all over the table.
+                // The first record, and others spread over the table.
                 let number = i * (count / batch) + if i == 0 { 0 } else { *turn % (count / batch) };
                 writer.put(&key(number), &value(number, *turn))?;
             }
@@ -84,17 +84,17 @@ fn updates(session: &mut Session<'_>, size: Size, count: u64, writer: &mut Write
             Ok(started.elapsed().as_secs_f64())
         }));
     }
-    let samples = alternate(session.effort(), &mut contenders)?;
-    drop(contenders);
+    let samples = alternate(harness.repetitions(), &mut operations)?;
+    drop(operations);
     for (batch, seconds) in BATCHES.into_iter().zip(&samples) {
         let rates: Vec<f64> = seconds.iter().map(|seconds| batch as f64 / seconds).collect();
         let params = params! { "clock": "wall", "repetitions": rates.len(), "records": count };
-        session.row(UPDATES, format!("{}, {batch} in a commit", size.name), &rates, None, params);
+        harness.row(UPDATES, format!("{}, {batch} in a commit", size.name), &rates, None, params);
     }
     Ok(state.into_inner().1)
 }
 
-/// A reader sees the last value of the first record.
+/// Checks that a reader sees the last value of the first record.
 fn check(database: &Database, changed: u64) -> Result<(), BenchError> {
     let found = database.snapshot().get(&key(0))?;
     if found == Some(value(0, changed)) {

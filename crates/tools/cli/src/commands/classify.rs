@@ -2,33 +2,44 @@
 
 use std::io::BufRead;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use unspoken_client::ClassifyClient;
+use unspoken_classify::ClassifyClient;
+use unspoken_client::ServiceClient;
 use unspoken_fasttext::Encoder;
+use unspoken_protocol::CkksDescription;
 use unspoken_query::QueryForm;
 
 use crate::commands::connection::Target;
 use crate::interrupt;
 use crate::progress::Bars;
+use crate::scores::ScoreOptions;
 
-/// Classify messages at a service, without showing them
+/// Classify messages with an encrypted query to a service
 ///
-/// Messages are arguments, or lines of standard input. The first call makes keys and uploads them; later ones use them
-/// again.
+/// Messages are the arguments, or the lines of standard input. The first call generates and uploads keys; later calls
+/// reuse them.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// Directory with the model's client half
+    /// Directory of the model's client half
     #[arg(long)]
     model: PathBuf,
-    /// Ask only if the service takes this form of query: direct, compact or one-hot [default: what it takes]
+    /// Fail unless the service accepts this form of query: direct, compact or one-hot [default: the form the service
+    /// accepts]
     #[arg(long, value_parser = clap::value_parser!(QueryForm))]
     query: Option<QueryForm>,
-    /// One JSON object per message instead of label and text
+    /// Print one JSON object per message instead of label and text; scores are rounded so that the encryption error
+    /// rarely changes a digit
     #[arg(long)]
     json: bool,
-    /// Messages; standard input if there are none
+    #[command(flatten)]
+    scores: ScoreOptions,
+    /// Add noise to the scores that exceeds the encryption error by this many bits, so that they can be shared
+    #[arg(long, value_name = "BITS")]
+    share: Option<u32>,
+    /// Messages; standard input if none are given
     messages: Vec<String>,
 }
 
@@ -36,27 +47,33 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
     let (transport, application, state) = arguments.target.open(&cancel)?;
-    let words = Encoder::load(&arguments.model)?;
+    let words = Arc::new(Encoder::load(&arguments.model)?);
     let mut bars = Bars::new();
+    let mut step = |step| bars.step(step);
     let mut client =
-        ClassifyClient::connect(transport, &application, words, &state, &mut |step| bars.step(step), &cancel)?;
+        ServiceClient::<ClassifyClient>::connect(transport, &application, words, &state, &mut step, &cancel)?;
     let offered = client.description().query_form();
     if let Some(wanted) = arguments.query.filter(|&wanted| wanted != offered) {
         anyhow::bail!(
-            "the service takes {offered} queries, not {wanted} ones; ask with --query {offered}, or at a service that was \
-             started with `unspoken serve --query {wanted}`"
+            "the service accepts {offered} queries, not {wanted}; use --query {offered}, or a service that \
+             was started with `unspoken serve --query {wanted}`"
         );
     }
     let messages = match arguments.messages.as_slice() {
         [] => std::io::stdin().lock().lines().collect::<Result<Vec<_>, _>>()?,
         given => given.to_vec(),
     };
-    let results = client.classify(&messages, &mut |step| bars.step(step), &mut |_| {}, &cancel)?;
+    let results = client.ask(&messages, &mut step, &cancel)?;
     bars.finish();
+    let results = match arguments.share {
+        Some(bits) => client.half().share(&results, bits)?,
+        None => results,
+    };
     for (message, result) in messages.iter().zip(&results) {
         if arguments.json {
+            let scores = arguments.scores.printed(client.description().header(), result.scores.iter().copied());
             let scores: serde_json::Map<String, serde_json::Value> =
-                client.labels().iter().cloned().zip(result.scores.iter().map(|&z| z.into())).collect();
+                client.half().labels().iter().cloned().zip(scores.into_iter().map(Into::into)).collect();
             println!("{}", serde_json::json!({ "label": result.label, "scores": scores }));
         } else {
             println!("{}\t{message}", result.label);

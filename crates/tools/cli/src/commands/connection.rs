@@ -1,30 +1,30 @@
-//! How to reach a service: the options all asking commands share.
+//! Options for reaching a service, shared by all query commands.
 
 use std::path::PathBuf;
 
 use anyhow::Context;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
-use unspoken_client::{StateDir, Usage};
+use unspoken_client::{StateDir, UsageStats};
 
-/// Where the service is and who asks.
+/// Address of the service and credentials of the client.
 #[derive(clap::Args)]
 pub struct Connection {
-    /// Address of the service, https://host:port
+    /// Address of the service: https://host:port
     #[arg(long, alias = "server", env = "UNSPOKEN_URL")]
     url: String,
-    /// File that holds the access token
+    /// File with the access token
     #[arg(long, env = "UNSPOKEN_TOKEN_FILE")]
     token_file: Option<PathBuf>,
-    /// Certificate authority to trust, PEM
+    /// Certificate authority to trust, a PEM file
     #[arg(long)]
     ca: Option<PathBuf>,
-    /// Send the token over plain HTTP to another machine
-    #[arg(long)]
-    allow_plaintext: bool,
+    /// Allow plain HTTP to another machine: anyone on the network path sees the token and the encrypted queries
+    #[arg(long, alias = "allow-plaintext")]
+    insecure_http: bool,
 }
 
 impl Connection {
-    /// The address.
+    /// Address of the service.
     fn url(&self) -> &str {
         &self.url
     }
@@ -32,7 +32,7 @@ impl Connection {
     /// Opens the connection.
     pub fn open(&self) -> anyhow::Result<Transport> {
         let mut config = TransportConfig::new(&self.url);
-        config.allow_plaintext = self.allow_plaintext;
+        config.insecure_http = self.insecure_http;
         if let Some(path) = &self.token_file {
             let token = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
             config = config.with_token(token.trim());
@@ -45,21 +45,21 @@ impl Connection {
     }
 }
 
-/// What is asked there, and where its keys lie.
+/// The queried application and the directory of its keys.
 #[derive(clap::Args)]
 pub struct Target {
     #[command(flatten)]
     connection: Connection,
-    /// Application of the service; not needed if it offers one
+    /// Application of the service; not needed if the service offers only one
     #[arg(long, alias = "app")]
     application: Option<String>,
-    /// Directory for the secret key
+    /// Directory of the secret key
     #[arg(long, env = "UNSPOKEN_STATE", default_value_os_t = default_state_dir())]
     state_dir: PathBuf,
 }
 
 impl Target {
-    /// Opens the connection and the directory of the application's keys.
+    /// Opens the connection and the application's key directory.
     pub fn open(&self, cancel: &Cancel) -> anyhow::Result<(Transport, String, StateDir)> {
         let transport = self.connection.open()?;
         let application = choose_application(&transport, self.application.as_deref(), cancel)?;
@@ -69,13 +69,13 @@ impl Target {
     }
 }
 
-/// Prints what travelled and how long it took.
-pub fn print_usage(usage: Usage) {
+/// Prints the bytes sent and received, and the times.
+pub fn print_usage(usage: UsageStats) {
     print!("{}", usage_lines(usage));
 }
 
-/// What travelled and how long it took.
-pub fn usage_lines(usage: Usage) -> String {
+/// The bytes sent and received, and the times, as text.
+pub fn usage_lines(usage: UsageStats) -> String {
     let keys = match usage.key_bytes {
         0 => "at the service already".into(),
         bytes => format!("{bytes} bytes, made and uploaded in {:.2} s", usage.key_seconds),
@@ -88,7 +88,7 @@ pub fn usage_lines(usage: Usage) -> String {
     )
 }
 
-/// The application asked for, or the only one there is.
+/// The requested application, or the only one of the service.
 fn choose_application(transport: &Transport, asked: Option<&str>, cancel: &Cancel) -> anyhow::Result<String> {
     if let Some(name) = asked {
         return Ok(name.into());
@@ -96,12 +96,12 @@ fn choose_application(transport: &Transport, asked: Option<&str>, cancel: &Cance
     let mut names = transport.applications(cancel)?;
     match names.len() {
         1 => Ok(names.swap_remove(0)),
-        0 => anyhow::bail!("the service offers nothing"),
+        0 => anyhow::bail!("the service offers no application"),
         _ => anyhow::bail!("the service offers {}; choose one with --application", names.join(", ")),
     }
 }
 
-/// Where keys are kept unless told otherwise.
+/// Default directory of the keys.
 fn default_state_dir() -> PathBuf {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
     let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).or_else(home);

@@ -1,44 +1,45 @@
 //! `unspoken get`
 
-use std::fmt::Write as _;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
 use serde_json::json;
-use unspoken_client::{Answer, Mode, Question, RetrieveClient};
+use unspoken_client::ServiceClient;
+use unspoken_pir::Mode;
+use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveOptions};
 
 use crate::commands::connection::{Target, usage_lines};
 use crate::interrupt;
 use crate::progress::Bars;
 
-/// Fetch records of a database at a service, without showing which
+/// Retrieve records of a service's database without revealing which
 ///
-/// Each record is written to standard output and followed by the end of a line. The first call makes keys and uploads them;
-/// later ones use them again. Ends with status 1 if a record is absent.
+/// Each record is written to standard output, followed by a newline. The first call generates and uploads keys; later
+/// calls reuse them. The exit status is 1 if a record is absent.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// How to ask: packed (some 13 KB a query, keys of some 3 MB, the fastest), bits (4 bytes for each bit of the index, keys
-    /// of some 100 MB), compact (36 bytes, keys of some 100 MB), or session (as compact, with 4 bytes a query: its numbers
-    /// are kept in the state directory, which must never be restored from a copy)
+    /// Kind of query: packed (about 13 KB per query, about 3 MB of keys, the fastest), bits (4 bytes for each bit of
+    /// the index, about 100 MB of keys), compact (36 bytes, about 100 MB of keys), or session (like compact, with 4
+    /// bytes per query; its query counter is kept in the state directory, which must never be restored from a copy)
     #[arg(long, default_value = "packed", value_parser = clap::value_parser!(Mode))]
     query: Mode,
-    /// Indices in place of keys, separated by commas
+    /// Indices instead of keys, separated by commas
     #[arg(long, value_delimiter = ',', conflicts_with = "keys")]
     index: Vec<u64>,
-    /// Write the record, and nothing else, to a file
+    /// Write the record, without a newline, to this file
     #[arg(long, conflicts_with = "json")]
     out: Option<PathBuf>,
-    /// One JSON object for each record: key or index, version of the database, whether it was found, and the record as text,
-    /// or as hexadecimal digits where it is none
+    /// Print one JSON object per record: key or index, version of the database, whether it was found, and the record
+    /// as text, or in hexadecimal if it is not UTF-8
     #[arg(long)]
     json: bool,
-    /// Tell on standard error what travelled and how long it took
+    /// Print the bytes sent and received, and the times, on standard error
     #[arg(long)]
     usage: bool,
-    /// Keys; lines of standard input if there are none
+    /// Keys; the lines of standard input if none are given
     keys: Vec<String>,
 }
 
@@ -49,14 +50,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     anyhow::ensure!(!questions.is_empty(), "nothing to ask for; give keys, or --index");
     anyhow::ensure!(
         arguments.out.is_none() || questions.len() == 1,
-        "--out takes the record of one key or index, found {}",
+        "--out needs exactly one key or index, found {}",
         questions.len()
     );
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
+    let mut step = |step| bars.step(step);
+    let options = RetrieveOptions::new(arguments.query, state.clone());
     let mut client =
-        RetrieveClient::open(transport, &application, arguments.query, &state, &mut |step| bars.step(step), &cancel)?;
-    let answers = client.get_many(&questions, &mut |step| bars.step(step), &mut |_| {}, &cancel)?;
+        ServiceClient::<RetrieveClient>::connect(transport, &application, options, &state, &mut step, &cancel)?;
+    let answers = client.ask(&questions, &mut step, &cancel)?;
     bars.finish();
     if arguments.usage {
         eprint!("{}", usage_lines(client.usage()));
@@ -68,7 +71,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is asked for: indices, keys, or the lines of standard input.
+/// The queried indices or keys, or the lines of standard input as keys.
 fn questions(arguments: &Arguments) -> anyhow::Result<Vec<Question>> {
     if !arguments.index.is_empty() {
         return Ok(arguments.index.iter().map(|&index| Question::Index(index)).collect());
@@ -101,7 +104,7 @@ fn write(arguments: &Arguments, questions: &[Question], answers: &[Answer]) -> a
     Ok(out.flush()?)
 }
 
-/// The line of `--json`.
+/// The line that `--json` prints.
 fn described(question: &Question, answer: &Answer) -> serde_json::Value {
     let mut line = json!({ "found": answer.record.is_some(), "version": answer.version });
     match question {
@@ -110,17 +113,10 @@ fn described(question: &Question, answer: &Answer) -> serde_json::Value {
     }
     match answer.record.as_deref().map(|record| (std::str::from_utf8(record), record)) {
         Some((Ok(text), _)) => line["record"] = text.into(),
-        Some((Err(_), bytes)) => line["record_hex"] = hexadecimal(bytes).into(),
+        Some((Err(_), bytes)) => line["record_hex"] = hex::encode(bytes).into(),
         None => {}
     }
     line
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut digits, byte| {
-        let _ = write!(digits, "{byte:02x}");
-        digits
-    })
 }
 
 fn name(question: &Question) -> String {

@@ -5,7 +5,7 @@ use unspoken_server::make_token;
 
 use crate::commands::connection::Connection;
 
-/// Look after keys at a service, and make access tokens
+/// Manage evaluation keys at a service, and create access tokens
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// List this client's key bundles at a service
@@ -17,13 +17,13 @@ pub enum Command {
     Delete {
         #[command(flatten)]
         connection: Connection,
-        /// The bundle's id, as `keys list` prints it
+        /// Id of the bundle, as `keys list` prints it
         id: String,
     },
-    /// Make an access token for a client
+    /// Create an access token for a client
     ///
-    /// Prints the token, for the client, on the first line, and the line for the service's token file on the second. The
-    /// token itself is stored nowhere.
+    /// The first line of the output is the token, for the client; the second is the line for the service's token
+    /// file. The token itself is not stored.
     Token {
         /// Name of the client in the service's log
         name: String,

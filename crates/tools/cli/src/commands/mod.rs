@@ -1,7 +1,5 @@
 //! One module per subcommand.
 
-pub mod audit;
-pub mod bench;
 pub mod classify;
 pub mod connection;
 pub mod demo;
@@ -9,6 +7,8 @@ pub mod digits;
 pub mod embed;
 pub mod get;
 pub mod keys;
+pub mod matrix;
+pub mod moved;
 pub mod params;
 pub mod permute;
 pub mod pir;

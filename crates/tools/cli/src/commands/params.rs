@@ -9,10 +9,10 @@ use unspoken_rlwe::{INSECURE_PREFIX, Parameters, SecuredObject};
 /// List the parameter sets and their security
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// One JSON object per parameter set
+    /// Print one JSON object per parameter set
     #[arg(long)]
     json: bool,
-    /// Also those for tests, which are not secure
+    /// Include the parameter sets for tests, which are not secure
     #[arg(long)]
     all: bool,
 }
@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         );
     }
     for preset in unspoken_exact::PRESETS.iter().filter(|preset| wanted(preset.name)) {
-        // BFV and BGV have the same objects.
+        // The objects of BFV and BGV are the same.
         let parameters = preset.build(Scheme::Bfv)?;
         if arguments.json {
             print_objects(preset.name, parameters.rlwe(), None);
@@ -55,10 +55,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     print_retrieval(arguments)
 }
 
-/// Index bits of a million pieces, for people.
+/// Index bits of a typical table, of about a million pieces, for the text output.
 const USUAL_INDEX_BITS: u32 = 20;
 
-/// Parameter sets of private retrieval: every object, and how often a query fails.
+/// Prints the parameter sets of private retrieval: every object, and the failure probability of a query.
 fn print_retrieval(arguments: &Arguments) -> anyhow::Result<()> {
     for preset in unspoken_pir::Preset::ALL {
         let parameters = preset.build()?;
@@ -71,7 +71,7 @@ fn print_retrieval(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn print_retrieval_json(parameters: &PirParameters) -> anyhow::Result<()> {
-    // The kind that fails most often, to the largest table that it is answered from.
+    // The mode with the highest failure probability, for the largest table it supports.
     let failures = Mode::ALL.into_iter().map(|mode| Ok(largest(parameters, mode)?.1));
     let log2_failure = failures.collect::<anyhow::Result<Vec<f64>>>()?.into_iter().fold(f64::NEG_INFINITY, f64::max);
     let object = |o: &unspoken_pir::SecuredObject| {
@@ -111,7 +111,8 @@ fn print_retrieval_table(parameters: &PirParameters) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Index bits of the largest table that these parameters serve queries of a kind to, and `log2` of how often one fails.
+/// Index bits of the largest table that these parameters support in a mode, and `log2` of a query's failure
+/// probability.
 fn largest(parameters: &PirParameters, mode: Mode) -> anyhow::Result<(u32, f64)> {
     let serves = |bits: &u32| {
         let shape = DatabaseShape::new(parameters, 1 << bits);
@@ -121,7 +122,7 @@ fn largest(parameters: &PirParameters, mode: Mode) -> anyhow::Result<(u32, f64)>
     Ok((most, log2_failure(parameters, mode, most)?))
 }
 
-/// `log2` of the probability that a query of a kind to so many pieces fails.
+/// `log2` of the failure probability of a query in a mode to a table with this many index bits.
 fn log2_failure(parameters: &PirParameters, mode: Mode, index_bits: u32) -> anyhow::Result<f64> {
     Ok(parameters.log2_failure(DatabaseShape::new(parameters, 1 << index_bits)?, mode))
 }
@@ -140,7 +141,7 @@ fn print_line(preset: &Preset) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bits of the largest modulus, and the security of the weakest object, for people.
+/// Bits of the largest modulus, and the security of the weakest object, for the text output.
 fn largest_and_security(parameters: &Parameters) -> (f64, String) {
     let objects = parameters.secured_objects();
     let largest = objects.iter().map(|o| o.log2_modulus).fold(0.0, f64::max);

@@ -7,28 +7,29 @@ use unspoken_lookup::{Explanation, OutputForm, Task, estimates};
 
 use crate::commands::serve::DEFAULT_PRESET;
 
-/// Show the plans of a lookup and what each costs, or what a bootstrap needs and gives
+/// Show the plans of a lookup and their costs, or the requirements and precision of a bootstrap
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Parameter set; `unspoken params` lists them
     #[arg(long, default_value = DEFAULT_PRESET)]
     preset: String,
-    /// Subtables
+    /// Number of subtables
     #[arg(long, default_value_t = 4)]
     subtables: usize,
-    /// Rows of a subtable: classes, or embedding dimensions
+    /// Rows of a subtable: the number of classes, or the embedding dimension
     #[arg(long, default_value_t = 2)]
     rows: usize,
     /// Columns of a subtable
     #[arg(long, default_value_t = 256)]
     columns: usize,
-    /// Two rows per ciphertext, one in each part, as classifiers do
+    /// Put two rows into one ciphertext, in the real and imaginary parts, as classifiers do
     #[arg(long)]
     pairs: bool,
-    /// Show every plan with its costs, measured on one thread of this machine, instead of the best plan's name
+    /// Show every plan with its costs, measured on one thread of this machine, instead of the name of the best plan
     #[arg(long)]
     explain: bool,
-    /// What a bootstrap of all slots of the preset needs and gives, with the precision that a run in the clear predicts
+    /// Show the requirements and the result of a bootstrap of all slots; a simulation in the clear predicts the
+    /// precision
     #[arg(long)]
     bootstrap: bool,
 }

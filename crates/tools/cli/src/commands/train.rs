@@ -11,8 +11,8 @@ use crate::progress::Bars;
 
 /// Train a text classifier from labelled messages
 ///
-/// The data are lines of a label, a tab and a text, or a CSV file with a header when its name ends in .csv and columns
-/// are named. The model directory holds a client half (vocabulary and codes) and a server half (score tables).
+/// The data are lines with a label, a tab and a text, or a CSV file with a header if its name ends in .csv and
+/// columns are named. The model directory has a client half (vocabulary and codes) and a server half (score tables).
 #[derive(clap::Args)]
 pub struct Arguments {
     /// File of labelled messages
@@ -21,13 +21,13 @@ pub struct Arguments {
     /// Directory to write the model to
     #[arg(long)]
     out: PathBuf,
-    /// CSV column of the text; the file is CSV if given
+    /// CSV column of the text; if given, the file is read as CSV
     #[arg(long, requires = "label_column")]
     text_column: Option<String>,
     /// CSV column of the label
     #[arg(long, requires = "text_column")]
     label_column: Option<String>,
-    /// Seed of split and training; the same seed gives the same model
+    /// Seed of the split and of training; the same seed gives the same model
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Share of the messages held out for testing
@@ -42,7 +42,7 @@ pub struct Arguments {
     /// Embedding dimension
     #[arg(long, default_value_t = 50)]
     dimension: usize,
-    /// Tokens seen fewer times are unknown
+    /// Tokens that occur fewer times than this are unknown
     #[arg(long, default_value_t = 1)]
     min_count: usize,
 }

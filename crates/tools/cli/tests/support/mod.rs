@@ -1,4 +1,4 @@
-//! The command, and a service, as processes of their own.
+//! The command and a service as child processes.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -10,26 +10,29 @@ pub fn unspoken(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_unspoken")).args(arguments).output().unwrap()
 }
 
-/// What a command printed that succeeded.
+/// Standard output of a command that succeeded.
 pub fn text(output: &Output) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// What a command said that failed.
+/// Standard error of a command that failed.
 pub fn complaint(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A service that ends with this value.
+/// A service that ends when this value is dropped.
 pub struct Service {
     process: Child,
     pub url: String,
+    /// Address of the metrics, if they are served.
+    #[allow(dead_code, reason = "not every test that starts a service reads metrics")]
+    pub metrics: Option<String>,
 }
 
 impl Service {
-    /// Starts one with these arguments, on a free port unless they say where to listen. Its log goes to `log`.
+    /// Starts a service with these arguments, on a free port unless they name an address. Its log goes to `log`.
     pub fn start(arguments: &[&str], log: impl Into<Stdio>) -> Self {
         let free = ["--listen", "127.0.0.1:0"];
         let listen = if arguments.contains(&free[0]) { &[][..] } else { &free[..] };
@@ -44,7 +47,8 @@ impl Service {
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: Value = serde_json::from_str(&line).unwrap();
-        Service { process, url: said["listening"].as_str().unwrap().to_owned() }
+        let address = |name: &str| said[name].as_str().map(str::to_owned);
+        Service { process, url: address("listening").unwrap(), metrics: address("metrics") }
     }
 }
 

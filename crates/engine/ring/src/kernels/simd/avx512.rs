@@ -70,8 +70,8 @@ impl Vector for Register {
         }
     );
     operation!(add64(self, other) = _mm512_add_epi64(self.0, other.0));
-    // The difference wraps to a large number where `self` is below `multiple`. Where `self` is between `multiple`
-    // and 2^63 the smaller number is right as well: congruent, and smaller.
+    // The difference wraps to a large number where `self` is below `multiple`. Where `self` is between `multiple` and
+    // 2^63, the difference is correct as well: it is congruent to `self`, and smaller.
     operation!(fold64(self, multiple) = _mm512_min_epu64(self.0, _mm512_sub_epi64(self.0, multiple.0)));
     operation!(high_words(even, odd) = _mm512_mask_shuffle_epi32::<0b11_11_01_01>(odd.0, EVEN, even.0));
     operation!(low_words(even, odd) = _mm512_mask_shuffle_epi32::<0b10_10_00_00>(even.0, ODD, odd.0));

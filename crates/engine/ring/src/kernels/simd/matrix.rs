@@ -7,7 +7,8 @@ use crate::modular::Modulus;
 /// Residues of each input that are packed together: a cache line.
 const STRIP: usize = 16;
 
-/// Products of two residues below `2^30` that a sum of `2^63 + 2^31` can take: `8 (2^30 - 2)^2 < 2^63 - 2^31`.
+/// Number of products of two residues below `2^30` that can be added to a sum of `2^63 + 2^31` without overflow:
+/// `8 (2^30 - 2)^2 < 2^63 - 2^31`.
 const TERMS: usize = 8;
 
 /// `output_r = sum_c matrix[r][c] * input_c`.
@@ -51,7 +52,7 @@ pub(super) unsafe fn product<V: Vector>(
     }
 }
 
-/// How sums of products stay within 64 bits, and become residues.
+/// The constants that keep sums of products within 64 bits and reduce them to residues.
 struct Reduction<V> {
     prime: Prime<V>,
     zero: V,
@@ -106,7 +107,7 @@ impl<V: Vector> Reduction<V> {
         results
     }
 
-    /// Brings sums below `2^63 + 2^31`, from where they can take [`TERMS`] more products.
+    /// Reduces sums to at most `2^63 + 2^31`, so that [`TERMS`] more products can be added.
     #[inline(always)]
     fn fold(&self, sums: &mut [Wide<V>; MATRIX_TILE]) {
         for sum in sums {

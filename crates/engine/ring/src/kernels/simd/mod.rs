@@ -1,9 +1,11 @@
 //! Vector kernels: one source, compiled for each instruction set.
 //!
-//! [`vector`] says what a register can do and builds modular arithmetic on it; [`avx2`] and [`avx512`] provide
-//! the registers. The kernels are generic over the register, always inlined, and unsafe in one point only: the
-//! machine must have the instructions. They check the lengths they rely on themselves. A function per kernel and
-//! instruction set, compiled for that set, wraps them here.
+//! [`vector`] defines the operations of a register and builds modular arithmetic on them; [`avx2`] and [`avx512`]
+//! provide the registers. The kernels are generic over the register, always inlined, and unsafe for one reason only:
+//! the machine must have the instructions. The kernels check the lengths that they rely on. This module wraps them in
+//! one function per kernel and instruction set, compiled for that set.
+
+#![expect(unsafe_code, reason = "vector instructions, and pointers into limbs whose lengths are checked")]
 
 mod avx2;
 mod avx512;
@@ -111,14 +113,16 @@ macro_rules! kernels {
                     = sums::dot::<$module::Register>(modulus, a, b, out);
                 fn inner_product(modulus: &Modulus, digits: &[&[u32]], key: &[&[u32]], out: [&mut [u32]; 2])
                     = sums::inner_product::<$module::Register>(modulus, digits, key, out);
-                fn signed_digits(residues: &[&[u32]], table: &DigitTable, moduli: &[Modulus], outputs: &mut [&mut [u32]])
-                    = signed_digits(residues, table, moduli, outputs);
+                fn signed_digits(
+                    residues: &[&[u32]], table: &DigitTable, moduli: &[Modulus], outputs: &mut [&mut [u32]]
+                ) = signed_digits(residues, table, moduli, outputs);
                 fn rotation_difference(modulus: &Modulus, powers: &[u32], exponent: u32, out: &mut [u32])
                     = pointwise::rotation_difference::<$module::Register>(modulus, powers, exponent, out);
                 fn table_sum(modulus: &Modulus, entries: &[u32], factors: &[u32], sums: &mut [u32])
                     = sums::table_sum::<$module::Register>(modulus, entries, factors, sums);
-                fn matrix_product(modulus: &Modulus, matrix: &PackedMatrix, inputs: &[&[u32]], outputs: &mut [&mut [u32]])
-                    = matrix::product::<$module::Register>(modulus, matrix, inputs, outputs);
+                fn matrix_product(
+                    modulus: &Modulus, matrix: &PackedMatrix, inputs: &[&[u32]], outputs: &mut [&mut [u32]]
+                ) = matrix::product::<$module::Register>(modulus, matrix, inputs, outputs);
             }
         }
     };
@@ -130,25 +134,25 @@ kernels!(Avx512, avx512, "avx512f,avx512bw");
 /// See [`Kernels::signed_digits`]: the portable loops, compiled for more registers.
 ///
 /// # Safety
-/// None: unsafe as all kernels here are.
+/// No requirement: unsafe only because all kernels of this module are.
 #[inline(always)]
 unsafe fn signed_digits(residues: &[&[u32]], table: &DigitTable, moduli: &[Modulus], outputs: &mut [&mut [u32]]) {
     portable::signed_digits(residues, table, moduli, outputs);
 }
 
-/// Asks the cache for `words` words of a slice, from `at` on. Nothing happens past the end.
+/// Prefetches `words` words of a slice, from `at` on. Positions past the end are harmless.
 #[inline(always)]
 fn prefetch(slice: &[u32], at: usize, words: usize) {
     for line in (at..at + words).step_by(16) {
-        // SAFETY: every x86-64 machine has the instruction; it accesses nothing, so any address will do.
+        // SAFETY: every x86-64 machine has the instruction; it does not access memory, so every address is allowed.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(slice.as_ptr().wrapping_add(line).cast()) };
     }
 }
 
-/// Blocks of a permutation that are fetched ahead of their use.
+/// Number of blocks by which a permutation prefetches its source ahead of use.
 const PREFETCH_PERMUTED: usize = 16;
 
-/// Asserts that a permutation is of the degree of both limbs.
+/// Asserts that a permutation and both limbs have the same degree.
 fn check_permutation(permutation: &Permutation, source: &[u32], target: &[u32]) {
     let blocks = permutation.source_block.len();
     assert!(permutation.shuffle.len() == blocks && source.len() == blocks * BLOCK && target.len() == source.len());
@@ -160,7 +164,7 @@ fn source_block<'a>(permutation: &Permutation, source: &'a [u32], block: usize) 
     &source[permutation.source_block[block] as usize * BLOCK..][..BLOCK]
 }
 
-/// Fetches the source of a block some way after `block`.
+/// Prefetches the source of the block [`PREFETCH_PERMUTED`] blocks after `block`.
 #[inline(always)]
 fn prefetch_permuted(permutation: &Permutation, source: &[u32], block: usize) {
     if let Some(&ahead) = permutation.source_block.get(block + PREFETCH_PERMUTED) {

@@ -1,9 +1,14 @@
-//! The transform as passes over strips.
+//! The number-theoretic transform as passes over strips.
 //!
-//! A limb of `n` residues is a matrix of rows, one after the other. The first stages combine rows: they run on tiles
-//! of [`TILE`] columns at a time, which stay in the first-level cache. The stages inside a row run on whole vectors
-//! while butterflies span at least one, and then on transposed squares. So each residue travels to the second-level
-//! cache and back twice. Lazy butterflies (Harvey) keep values in `[0, 4q)` forward and in `[0, 2q)` backward.
+//! A limb of `n` residues is a matrix in row-major order. The first stages combine rows: they run on tiles of [`TILE`]
+//! columns at a time, which stay in the first-level cache. The stages inside a row run on whole vectors while
+//! butterflies span at least one vector, and then on transposed squares. So each residue moves between the second-level
+//! and the first-level cache twice. Lazy butterflies (Harvey) keep values in `[0, 4q)` forward and in `[0, 2q)`
+//! backward.
+
+use std::mem::MaybeUninit;
+
+use zeroize::optimization_barrier;
 
 use super::vector::{Factor, Prime, Vector};
 use crate::modular::{Modulus, Shoup};
@@ -15,7 +20,7 @@ const TILE: usize = 16;
 /// Most rows of a limb, so that a tile is 16 KiB.
 const MAX_ROWS: usize = 256;
 
-/// Columns of a limb of several rows, unless that made too many rows.
+/// Columns of a limb with several rows, if that gives at most [`MAX_ROWS`] rows.
 const COLUMNS: usize = 256;
 
 /// A limb up to this degree is a single row.
@@ -26,13 +31,39 @@ fn columns_of(degree: usize) -> usize {
     if degree <= SINGLE_ROW { degree } else { COLUMNS.max(degree / MAX_ROWS) }
 }
 
-/// Vectors that one network combines in registers: with 16, compilers spill even on 32 registers.
+/// Most vectors that one network combines in registers: with 16, compilers spill even on 32 registers.
 const MAX_RADIX: usize = 8;
 
+/// Memory for the tiles of a limb. The limb may be secret, so the memory is wiped when it is dropped.
 #[repr(C, align(64))]
-struct Tile([u32; TILE * MAX_ROWS]);
+struct TileBuffer {
+    words: [MaybeUninit<u32>; TILE * MAX_ROWS],
+    rows: usize,
+}
 
-/// Forward transform of limbs under one prime; row by row all limbs go together, so that roots are read once.
+impl TileBuffer {
+    /// A buffer for tiles of `rows` rows, at most [`MAX_ROWS`]. It is not initialised: the first pass over a tile
+    /// writes all of it.
+    #[inline(always)]
+    fn new(rows: usize) -> Self {
+        assert!(rows <= MAX_ROWS);
+        TileBuffer { words: [MaybeUninit::uninit(); TILE * MAX_ROWS], rows }
+    }
+
+    #[inline(always)]
+    fn strip(&mut self) -> Strip {
+        Strip { first: self.words.as_mut_ptr().cast(), stride: TILE, rows: self.rows, width: TILE }
+    }
+}
+
+impl Drop for TileBuffer {
+    fn drop(&mut self) {
+        self.words[..self.rows * TILE].fill(MaybeUninit::new(0));
+        optimization_barrier(&self.words);
+    }
+}
+
+/// Forward transform of limbs under one prime. Each row is processed for all limbs, so that its roots are read once.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.
@@ -41,16 +72,18 @@ pub(super) unsafe fn forward<V: Vector>(table: &NttTable, limbs: &mut [&mut [u32
     limbs.iter().for_each(|limb| check_shape::<V>(table, limb));
     let columns = columns_of(table.degree);
     let rows = table.degree / columns;
-    // SAFETY: the caller vouches for the instruction set; and by `check_shape` a limb is `rows * columns` words
-    // long, both powers of two, with `columns` a multiple of `TILE` and of a square.
+    // SAFETY: the caller vouches for the instruction set. By `check_shape` a limb is `rows * columns` words long, both
+    // powers of two, with `columns` a multiple of `TILE` and of a square. The buffer has `rows` rows of `TILE` words,
+    // and passes write what they read later.
     unsafe {
         let prime = Prime::<V>::new(&table.modulus);
-        for limb in limbs.iter_mut().filter(|_| rows > 1) {
-            let mut tile = Tile([0; TILE * MAX_ROWS]);
-            let work = Strip { first: tile.0.as_mut_ptr(), stride: TILE, rows, width: TILE };
-            for column in (0..columns).step_by(TILE) {
-                let strip = Strip { first: limb.as_mut_ptr().add(column), stride: columns, rows, width: TILE };
-                forward_stages(&prime, &table.forward, 1, strip, work);
+        if rows > 1 {
+            let mut buffer = TileBuffer::new(rows);
+            for limb in limbs.iter_mut() {
+                for column in (0..columns).step_by(TILE) {
+                    let strip = Strip { first: limb.as_mut_ptr().add(column), stride: columns, rows, width: TILE };
+                    forward_stages(&prime, &table.forward, 1, strip, buffer.strip());
+                }
             }
         }
         for row in 0..rows {
@@ -88,17 +121,16 @@ pub(super) unsafe fn inverse<V: Vector>(table: &NttTable, source: Option<&[u32]>
             inverse_stages(&prime, &table.inverse, rows + row, strip, strip, (rows == 1).then_some(last));
         }
         if rows > 1 {
-            let mut tile = Tile([0; TILE * MAX_ROWS]);
-            let work = Strip { first: tile.0.as_mut_ptr(), stride: TILE, rows, width: TILE };
+            let mut buffer = TileBuffer::new(rows);
             for column in (0..columns).step_by(TILE) {
                 let strip = Strip { first: limb.as_mut_ptr().add(column), stride: columns, rows, width: TILE };
-                inverse_stages(&prime, &table.inverse, 1, strip, work, Some(last));
+                inverse_stages(&prime, &table.inverse, 1, strip, buffer.strip(), Some(last));
             }
         }
     }
 }
 
-/// Checks all that the transforms rely on for memory safety.
+/// Checks every condition that the memory safety of the transforms relies on.
 fn check_shape<V: Vector>(table: &NttTable, limb: &[u32]) {
     let (degree, lanes) = (table.degree, V::LANES);
     assert!(degree.is_power_of_two() && degree >= 2 * lanes * lanes && table.lanes == lanes && limb.len() == degree);
@@ -122,7 +154,7 @@ struct Strip {
 }
 
 impl Strip {
-    /// One vector to a row.
+    /// A strip with one vector per row.
     fn of_vectors<V: Vector>(residues: &mut [u32]) -> Strip {
         let (stride, rows) = (V::LANES, residues.len() / V::LANES);
         Strip { first: residues.as_mut_ptr(), stride, rows, width: stride }
@@ -138,9 +170,9 @@ impl Strip {
     }
 }
 
-/// How to combine `rows` rows: as few passes as can be, of at most [`MAX_RADIX`] rows and about equal. Returns the
-/// radix of the pass over the longest distances and that of the pass over the shortest, which is the larger one:
-/// there are more blocks there to set up.
+/// The radices for `rows` rows: the least number of passes, each of at most [`MAX_RADIX`] rows and of about equal
+/// radix. Returns the radix of the pass over the longest distances and that of the pass over the shortest distances.
+/// The latter is the larger one, because that pass has more blocks to set up.
 fn radices(rows: usize) -> (usize, usize) {
     let stages = rows.ilog2();
     let passes = stages.div_ceil(MAX_RADIX.ilog2());
@@ -148,10 +180,10 @@ fn radices(rows: usize) -> (usize, usize) {
 }
 
 /// All forward stages down the rows of a block with root number `root`. The first pass reads `strip` and the last
-/// writes it; between them the data is in `work`, which may be `strip`.
+/// writes it; between the passes the data is in `work`, which may be `strip`.
 ///
 /// # Safety
-/// See [`Strip`]; and `roots` is at least `(root + 1) * rows / 2` long.
+/// See [`Strip`].
 #[inline(always)]
 unsafe fn forward_stages<V: Vector>(prime: &Prime<V>, roots: &[Shoup], root: usize, strip: Strip, work: Strip) {
     let mut blocks = 1;
@@ -159,7 +191,7 @@ unsafe fn forward_stages<V: Vector>(prime: &Prime<V>, roots: &[Shoup], root: usi
         let (radix, _) = radices(strip.rows / blocks);
         let from = if blocks == 1 { strip } else { work };
         let to = if blocks * radix == strip.rows { strip } else { work };
-        // SAFETY: the caller vouches for the strips and roots.
+        // SAFETY: the caller vouches for the strips.
         unsafe {
             match radix {
                 8 => pass::<V, 8>(prime, Forward, roots, root * blocks, blocks, from, to),
@@ -191,7 +223,7 @@ unsafe fn inverse_stages<V: Vector>(
         let from = if blocks == strip.rows { strip } else { work };
         blocks /= radix;
         let to = if blocks == 1 { strip } else { work };
-        // SAFETY: the caller vouches for the strips and roots.
+        // SAFETY: the caller vouches for the strips.
         unsafe {
             match (radix, last.filter(|_| blocks == 1)) {
                 (8, None) => pass::<V, 8>(prime, Inverse, roots, root * blocks, blocks, from, to),
@@ -208,8 +240,7 @@ unsafe fn inverse_stages<V: Vector>(
 /// `log2 K` stages on each of `blocks` blocks, whose root numbers start at `root`.
 ///
 /// # Safety
-/// See [`Strip`]; both strips have the same shape; `blocks * K` divides the rows; `roots` is at least
-/// `(root + blocks) * K / 2` long.
+/// See [`Strip`]; both strips have the same shape; `blocks * K` divides the rows.
 #[inline(always)]
 unsafe fn pass<V: Vector, const K: usize>(
     prime: &Prime<V>,
@@ -221,9 +252,7 @@ unsafe fn pass<V: Vector, const K: usize>(
     to: Strip,
 ) {
     let distance = from.rows / (blocks * K);
-    for block in 0..blocks {
-        // SAFETY: the caller vouches for the length.
-        let roots = unsafe { Uniform::new::<K>(roots, root + block) };
+    for (block, roots) in SharedRoots::<K>::of_blocks(roots, root, blocks).enumerate() {
         for row in block * K * distance..(block * K + 1) * distance {
             for column in (0..from.width).step_by(V::LANES) {
                 let mut x = [prime.q; K];
@@ -241,7 +270,7 @@ unsafe fn pass<V: Vector, const K: usize>(
     }
 }
 
-/// The last stages of a row, inside blocks of `LANES` residues; from `[0, 4q)` to canonical.
+/// The last stages of a row, inside blocks of `LANES` residues. Inputs are in `[0, 4q)`, results are canonical.
 ///
 /// # Safety
 /// `residues` is a whole number of squares, and `roots` covers rows `0..=row` of its length.
@@ -263,7 +292,7 @@ unsafe fn forward_squares<V: Vector>(prime: &Prime<V>, roots: &LaneRoots, row: u
     }
 }
 
-/// The first stages of an inverse row, inside blocks of `LANES` residues; to `[0, 2q)`.
+/// The first stages of an inverse row, inside blocks of `LANES` residues. Results are in `[0, 2q)`.
 ///
 /// # Safety
 /// As for [`forward_squares`].
@@ -304,41 +333,43 @@ unsafe fn store_square<V: Vector>(x: &V::Square, words: &mut [u32]) {
     }
 }
 
-/// Where the roots of a network come from.
+/// A source of the roots of a network.
 trait Roots<V>: Copy {
-    /// The root of part `part` of the `2^stage` parts of the block.
+    /// The root of part `part` of the `2^stage` parts of the block. Panics if there is no such root; in a network both
+    /// arguments are constants, so the check is done at compile time.
     fn root(self, stage: u32, part: usize) -> Factor<V>;
 }
 
-/// Roots that all lanes share: number `root` and those below it in the tree.
+/// Roots that all lanes share, for a network on `K` vectors: root number `root` and its descendants in the tree of
+/// `log2 K` stages. All their numbers are below `roots.len()`.
 #[derive(Clone, Copy)]
-struct Uniform<'a> {
+struct SharedRoots<'a, const K: usize> {
     roots: &'a [Shoup],
     root: usize,
 }
 
-impl<'a> Uniform<'a> {
-    /// For a network on `K` vectors, that is `log2 K` stages.
-    ///
-    /// # Safety
-    /// `roots` is at least `(root + 1) * K / 2` long (checked in debug builds).
+impl<'a, const K: usize> SharedRoots<'a, K> {
+    /// The roots of each of `blocks` blocks, from number `root` on. Checks that the roots of the last stage, whose
+    /// numbers are the largest, exist.
     #[inline(always)]
-    unsafe fn new<const K: usize>(roots: &'a [Shoup], root: usize) -> Self {
-        debug_assert!((root + 1) * K / 2 <= roots.len());
-        Uniform { roots, root }
+    fn of_blocks(roots: &'a [Shoup], root: usize, blocks: usize) -> impl Iterator<Item = Self> {
+        let end = root.saturating_add(blocks);
+        assert!(end.saturating_mul(K / 2) <= roots.len());
+        (root..end).map(move |root| SharedRoots { roots, root })
     }
 }
 
-impl<V: Vector> Roots<V> for Uniform<'_> {
+impl<V: Vector, const K: usize> Roots<V> for SharedRoots<'_, K> {
     #[inline(always)]
     fn root(self, stage: u32, part: usize) -> Factor<V> {
-        // SAFETY: networks run on values of `V`. In the last stage, `2^stage = K / 2`, the largest number is
-        // `root * K / 2 + K / 2 - 1`, which `new` has been promised.
+        assert!(stage < K.ilog2() && part < 1 << stage);
+        // SAFETY: networks run on values of `V`. The number is below `(root + 1) * 2^stage`, and `2^stage` is at most
+        // `K / 2`: `of_blocks` has checked the length.
         unsafe { Factor::splat(*self.roots.get_unchecked((self.root << stage) + part)) }
     }
 }
 
-/// Roots of the block of each lane.
+/// Roots that differ per lane: each lane has the roots of its own block.
 #[derive(Clone, Copy)]
 struct PerLane<'a> {
     words: &'a [u32],
@@ -355,9 +386,10 @@ impl<'a> PerLane<'a> {
 impl<V: Vector> Roots<V> for PerLane<'_> {
     #[inline(always)]
     fn root(self, stage: u32, part: usize) -> Factor<V> {
+        assert!(stage < V::LANES.ilog2() && part < 1 << stage);
         let entry = (1 << stage) - 1 + part;
-        // SAFETY: networks run on values of `V`. A group holds the entries of `log2 LANES` stages, and the network
-        // on a square has no more.
+        // SAFETY: networks run on values of `V`. `words` is a whole group, which holds the entries of `log2 LANES`
+        // stages.
         unsafe { Factor::load(self.words, entry * 2 * V::LANES) }
     }
 }
@@ -367,11 +399,11 @@ trait Network<V>: Copy {
     fn run(self, prime: &Prime<V>, roots: impl Roots<V>, x: &mut [V]);
 }
 
-/// Values in `[0, 4q)`.
+/// The forward network. Values are in `[0, 4q)`.
 #[derive(Clone, Copy)]
 struct Forward;
 
-/// Values in `[0, 2q)`.
+/// The inverse network. Values are in `[0, 2q)`.
 #[derive(Clone, Copy)]
 struct Inverse;
 

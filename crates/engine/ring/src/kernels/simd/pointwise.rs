@@ -1,10 +1,11 @@
-//! Kernels whose result at a position depends on the operands at that position.
+//! Kernels whose result at a position depends on the operands at that position, and the folds of the
+//! conjugate-invariant ring.
 
 use super::vector::{Factor, Prime, Vector, Wide};
 use crate::modular::{Modulus, Shoup};
 use crate::ntt::bit_reverse;
 
-/// Asserts what the kernels rely on: equal lengths, a multiple of the lanes.
+/// Asserts the conditions that the kernels rely on: all lengths are equal, and a multiple of the lanes.
 #[inline(always)]
 fn check_lengths<V: Vector>(length: usize, others: &[&[u32]]) {
     assert!(length.is_multiple_of(V::LANES) && others.iter().all(|other| other.len() == length));
@@ -12,7 +13,10 @@ fn check_lengths<V: Vector>(length: usize, others: &[&[u32]]) {
 
 /// A kernel `out[i] = expression(operands[i])`, where `out` may be an operand.
 macro_rules! pointwise {
-    ($(#[$doc:meta])* $name:ident($prime:ident, $out:ident $(, $operand:ident)* $(; $factor:ident)?) = $expression:expr) => {
+    (
+        $(#[$doc:meta])*
+        $name:ident($prime:ident, $out:ident $(, $operand:ident)* $(; $factor:ident)?) = $expression:expr
+    ) => {
         $(#[$doc])*
         ///
         /// # Safety
@@ -94,8 +98,9 @@ pub(super) unsafe fn tensor<V: Vector>(modulus: &Modulus, a: [&[u32]; 2], b: [&[
     }
 }
 
-/// See [`Kernels::rotation_difference`](crate::kernels::Kernels::rotation_difference). A vector of positions differs from
-/// its first by the same powers of a root everywhere: the low bits of a position are the high bits of its reversal.
+/// See [`Kernels::rotation_difference`](crate::kernels::Kernels::rotation_difference). The lanes of a vector differ
+/// from its first lane by the same powers of a root in every vector, because the low bits of a position are the high
+/// bits of its reversal.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.

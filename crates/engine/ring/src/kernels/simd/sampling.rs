@@ -1,4 +1,4 @@
-//! Kernels that make limbs: of random words, of signed integers.
+//! Kernels that make limbs from random words and from signed integers, and the kernel of Gaussian samples.
 
 use super::vector::{Factor, Prime, Vector};
 use crate::kernels::portable;
@@ -22,7 +22,7 @@ pub(super) unsafe fn embed<V: Vector>(modulus: &Modulus, out: &mut [u32], source
     }
 }
 
-/// Added to a signed word, as a word: what makes it non-negative.
+/// Added to a signed word modulo `2^32`, to make it non-negative.
 const HALF: u32 = 1 << 31;
 
 /// `out = (low + 2^32 high) * w` for signed double words.
@@ -59,7 +59,7 @@ pub(super) unsafe fn select_below<V: Vector>(
     mut filled: usize,
 ) -> usize {
     let mut done = 0;
-    // SAFETY: the caller vouches for the instruction set; the loop stays where both slices have a register's worth.
+    // SAFETY: the caller vouches for the instruction set; in the loop both slices have room for a whole register.
     unsafe {
         let bound = V::splat(bound);
         while done + V::LANES <= words.len() && filled + V::LANES <= out.len() {
@@ -72,10 +72,11 @@ pub(super) unsafe fn select_below<V: Vector>(
     portable::select_below(&words[done..], mask, bound, out, filled)
 }
 
-/// See [`Kernels::tail_samples`](crate::kernels::Kernels::tail_samples): the portable loop, compiled for more registers.
+/// See [`Kernels::tail_samples`](crate::kernels::Kernels::tail_samples): the portable loop, compiled for more
+/// registers.
 ///
 /// # Safety
-/// None: unsafe as all kernels here are.
+/// No requirement: unsafe only because all kernels of this module are.
 #[inline(always)]
 pub(super) unsafe fn tail_samples(draws: &[u64], tails: &[u64], out: &mut [i32]) {
     portable::tail_samples(draws, tails, out);

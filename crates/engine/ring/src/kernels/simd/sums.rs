@@ -4,13 +4,13 @@ use super::vector::{Prime, Vector, Wide};
 use crate::kernels::{ConversionTarget, KEY_BLOCK, LAZY_TERMS, TABLE_BLOCK, lazy_terms};
 use crate::modular::Modulus;
 
-/// Targets of a basis conversion that share one reading of the sources.
+/// Number of targets of a basis conversion for which the sources are read once.
 const TARGETS: usize = 4;
 
-/// Blocks of a key that are fetched ahead of their use.
+/// Number of blocks by which a key is prefetched ahead of its use.
 const PREFETCH_BLOCKS: usize = 4;
 
-/// Most sources of [`quotient`]: 14 terms below `2^60`, and a half, fit 64 bits.
+/// Most sources of [`quotient`]: 14 terms below `2^60`, and one half, fit 64 bits.
 const MAX_QUOTIENT_SOURCES: usize = 14;
 
 /// One basis conversion from `sources` to every target.
@@ -20,6 +20,19 @@ const MAX_QUOTIENT_SOURCES: usize = 14;
 #[inline(always)]
 pub(super) unsafe fn convert<V: Vector>(sources: &[&[u32]], targets: &[ConversionTarget], outputs: &mut [&mut [u32]]) {
     assert!(targets.len() == outputs.len());
+    if let ([target], [output]) = (targets, &mut *outputs) {
+        // SAFETY: the caller vouches for the instruction set.
+        unsafe {
+            match *sources {
+                [a] => return convert_few::<V, 1>([a], target, output),
+                [a, b] => return convert_few::<V, 2>([a, b], target, output),
+                [a, b, c] => return convert_few::<V, 3>([a, b, c], target, output),
+                [a, b, c, d] => return convert_few::<V, 4>([a, b, c, d], target, output),
+                [a, b, c, d, e] => return convert_few::<V, 5>([a, b, c, d, e], target, output),
+                _ => {}
+            }
+        }
+    }
     for (targets, outputs) in targets.chunks(TARGETS).zip(outputs.chunks_mut(TARGETS)) {
         // SAFETY: the caller vouches for the instruction set.
         unsafe {
@@ -30,6 +43,32 @@ pub(super) unsafe fn convert<V: Vector>(sources: &[&[u32]], targets: &[Conversio
                 ([a], [w]) => convert_to::<V, 1>(sources, [a], [w]),
                 _ => unreachable!("chunks of one to four"),
             }
+        }
+    }
+}
+
+/// One basis conversion of `S` sources, few enough for their factors to stay in registers, to one target.
+///
+/// # Safety
+/// The machine has the instruction set of `V`.
+#[inline(always)]
+unsafe fn convert_few<V: Vector, const S: usize>(sources: [&[u32]; S], target: &ConversionTarget, output: &mut [u32]) {
+    const { assert!(S <= LAZY_TERMS) };
+    let length = output.len();
+    assert!(length.is_multiple_of(V::LANES) && sources.iter().all(|source| source.len() == length));
+    assert!(target.factors.len() == S);
+    // SAFETY: the caller vouches for the instruction set; all limbs have the same length, a multiple of the lanes.
+    unsafe {
+        let (prime, offset) = (Prime::<V>::new(&target.modulus), V::splat64(u64::from(target.offset)));
+        let mut factors = [offset; S];
+        factors.iter_mut().zip(&target.factors).for_each(|(factor, &word)| *factor = V::splat(word));
+        for x in (0..length).step_by(V::LANES) {
+            let mut sum = Wide { even: offset, odd: offset };
+            for i in 0..S {
+                let source = V::load(sources[i], x);
+                sum = sum.add_multiple(source, source.odd(), factors[i]);
+            }
+            prime.canonical_from_4q(prime.montgomery_lazy(sum)).store(output, x);
         }
     }
 }
@@ -147,8 +186,9 @@ pub(super) unsafe fn inner_product<V: Vector>(
     assert!(length.is_multiple_of(KEY_BLOCK) && KEY_BLOCK.is_multiple_of(V::LANES) && out1.len() == length);
     assert!(digits.len() == key.len());
     assert!(digits.iter().all(|digit| digit.len() == length) && key.iter().all(|digit| digit.len() == 2 * length));
-    // SAFETY: the caller vouches for the instruction set. Digits and outputs are `length` words long and the key's
-    // digits twice that: block `b` of 64 at `64 b` there is at `128 b` (component 0) and `128 b + 64` here.
+    // SAFETY: the caller vouches for the instruction set. Digits and outputs are `length` words long, and the key's
+    // digits twice that. Block `b` of 64 words is at `64 b` in digits and outputs, and at `128 b` (component 0) and
+    // `128 b + 64` (component 1) in the key.
     unsafe {
         let prime = Prime::<V>::new(modulus);
         let zero = prime.q.sub(prime.q);
@@ -175,8 +215,8 @@ pub(super) unsafe fn inner_product<V: Vector>(
     }
 }
 
-/// See [`Kernels::table_sum`](crate::kernels::Kernels::table_sum). One vector of positions at a time: the entries come
-/// from memory, the factors of a block stay in the first cache.
+/// See [`Kernels::table_sum`](crate::kernels::Kernels::table_sum). Processes one vector of positions at a time: the
+/// entries come from memory, the factors of a block stay in the first-level cache.
 ///
 /// # Safety
 /// The machine has the instruction set of `V`.

@@ -1,14 +1,14 @@
-//! What the kernels need from a vector register, and the modular arithmetic made of it.
+//! The operations that kernels need from a vector register, and modular arithmetic built on them.
 
 use crate::modular::{Modulus, Shoup};
 
 /// A register of `L = LANES` lanes of 32 bits.
 ///
-/// A value is proof that the machine has the instructions: only the unsafe constructors make one from nothing.
-/// So arithmetic on values is safe. Every method inlines into a kernel compiled for the instruction set; outside
-/// of one the results are the same, but slow.
+/// A value is proof that the machine has the instructions, because only unsafe constructors create one. So arithmetic
+/// on values is safe. Every method inlines into a kernel compiled for the instruction set; outside such a kernel the
+/// results are the same, but slow.
 ///
-/// Methods named after 64 bits see the register as `L / 2` wide lanes. A product of all lanes is a pair of such
+/// Methods whose names end in `64` treat the register as `L / 2` wide lanes. A product of all lanes is a pair of such
 /// registers: the products of the even lanes, and those of the odd lanes.
 pub(super) trait Vector: Copy {
     /// `L`.
@@ -66,7 +66,7 @@ pub(super) trait Vector: Copy {
     fn add(self, other: Self) -> Self;
     /// `self - other`, wrapping.
     fn sub(self, other: Self) -> Self;
-    /// The bits that both have.
+    /// Bitwise and.
     fn and(self, other: Self) -> Self;
     /// The smaller of each pair, unsigned.
     fn min(self, other: Self) -> Self;
@@ -80,8 +80,8 @@ pub(super) trait Vector: Copy {
     fn add64(self, other: Self) -> Self;
     /// Wide lanes shifted right by `count < 64`.
     fn shift_right64(self, count: u32) -> Self;
-    /// `self` or `self - multiple` in each wide lane, whichever keeps it at most 2^63 + 2^31, for a `multiple` in
-    /// `[2^63 - 2^31, 2^63]`.
+    /// In each wide lane `self` or `self - multiple`, chosen so that the result is at most 2^63 + 2^31, for a
+    /// `multiple` in `[2^63 - 2^31, 2^63]`.
     fn fold64(self, multiple: Self) -> Self;
     /// The high words of pairs of wide lanes, `even` in even lanes and `odd` in odd lanes.
     fn high_words(even: Self, odd: Self) -> Self;
@@ -89,8 +89,8 @@ pub(super) trait Vector: Copy {
     fn low_words(even: Self, odd: Self) -> Self;
     /// The lanes in reverse order.
     fn reverse(self) -> Self;
-    /// The lanes below the same lane of `bound` first, in their order, and how many they are; the others are unspecified.
-    /// Both registers hold numbers below 2^31.
+    /// Moves the lanes that are below the same lane of `bound` to the front, in their order, and counts them; the other
+    /// lanes are unspecified. Both registers hold numbers below 2^31.
     fn compress_below(self, bound: Self) -> (Self, usize);
     /// `L` copies.
     fn square(self) -> Self::Square;

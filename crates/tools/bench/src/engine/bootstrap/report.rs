@@ -2,33 +2,33 @@
 
 use serde_json::{Map, Value};
 
-use super::site::{Precision, Site};
-use super::{Errors, Measured};
+use super::fixture::{BootstrapFixture, Precision};
+use super::{BackendTimes, Precisions};
 use crate::clock::{Clock, median};
+use crate::harness::Harness;
 use crate::peer::PeerBootstrap;
 use crate::row::{Metric, params};
-use crate::session::Session;
 
 const TIME: Metric = Metric::less("time", "s");
-/// Of one bit of modulus in one slot: what a bootstrap is for, whatever the sizes of the levels.
+/// Time per slot and per bit of modulus left: it makes presets with different level sizes comparable.
 const TIME_PER_BIT: Metric = Metric::less("time_per_slot_and_bit_left", "ns");
 const ESTIMATE: &str = "the simulator's estimate";
 const ORDER: &str = "one after the other, as both do not fit the memory";
 const NOT_COUNTED: &str = "two or more before, one of them decrypted and checked";
 const KEY_BYTES: &str = "their number times the bytes of a serialised rotation key";
 
-/// Of a measurement of OpenFHE, in the metric's unit.
+/// Reads a value of a measurement of OpenFHE, in the metric's unit.
 type PeerValue = fn(&PeerBootstrap) -> f64;
 
-/// One of the three.
+/// Selects one of the three errors.
 type ErrorValue = fn(&Precision) -> f64;
 
-/// What does not depend on the backend, and outlives the keys.
+/// The values that do not depend on the backend and are needed after the keys are dropped.
 pub(super) struct Report {
     preset: &'static str,
     slots: usize,
     levels: usize,
-    /// Bits of the modulus between an output and the next input.
+    /// Bits of the modulus between an output and the input of the next bootstrap.
     modulus_left: f64,
     keys: usize,
     key_memory: u64,
@@ -42,8 +42,8 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(preset: &'static str, site: &Site, errors: &Errors) -> Self {
-        let (plan, parameters) = (site.plan(), site.parameters());
+    pub(super) fn new(preset: &'static str, fixture: &BootstrapFixture, precisions: &Precisions) -> Self {
+        let (plan, parameters) = (fixture.plan(), fixture.parameters());
         let (keys, ring) = (plan.key_plan(), parameters.ring());
         let bits = |level| parameters.log2_modulus(level);
         Report {
@@ -52,19 +52,19 @@ impl Report {
             levels: plan.depth(),
             modulus_left: bits(plan.output_level()) - bits(plan.input_level()),
             keys: keys.len(),
-            key_memory: site.key_bytes(),
+            key_memory: fixture.key_bytes(),
             key_wire: keys.wire_bytes(ring),
             matrices: plan.prepared_bytes() as usize,
             log2_failure: plan.log2_failure(),
             log2_q: bits(parameters.max_level()),
             log2_qp: parameters.rlwe().log2_modulus(unspoken_ring::Basis::extended(ring.chain().len())),
-            found: errors.found,
-            estimates: errors.estimates,
+            found: precisions.found,
+            estimates: precisions.estimates,
         }
     }
 
-    /// Precision, levels and bytes: the same on every backend.
-    pub(super) fn facts(&self, session: &mut Session<'_>, peers: &[PeerBootstrap]) {
+    /// Precision, levels and bytes, which are the same on every backend.
+    pub(super) fn facts(&self, harness: &mut Harness<'_>, peers: &[PeerBootstrap]) {
         let case = format!("bootstrap, {}", self.preset);
         let errors: [(&'static str, ErrorValue, PeerValue); 3] = [
             ("precision_rms", |p| p.rms, |peer| bits(peer.quality.rms_error)),
@@ -75,9 +75,9 @@ impl Report {
             let metric = Metric::more(name, "bits");
             for (index, case) in [case.clone(), format!("exponential {case}")].into_iter().enumerate() {
                 let [found, estimate] = [self.found[index], self.estimates[index]].map(|p| bits(error(&p)));
-                session.fact(metric, case, found, Some((ESTIMATE, estimate)), self.params());
+                harness.value(metric, case, found, Some((ESTIMATE, estimate)), self.params());
             }
-            self.beside(session, metric, &case, bits(error(&self.found[0])), (peers, theirs), self.params());
+            self.beside(harness, metric, &case, bits(error(&self.found[0])), (peers, theirs), self.params());
         }
         let facts: [(Metric, f64, Option<PeerValue>); 6] = [
             (Metric::more("levels_left", "levels"), self.levels as f64, Some(|p| f64::from(p.quality.levels_left))),
@@ -89,15 +89,15 @@ impl Report {
         ];
         for (metric, ours, theirs) in facts {
             match theirs.filter(|_| !peers.is_empty()) {
-                Some(theirs) => self.beside(session, metric, &case, ours, (peers, theirs), self.params()),
-                None => session.fact(metric, case.as_str(), ours, None, self.params()),
+                Some(theirs) => self.beside(harness, metric, &case, ours, (peers, theirs), self.params()),
+                None => harness.value(metric, case.as_str(), ours, None, self.params()),
             }
         }
     }
 
     /// Seconds on one backend.
-    pub(super) fn times(&self, session: &mut Session<'_>, measured: &Measured, peers: &[PeerBootstrap]) {
-        let backend = measured.backend.name();
+    pub(super) fn times(&self, harness: &mut Harness<'_>, times: &BackendTimes, peers: &[PeerBootstrap]) {
+        let backend = times.backend.name();
         let case = |kind: &str| format!("{kind}, {}, {backend}", self.preset);
         let timed = |threads: usize, clock: Clock, repetitions: usize| {
             let mut params = self.params();
@@ -107,31 +107,31 @@ impl Report {
             });
             params
         };
-        let (seconds, clock) = (median(&measured.refresh), session.clock());
-        let single = || timed(1, clock, measured.refresh.len());
+        let (seconds, clock) = (median(&times.refresh), harness.clock());
+        let single = || timed(1, clock, times.refresh.len());
         let work = self.slots as f64 * self.modulus_left;
         if peers.is_empty() {
-            session.fact(TIME, case("bootstrap"), seconds, None, single());
-            session.fact(TIME_PER_BIT, case("bootstrap"), seconds / work * 1e9, None, single());
+            harness.value(TIME, case("bootstrap"), seconds, None, single());
+            harness.value(TIME_PER_BIT, case("bootstrap"), seconds / work * 1e9, None, single());
         } else {
             let theirs = |peer: &PeerBootstrap| median(&peer.seconds);
-            self.beside(session, TIME, &case("bootstrap"), seconds, (peers, theirs), single());
+            self.beside(harness, TIME, &case("bootstrap"), seconds, (peers, theirs), single());
             let theirs = |peer: &PeerBootstrap| median(&peer.seconds) / peer.slots_and_bits() * 1e9;
-            self.beside(session, TIME_PER_BIT, &case("bootstrap"), seconds / work * 1e9, (peers, theirs), single());
+            self.beside(harness, TIME_PER_BIT, &case("bootstrap"), seconds / work * 1e9, (peers, theirs), single());
         }
-        let exponential = median(&measured.exponential);
-        session.fact(TIME, case("exponential bootstrap"), exponential, None, single());
-        for (threads, [several, one]) in &measured.threads {
+        let exponential = median(&times.exponential);
+        harness.value(TIME, case("exponential bootstrap"), exponential, None, single());
+        for (threads, [several, one]) in &times.threads {
             let case = format!("{}, {threads} threads", case("bootstrap"));
             let params = timed(*threads, Clock::Wall, several.len());
-            session.row(TIME, case, several, Some(("ours, 1 thread", one)), params);
+            harness.row(TIME, case, several, Some(("ours, 1 thread", one)), params);
         }
     }
 
-    /// One row for each measurement of OpenFHE.
+    /// One row per measurement of OpenFHE.
     fn beside(
         &self,
-        session: &mut Session<'_>,
+        harness: &mut Harness<'_>,
         metric: Metric,
         case: &str,
         ours: f64,
@@ -141,7 +141,7 @@ impl Report {
         for peer in peers {
             let mut params = params.clone();
             params.extend(peer_params(peer));
-            session.fact(metric, case, ours, Some((&peer.request.name(), theirs(peer))), params);
+            harness.value(metric, case, ours, Some((&peer.request.name(), theirs(peer))), params);
         }
     }
 

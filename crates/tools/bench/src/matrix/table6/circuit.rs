@@ -1,4 +1,4 @@
-//! What the circuits have in common.
+//! Interface that all circuits share.
 
 use unspoken_ckks::{Arithmetic, CkksError, Complex64};
 use unspoken_cnn::{EncryptedNetwork, EncryptedWeightsCircuit, PlainWeightsCircuit};
@@ -6,14 +6,14 @@ use unspoken_digits_model::{CLASSES, Image, Network, Shape};
 
 use crate::error::BenchError;
 
-/// Encrypts slots at a level and a scale.
+/// Encrypts slots at a given level and scale.
 pub(super) type Encrypt<'a, V> = &'a mut dyn FnMut(&[Complex64], usize, f64) -> Result<V, CkksError>;
 
 /// A network evaluated on encrypted images.
 pub(super) trait Circuit: Sync {
     const NAME: &'static str;
 
-    /// Its weights, encrypted or simulated.
+    /// The network's weights, encrypted or simulated.
     type Weights<V: Send + Sync>: Send + Sync;
 
     fn shape(&self) -> Shape;

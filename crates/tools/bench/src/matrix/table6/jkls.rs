@@ -1,23 +1,23 @@
-//! The network over products of matrices as E2DM has them (Jiang, Kim, Lauter and Song, CCS 2018): nine levels, one batch.
+//! The network as matrix products of E2DM (Jiang, Kim, Lauter and Song, CCS 2018): nine levels, one batch size.
 //!
-//! Tiles have the dimension of the hidden layer. The tiles of the features, and groups of as many images, lie in parallel:
-//! matrix `i + tiles * c` has features of tile `i` and images of group `c`. One product of matrices multiplies them all, and
-//! two rotations or so add the tiles.
+//! Tiles have the dimension of the hidden layer. The tiles of the features and groups of images are packed as
+//! parallel matrices: matrix `i + tiles * c` has the features of tile `i` and the images of group `c`. One matrix
+//! product multiplies all of them, and about two rotations add the tiles.
 
 use unspoken_ckks::{Arithmetic, CkksParameters, Complex64};
 use unspoken_digits_model::{CLASSES, FEATURES_PER_CHANNEL, Image, KERNEL, Network, Shape};
 use unspoken_matrix::{EncryptedMatrix, Layout, Method, Product};
 
 use super::circuit::{Circuit, Encrypt};
-use super::pixels::{parts, pixel, sum_of_products};
+use super::pixel_vectors::{pixel, stored_parameters, sum_of_products};
 use crate::error::BenchError;
 
-/// Levels of inputs, of both products' factors, and those between.
+/// Levels of the inputs, and of the factors of the first and the second product.
 const INPUT: usize = 9;
 const FIRST: usize = 7;
 const SECOND: usize = 3;
 
-pub(super) struct Jkls {
+pub(super) struct JklsCircuit {
     shape: Shape,
     layout: Layout,
     first: Product,
@@ -35,7 +35,7 @@ pub(super) struct Weights<V> {
     out_bias: V,
 }
 
-impl Jkls {
+impl JklsCircuit {
     pub(super) fn new(shape: Shape, parameters: &CkksParameters) -> Result<Self, BenchError> {
         let layout = Layout::new(parameters, shape.hidden, 1)?;
         let scale = parameters.scale();
@@ -46,15 +46,15 @@ impl Jkls {
         };
         let first = product(FIRST, squared(convolution, FIRST + 1))?;
         let second = product(SECOND, squared(scale, SECOND + 1))?;
-        Ok(Jkls { shape, layout, first, second, scale, convolution })
+        Ok(JklsCircuit { shape, layout, first, second, scale, convolution })
     }
 
-    /// Tiles of the features.
+    /// Number of tiles of the features.
     fn tiles(&self) -> usize {
         self.shape.features() / self.shape.hidden
     }
 
-    /// Slots by what they hold: `value(matrix, row, column)`.
+    /// Slots with the values `value(matrix, row, column)`.
     fn fill(&self, value: impl Fn(usize, usize, usize) -> f64) -> Vec<Complex64> {
         let (d, parallel) = (self.layout.dim(), self.layout.parallel());
         let at = |slot: usize| value(slot % parallel, slot / parallel / d, slot / parallel % d).into();
@@ -78,7 +78,7 @@ impl Jkls {
     }
 }
 
-impl Circuit for Jkls {
+impl Circuit for JklsCircuit {
     const NAME: &'static str = "E2DM's products of matrices";
     type Weights<V: Send + Sync> = Weights<V>;
 
@@ -95,7 +95,7 @@ impl Circuit for Jkls {
     }
 
     fn encrypt<V: Send + Sync>(&self, network: &Network, encrypt: Encrypt<'_, V>) -> Result<Weights<V>, BenchError> {
-        let (parts, scale) = (parts(network), self.scale);
+        let (parts, scale) = (stored_parameters(network), self.scale);
         let channel = |p: usize, row: usize| self.feature(p, row) / FEATURES_PER_CHANNEL;
         let kernel = |offset: usize| self.fill(|p, row, _| parts.kernel[channel(p, row) * KERNEL * KERNEL + offset]);
         let kernels = (0..KERNEL * KERNEL).map(|offset| encrypt(&kernel(offset), INPUT, scale));

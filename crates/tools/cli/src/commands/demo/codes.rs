@@ -1,31 +1,32 @@
-//! A database of diagnoses: built, served, and read by code without showing the code.
+//! A database of diagnoses: it is built, served, and queried by code without revealing the code.
 
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
 use unspoken_client::transport::Cancel;
-use unspoken_client::{Mode, Question, RetrieveClient, StateDir};
+use unspoken_client::{ServiceClient, StateDir, UsageStats};
 use unspoken_database::{Builder, Built, Database, Record};
-use unspoken_pir::Preset;
+use unspoken_pir::{Mode, Preset};
+use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions};
 use unspoken_sources::{Source, SourceError, SourceSpec};
 
 use super::service::Service;
-use super::{GLIMPSE, hexadecimal, print};
+use super::{GLIMPSE, print};
 use crate::progress::Bars;
 
 const APPLICATION: &str = "pir/icd10";
 
-/// What is asked for; there is no last one.
+/// The queried codes; the last one does not exist.
 const CODES: [&str; 5] = ["E11.9", "I10", "J45.909", "S82.401A", "X99.99"];
 
-/// Codes asked for by each kind of queries: the second takes larger keys and a second or more for each query.
+/// Codes queried in each mode. The second mode needs larger keys and at least a second per query.
 const WAYS: [(Mode, &[&str]); 2] = [(Mode::Packed, &CODES), (Mode::Compact, &[CODES[0]])];
 
-/// Where in a request the glimpse begins: behind the seed of the first query.
+/// Offset of the shown bytes in a request: behind the seed of the first query.
 const GLIMPSE_FROM: usize = 32;
 
-/// The scene.
+/// Runs this part of the demonstration.
 pub fn run(codes: &Path, cancel: &Cancel) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let directory = folder.path().join("icd10");
@@ -34,12 +35,15 @@ pub fn run(codes: &Path, cancel: &Cancel) -> anyhow::Result<()> {
     named.push(&directory);
     let service = Service::start(["--database".as_ref(), named.as_os_str()], folder.path())?;
     println!("service     {} offers {APPLICATION}", service.url);
-    // What the database's owner sees, to compare with.
+    // The database in the clear, for comparison.
     let clear = Database::open(&directory)?.snapshot();
     for (mode, codes) in WAYS {
         let asked = ask(&service, &folder.path().join(format!("client-{mode}")), mode, codes, cancel)?;
         for (code, record) in codes.iter().zip(&asked.records) {
-            anyhow::ensure!(*record == clear.get(code.as_bytes())?, "{mode}: the record of {code} is another one");
+            anyhow::ensure!(
+                *record == clear.get(code.as_bytes())?,
+                "{mode}: the record of {code} differs from the database"
+            );
         }
         asked.report(mode, codes);
     }
@@ -61,22 +65,24 @@ fn build(codes: &Path, directory: &Path, cancel: &Cancel) -> anyhow::Result<Buil
     Ok(built)
 }
 
-/// What a client got and what the service saw.
+/// What the client received and the service saw.
 struct Asked {
     records: Vec<Option<Vec<u8>>>,
-    usage: unspoken_client::Usage,
+    usage: UsageStats,
     /// Lengths of all requests.
     requests: Vec<usize>,
-    /// A part of the first one.
+    /// Some bytes of the first request.
     glimpse: Vec<u8>,
 }
 
-/// Asks for one code after the other.
+/// Queries one code after the other.
 fn ask(service: &Service, state: &Path, mode: Mode, codes: &[&str], cancel: &Cancel) -> anyhow::Result<Asked> {
     let mut bars = Bars::new();
     let state = StateDir::open(state, &service.url, APPLICATION)?;
     let mut step = |step| bars.step(step);
-    let mut client = RetrieveClient::open(service.transport()?, APPLICATION, mode, &state, &mut step, cancel)?;
+    let (transport, options) = (service.transport()?, RetrieveOptions::new(mode, state.clone()));
+    let mut client =
+        ServiceClient::<RetrieveClient>::connect(transport, APPLICATION, options, &state, &mut step, cancel)?;
     let (mut records, mut requests, mut glimpse) = (Vec::new(), Vec::new(), Vec::new());
     let mut look = |query: &[u8]| {
         requests.push(query.len());
@@ -86,8 +92,8 @@ fn ask(service: &Service, state: &Path, mode: Mode, codes: &[&str], cancel: &Can
     };
     for code in codes {
         let question = [Question::Key(code.as_bytes().to_vec())];
-        let answers = client.get_many(&question, &mut step, &mut look, cancel)?;
-        records.extend(answers.into_iter().map(|answer| answer.record));
+        let answers = client.ask_and_show(&question, &mut step, &mut look, cancel)?;
+        records.extend(answers.into_iter().map(|answer| answer.record.map(|record| record.to_vec())));
     }
     let usage = client.usage();
     bars.finish();
@@ -110,7 +116,7 @@ impl Asked {
             ("seconds per code, client", format!("{:.4}", each(self.usage.client_seconds))),
             ("seconds per code, service", format!("{:.4}", each(self.usage.server_seconds))),
             ("what the service saw: lengths", lengths.join(", ")),
-            ("what the service saw: of the first", format!("{}...", hexadecimal(&self.glimpse))),
+            ("what the service saw: of the first", format!("{}...", hex::encode(&self.glimpse))),
         ]);
     }
 }

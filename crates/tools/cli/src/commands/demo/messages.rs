@@ -1,25 +1,26 @@
-//! A classifier of messages: trained, served, asked privately, and compared with itself in the clear.
+//! A message classifier: it is trained, served, queried privately, and compared with the model in the clear.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use unspoken_classify::Classified;
+use unspoken_classify::{Classified, ClassifyClient};
 use unspoken_client::transport::Cancel;
-use unspoken_client::{ClassifyClient, StateDir, Usage};
+use unspoken_client::{ServiceClient, StateDir, UsageStats};
 use unspoken_fasttext::{Encoder, Model, TrainOptions, fit};
 use unspoken_store::Dataset;
 
 use super::service::Service;
-use super::{Arguments, GLIMPSE, hexadecimal, print};
+use super::{Arguments, GLIMPSE, print};
 use crate::progress::Bars;
 
 const APPLICATION: &str = "classify/spam";
 
-/// Where in a query the glimpse begins: past names and headers, in the encrypted part.
+/// Offset of the shown bytes in a query: past names and headers, in the encrypted part.
 const GLIMPSE_FROM: usize = 4096;
 
-/// The scene.
+/// Runs this part of the demonstration.
 pub fn run(arguments: &Arguments, cancel: &Cancel) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let (model, held_out) = train(arguments, folder.path(), cancel)?;
@@ -29,21 +30,22 @@ pub fn run(arguments: &Arguments, cancel: &Cancel) -> anyhow::Result<()> {
     println!("service     {} offers {APPLICATION}, preset {}", service.url, arguments.preset);
     let mut bars = Bars::new();
     let transport = service.transport()?;
-    // The client has its own half of the model only.
-    let words = Encoder::load(&directory)?;
+    // The client has only its half of the model.
+    let words = Arc::new(Encoder::load(&directory)?);
     let state = StateDir::open(&folder.path().join("client"), &service.url, APPLICATION)?;
+    let mut step = |step| bars.step(step);
     let mut client =
-        ClassifyClient::connect(transport, APPLICATION, words, &state, &mut |step| bars.step(step), cancel)?;
+        ServiceClient::<ClassifyClient>::connect(transport, APPLICATION, words, &state, &mut step, cancel)?;
     let mut glimpse = Vec::new();
     let mut look = |query: &[u8]| {
         if glimpse.is_empty() {
             glimpse.extend(query.iter().skip(GLIMPSE_FROM).take(GLIMPSE));
         }
     };
-    let results = client.classify(held_out.texts(), &mut |step| bars.step(step), &mut look, cancel)?;
+    let results = client.ask_and_show(held_out.texts(), &mut step, &mut look, cancel)?;
     bars.finish();
     let comparison = Comparison::new(&model, &held_out, &results);
-    report(&comparison, client.usage(), held_out.len(), &glimpse);
+    report(&comparison, client.usage(), (held_out.len(), client.description().batch()), &glimpse);
     println!("\nexamples    label    message");
     for (result, text) in results.iter().zip(held_out.texts()).take(6) {
         println!("            {:8} {}", result.label, text.chars().take(80).collect::<String>());
@@ -52,7 +54,7 @@ pub fn run(arguments: &Arguments, cancel: &Cancel) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Trains on nine tenths; returns the model and the first of the held-out messages.
+/// Trains on nine tenths of the messages; returns the model and the first held-out messages.
 fn train(arguments: &Arguments, folder: &Path, cancel: &Cancel) -> anyhow::Result<(Model, Dataset)> {
     let data = Dataset::read_tab_separated(&arguments.data)
         .with_context(|| format!("cannot read {}; `make demo` downloads it", arguments.data.display()))?;
@@ -71,7 +73,7 @@ fn train(arguments: &Arguments, folder: &Path, cancel: &Cancel) -> anyhow::Resul
     Ok((model, held_out))
 }
 
-/// Encrypted answers beside the model's own.
+/// Encrypted answers compared with the model's own.
 struct Comparison {
     clear_accuracy: f64,
     encrypted_accuracy: f64,
@@ -98,8 +100,11 @@ impl Comparison {
     }
 }
 
-fn report(comparison: &Comparison, usage: Usage, messages: usize, glimpse: &[u8]) {
+/// `batch`: messages that one query holds.
+fn report(comparison: &Comparison, usage: UsageStats, (messages, batch): (usize, usize), glimpse: &[u8]) {
     let each = |total: f64| total / messages.max(1) as f64;
+    let queries = messages.div_ceil(batch.max(1)).max(1);
+    let query_name = format!("bytes of a query of 1 to {batch} messages");
     let rows = [
         ("messages classified", messages.to_string()),
         ("accuracy in the clear", format!("{:.2} %", 100.0 * comparison.clear_accuracy)),
@@ -108,11 +113,12 @@ fn report(comparison: &Comparison, usage: Usage, messages: usize, glimpse: &[u8]
         ("largest relative difference of scores", format!("2^{:.1}", comparison.worst_relative.log2())),
         ("bytes of keys, once", usage.key_bytes.to_string()),
         ("seconds making and sending keys, once", format!("{:.2}", usage.key_seconds)),
-        ("bytes of query per message", format!("{:.0}", each(usage.query_bytes as f64))),
+        (query_name.as_str(), (usage.query_bytes / queries as u64).to_string()),
+        ("bytes of query per message, mean", format!("{:.0}", each(usage.query_bytes as f64))),
         ("bytes of answer per message", format!("{:.0}", each(usage.answer_bytes as f64))),
         ("seconds per message, client", format!("{:.4}", each(usage.client_seconds))),
         ("seconds per message, service", format!("{:.4}", each(usage.server_seconds))),
-        ("what the service saw", format!("{}...", hexadecimal(glimpse))),
+        ("what the service saw", format!("{}...", hex::encode(glimpse))),
     ];
     print(&rows);
 }

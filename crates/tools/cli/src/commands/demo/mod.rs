@@ -1,4 +1,4 @@
-//! `unspoken demo`: the product on one machine, with real data.
+//! `unspoken demo`: the whole product on one machine, with real data.
 
 mod codes;
 mod messages;
@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use crate::commands::serve::DEFAULT_PRESET;
 use crate::interrupt;
 
-/// Bytes of a query that are shown.
+/// Number of bytes of a query to show.
 const GLIMPSE: usize = 48;
 
-/// Train, serve and ask on this machine, and show what travelled
+/// Train, serve and query on this machine, and show what was sent
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Labelled messages: a label, a tab and a text on each line
@@ -32,7 +32,7 @@ pub struct Arguments {
     codes: PathBuf,
 }
 
-/// Runs the command: messages are classified, then diagnoses looked up.
+/// Runs the command: classifies messages, then looks diagnoses up.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
     messages::run(arguments, &cancel)?;
@@ -40,11 +40,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     codes::run(&arguments.codes, &cancel)
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// What was found, line by line.
+/// Prints the results, one per line.
 fn print(rows: &[(&str, String)]) {
     println!();
     for (what, value) in rows {

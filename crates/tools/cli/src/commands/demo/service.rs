@@ -1,4 +1,4 @@
-//! The service that a demonstration asks.
+//! The service of the demonstration.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -8,15 +8,15 @@ use std::process::{Child, Command, Stdio};
 use anyhow::Context;
 use unspoken_client::transport::{Transport, TransportConfig};
 
-/// The service, a process of its own; it ends with this value.
+/// The service, in its own process, which ends when this value is dropped.
 pub struct Service {
     process: Child,
-    /// Where it listens.
+    /// Address of the service.
     pub url: String,
 }
 
 impl Service {
-    /// Starts it with what it offers; its keys and its log go to the folder.
+    /// Starts the service with these arguments; it writes its keys and its log to the folder.
     pub fn start<'a>(offer: impl IntoIterator<Item = &'a OsStr>, folder: &Path) -> anyhow::Result<Self> {
         let log = std::fs::File::create(folder.join("service.log"))?;
         let mut process = Command::new(std::env::current_exe()?)
@@ -44,7 +44,7 @@ impl Service {
         }
     }
 
-    /// A connection to it.
+    /// Opens a connection to the service.
     pub fn transport(&self) -> anyhow::Result<Transport> {
         Ok(Transport::new(TransportConfig::new(&self.url))?)
     }
@@ -52,7 +52,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // Nothing of the demonstration is kept, so it need not drain.
+        // The demonstration keeps nothing, so the service need not finish its requests.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -3,62 +3,74 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use unspoken_client::DigitsClient;
-use unspoken_digits::Recognised;
+use unspoken_client::ServiceClient;
+use unspoken_digits::{DigitsClient, Recognised};
 use unspoken_digits_model::{Image, Network};
-use unspoken_protocol::CkksDescribed;
+use unspoken_protocol::CkksDescription;
 
 use super::read;
 use crate::commands::connection::{Target, print_usage};
 use crate::interrupt;
 use crate::progress::Bars;
+use crate::scores::ScoreOptions;
 
-/// Digits on one line.
+/// Digits per printed line.
 const LINE: usize = 64;
 
-/// Have images recognised at a service, without showing them
+/// Recognise images with an encrypted query to a service
 ///
-/// The first call makes keys and uploads them; later ones use them again. Nothing of the network is needed here.
+/// The first call generates and uploads keys; later calls reuse them. The network is not needed here.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// File of images in the IDX format of MNIST, for instance data/mnist/t10k-images-idx3-ubyte
+    /// File of images in MNIST's IDX format, for instance data/mnist/t10k-images-idx3-ubyte
     #[arg(long)]
     images: PathBuf,
-    /// File of their labels, to tell the share of right answers
+    /// File of labels, to print the accuracy
     #[arg(long)]
     labels: Option<PathBuf>,
-    /// Only the first so many
+    /// Use only this many images, from the start of the file
     #[arg(long)]
     count: Option<usize>,
-    /// Directory of the service's network, to compare with its scores in the clear
+    /// Directory of the service's network, to compare the scores with those in the clear
     #[arg(long)]
     check: Option<PathBuf>,
-    /// One JSON object per image, with its scores
+    /// Print one JSON object per image with its scores, rounded so that the encryption error rarely changes a digit
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    scores: ScoreOptions,
+    /// Add noise to the scores that exceeds the encryption error by this many bits, so that they can be shared
+    #[arg(long, value_name = "BITS", conflicts_with = "check")]
+    share: Option<u32>,
 }
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
-    // Before anything is sent: files that are not there cost no keys.
+    // Read first: a missing file must not cost a key upload.
     let (images, labels) = read(&arguments.images, arguments.labels.as_ref(), arguments.count)?;
     let network = arguments.check.as_ref().map(Network::load).transpose()?;
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
-    let mut client = DigitsClient::connect(transport, &application, (), &state, &mut |step| bars.step(step), &cancel)?;
+    let mut step = |step| bars.step(step);
+    let mut client = ServiceClient::<DigitsClient>::connect(transport, &application, (), &state, &mut step, &cancel)?;
     if let Some(network) = &network {
-        let same = client.description().terms().model_id() == network.id().to_bytes();
-        anyhow::ensure!(same, "the service has another network than the one to check with");
+        let same = client.description().header().model_id() == network.id().to_bytes();
+        anyhow::ensure!(same, "the service has another network than the one given with --check");
     }
-    let results = client.recognise(&images, &mut |step| bars.step(step), &cancel)?;
+    let results = client.ask(&images, &mut step, &cancel)?;
     bars.finish();
+    let results = match arguments.share {
+        Some(bits) => client.half().share(&results, bits)?,
+        None => results,
+    };
     if arguments.json {
         for (i, result) in results.iter().enumerate() {
             let label = labels.as_ref().map(|labels| labels[i]);
-            println!("{}", json!({ "digit": result.digit, "label": label, "scores": result.scores }));
+            let scores = arguments.scores.printed(client.description().header(), result.scores);
+            println!("{}", json!({ "digit": result.digit, "label": label, "scores": scores }));
         }
         return Ok(());
     }
@@ -69,7 +81,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn describe(client: &DigitsClient, results: &[Recognised], labels: Option<&[u8]>) {
+fn describe(client: &ServiceClient<DigitsClient>, results: &[Recognised], labels: Option<&[u8]>) {
     let digits: Vec<String> = results.iter().map(|result| result.digit.to_string()).collect();
     for (i, line) in digits.chunks(LINE).enumerate() {
         println!("{:11} {}", if i == 0 { "digits" } else { "" }, line.concat());
@@ -91,7 +103,7 @@ fn describe(client: &DigitsClient, results: &[Recognised], labels: Option<&[u8]>
     );
 }
 
-/// Answers beside the network's own.
+/// Compares the answers with the network's results in the clear.
 fn compare(network: &Network, images: &[Image], results: &[Recognised]) {
     let (mut differ, mut largest, mut scale) = (0, 0.0f64, 0.0f64);
     for (image, result) in images.iter().zip(results) {

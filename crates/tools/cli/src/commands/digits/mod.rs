@@ -8,14 +8,14 @@ use std::path::PathBuf;
 
 use unspoken_digits_model::{Image, LabelledImages};
 
-/// Train a network on handwritten digits, and have images recognised privately
+/// Train a network on handwritten digits, and recognise images privately
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Train a network on labelled images
     Train(train::Arguments),
-    /// Have images recognised at a service, without showing them
+    /// Recognise images with an encrypted query to a service
     Ask(ask::Arguments),
-    /// Tell what a network gets right and what a private question to it takes
+    /// Report a network's accuracy and the cost of a private query to it
     Report(report::Arguments),
 }
 
@@ -46,6 +46,6 @@ fn read(
     if let Some(labels) = &mut labels {
         labels.truncate(count);
     }
-    anyhow::ensure!(!images.is_empty(), "there are no images to ask about");
+    anyhow::ensure!(!images.is_empty(), "no images to recognise");
     Ok((images, labels))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use unspoken_digits::Recogniser;
+use unspoken_digits::DigitsServer;
 use unspoken_digits_model::Network;
 use unspoken_protocol::{CkksServerHalf, ServerHalf};
 use unspoken_rlwe::KeyBundle;
@@ -11,24 +11,24 @@ use unspoken_rlwe::KeyBundle;
 use super::read;
 use crate::commands::serve::{DIGITS_PRESET, secure};
 
-/// Tell what a network gets right and what a private question to it takes
+/// Report a network's accuracy and the cost of a private query to it
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Directory of the network
     model: PathBuf,
-    /// File of images to judge it by, in the IDX format of MNIST
+    /// File of test images, in MNIST's IDX format
     #[arg(long, requires = "labels")]
     images: Option<PathBuf>,
-    /// File of their labels
+    /// File of labels of the test images
     #[arg(long, requires = "images")]
     labels: Option<PathBuf>,
-    /// Parameter set of the questions
+    /// Parameter set of the queries
     #[arg(long, default_value = DIGITS_PRESET)]
     preset: String,
-    /// Images of a question: a power of two [default: as many as fit]
+    /// Images per query: a power of two [default: as many as fit]
     #[arg(long)]
     batch: Option<usize>,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -36,20 +36,20 @@ pub struct Arguments {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let network = Network::load(&arguments.model)?;
-    let recogniser = Recogniser::new(&network, &secure(&arguments.preset)?, arguments.batch)?;
+    let recogniser = DigitsServer::new(&network, &secure(&arguments.preset)?, arguments.batch)?;
     let (shape, record) = (network.shape(), network.training());
     let accuracy = arguments.images.as_ref().map(|images| judge(&network, images, arguments.labels.as_ref()));
     let accuracy = accuracy.transpose()?;
-    let terms = recogniser.terms();
-    let key_bytes = KeyBundle::byte_len(terms.parameters().rlwe(), terms.key_plan());
+    let header = recogniser.header();
+    let key_bytes = KeyBundle::byte_len(header.parameters().rlwe(), header.key_plan());
     let description = recogniser.description();
     if arguments.json {
         let line = json!({
             "channels": shape.channels, "hidden": shape.hidden, "parameters": shape.parameters(),
-            "training": record, "accuracy": accuracy.map(|(share, _)| share), "score_bound": terms.bound(),
+            "training": record, "accuracy": accuracy.map(|(share, _)| share), "score_bound": header.bound(),
             "preset": arguments.preset, "batch": description.batch(), "levels": description.query_level(),
             "query_bytes": recogniser.query_bytes(), "answer_bytes": recogniser.answer_bytes(),
-            "keys": terms.key_plan().len(), "key_bytes": key_bytes,
+            "keys": header.key_plan().len(), "key_bytes": key_bytes,
             "model_bytes": recogniser.prepared_bytes(), "working_bytes": recogniser.working_bytes(),
         });
         println!("{line}");
@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some((share, count)) = accuracy {
         println!("accuracy    {:.2} % of {count} images, in the clear", 100.0 * share);
     }
-    println!("scores      {:.1} at most", terms.bound());
+    println!("scores      {:.1} at most", header.bound());
     println!(
         "question    {} images in {} vectors of preset {}, {} levels",
         description.batch(),
@@ -75,16 +75,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     );
     println!("query       {} bytes", recogniser.query_bytes());
     println!("answer      {} bytes at most", recogniser.answer_bytes());
-    println!("keys        {}, {key_bytes} bytes", terms.key_plan().len());
+    println!("keys        {}, {key_bytes} bytes", header.key_plan().len());
     println!(
-        "memory      {} MiB for the network, {} MiB for each question",
+        "memory      {} MiB for the network, {} MiB for each query",
         recogniser.prepared_bytes() >> 20,
         recogniser.working_bytes() >> 20
     );
     Ok(())
 }
 
-/// The share of images the network gets right, and their number.
+/// The network's accuracy on the images, and the number of images.
 fn judge(network: &Network, images: &PathBuf, labels: Option<&PathBuf>) -> anyhow::Result<(f64, usize)> {
     let (images, labels) = read(images, labels, None)?;
     let labels = labels.unwrap_or_default();

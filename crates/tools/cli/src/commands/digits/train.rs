@@ -11,14 +11,14 @@ use crate::progress::Bars;
 
 /// Train a network on labelled images
 ///
-/// Images and labels are files in the IDX format of MNIST, not compressed; `python3 scripts/fetch_data.py mnist` fetches
+/// Images and labels are uncompressed files in MNIST's IDX format; `python3 scripts/fetch_data.py mnist` downloads
 /// them. Only the service needs the network.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// File of images, for instance data/mnist/train-images-idx3-ubyte
     #[arg(long)]
     images: PathBuf,
-    /// File of their labels
+    /// File of labels
     #[arg(long)]
     labels: PathBuf,
     /// Directory to write the network to
@@ -27,10 +27,10 @@ pub struct Arguments {
     /// The network: E2DM-lite (2 channels, 32 hidden neurons), or E2DM (4 and 64)
     #[arg(long, value_enum, default_value = "lite")]
     network: Form,
-    /// Times each image is seen
+    /// Number of epochs
     #[arg(long, default_value_t = TrainOptions::default().epochs)]
     epochs: usize,
-    /// Images at the end of the file that are set aside and judged
+    /// Number of images at the end of the file that are held out for validation
     #[arg(long, default_value_t = TrainOptions::default().validation)]
     validation: usize,
     /// Seed; the same seed gives the same network

@@ -1,36 +1,42 @@
 //! `unspoken embed ask`
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::json;
-use unspoken_client::EmbedClient;
+use unspoken_client::ServiceClient;
+use unspoken_embed::EmbedClient;
 use unspoken_embedding::{Segmenter, Subtables, TokenCodes};
-use unspoken_protocol::CkksDescribed;
+use unspoken_protocol::CkksDescription;
 
 use crate::commands::connection::{Target, print_usage};
 use crate::interrupt;
 use crate::progress::Bars;
+use crate::scores::ScoreOptions;
 
-/// Look the tokens of a text up at a service, without showing them
+/// Look up the embeddings of a text's tokens with an encrypted query to a service
 ///
-/// The first call makes keys and uploads them; later ones use them again. What came back is described, or printed with
-/// --json.
+/// The first call generates and uploads keys; later calls reuse them. Prints a summary of the embeddings, or the
+/// embeddings with --json.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// Directory with the compressed table's client half
+    /// Directory of the compressed table's client half
     #[arg(long)]
     model: PathBuf,
-    /// Directory with the server half, to compare with the embeddings in the clear
+    /// Directory of the server half, to compare with the embeddings in the clear
     #[arg(long)]
     check: Option<PathBuf>,
-    /// Token ids, separated by commas, in place of a text
+    /// Token ids, separated by commas, instead of a text
     #[arg(long, value_delimiter = ',', conflicts_with = "text")]
     ids: Vec<usize>,
-    /// One JSON object per token, with its embedding
+    /// Print one JSON object per token with its embedding, rounded so that the encryption error rarely changes a
+    /// digit
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    scores: ScoreOptions,
     /// The text
     #[arg(required_unless_present = "ids")]
     text: Vec<String>,
@@ -40,30 +46,32 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let cancel = interrupt::on_ctrl_c()?;
     let codes = TokenCodes::load(&arguments.model)?;
-    // Before anything is sent: a token or id that is not there costs no keys.
+    // Resolve the ids first: an unknown token or id must not cost a key upload.
     let ids = token_ids(arguments, &codes)?;
     let (transport, application, state) = arguments.target.open(&cancel)?;
     let mut bars = Bars::new();
-    let mut client =
-        EmbedClient::connect(transport, &application, codes, &state, &mut |step| bars.step(step), &cancel)?;
-    let embeddings = client.embed(&ids, &mut |step| bars.step(step), &cancel)?;
+    let mut step = |step| bars.step(step);
+    let codes = Arc::new(codes);
+    let mut client = ServiceClient::<EmbedClient>::connect(transport, &application, codes, &state, &mut step, &cancel)?;
+    let embeddings = client.ask(&ids, &mut step, &cancel)?;
     bars.finish();
     if arguments.json {
         for (&id, embedding) in ids.iter().zip(&embeddings) {
-            let token = &client.codes().tokens().as_slice()[id];
+            let token = &client.half().codes().tokens().as_slice()[id];
+            let embedding = arguments.scores.printed(client.description().header(), embedding.iter().copied());
             println!("{}", json!({ "token": token, "id": id, "embedding": embedding }));
         }
         return Ok(());
     }
     describe(&client, &ids);
     if let Some(directory) = &arguments.check {
-        let (largest, scale) = difference(&Subtables::load(directory)?, client.codes(), &ids, &embeddings)?;
+        let (largest, scale) = difference(&Subtables::load(directory)?, client.half().codes(), &ids, &embeddings)?;
         println!("error       {largest:.2e} at most, in numbers up to {scale:.3} (2^{:.1})", (largest / scale).log2());
     }
     Ok(())
 }
 
-/// The ids asked for: those given, or those of the text's tokens.
+/// The given ids, or the ids of the text's tokens.
 fn token_ids(arguments: &Arguments, codes: &TokenCodes) -> anyhow::Result<Vec<usize>> {
     for &id in &arguments.ids {
         codes.code(id)?;
@@ -81,28 +89,31 @@ fn token_ids(arguments: &Arguments, codes: &TokenCodes) -> anyhow::Result<Vec<us
     Ok(ids)
 }
 
-fn describe(client: &EmbedClient, ids: &[usize]) {
+fn describe(client: &ServiceClient<EmbedClient>, ids: &[usize]) {
     let description = client.description();
-    let names: Vec<&str> = ids.iter().map(|&id| client.codes().tokens().as_slice()[id].as_str()).collect();
+    let names: Vec<&str> = ids.iter().map(|&id| client.half().codes().tokens().as_slice()[id].as_str()).collect();
     println!("tokens      {}", names.join(" "));
     println!("embeddings  {} x {}", ids.len(), description.width());
     println!(
         "computed    with plan {} and preset {}, {} tokens a query",
-        description.terms().plan(),
+        description.header().plan(),
         description.parameters().name(),
         description.batch()
     );
     print_usage(client.usage());
 }
 
-/// The largest difference to the embeddings in the clear, and the largest of their numbers.
+/// The largest difference from the embeddings in the clear, and the largest magnitude of those embeddings.
 fn difference(
     subtables: &Subtables,
     codes: &TokenCodes,
     ids: &[usize],
     embeddings: &[Vec<f64>],
 ) -> anyhow::Result<(f64, f64)> {
-    anyhow::ensure!(subtables.id() == codes.id(), "the two directories hold halves of different compressed tables");
+    anyhow::ensure!(
+        subtables.id() == codes.id(),
+        "the two directories are halves of different compressed tables; needed the halves of one table"
+    );
     let (mut largest, mut scale) = (0.0f64, 0.0f64);
     for (&id, embedding) in ids.iter().zip(embeddings) {
         for (found, clear) in embedding.iter().zip(subtables.reconstruct(codes.code(id)?)?) {

@@ -12,8 +12,8 @@ use crate::progress::Bars;
 
 /// Compress an embedding table for private lookup
 ///
-/// Each embedding becomes a sum of one column of each of a few subtables. The directory holds a client half (tokens and
-/// their columns) and a server half (subtables).
+/// Each embedding becomes a sum of one column of each of a few subtables. The output directory has a client half
+/// (tokens and their columns) and a server half (subtables).
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -21,22 +21,23 @@ pub struct Arguments {
     /// Directory to write the compressed table to
     #[arg(long)]
     out: PathBuf,
-    /// Columns of each subtable: even, 2 to 4096; the lookup pads to a power of two
+    /// Columns of each subtable: an even number from 2 to 4096; the lookup pads it to a power of two
     #[arg(long)]
     columns: usize,
-    /// Subtables
+    /// Number of subtables
     #[arg(long, default_value_t = 4)]
     subtables: usize,
     /// Rounds of refinement
     #[arg(long, default_value_t = CompressOptions::default().rounds)]
     rounds: usize,
-    /// Changes tried on each token's columns in each round
+    /// Changes tried for each token's columns in each round
     #[arg(long, default_value_t = CompressOptions::default().trials)]
     trials: usize,
     /// Seed; the same seed gives the same compressed table
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Add a row `<unk>`, the mean of all rows, for tokens the table lacks, unless it has such a row
+    /// Add a row `<unk>` for tokens missing from the table: the mean of all rows. No effect if the table has such a
+    /// row
     #[arg(long)]
     add_unknown: bool,
 }

@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use anyhow::Context;
 use unspoken_embedding::{EmbeddingTable, Source};
 
-/// Compress embedding tables, measure what that costs, and look tokens up privately
+/// Compress embedding tables, measure the loss, and look up embeddings privately
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Compress a table
     Compress(compress::Arguments),
-    /// Tell what compression costs
+    /// Measure the loss of compression
     Report(report::Arguments),
-    /// Look tokens up at a service, without showing them
+    /// Look up embeddings with an encrypted query to a service
     Ask(ask::Arguments),
 }
 
@@ -29,13 +29,13 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
     }
 }
 
-/// Which embedding table.
+/// The embedding table.
 #[derive(clap::Args)]
 struct TableArguments {
-    /// The table: a NumPy array (.npy), or a safetensors file
+    /// The table: a NumPy array (.npy) or a safetensors file
     #[arg(long)]
     table: PathBuf,
-    /// Its tokens: a file of one token a line, or a tokenizer.json
+    /// The tokens: a text file with one token per line, or a tokenizer.json
     #[arg(long)]
     tokens: PathBuf,
     /// Name of the tensor in a safetensors file

@@ -9,10 +9,10 @@ use unspoken_store::Dataset;
 
 use super::TableArguments;
 
-/// Tell what compression costs: the error of the embeddings, and the accuracy of a classifier that uses them
+/// Measure the loss of compression: the error of the embeddings, and the accuracy of a classifier that uses them
 ///
-/// The classifier is a logistic regression on the mean embedding of a text, trained and judged on reviews with the table
-/// and with each of its compressed forms.
+/// The classifier is a logistic regression on a text's mean embedding. It is trained and tested on reviews, with the
+/// original table and with each compressed table.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Directories of compressed tables
@@ -29,18 +29,18 @@ pub struct Arguments {
     /// Column of the label
     #[arg(long, default_value = "label")]
     label_column: String,
-    /// Share of the reviews that is held out
+    /// Share of the reviews that is held out for testing
     #[arg(long, default_value_t = 0.2)]
     test_share: f64,
     /// Seed of the split
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// One JSON object per compressed table
+    /// Print one JSON object per compressed table
     #[arg(long)]
     json: bool,
 }
 
-/// The task, and how the uncompressed table does.
+/// The classification task, and the accuracy with the uncompressed table.
 struct Downstream {
     task: ReviewTask,
     uncompressed: Accuracy,
@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let plain = arguments.table.read()?;
     let models = arguments.directories.iter().map(|path| Ok((path, CompressedTable::load(path)?)));
     let models = models.collect::<anyhow::Result<Vec<_>>>()?;
-    // A row for unknown tokens that was added before compression.
+    // The compressed table has one more row if `<unk>` was added before compression.
     let count = plain.tokens().len();
     let added = |model: &CompressedTable| {
         model.codes().tokens().len() == count + 1 && model.codes().tokens().as_slice()[count] == UNKNOWN_NAMES[0]
@@ -104,7 +104,7 @@ fn print_header(table: &EmbeddingTable, downstream: Option<&Downstream>) {
     );
 }
 
-/// One line; `accuracy` is that of the compressed and of the uncompressed table.
+/// Prints one line; `accuracy` holds the accuracy with the compressed and with the uncompressed table.
 fn print(as_json: bool, model: &CompressedTable, quality: &Quality, accuracy: Option<(Accuracy, Accuracy)>) {
     let Shape { subtables, columns, width } = model.subtables().shape();
     let tokens = model.codes().tokens().len();

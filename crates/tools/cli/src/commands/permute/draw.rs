@@ -8,21 +8,21 @@ use unspoken_permute::{Diagonals, Network, Packing, Shifts};
 use super::picture::{diagonals_picture, network_picture};
 use super::subject::Subject;
 
-/// The longest vector whose matrix is still a picture.
+/// The longest vector whose matrix can be drawn.
 const MAX_DRAWN: usize = 1024;
 
-/// Draw a permutation's diagonals, those of its factors, or its network, as SVG
+/// Draw a permutation's diagonals, the diagonals of its factors, or its network, as SVG
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     subject: Subject,
-    /// Which random permutation
+    /// Seed of the random permutation
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The multi-group network instead of the factors
+    /// Draw the multi-group network instead of the factors
     #[arg(long)]
     network: bool,
-    /// The file to write
+    /// File to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }

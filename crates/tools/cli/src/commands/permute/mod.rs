@@ -5,12 +5,12 @@ mod picture;
 mod plan;
 mod subject;
 
-/// What to do with a permutation of encrypted slots
+/// Plan permutations of encrypted slots, and draw them
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Show how it would be done, and why
+    /// Show the plan of a permutation, and the reasons for it
     Plan(plan::Arguments),
-    /// Draw its diagonals, those of its factors, or its network, as SVG
+    /// Draw a permutation's diagonals, the diagonals of its factors, or its network, as SVG
     Draw(draw::Arguments),
 }
 

@@ -10,10 +10,10 @@ const PANEL: f64 = 220.0;
 const MARGIN: f64 = 28.0;
 const LINE: f64 = 15.0;
 
-/// Shifts that a caption lists before it only counts them.
+/// Most shifts that a caption lists; for more, it shows their number only.
 const LISTED: usize = 7;
 
-/// The matrices of a permutation and of its factors side by side: each entry is a dot, each diagonal has its colour.
+/// The matrices of a permutation and of its factors side by side. Each entry is a dot; each diagonal has a colour.
 pub fn diagonals_picture(title: &str, panels: &[(String, Diagonals)]) -> Document {
     let width = MARGIN + panels.len() as f64 * (PANEL + MARGIN);
     let height = MARGIN + 4.0 * LINE + PANEL + MARGIN;
@@ -57,16 +57,16 @@ fn matrix(name: &str, diagonals: &Diagonals) -> Group {
     group
 }
 
-/// A colour for each diagonal, told apart from its neighbours' also without a sense of hue.
+/// Colours of the diagonals; neighbouring ones are distinct for colour-blind readers too.
 const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9"];
 
-/// Pixels between the levels of a network, between its nodes, and of a node.
+/// Pixels between the levels of a network, pixels between its nodes, and radius of a node.
 const LEVEL: f64 = 84.0;
 const COLUMN: f64 = 96.0;
 const RADIUS: f64 = 19.0;
 
-/// A network from the input at the top to the result at the bottom: a circle is one rotation, a line carries the entries
-/// of one mask, whose number stands beside it.
+/// A network, from the input at the top to the result at the bottom. A circle is one rotation. A line carries the
+/// entries of one mask; the number of entries is printed beside it.
 pub fn network_picture(title: &str, network: &Network) -> Document {
     let mut levels: Vec<usize> = Vec::new();
     let mut columns: Vec<usize> = Vec::new();
@@ -100,7 +100,7 @@ pub fn network_picture(title: &str, network: &Network) -> Document {
     let out = network.leaves.values().flatten().map(|edge| (edge, None));
     for (edge, to) in into.chain(out) {
         let ((x0, y0), (x1, y1)) = (start(edge), to.map_or((middle, bottom), place));
-        // A line past other levels bends aside, so as not to run behind their nodes.
+        // A line that skips levels is curved, so that it does not pass behind their nodes.
         let bend = (((y1 - y0) / LEVEL).round() - 1.0) * COLUMN * if x0 + x1 > 2.0 * middle { 0.5 } else { -0.5 };
         let (xm, ym) = ((x0 + x1) / 2.0 + bend, (y0 + y1) / 2.0);
         let curve = Data::new().move_to((x0, y0)).quadratic_curve_to((xm, ym, x1, y1));

@@ -6,45 +6,45 @@ use unspoken_permute::{Packing, Task};
 
 use super::subject::Subject;
 
-/// What is measured where no level is asked for.
+/// The parameter set to plan for by default.
 const DEFAULT_PRESET: &str = "n15_real_depth17_scale30";
 
-/// How a vector shorter than the slots lies in them
+/// Packing of a vector that is shorter than the number of slots
 #[derive(Clone, Copy, ValueEnum)]
 enum Lie {
-    /// Repeated through all slots
+    /// Repeated to fill all slots
     Repeated,
-    /// Many vectors side by side, all permuted alike
+    /// Many vectors side by side, all with the same permutation
     Blocks,
 }
 
-/// Show how a permutation of encrypted slots would be done, and why
+/// Show the plan of a permutation of encrypted slots, and the reasons for it
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     subject: Subject,
-    /// Which random permutation
+    /// Seed of the random permutation
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Parameter set; `unspoken params` lists them
     #[arg(long, default_value = DEFAULT_PRESET)]
     preset: String,
-    /// How a vector shorter than the slots lies in them
+    /// Packing of a vector that is shorter than the number of slots
     #[arg(long, value_enum, default_value = "repeated")]
     packing: Lie,
-    /// Level of the input; the highest unless given
+    /// Level of the input [default: the highest]
     #[arg(long)]
     level: Option<usize>,
-    /// Level of the result: every plan ends here
+    /// Level of the result
     #[arg(long, default_value_t = 1)]
     output_level: usize,
-    /// Most rotation keys
+    /// Most rotation keys that a plan may use
     #[arg(long)]
     max_keys: Option<usize>,
     /// Show every strategy at every depth with its costs, measured on one thread of this machine
     #[arg(long)]
     explain: bool,
-    /// Print the plan itself, as JSON
+    /// Print the plan as JSON
     #[arg(long, conflicts_with = "explain")]
     json: bool,
 }

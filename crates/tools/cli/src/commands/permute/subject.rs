@@ -1,11 +1,11 @@
-//! Which permutation a command is about.
+//! The permutation that a command works on.
 
 use std::path::PathBuf;
 
 use anyhow::Context;
 use unspoken_permute::{Permutation, factors};
 
-/// The permutation, one of these
+/// The permutation; give one of these
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
 pub struct Subject {
@@ -27,26 +27,26 @@ pub struct Subject {
     /// All N entries in reverse order
     #[arg(long, value_name = "N")]
     reversal: Option<usize>,
-    /// A random permutation of N entries; --seed says which
+    /// A random permutation of N entries, with the seed of --seed
     #[arg(long, value_name = "N")]
     random: Option<usize>,
-    /// A JSON array: entry i is where entry i of the result comes from
+    /// A JSON array; its entry i is the position in the input of entry i of the result
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
 /// A permutation, and its factors where its structure gives them.
 pub struct Given {
-    /// What it is, in words.
+    /// Description.
     pub title: String,
-    /// The whole.
+    /// The whole permutation.
     pub permutation: Permutation,
-    /// In the order they are applied; empty if there is no structure to use.
+    /// Factors in the order of application; empty if the permutation has no known structure.
     pub factors: Vec<Permutation>,
 }
 
 impl Subject {
-    /// The permutation that was asked for.
+    /// The requested permutation.
     pub fn permutation(&self, seed: u64) -> anyhow::Result<Given> {
         type Factors = fn(usize) -> Result<Vec<Permutation>, unspoken_permute::PermuteError>;
         let structured: [(Option<usize>, &str, Factors); 5] = [

@@ -12,12 +12,12 @@ use crate::progress::Bars;
 
 /// Build a database from a file or a folder
 ///
-/// With --key, records are asked for by key; without, by their number in the file, from 0. Records of one length take no
-/// more room than they have bytes; if one is long, all cells are as long as that one. `unspoken pir info` tells what
-/// questions to the database take, `unspoken serve --database` offers it.
+/// With --key, clients query records by key; without it, by their number in the file, from 0. Records of equal length
+/// are stored without padding; otherwise every cell is as long as the longest record. `unspoken pir info` shows the
+/// cost of queries; `unspoken serve --database` serves the database.
 ///
-/// Values are held in memory while it is built, the tables are not. Ctrl-C leaves nothing, and what was there before with
-/// --replace.
+/// The values are held in memory during the build; the tables are not. Ctrl-C removes the unfinished database and,
+/// with --replace, keeps the old one.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// File or directory of the records: .csv, .tsv, .jsonl, .sqlite, .parquet, or a folder of files
@@ -25,20 +25,20 @@ pub struct Arguments {
     from: PathBuf,
     #[command(flatten)]
     records: RecordOptions,
-    /// Buckets that a key may be in. A question takes as many queries, always; with more of them buckets are fuller
+    /// Candidate buckets of a key. A lookup always sends this many queries; more candidates let buckets be fuller
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=3))]
     candidates: u32,
-    /// What becomes of two records with one key
+    /// How to handle several records with the same key
     #[arg(long, value_enum, default_value = "error")]
     duplicates: DuplicatesName,
-    /// Records there should be room for, if more than there are
+    /// Number of records to reserve room for, if more than the source has
     #[arg(long, default_value_t = 0)]
     capacity: u64,
-    /// Bytes of the longest record there should be room for, if it is longer than those there are
+    /// Length in bytes of the longest record to reserve room for, if longer than those of the source
     #[arg(long, default_value_t = 0)]
     longest: usize,
-    /// Replace the database that is there; services go on with the old one until the new one is whole, and are then to be
-    /// started anew
+    /// Replace the existing database; services keep serving the old one until the new one is complete, and then need
+    /// a restart
     #[arg(long)]
     replace: bool,
     /// Directory of the database
@@ -47,11 +47,11 @@ pub struct Arguments {
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum DuplicatesName {
-    /// Nothing is built, and the key is named
+    /// Stop with an error that names the key
     Error,
-    /// The first one is kept
+    /// Keep the first one
     First,
-    /// The last one is kept
+    /// Keep the last one
     Last,
 }
 
@@ -90,7 +90,7 @@ fn summarise(built: &Built, seconds: f64) -> anyhow::Result<()> {
     println!("built       version {} in {seconds:.1} s", built.version);
     println!("records     {}", built.records);
     if built.dropped > 0 {
-        println!("left out    {}, whose key another one has", built.dropped);
+        println!("left out    {}, whose keys are duplicates", built.dropped);
     }
     let by = match layout {
         Layout::Index { .. } => "index".to_owned(),
@@ -105,7 +105,7 @@ fn summarise(built: &Built, seconds: f64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bytes of a table for each byte of data, where there is data.
+/// Bytes of a table per byte of data; empty if there is no data.
 fn per_byte(table: u64, data: u64) -> String {
     if data == 0 { String::new() } else { format!(", {:.1} per byte of data", table as f64 / data as f64) }
 }

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use unspoken_database::Writer;
 use unspoken_pir::Layout;
 
-/// Bytes of a journal above which a compaction is advised: so many, or a per cent of the cells if that is more.
+/// Journal size in bytes above which compaction is advised: this many bytes, or one per cent of the cells if that is
+/// more.
 const MOST_JOURNAL: u64 = 1 << 20;
 
 /// Overwrite the record at an index
 ///
-/// For databases that are read by index. An index behind the last record may be written as long as there is room: between
-/// are no records, or zeros where all have one length.
+/// For databases that are read by index. The index may be behind the last record, as long as there is room. The
+/// indices between then have no record, or a record of zeros if all records have equal length.
 #[derive(clap::Args)]
 pub struct SetArguments {
     /// Directory of the database
@@ -24,7 +25,8 @@ pub struct SetArguments {
 
 /// Delete records
 ///
-/// By key, or by index if the database is read so: the others keep their indices. All of them become one version.
+/// By key, or by index if the database is read by index; the other records keep their indices. All deletions form one
+/// version.
 #[derive(clap::Args)]
 pub struct DeleteArguments {
     /// Directory of the database
@@ -56,16 +58,16 @@ pub fn delete(arguments: &DeleteArguments) -> anyhow::Result<()> {
     commit(&mut writer, &format!("deleted     {}", arguments.keys.len()))
 }
 
-/// Commits, and says what has happened.
+/// Commits, and prints what was done.
 pub fn commit(writer: &mut Writer, done: &str) -> anyhow::Result<()> {
     let before = writer.version();
     let version = writer.commit()?;
     println!("{done}");
     if version == before {
-        println!("version     {version} still: everything was so already");
+        println!("version     {version} still: no record differs");
         return Ok(());
     }
-    println!("version     {version}, which running services take up");
+    println!("version     {version}, which running services load");
     let (journal, layout) = (writer.journal_bytes(), writer.layout());
     if journal > MOST_JOURNAL.max(layout.cells().saturating_mul(layout.cell_bytes() as u64) / 100) {
         println!("journal     {journal} bytes: answers are faster after `unspoken pir compact`");

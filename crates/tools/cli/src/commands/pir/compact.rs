@@ -8,10 +8,10 @@ use unspoken_database::Writer;
 use crate::interrupt;
 use crate::progress::Bars;
 
-/// Write the tables anew with all changes
+/// Rewrite the tables with all changes included
 ///
-/// Answers get faster and services need less memory; version and records stay the same. Services go on meanwhile, and take
-/// up the new files when they are whole. Needs as much free space as the database has.
+/// Answers become faster and services need less memory; version and records stay the same. Services keep running, and
+/// load the new files when they are complete. Needs as much free disk space as the database uses.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Directory of the database

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::json;
 use unspoken_database::{Database, Snapshot};
-use unspoken_pir::{Layout, Length, Mode, Query, Response, SeededKeys, Tables};
+use unspoken_pir::{DatabaseVersion, Layout, Length, Mode, Query, Response, SeededKeys};
 
-/// Tell what a database holds, and what questions to it take
+/// Show what a database contains and what queries to it cost
 ///
-/// Every byte is checked first, as services do before they serve a database.
+/// All checksums are verified first, as services do before they serve a database.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Directory of the database
     database: PathBuf,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -61,13 +61,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What one question takes: with a key, a query for each of its buckets.
+/// The cost of one lookup. A lookup by key sends one query for each candidate bucket.
 struct Question {
     mode: Mode,
     key_bytes: u64,
     query_bytes: u64,
     answer_bytes: u64,
-    /// Of the whole question, at most.
+    /// Of the whole lookup, at most.
     log2_failure: f64,
 }
 
@@ -117,7 +117,7 @@ fn lengths(length: Length) -> String {
     }
 }
 
-/// The files of the directory by name, with their lengths.
+/// The files of the directory: names and lengths.
 fn files(directory: &Path) -> anyhow::Result<Vec<(String, u64)>> {
     let list = || {
         let mut files = Vec::new();

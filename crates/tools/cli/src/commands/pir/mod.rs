@@ -8,10 +8,10 @@ mod put;
 mod records;
 mod verify;
 
-/// Build databases for private retrieval, change them, and look after them
+/// Build, change and maintain databases for private retrieval
 ///
-/// A database is a directory, made by `build` and offered with `serve --database`. Records are added, changed and deleted
-/// while it is served.
+/// A database is a directory, created by `build` and served with `serve --database`. Records can be added, changed
+/// and deleted while it is served.
 #[derive(clap::Subcommand)]
 pub enum Command {
     Build(build::Arguments),

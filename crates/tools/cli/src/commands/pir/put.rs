@@ -11,13 +11,13 @@ use super::records::{RecordOptions, convert};
 use crate::interrupt;
 use crate::progress::Bars;
 
-/// Records between two looks at Ctrl-C.
+/// Number of records between two checks for Ctrl-C.
 const STEP: u64 = 256;
 
 /// Add or overwrite records
 ///
-/// One record, or all of a file or a folder (--from): they become one version, or nothing does. Records of a database that
-/// is read by index are added behind the last one; `unspoken pir set` overwrites.
+/// Writes one record, or all records of a file or a folder (--from) as one version: all of them, or none on an error.
+/// In a database that is read by index, new records go behind the last one; `unspoken pir set` overwrites.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Directory of the database

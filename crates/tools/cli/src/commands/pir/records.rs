@@ -1,25 +1,25 @@
-//! Which records: the options that all commands with a source of records share.
+//! Options that select records of a source, shared by all commands that read one.
 
 use std::path::Path;
 
 use unspoken_database::Record;
 use unspoken_sources::{Kind, Source, SourceError, SourceSpec};
 
-/// Which records of a file or a folder.
+/// Selection of the records of a file or a folder.
 #[derive(clap::Args)]
 pub struct RecordOptions {
-    /// Kind of the source [default: by the ending of its name]
+    /// Kind of the source [default: from the file name extension]
     #[arg(long, value_enum)]
     kind: Option<KindName>,
-    /// Table or view of a SQLite database; not needed if there is one
+    /// Table or view of a SQLite database; not needed if there is only one
     #[arg(long)]
     table: Option<String>,
-    /// Column that records are asked for by; without it they are asked for by their number, from 0. In a folder, names of
-    /// files are the keys
+    /// Column that holds the key. Without it, records are queried by their number, from 0. In a folder, the file
+    /// names are the keys
     #[arg(long = "key", value_name = "COLUMN")]
     key_column: Option<String>,
-    /// Column that is retrieved, as it is; if given several times, a JSON object of these columns [default: all but the key;
-    /// of JSON lines the whole line]
+    /// Column that holds the value, stored unchanged; if given several times, the value is a JSON object of these
+    /// columns [default: all but the key; for JSON lines the whole line]
     #[arg(long = "value", value_name = "COLUMN")]
     value_columns: Vec<String>,
 }
@@ -35,7 +35,7 @@ enum KindName {
 }
 
 impl RecordOptions {
-    /// Opens the source, and says whether its records have keys.
+    /// Opens the source, and returns whether its records have keys.
     pub fn open(&self, from: &Path) -> Result<(Source, bool), SourceError> {
         let kind = self.kind.map(|kind| match kind {
             KindName::Csv => Kind::Csv,
@@ -56,7 +56,7 @@ impl RecordOptions {
     }
 }
 
-/// A record of a source, for a database.
+/// Converts a record of a source to a record of a database.
 pub fn convert(record: Result<unspoken_sources::Record, SourceError>) -> Result<Record, SourceError> {
     record.map(|unspoken_sources::Record { key, value }| Record { key, value })
 }

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use unspoken_database::Database;
-use unspoken_pir::{Layout, Tables};
+use unspoken_pir::{DatabaseVersion, Layout};
 
-/// Check every byte of a database
+/// Verify the checksums and records of a database
 ///
-/// All files are compared with their checksums, and all records are read. A damaged file is named, with the place in it.
+/// Compares all files with their checksums and reads all records. An error names the damaged file and the offset of
+/// the damage.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Directory of the database
@@ -25,7 +26,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 snapshot.record(index).with_context(|| format!("record {index}"))?;
             }
         }
-        // The load is known once all buckets were read.
+        // Computing the load reads every bucket.
         Layout::Keys { .. } => _ = snapshot.load()?,
     }
     println!("whole       {} records, version {}", snapshot.records(), snapshot.version());

@@ -1,106 +1,78 @@
 //! `unspoken serve`
 
-mod database;
+mod classify;
+mod digits;
+mod embed;
+mod kinds;
+mod matrix;
+mod offer;
+mod pir;
+mod preset;
+mod shorthands;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use database::Named;
-use unspoken_ckks::{CkksParameters, Preset};
-use unspoken_classify::Classifier;
-use unspoken_digits::Recogniser;
-use unspoken_digits_model::Network;
-use unspoken_embed::{Embedder, EmbedderOptions};
-use unspoken_embedding::Subtables;
-use unspoken_fasttext::ScoreTables;
+use kinds::KindOption;
+use offer::Offer;
+pub use preset::{DEFAULT_PRESET, DIGITS_PRESET, secure};
+use shorthands::Shorthands;
 use unspoken_lookup::Plan;
-use unspoken_query::QueryForm;
-use unspoken_server::{
-    Applications, LogFormat, PrivateApplication, Server, ServerConfig, TlsFiles, init_logging, shutdown_signal,
-};
+use unspoken_server::{LogFormat, OfferConfig, Server, ServerConfig, TlsFiles, init_logging, shutdown_signal};
 
-/// The preset of text classifiers unless told otherwise.
-pub const DEFAULT_PRESET: &str = "n15_depth8_scale50";
-
-/// The preset for compact queries unless told otherwise.
-pub const COMPACT_PRESET: &str = "n16_boot_depth8_scale50";
-
-/// The preset for images of digits unless told otherwise: five levels, and the fewest bytes of those that have them.
-pub const DIGITS_PRESET: &str = "n14_real_depth8_scale30";
-
-/// Time for answers that ignore the end.
+/// Time to wait for requests that do not stop when asked to.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// Offer databases, a text classifier, an embedding table or a network for digits as a service
+/// Serve applications: classifiers, embedding tables, databases and more
 ///
-/// Prints one line of JSON with the address on standard output when it listens, and its log on standard error. Flags go
-/// before the configuration file.
+/// Name the applications with --offer, with [[offer]] in the configuration file, or with one of the short flags; all
+/// of them may be combined. Once it listens, the service prints one line of JSON with its address on standard output;
+/// its log goes to standard error. All other flags override the configuration file.
 #[derive(clap::Args)]
+#[command(after_long_help = kinds::help())]
 pub struct Arguments {
-    /// Directory with a database that `unspoken pir build` made, and its name in the service's URL [default name:
-    /// pir/DIRECTORY]; may be given several times, also beside a model. Changes of the database are taken up while it is
-    /// served
-    #[arg(long, value_name = "[NAME=]DIR")]
-    database: Vec<Named>,
-    /// Directory with a text classifier's server half
-    #[arg(long, required_unless_present_any = ["embedding", "digits", "database"])]
-    model: Option<PathBuf>,
-    /// Directory with a compressed embedding table's server half
-    #[arg(long, conflicts_with = "model")]
-    embedding: Option<PathBuf>,
-    /// Directory with a network for handwritten digits
-    #[arg(long, conflicts_with_all = ["model", "embedding", "query", "plan"])]
-    digits: Option<PathBuf>,
-    /// Images one query holds, a power of two [default: as many as fit]
-    #[arg(long, requires = "digits")]
-    batch: Option<usize>,
-    /// Name of the model in the service's URL [default: classify/text, embed/table or digits/mnist]
-    #[arg(long)]
-    name: Option<String>,
-    /// How clients send what they look up: direct (125 bytes a token and subtable at the default parameters), compact (4
-    /// bytes, and a bootstrap of some seconds on the service), or one-hot (the baseline: `p` times direct)
-    #[arg(long, default_value = "direct", value_parser = clap::value_parser!(QueryForm))]
-    query: QueryForm,
-    /// Parameter set; `unspoken params` lists them [default: n15_depth8_scale50 for a classifier, the cheapest one that
-    /// fits for a table, n16_boot_depth8_scale50 for compact queries, n14_real_depth8_scale30 for digits]
-    #[arg(long)]
-    preset: Option<String>,
-    /// How the lookup is computed: auto, paper, complex-first, lazy-last, or baby-giant-M for a power of two M
-    #[arg(long, default_value = "auto")]
-    plan: String,
+    /// Serve an application; may be given several times. KIND is its kind, NAME its name in the service's URL, DIR
+    /// the directory of its files; kinds and their options are listed below
+    #[arg(long, value_name = "KIND[:NAME]=DIR[,OPTION=VALUE]...")]
+    offer: Vec<OfferConfig>,
+    #[command(flatten)]
+    shorthands: Shorthands,
     /// Configuration file, TOML or JSON
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Address to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
+    /// Address to listen on; port 0 selects a free port [default: 127.0.0.1:8080]
     #[arg(long)]
     listen: Option<SocketAddr>,
-    /// Directory for clients' keys [default: unspoken-data]
+    /// Address for metrics (Prometheus, at /metrics), served without a token [default: no metrics]
+    #[arg(long)]
+    metrics_listen: Option<SocketAddr>,
+    /// Directory for the clients' keys [default: unspoken-data]
     #[arg(long)]
     data_dir: Option<PathBuf>,
-    /// File of access tokens, as `unspoken keys token` makes them
+    /// File of access tokens, as `unspoken keys token` prints them
     #[arg(long)]
     tokens: Option<PathBuf>,
-    /// Serve everyone who can reach the address
+    /// Serve every client that reaches the address, without a token
     #[arg(long)]
     allow_anonymous: bool,
-    /// TLS certificate chain, PEM
+    /// TLS certificate chain, a PEM file
     #[arg(long, requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
-    /// TLS private key, PEM
+    /// TLS private key, a PEM file
     #[arg(long, requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Answers computed at once [default: the number of cores]
+    /// Number of answers computed in parallel [default: the number of cores]
     #[arg(long)]
     workers: Option<usize>,
-    /// Memory for keys and work, in MiB [default: 4096]
+    /// Memory for keys and computations, in MiB [default: 4096]
     #[arg(long)]
     memory_mib: Option<u64>,
-    /// QueryForm of the log
+    /// Format of the log
     #[arg(long, value_enum, default_value = "text")]
     log: Log,
-    /// What the log shows, for instance info or unspoken_server=debug
+    /// Log filter, for instance info or unspoken_server=debug
     #[arg(long, default_value = "info")]
     log_filter: String,
 }
@@ -112,19 +84,25 @@ enum Log {
 }
 
 /// Runs the command.
-pub fn run(arguments: Arguments) -> anyhow::Result<()> {
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let format = match arguments.log {
         Log::Text => LogFormat::Text,
         Log::Json => LogFormat::Json,
     };
     init_logging(format, &arguments.log_filter)?;
-    let config = configuration(&arguments)?;
-    let applications = database::add(applications(&arguments)?, &arguments.database)?;
+    let config = configuration(arguments)?;
+    // Check before loading the models, which can take long.
+    config.check()?;
+    let applications = offer::load(config.offers.clone())?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(async {
         let server = Server::bind(config, applications).await?;
-        println!("{}", serde_json::json!({ "listening": format!("{scheme}://{}", server.local_addr()?) }));
+        let mut line = serde_json::json!({ "listening": format!("{scheme}://{}", server.local_addr()?) });
+        if let Some(address) = server.metrics_addr()? {
+            line["metrics"] = format!("http://{address}/metrics").into();
+        }
+        println!("{line}");
         server.run(shutdown_signal()).await;
         anyhow::Ok(())
     });
@@ -132,43 +110,23 @@ pub fn run(arguments: Arguments) -> anyhow::Result<()> {
     served
 }
 
-fn applications(arguments: &Arguments) -> anyhow::Result<Applications> {
-    let name = |default: &str| arguments.name.clone().unwrap_or_else(|| default.into());
-    if let Some(directory) = &arguments.digits {
-        let parameters = secure(arguments.preset.as_deref().unwrap_or(DIGITS_PRESET))?;
-        let recogniser = Recogniser::new(&Network::load(directory)?, &parameters, arguments.batch)?;
-        return Ok(Applications::new().with(PrivateApplication::new(name("digits/mnist"), recogniser))?);
-    }
-    let plan = match arguments.plan.as_str() {
-        "auto" => None,
-        name => Some(name.parse::<Plan>()?),
-    };
-    if let Some(directory) = &arguments.embedding {
-        let subtables = Subtables::load(directory)?;
-        let options = EmbedderOptions { plan, query: arguments.query, ..EmbedderOptions::default() };
-        let parameters = match &arguments.preset {
-            Some(preset) => secure(preset)?,
-            None => Embedder::best_preset(subtables.shape(), &options)?,
-        };
-        let embedder = Embedder::new(&subtables, &parameters, &options)?;
-        return Ok(Applications::new().with(PrivateApplication::new(name("embed/table"), embedder))?);
-    }
-    let Some(directory) = &arguments.model else { return Ok(Applications::new()) };
-    let tables = ScoreTables::load(directory)?;
-    let default = if arguments.query == QueryForm::Compact { COMPACT_PRESET } else { DEFAULT_PRESET };
-    let parameters = secure(arguments.preset.as_deref().unwrap_or(default))?;
-    let classifier = match plan {
-        None => Classifier::with_best_plan(&tables, &parameters, arguments.query)?,
-        Some(plan) => Classifier::new(&tables, &parameters, arguments.query, plan)?,
-    };
-    Ok(Applications::new().with(PrivateApplication::new(name("classify/text"), classifier))?)
-}
+/// Options shared by several kinds.
+const QUERY: KindOption = KindOption {
+    name: "query",
+    about: "form of the queries: direct (125 bytes a token and subtable), compact (4 bytes, and a bootstrap of some \
+            seconds on the service), or one-hot (the baseline) [default: direct]",
+};
+const PLAN: KindOption = KindOption {
+    name: "plan",
+    about: "auto, paper, complex-first, lazy-last, or baby-giant-M for a power of two M [default: auto]",
+};
 
-/// A preset by name, unless it is one for tests.
-pub fn secure(preset: &str) -> anyhow::Result<CkksParameters> {
-    let parameters = Preset::find(preset)?.build()?;
-    anyhow::ensure!(!parameters.rlwe().is_insecure(), "preset {preset} is for tests; choose a secure one");
-    Ok(parameters)
+/// The plan given in the offer; `None` if the planner is to choose.
+fn chosen_plan(offer: &Offer) -> anyhow::Result<Option<Plan>> {
+    match offer.option::<String>("plan")?.as_deref() {
+        None | Some("auto") => Ok(None),
+        Some(_) => offer.option("plan"),
+    }
 }
 
 fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
@@ -178,6 +136,9 @@ fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
     };
     if let Some(listen) = arguments.listen {
         config.listen = listen;
+    }
+    if let Some(listen) = arguments.metrics_listen {
+        config.metrics_listen = Some(listen);
     }
     if let Some(dir) = &arguments.data_dir {
         config.data_dir = dir.clone();
@@ -195,5 +156,7 @@ fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
         config.limits.memory_bytes = mib << 20;
     }
     config.allow_anonymous |= arguments.allow_anonymous;
+    config.offers.extend(arguments.offer.iter().cloned());
+    config.offers.extend(arguments.shorthands.offers()?);
     Ok(config)
 }

@@ -1,0 +1,146 @@
+//! The server's half: a program and its constants. It computes encrypted results from encrypted inputs.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use unspoken_ckks::{Ciphertext, Evaluator};
+use unspoken_matrix::EncryptedMatrix;
+use unspoken_protocol::{CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, SeedGuard, ServerHalf};
+use unspoken_ring::Basis;
+use unspoken_rlwe::{EvaluationKeys, RlweError};
+
+use crate::description::Description;
+use crate::error::ArraysError;
+use crate::program::Program;
+
+/// Seed of the simulation that bounds the error. It is constant, so that descriptions of one program are the same.
+const SEED: u64 = 0;
+
+/// A program that never sees its inputs.
+pub struct MatrixServer {
+    program: Program,
+    seeds: SeedGuard,
+    description: Description,
+}
+
+impl MatrixServer {
+    /// Serves a program. Simulates runs on inputs with entries up to `largest_input`, which takes about as long as a
+    /// run, to determine the error of results for the description.
+    ///
+    /// # Errors
+    /// If values of such runs exceed their modulus.
+    pub fn new(program: Program, largest_input: f64) -> Result<Self, ArraysError> {
+        if !(largest_input > 0.0 && largest_input.is_finite()) {
+            let needed = "a positive finite number";
+            return Err(ArraysError::mismatch("serve a program", format!("largest input {largest_input}"), needed));
+        }
+        let precision = program.precision(largest_input, SEED)?;
+        if precision.overflow {
+            let found = format!("values that outgrow their modulus for inputs up to {largest_input}");
+            return Err(ArraysError::mismatch("serve a program", found, "smaller inputs, or a preset with more room"));
+        }
+        let description = Description::new(&program, precision, largest_input);
+        Ok(MatrixServer { program, seeds: SeedGuard::default(), description })
+    }
+
+    /// Like [`MatrixServer::new`], for a program in a file with the output of [`Program::to_bytes`]; insecure presets
+    /// only if `accept_insecure`.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is not a program, or an error of [`MatrixServer::new`].
+    pub fn open(path: &Path, largest_input: f64, accept_insecure: bool) -> Result<Self, ArraysError> {
+        let bytes = std::fs::read(path).map_err(|error| ArraysError::Decode {
+            what: "a program",
+            found: format!("{}: {error}", path.display()),
+            needed: "a file with the bytes of a program".into(),
+        })?;
+        Self::new(Program::from_bytes(&bytes, accept_insecure)?, largest_input)
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The description for clients.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// The matrices of a query: for each input the groups of its batch.
+    fn inputs(&self, client: ClientId, query: &[u8]) -> Result<Vec<Vec<EncryptedMatrix<Ciphertext>>>, ArraysError> {
+        let (signature, parameters) = (self.program.signature(), self.description.parameters());
+        let vectors = self.header().unpack("query", query, self.query_bytes(), signature.input_vectors())?;
+        if vectors.len() != signature.input_vectors() {
+            let needed = format!("{}: all inputs", signature.input_vectors());
+            return Err(ProtocolError::mismatch("query", format!("{} vectors", vectors.len()), needed).into());
+        }
+        let mut vectors = self.seeds.read(client, parameters, &vectors)?.into_iter();
+        let inputs = signature.inputs().iter().map(|input| {
+            let (layout, tiles) = (signature.layout(), signature.tiles(input.shape));
+            let group = |_| {
+                let tiles = vectors.by_ref().take(tiles).collect();
+                Ok(EncryptedMatrix::from_tiles(layout, input.shape.matrix, signature.group(), tiles)?)
+            };
+            (0..signature.groups_of(input.shape)).map(group).collect()
+        });
+        inputs.collect()
+    }
+}
+
+impl CkksServerHalf for MatrixServer {
+    fn header(&self) -> &CkksHeader {
+        self.description.header()
+    }
+}
+
+impl ServerHalf for MatrixServer {
+    type Error = ArraysError;
+
+    fn describe(&self) -> Vec<u8> {
+        self.description.to_bytes()
+    }
+
+    fn query_bytes(&self) -> usize {
+        self.description.query_bytes()
+    }
+
+    fn answer_bytes(&self) -> usize {
+        self.description.answer_bytes()
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        self.program.prepared_bytes() + self.seeds.capacity_bytes()
+    }
+
+    /// Memory of the expanded query, a run of one group, and the answer as bytes, before and after it is packed.
+    fn working_bytes(&self) -> u64 {
+        let parameters = self.description.parameters();
+        let top = Basis::chain(parameters.chain(self.program.signature().level()));
+        let inputs = 2 * self.program.signature().input_vectors() as u64 * parameters.ring().poly_bytes(top) as u64;
+        inputs + self.program.working_bytes() + 2 * self.answer_bytes() as u64
+    }
+
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &EvaluationKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ArraysError> {
+        let (signature, parameters) = (self.program.signature(), self.description.parameters());
+        let inputs = self.inputs(client, query)?;
+        let evaluator = Evaluator::new(signature.preset.encoder(), keys).with_cancel(cancel);
+        let mut answer = Vec::with_capacity(signature.output_vectors());
+        for group in 0..signature.groups() {
+            if cancel.load(Ordering::Relaxed) {
+                return Err(RlweError::Interrupted.into());
+            }
+            // An input without a batch is the same for all groups.
+            let held = inputs.iter().filter_map(|groups| groups.get(group).or(groups.first()).cloned());
+            let result = self.program.evaluate(&evaluator, &held.collect::<Vec<_>>())?;
+            answer.extend(result.tiles().iter().map(|tile| tile.to_bytes(parameters)));
+        }
+        Ok(self.header().pack(answer))
+    }
+}

@@ -1,0 +1,339 @@
+//! The signature of a program: what its client must know to encrypt inputs, make keys and decrypt results.
+
+use std::collections::BTreeSet;
+
+use ndarray::{Array2, Array3, Axis, s};
+use unspoken_ckks::{SeededCiphertext, Slots};
+use unspoken_matrix::{EncryptedMatrix, Layout, decode_tiles, encode_tiles};
+use unspoken_protocol::limits::{self, LimitExceeded};
+use unspoken_rlwe::{KeyBundle, KeyPlan};
+use zeroize::Zeroize;
+
+use crate::bytes::{Object, Reader, Writer};
+use crate::error::ArraysError;
+use crate::preset::BuiltPreset;
+use crate::shape::{ArrayShape, MAX_BATCH, MAX_NAME_BYTES, MAX_NODES, fits_tiles};
+
+const WHAT: &str = "the signature of a program";
+pub(crate) const ENCRYPT: &str = "encrypt inputs";
+
+/// An input of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// Its name.
+    pub name: String,
+    /// Its shape.
+    pub shape: ArrayShape,
+}
+
+/// The part of a program that its client knows: parameters, layout, inputs, output and keys, without operations and
+/// constants.
+#[derive(Clone)]
+pub struct Signature {
+    pub(crate) preset: BuiltPreset,
+    pub(crate) layout: Layout,
+    pub(crate) level: usize,
+    pub(crate) batch: usize,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) output: ArrayShape,
+    pub(crate) keys: KeyPlan,
+}
+
+impl Signature {
+    /// Name of the parameter set.
+    pub fn preset(&self) -> &str {
+        self.preset.parameters().name()
+    }
+
+    /// How matrices are arranged in vectors.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The level of the inputs.
+    pub fn level(&self) -> usize {
+        self.level
+    }
+
+    /// Number of matrices in the batch; one if no array has that axis.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// Number of matrices in one vector.
+    pub(crate) fn group(&self) -> usize {
+        self.batch.min(self.layout.parallel())
+    }
+
+    /// Number of groups, that is, vectors for the whole batch, and so of runs of the expression.
+    pub fn groups(&self) -> usize {
+        self.batch.div_ceil(self.group())
+    }
+
+    /// The inputs.
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    /// Shape of the result.
+    pub fn output(&self) -> ArrayShape {
+        self.output
+    }
+
+    /// The keys that the server needs.
+    pub fn key_plan(&self) -> &KeyPlan {
+        &self.keys
+    }
+
+    /// Length of the serialised keys in bytes.
+    pub fn key_bytes(&self) -> u64 {
+        KeyBundle::byte_len(self.preset.parameters().rlwe(), &self.keys)
+    }
+
+    /// The input with this name.
+    pub(crate) fn input(&self, operation: &'static str, name: &str) -> Result<&Input, ArraysError> {
+        self.inputs.iter().find(|input| input.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.inputs.iter().map(|input| input.name.as_str()).collect();
+            ArraysError::mismatch(operation, format!("an input '{name}'"), format!("one of {}", names.join(", ")))
+        })
+    }
+
+    /// Serialises the signature: tile, blocks, level, batch, the inputs, the output, the key plan.
+    ///
+    /// # Errors
+    /// If there are more keys than a bundle can hold.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, ArraysError> {
+        let mut out = Writer::new(Object::Signature, &self.preset);
+        for number in [self.layout.dim(), self.layout.blocks(), self.level, self.batch, self.inputs.len()] {
+            out.u32(number);
+        }
+        for input in &self.inputs {
+            out.text(&input.name);
+            input.shape.write(&mut out);
+        }
+        self.output.write(&mut out);
+        let mut plan = Vec::new();
+        KeyBundle::write_plan(self.preset.parameters().rlwe(), &self.keys, &mut plan)?;
+        out.rest(&plan);
+        Ok(out.finish())
+    }
+
+    /// Reads the output of [`Signature::to_bytes`]; insecure presets, which are for tests, only if `accept_insecure`.
+    ///
+    /// # Errors
+    /// [`ArraysError::Decode`] for anything else.
+    pub fn from_bytes(bytes: &[u8], accept_insecure: bool) -> Result<Self, ArraysError> {
+        let (mut input, preset) = Reader::new(Object::Signature, bytes, accept_insecure)?;
+        let (dim, blocks) = (input.u32()?, input.u32()?);
+        let (level, batch) = (input.u32()?, input.u32()?);
+        let count = input.count(MAX_NODES, 14)?;
+        let mut inputs = Vec::new();
+        for _ in 0..count {
+            inputs.push(Input { name: input.text()?, shape: ArrayShape::read(&mut input)? });
+        }
+        let output = ArrayShape::read(&mut input)?;
+        let mut rest = input.rest();
+        let keys = KeyBundle::read_plan(preset.parameters().rlwe(), &mut rest)?;
+        if !rest.is_empty() {
+            return Err(refuse(format!("{} surplus bytes", rest.len()), "the end"));
+        }
+        Self::checked(preset.parameters().name(), (dim, blocks), (level, batch), inputs, output, keys)
+    }
+
+    /// Builds a signature from untrusted parts, and checks it.
+    pub(crate) fn checked(
+        preset: &str,
+        (dim, blocks): (usize, usize),
+        (level, batch): (usize, usize),
+        inputs: Vec<Input>,
+        output: ArrayShape,
+        keys: KeyPlan,
+    ) -> Result<Self, ArraysError> {
+        let preset = BuiltPreset::find(preset)?;
+        let layout = Layout::new(preset.parameters(), dim, blocks)?;
+        if level > preset.parameters().max_level() || !(1..=MAX_BATCH).contains(&batch) {
+            let needed = format!("at most {} and 1 to {MAX_BATCH}", preset.parameters().max_level());
+            return Err(refuse(format!("level {level} and a batch of {batch}"), needed));
+        }
+        if inputs.is_empty() || inputs.len() > MAX_NODES {
+            return Err(refuse(format!("{} inputs", inputs.len()), format!("1 to {MAX_NODES}")));
+        }
+        let mut names = BTreeSet::new();
+        for Input { name, shape } in &inputs {
+            if name.is_empty() || name.len() > MAX_NAME_BYTES || !names.insert(name.as_str()) {
+                return Err(refuse("an empty, too long or repeated name of an input", "a different name for each"));
+            }
+            shape.check(WHAT)?;
+        }
+        output.check(WHAT)?;
+        for shape in inputs.iter().map(|input| input.shape).chain([output]) {
+            if !fits_tiles(layout, shape.matrix) {
+                return Err(refuse(format!("tiles of {dim} for shape {:?}", shape.matrix), "larger tiles"));
+            }
+        }
+        let signature = Signature { preset, layout, level, batch, inputs, output, keys };
+        signature.check_use()?;
+        Ok(signature)
+    }
+
+    /// Refuses what no program needs: bootstrapping keys, and more keys or longer queries than a client should make.
+    fn check_use(&self) -> Result<(), ArraysError> {
+        let checked = limits::check_key_kinds(&self.keys, false)
+            .and_then(|()| limits::check_key_bytes(self.preset.parameters().rlwe(), &self.keys))
+            .and_then(|()| limits::check_query_bytes(self.input_bytes()));
+        checked.map_err(|LimitExceeded { what, found, needed }| {
+            refuse(format!("{found} ({what})"), format!("{needed}; do not trust the sender"))
+        })
+    }
+
+    /// Bytes of the vectors of all inputs.
+    pub(crate) fn input_bytes(&self) -> u64 {
+        let vector = SeededCiphertext::byte_len(self.preset.parameters(), self.level) as u64;
+        (self.input_vectors() as u64).saturating_mul(vector)
+    }
+
+    /// Number of vectors of all inputs.
+    pub(crate) fn input_vectors(&self) -> usize {
+        let vectors = |input: &Input| self.tiles(input.shape).saturating_mul(self.groups_of(input.shape));
+        self.inputs.iter().map(vectors).fold(0, usize::saturating_add)
+    }
+
+    /// Number of vectors of the result.
+    pub(crate) fn output_vectors(&self) -> usize {
+        self.tiles(self.output).saturating_mul(self.groups())
+    }
+
+    /// Number of tiles of each matrix of an array.
+    pub(crate) fn tiles(&self, shape: ArrayShape) -> usize {
+        self.layout.tiles(shape.matrix.0).saturating_mul(self.layout.tiles(shape.matrix.1))
+    }
+
+    /// Number of groups of an input: one for an array without a batch, which is used with all groups of the others.
+    pub(crate) fn groups_of(&self, shape: ArrayShape) -> usize {
+        if shape.axes.batch { self.groups() } else { 1 }
+    }
+
+    /// The arrays of all inputs, in the order of the inputs.
+    pub(crate) fn in_order<'a>(
+        &'a self,
+        arrays: &'a [(String, Array3<f64>)],
+    ) -> Result<Vec<(&'a Input, &'a Array3<f64>)>, ArraysError> {
+        arrays.iter().try_for_each(|(name, _)| self.input(ENCRYPT, name).map(drop))?;
+        let find = |input: &'a Input| {
+            let mut named = arrays.iter().filter(|(name, _)| *name == input.name);
+            match (named.next(), named.next()) {
+                (Some((_, values)), None) => Ok((input, values)),
+                (found, _) => {
+                    let found = if found.is_some() { "twice" } else { "left out" };
+                    Err(ArraysError::mismatch(ENCRYPT, format!("input '{}' {found}", input.name), "each once"))
+                }
+            }
+        };
+        self.inputs.iter().map(find).collect()
+    }
+
+    /// The slots of an input: for each group of its batch, those of every tile.
+    ///
+    /// # Errors
+    /// If the array is of another shape.
+    pub(crate) fn encode(&self, input: &Input, values: &Array3<f64>) -> Result<Vec<Vec<Slots>>, ArraysError> {
+        let shape = input.shape;
+        let needed = (if shape.axes.batch { self.batch } else { 1 }, shape.matrix.0, shape.matrix.1);
+        if values.dim() != needed {
+            let found = format!("'{}' of shape {:?}", input.name, values.dim());
+            return Err(ArraysError::mismatch(ENCRYPT, found, format!("shape {needed:?}")));
+        }
+        let mut groups = Vec::new();
+        for mut matrices in self.grouped(values, shape.axes.batch) {
+            let tiles = encode_tiles(self.layout, &matrices)?.into_tiles();
+            matrices.iter_mut().flatten().for_each(Zeroize::zeroize);
+            groups.push(tiles.into_iter().map(Slots::from).collect());
+        }
+        Ok(groups)
+    }
+
+    /// The matrices of each group of the batch; the last group is padded with zeros. For an array without a batch, one
+    /// group with copies of its matrix.
+    pub(crate) fn grouped(&self, values: &Array3<f64>, batched: bool) -> Vec<Vec<Array2<f64>>> {
+        let (batch, group) = (values.len_of(Axis(0)), self.group());
+        if !batched {
+            return vec![vec![values.slice(s![0, .., ..]).to_owned(); group]];
+        }
+        let matrix = |index: usize| match index < batch {
+            true => values.slice(s![index, .., ..]).to_owned(),
+            false => Array2::zeros((values.len_of(Axis(1)), values.len_of(Axis(2)))),
+        };
+        (0..batch.div_ceil(group)).map(|g| (g * group..(g + 1) * group).map(matrix).collect()).collect()
+    }
+
+    /// Decodes a result from the slots of its tiles, group by group: shape (batch, rows, columns).
+    ///
+    /// # Errors
+    /// If the number of vectors differs from that of the result.
+    pub(crate) fn decode(&self, mut vectors: Vec<Slots>) -> Result<Array3<f64>, ArraysError> {
+        let mut groups = Vec::with_capacity(self.groups());
+        for _ in 0..self.groups() {
+            let tiles = vectors.drain(..self.tiles(self.output).min(vectors.len())).collect();
+            groups.push(EncryptedMatrix::from_tiles(self.layout, self.output.matrix, self.group(), tiles)?);
+        }
+        Ok(decode_groups(&groups, self.batch, self.output))
+    }
+}
+
+/// Decodes groups of decrypted tiles to the first `batch` matrices: shape (batch, rows, columns).
+pub(crate) fn decode_groups(groups: &[EncryptedMatrix<Slots>], batch: usize, shape: ArrayShape) -> Array3<f64> {
+    let mut values = Array3::zeros((batch, shape.matrix.0, shape.matrix.1));
+    let mut next = values.axis_iter_mut(Axis(0));
+    for group in groups {
+        for mut matrix in decode_tiles(group) {
+            // The padding of the last group is dropped.
+            if let Some(mut place) = next.next() {
+                place.assign(&matrix);
+            }
+            matrix.iter_mut().for_each(Zeroize::zeroize);
+        }
+    }
+    values
+}
+
+fn refuse(found: impl Into<String>, needed: impl Into<String>) -> ArraysError {
+    ArraysError::Decode { what: WHAT, found: found.into(), needed: needed.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use unspoken_matrix::{Graph, Operation};
+    use unspoken_rlwe::KeyKind;
+
+    use super::*;
+    use crate::{Axes, Options, Program, ProgramSource};
+
+    /// The signature of `a + a`, with tiles of one entry.
+    fn signature() -> Signature {
+        let mut graph = Graph::new();
+        let a = graph.input("a", (2, 2)).unwrap();
+        graph.push(Operation::Add, &[a, a]).unwrap();
+        let preset = Some("insecure_n11_depth9_scale50".into());
+        let options = Options { preset, batch: 2, tile: Some(1), blocks: Some(1), ..Options::default() };
+        let source = ProgramSource { graph, inputs: vec![Axes::BATCH], output: Axes::BATCH, options };
+        let bytes = Program::plan(source).unwrap().signature().to_bytes().unwrap();
+        Signature::from_bytes(&bytes, true).unwrap()
+    }
+
+    #[test]
+    fn a_server_gets_no_keys_and_no_inputs_beyond_its_need() {
+        for kind in [KeyKind::Encapsulation, KeyKind::QueryEncapsulation, KeyKind::Decapsulation] {
+            let mut signature = signature();
+            signature.keys.require(kind, 1);
+            assert!(signature.check_use().unwrap_err().to_string().contains("needed keys that its queries take"));
+        }
+        let mut greedy = signature();
+        greedy.inputs[0].shape.matrix = (64, 64);
+        greedy.batch = MAX_BATCH;
+        assert!(greedy.check_use().unwrap_err().to_string().contains("bytes (query)"));
+        let mut greedy = signature();
+        let chain = greedy.preset.parameters().chain(greedy.preset.parameters().max_level());
+        (0..1 << 16).for_each(|i| greedy.keys.require(KeyKind::Galois { element: 2 * i + 1 }, chain));
+        assert!(greedy.check_use().unwrap_err().to_string().contains("bytes (key plan)"));
+    }
+}

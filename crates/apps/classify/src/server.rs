@@ -1,0 +1,226 @@
+//! The server's half: computes encrypted scores from encrypted codes.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use unspoken_ckks::{Ciphertext, CkksParameters, Complex64, Encoder, Evaluator, InnerSum, Simulator};
+use unspoken_fasttext::ScoreTables;
+use unspoken_lookup::{Lookup, OutputForm, Plan, Table, Task, best_plan};
+use unspoken_protocol::{
+    CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes,
+    simulated_error_bound, write_output,
+};
+use unspoken_query::{IndexDescription, QueryCodec, QueryForm, QueryReader};
+use unspoken_rlwe::EvaluationKeys;
+
+use crate::description::{Description, PROTOCOL_VERSION};
+use crate::error::ClassifyError;
+use crate::proto;
+
+/// A text classifier that never sees a text: an encrypted lookup in score tables, and the sum over the tokens.
+pub struct ClassifyServer {
+    encoder: Encoder,
+    reader: QueryReader,
+    lookup: Lookup,
+    token_sum: InnerSum,
+    description: Description,
+}
+
+/// Time of one answer by stage, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StageSeconds {
+    /// Reading the query: checks of its seeds, and the bootstraps of a compact one.
+    pub query: f64,
+    /// Powers of the encrypted codes (VecGen in the paper).
+    pub vectors: f64,
+    /// Lookup in the tables and sum over tokens (Linear in the paper).
+    pub linear: f64,
+}
+
+impl ClassifyServer {
+    /// Prepares a model for a preset and a form of query, with the cheapest plan.
+    ///
+    /// # Errors
+    /// Those of [`ClassifyServer::new`].
+    pub fn with_best_plan(
+        tables: &ScoreTables,
+        parameters: &CkksParameters,
+        form: QueryForm,
+    ) -> Result<Self, ClassifyError> {
+        let shape = tables.shape();
+        let (subtables, rows, columns) = (shape.subtables, shape.classes, form.padded_columns(shape.columns));
+        let task = Task { subtables, rows, columns, form: OutputForm::Pairs };
+        let plan = if form == QueryForm::OneHot { Plan::OneHot } else { best_plan(parameters, task)? };
+        Self::new(tables, parameters, form, plan)
+    }
+
+    /// Prepares a model for a preset, a form of query and a plan.
+    ///
+    /// # Errors
+    /// If the preset has too few levels for the plan, its modulus has no room for the model's scores, plan and form do
+    /// not match, or the form is compact and the preset not made for bootstrapping.
+    pub fn new(
+        tables: &ScoreTables,
+        parameters: &CkksParameters,
+        form: QueryForm,
+        plan: Plan,
+    ) -> Result<Self, ClassifyError> {
+        let shape = tables.shape();
+        if !shape.max_tokens.is_power_of_two() || shape.max_tokens > parameters.slots() {
+            let needed = format!("a power of two up to {}", parameters.slots());
+            return Err(ClassifyError::mismatch("tokens per message", shape.max_tokens, needed));
+        }
+        let columns = form.padded_columns(shape.columns);
+        if columns > IndexDescription::MAX_COLUMNS {
+            let needed = format!("at most {}, padding included", IndexDescription::MAX_COLUMNS);
+            return Err(ClassifyError::mismatch("columns", columns, needed));
+        }
+        let subtable = |t: usize| {
+            let widened = |row: &[f64]| row.iter().copied().chain(std::iter::repeat(0.0)).take(columns).collect();
+            let rows: Vec<Vec<f64>> = (0..shape.classes).filter_map(|c| tables.row(t, c)).map(widened).collect();
+            Table::new(shape.classes, &rows.concat())
+        };
+        let subtables = (0..shape.subtables).map(subtable).collect::<Result<Vec<_>, _>>()?;
+        // Two scores share a slot: one is the real part, one the imaginary part.
+        let bound = tables.score_bound() * std::f64::consts::SQRT_2;
+        // After a bootstrap there are more levels than needed: one more level is room for the scores.
+        let level = (form == QueryForm::Compact).then(|| plan.depth(columns) + 1);
+        let lookup = Lookup::new(parameters, &subtables, plan, OutputForm::Pairs, bound, level)?;
+        let query = QueryCodec::for_lookup(form, &lookup)?;
+        if !lookup.is_centred() {
+            return Err(ClassifyError::mismatch(
+                "score tables",
+                "rows whose mean is not zero",
+                "centred rows, so that padding adds nothing",
+            ));
+        }
+        let batch = parameters.slots() / shape.max_tokens;
+        let token_sum = InnerSum::new(batch as i64, shape.max_tokens).map_err(ProtocolError::from)?;
+        let mut key_plan = lookup.key_plan();
+        key_plan.extend(&token_sum.key_plan(parameters, lookup.output_level()));
+        let encoder = Encoder::new(parameters);
+        let reader = QueryReader::new(&encoder, query)?;
+        key_plan.extend(&reader.key_plan());
+        let model_id = tables.id().to_bytes();
+        let error = error_bound(&encoder, &lookup, form, &token_sum)?;
+        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound)
+            .with_error_bound(error);
+        let own = proto::Description {
+            subtables: shape.subtables as u32,
+            // Narrow tables are padded, and the root of unity of an index depends on the padded width.
+            columns: lookup.shape().2 as u32,
+            classes: shape.classes as u32,
+            max_tokens: shape.max_tokens as u32,
+            query_level: lookup.input_level() as u32,
+            query_form: form.to_string(),
+        };
+        let description = Description::new(header, own)?;
+        Ok(ClassifyServer { encoder, reader, lookup, token_sum, description })
+    }
+
+    /// The description for clients.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Like [`ServerHalf::answer`], and also returns the time of each stage.
+    ///
+    /// # Errors
+    /// Those of [`ServerHalf::answer`].
+    pub fn timed_answer(
+        &self,
+        client: ClientId,
+        keys: &EvaluationKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<(Vec<u8>, StageSeconds), ClassifyError> {
+        let parameters = self.description.parameters();
+        let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
+        let start = Instant::now();
+        let most = self.description.index.codec().vectors();
+        let vectors = self.header().unpack("query", query, self.query_bytes(), most)?;
+        let query = self.reader.read(&evaluator, client, &vectors)?;
+        let read = start.elapsed().as_secs_f64();
+        let generated = self.lookup.generate(&evaluator, &query)?;
+        let vectors = start.elapsed().as_secs_f64() - read;
+        let sums = self.lookup.combine(&evaluator, &generated)?;
+        drop(generated);
+        let finish = |sum: &Ciphertext| {
+            let total = self.token_sum.apply(&evaluator, sum).map_err(ProtocolError::from)?;
+            Ok::<_, ClassifyError>(write_output(parameters, &total)?)
+        };
+        let answers = sums.iter().map(finish).collect::<Result<Vec<_>, _>>()?;
+        let linear = start.elapsed().as_secs_f64() - read - vectors;
+        Ok((self.header().pack(answers), StageSeconds { query: read, vectors, linear }))
+    }
+}
+
+impl CkksServerHalf for ClassifyServer {
+    fn header(&self) -> &CkksHeader {
+        self.description.header()
+    }
+}
+
+impl ServerHalf for ClassifyServer {
+    type Error = ClassifyError;
+
+    fn describe(&self) -> Vec<u8> {
+        self.description.to_bytes()
+    }
+
+    fn query_bytes(&self) -> usize {
+        self.description.query_bytes()
+    }
+
+    fn answer_bytes(&self) -> usize {
+        let vector = output_bytes(self.description.parameters(), self.lookup.output_level());
+        self.header().packed_bytes(self.lookup.outputs(), self.lookup.outputs() * vector)
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        self.lookup.prepared_bytes() + self.reader.prepared_bytes()
+    }
+
+    fn working_bytes(&self) -> u64 {
+        self.reader.working_bytes(&self.lookup)
+    }
+
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &EvaluationKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ClassifyError> {
+        self.timed_answer(client, keys, query, cancel).map(|(answer, _)| answer)
+    }
+}
+
+/// A bound of the error of a score, from a simulated query whose slots are all full. 0 for compact queries, because
+/// their bootstrap is not simulated.
+fn error_bound(
+    encoder: &Encoder,
+    lookup: &Lookup,
+    form: QueryForm,
+    token_sum: &InnerSum,
+) -> Result<f64, ClassifyError> {
+    if form == QueryForm::Compact {
+        return Ok(0.0);
+    }
+    let simulator = Simulator::new(encoder, 0);
+    let (subtables, _, columns) = lookup.shape();
+    let (encoding, slots) = (lookup.plan().index_encoding(), lookup.parameters().slots());
+    let mut query = Vec::new();
+    for t in 0..subtables {
+        for vector in 0..encoding.vectors(columns) {
+            let value = |slot: usize| encoding.value(Some((31 * slot + 17 * t + slot / 7) % columns), columns, vector);
+            let values: Vec<Complex64> = (0..slots).map(value).collect();
+            let vector = simulator.encrypt(&values, lookup.input_level(), lookup.input_scale());
+            query.push(vector.map_err(ProtocolError::from)?);
+        }
+    }
+    let outputs = lookup.run(&simulator, &query)?;
+    let sum = |output| Ok(token_sum.apply(&simulator, output).map_err(ProtocolError::from)?.error());
+    let errors = outputs.iter().map(sum).collect::<Result<Vec<_>, ClassifyError>>()?;
+    Ok(simulated_error_bound(&errors))
+}

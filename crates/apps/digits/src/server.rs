@@ -1,0 +1,105 @@
+//! The server's half: computes encrypted scores from encrypted pixels.
+
+use std::sync::atomic::AtomicBool;
+
+use unspoken_ckks::{CkksParameters, Complex64, Encoder, Evaluator, Simulator, vector_bytes};
+use unspoken_cnn::{ImageLayout, PlainWeightsCircuit};
+use unspoken_digits_model::{Image, Network, PIXELS};
+use unspoken_protocol::{
+    CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, SeedGuard, ServerHalf, output_bytes,
+    simulated_error_bound, write_output,
+};
+use unspoken_rlwe::EvaluationKeys;
+
+use crate::description::{CIRCUIT, Description, PROTOCOL_VERSION};
+use crate::error::DigitsError;
+
+/// A network that never sees an image: plaintext weights on encrypted pixels.
+pub struct DigitsServer {
+    encoder: Encoder,
+    circuit: PlainWeightsCircuit,
+    seeds: SeedGuard,
+    description: Description,
+}
+
+impl DigitsServer {
+    /// Prepares a network for a preset and for queries of `batch` images; `None` means the largest possible batch.
+    ///
+    /// # Errors
+    /// Those of [`PlainWeightsCircuit::new`].
+    pub fn new(network: &Network, parameters: &CkksParameters, batch: Option<usize>) -> Result<Self, DigitsError> {
+        let batch = batch.unwrap_or_else(|| ImageLayout::largest_batch(network.shape(), parameters.slots()));
+        let circuit = PlainWeightsCircuit::new(network, parameters, batch)?;
+        let (id, bound) = (network.id().to_bytes(), circuit.score_bound());
+        let encoder = Encoder::new(parameters);
+        let (keys, error) = (circuit.key_plan().clone(), error_bound(&encoder, &circuit)?);
+        let header =
+            CkksHeader::new(PROTOCOL_VERSION, parameters, &id, keys, CIRCUIT.into(), bound).with_error_bound(error);
+        let description = Description::new(header, circuit.layout(), circuit.input_level());
+        Ok(DigitsServer { encoder, circuit, seeds: SeedGuard::default(), description })
+    }
+
+    /// The description for clients.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+}
+
+/// A bound of the error of a score, from a simulated batch of images.
+fn error_bound(encoder: &Encoder, circuit: &PlainWeightsCircuit) -> Result<f64, DigitsError> {
+    let simulator = Simulator::new(encoder, 0);
+    let pixel = |image: usize, i: usize| ((image * 7919 + i * i * 31 + i) % 256) as u8;
+    let image = |image: usize| Image::new(&(0..PIXELS).map(|i| pixel(image, i)).collect::<Vec<u8>>());
+    let images = (0..circuit.layout().batch()).map(image).collect::<Result<Vec<_>, _>>();
+    let images = images.map_err(|error| ProtocolError::mismatch("a simulated image", error, "one that is an image"))?;
+    let encrypt = |slots: Vec<Complex64>| simulator.encrypt(&slots, circuit.input_level(), circuit.scale());
+    let inputs = circuit.layout().arrange(&images)?.into_iter().map(encrypt).collect::<Result<Vec<_>, _>>();
+    let scores = circuit.evaluate(&simulator, &inputs.map_err(ProtocolError::from)?)?;
+    Ok(simulated_error_bound(&[scores.error()]))
+}
+
+impl CkksServerHalf for DigitsServer {
+    fn header(&self) -> &CkksHeader {
+        self.description.header()
+    }
+}
+
+impl ServerHalf for DigitsServer {
+    type Error = DigitsError;
+
+    fn describe(&self) -> Vec<u8> {
+        self.description.to_bytes()
+    }
+
+    fn query_bytes(&self) -> usize {
+        self.description.query_bytes()
+    }
+
+    fn answer_bytes(&self) -> usize {
+        self.header().packed_bytes(1, output_bytes(self.description.parameters(), 0))
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        self.circuit.prepared_bytes() + self.seeds.capacity_bytes()
+    }
+
+    fn working_bytes(&self) -> u64 {
+        let vectors = self.description.layout().vectors() as u64;
+        vectors * vector_bytes(self.description.parameters(), self.circuit.input_level()) + self.circuit.working_bytes()
+    }
+
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &EvaluationKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, DigitsError> {
+        let parameters = self.description.parameters();
+        let vectors = self.header().unpack("query", query, self.query_bytes(), self.description.layout().vectors())?;
+        let inputs = self.seeds.read(client, parameters, &vectors)?;
+        let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
+        let scores = self.circuit.evaluate(&evaluator, &inputs)?;
+        Ok(self.header().pack(vec![write_output(parameters, &scores)?]))
+    }
+}

@@ -1,0 +1,135 @@
+//! The client's half: encodes tokens as encrypted codes, and decrypts embeddings.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+use unspoken_ckks::Slots;
+use unspoken_embedding::TokenCodes;
+use unspoken_encrypt::{Needs, Plan};
+use unspoken_lookup::{OutputForm, padded_columns};
+use unspoken_protocol::{CkksClientHalf, CkksDescription, ClientHalf, Keyring, ProtocolError};
+use unspoken_query::IndexDescription;
+use zeroize::Zeroizing;
+
+use crate::description::Description;
+use crate::error::EmbedError;
+
+/// A client of an embedding lookup: its tokens and their codes, its secret key, and the server's description.
+pub struct EmbedClient {
+    description: Description,
+    codes: Arc<TokenCodes>,
+    keyring: Keyring,
+}
+
+/// The code of a token: one index per subtable. Wiped when dropped.
+pub struct EncodedToken(Zeroizing<Vec<usize>>);
+
+impl ClientHalf for EmbedClient {
+    type Error = EmbedError;
+    type Description = Description;
+    type Model = Arc<TokenCodes>;
+    /// The id of a token.
+    type Question = usize;
+    type Encoded = EncodedToken;
+    type Answer = Vec<f64>;
+
+    const VERB: &'static str = "embedding";
+
+    fn open(description: Description, codes: Arc<TokenCodes>, stored: Option<&[u8]>) -> Result<Self, EmbedError> {
+        if description.header().model_id() != codes.id().to_bytes() {
+            return Err(EmbedError::mismatch(
+                "table",
+                "a server with another compressed table than these codes'",
+                "the client half that was made with the server's",
+            ));
+        }
+        let shape = codes.shape();
+        let theirs = &description.own;
+        let pairs = [
+            (shape.subtables, theirs.subtables),
+            (padded_columns(shape.columns), theirs.columns),
+            (shape.width, theirs.width),
+        ];
+        if pairs.iter().any(|&(ours, theirs)| ours != theirs as usize) {
+            return Err(EmbedError::mismatch("table shape", format!("{theirs:?}"), format!("{shape:?}")));
+        }
+        let keyring = Keyring::new(description.header().clone(), stored)?;
+        Ok(EmbedClient { description, codes, keyring })
+    }
+
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn batch(&self) -> usize {
+        self.description.batch()
+    }
+
+    fn answer_bytes(&self, _questions: usize) -> usize {
+        self.description.index.answer_bytes(self.description.vectors())
+    }
+
+    fn encode<Q: Borrow<usize>>(&self, ids: &[Q]) -> Result<Vec<EncodedToken>, EmbedError> {
+        let tokens = self.codes.tokens().as_slice().len();
+        let encode = |(position, id): (usize, &Q)| {
+            let code = self.codes.code(*id.borrow()).map_err(|_| {
+                // Reports the position and not the value, which is secret.
+                let found = format!("a larger one at position {position}");
+                EmbedError::mismatch("a token id", found, format!("below the {tokens} tokens"))
+            })?;
+            Ok(EncodedToken(Zeroizing::new(code.iter().map(|&index| usize::from(index)).collect())))
+        };
+        ids.iter().enumerate().map(encode).collect()
+    }
+
+    /// The length in bytes is always the same, whatever the tokens and their number.
+    fn query(&mut self, tokens: &[EncodedToken]) -> Result<Vec<u8>, EmbedError> {
+        IndexDescription::check_batch(tokens.len(), self.description.batch())?;
+        let stream = |t: usize| tokens.iter().map(|EncodedToken(code)| code.get(t).copied()).collect();
+        let subtables = self.codes.shape().subtables;
+        let indices: Zeroizing<Vec<Vec<Option<usize>>>> = Zeroizing::new((0..subtables).map(stream).collect());
+        Ok(self.description.index.encrypt(&self.keyring, &indices)?)
+    }
+
+    fn read(&self, answer: &[u8], tokens: &[EncodedToken]) -> Result<Vec<Vec<f64>>, EmbedError> {
+        let vectors = self.read_vectors(answer, self.description.vectors(), tokens.len())?;
+        let width = self.description.width();
+        let embedding = |e: usize| {
+            let numbers: Vec<f64> = match self.description.form() {
+                OutputForm::Rows => vectors.iter().map(|vector| vector[e].re).collect(),
+                OutputForm::Pairs => {
+                    vectors.iter().flat_map(|vector| [vector[e].re, vector[e].im]).take(width).collect()
+                }
+            };
+            self.keyring.check_bound(numbers.iter().copied())?;
+            Ok(numbers)
+        };
+        (0..tokens.len()).map(embedding).collect()
+    }
+}
+
+impl CkksClientHalf for EmbedClient {
+    fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {
+        self.description.index.prepare(&mut self.keyring, needs)
+    }
+}
+
+impl EmbedClient {
+    /// The tokens and their codes.
+    pub fn codes(&self) -> &TokenCodes {
+        &self.codes
+    }
+
+    /// Decrypts an answer with that many vectors, made by [`EmbedServer::answer_of`](crate::EmbedServer::answer_of)
+    /// from the result of a following layer. Returns the first `tokens` slots of each vector.
+    ///
+    /// # Errors
+    /// If the answer is malformed, of another table, or has another number of vectors.
+    pub fn read_vectors(&self, answer: &[u8], vectors: usize, tokens: usize) -> Result<Vec<Slots>, EmbedError> {
+        Ok(self.description.index.decrypt(&self.keyring, answer, vectors, tokens)?)
+    }
+}

@@ -1,0 +1,252 @@
+//! The server's half: computes encrypted embeddings from encrypted codes.
+
+use std::sync::atomic::AtomicBool;
+
+use unspoken_ckks::{Ciphertext, CkksParameters, CostModel, Encoder, Evaluator, PRESETS};
+use unspoken_embedding::{Shape, Subtables};
+use unspoken_lookup::{
+    IndexEncoding, Lookup, LookupError, OutputForm, Plan, Table, Task, best_plan, estimates, padded_columns,
+};
+use unspoken_protocol::{
+    CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, ServerHalf, output_bytes, write_output,
+};
+use unspoken_query::{QueryCodec, QueryForm, QueryReader};
+use unspoken_ring::RingKind;
+use unspoken_rlwe::EvaluationKeys;
+
+use crate::description::{Description, PROTOCOL_VERSION};
+use crate::error::EmbedError;
+use crate::proto;
+
+/// Minimum of the scale, in bits, of a preset that [`EmbedServer::best_preset`] chooses.
+const SCALE_BITS: f64 = 45.0;
+
+/// Number of levels tried above the minimum that a plan needs, if the modulus at that level has no room for its
+/// outputs.
+const MORE_LEVELS: usize = 2;
+
+/// Options of an embedding lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EmbedOptions {
+    /// Plan of the lookup; `None` for the cheapest plan.
+    pub plan: Option<Plan>,
+    /// [`OutputForm::Pairs`] halves the answer; [`OutputForm::Rows`] gives a following layer one real vector for each
+    /// number of an embedding.
+    pub form: OutputForm,
+    /// Levels left for a following layer, in addition to those that the lookup needs.
+    pub spare_levels: usize,
+    /// Form of the clients' queries.
+    pub query: QueryForm,
+}
+
+impl Default for EmbedOptions {
+    fn default() -> Self {
+        Self { plan: None, form: OutputForm::Pairs, spare_levels: 0, query: QueryForm::Direct }
+    }
+}
+
+/// An embedding table that never sees a token: an encrypted lookup in subtables.
+pub struct EmbedServer {
+    encoder: Encoder,
+    reader: QueryReader,
+    lookup: Lookup,
+    description: Description,
+}
+
+impl EmbedServer {
+    /// The secure preset with the lowest cost per token by the nominal cost model, among those with enough levels for
+    /// this shape.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn best_preset(shape: Shape, options: &EmbedOptions) -> Result<CkksParameters, EmbedError> {
+        let mut best: Option<(f64, CkksParameters)> = None;
+        for preset in PRESETS.iter().filter(|preset| !preset.name.starts_with("insecure_")) {
+            let parameters = preset.build().map_err(ProtocolError::from)?;
+            let standard = parameters.ring().kind() == RingKind::Standard;
+            let bootstraps = parameters.bootstrap().is_some() == (options.query == QueryForm::Compact);
+            // A lookup rotates, so it needs key switches.
+            let switches_keys = !parameters.ring().special().is_empty();
+            if !standard || !bootstraps || !switches_keys || parameters.scale().log2() < SCALE_BITS {
+                continue;
+            }
+            let mut found = estimates(&parameters, task(shape, options.form), &CostModel::nominal(&parameters));
+            found.retain(|estimate| estimate.plan.index_encoding() == query_values(options.query));
+            let fits = |plan: Plan| options.plan.is_none_or(|asked| asked == plan);
+            let cheapest = found.iter().find(|e| {
+                fits(e.plan) && e.depth + options.spare_levels + room_levels(&parameters) <= parameters.circuit_level()
+            });
+            if let Some(estimate) = cheapest {
+                let seconds = estimate.seconds / parameters.slots() as f64;
+                if best.as_ref().is_none_or(|(least, _)| seconds < *least) {
+                    best = Some((seconds, parameters));
+                }
+            }
+        }
+        best.map(|(_, parameters)| parameters).ok_or_else(|| {
+            let found = format!("{} columns and {} spare levels", shape.columns, options.spare_levels);
+            EmbedError::mismatch(
+                "preset",
+                found,
+                "a shape some secure preset has the levels for; compress to fewer columns",
+            )
+        })
+    }
+
+    /// Prepares a compressed table for a preset.
+    ///
+    /// # Errors
+    /// If the preset has too few levels for the plan, or its modulus has no room for the table's numbers.
+    pub fn new(subtables: &Subtables, parameters: &CkksParameters, options: &EmbedOptions) -> Result<Self, EmbedError> {
+        let shape = subtables.shape();
+        let plan = match options.plan {
+            Some(plan) => plan,
+            None if options.query == QueryForm::OneHot => Plan::OneHot,
+            None => best_plan(parameters, task(shape, options.form))?,
+        };
+        let table = |t: usize| {
+            let entries = subtables.subtable(t).unwrap_or_default().iter().copied().map(f64::from).collect::<Vec<_>>();
+            Table::new(shape.width, &entries)
+        };
+        let tables = (0..shape.subtables).map(table).collect::<Result<Vec<_>, _>>()?;
+        let lookup = prepare(parameters, &tables, plan, options, subtables.bound())?;
+        let encoder = Encoder::new(parameters);
+        let reader = QueryReader::new(&encoder, QueryCodec::for_lookup(options.query, &lookup)?)?;
+        let mut key_plan = lookup.key_plan();
+        key_plan.extend(&reader.key_plan());
+        let (model_id, bound) = (subtables.id().to_bytes(), subtables.bound());
+        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound);
+        let own = proto::Description {
+            subtables: shape.subtables as u32,
+            // Narrow tables are padded, and the root of unity of an index depends on the padded width.
+            columns: lookup.shape().2 as u32,
+            width: shape.width as u32,
+            query_level: lookup.input_level() as u32,
+            pairs: options.form == OutputForm::Pairs,
+            query_form: options.query.to_string(),
+        };
+        let description = Description::new(header, own)?;
+        Ok(EmbedServer { encoder, reader, lookup, description })
+    }
+
+    /// The description for clients.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// The encoder, for an [`Evaluator`] of a following layer.
+    pub fn encoder(&self) -> &Encoder {
+        &self.encoder
+    }
+
+    /// The level and the scale of the encrypted embeddings.
+    pub fn output(&self) -> (usize, f64) {
+        (self.lookup.output_level(), self.lookup.output_scale())
+    }
+
+    /// Computes the encrypted embeddings for a client's query of untrusted bytes, at the level and scale of
+    /// [`EmbedServer::output`], for a following layer: vectors as [`Description::form`] defines. Stops soon after
+    /// `cancel` is set.
+    ///
+    /// # Errors
+    /// If the query is malformed or does not match, or when cancelled.
+    pub fn embed(
+        &self,
+        client: ClientId,
+        keys: &EvaluationKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<Ciphertext>, EmbedError> {
+        let evaluator = Evaluator::new(&self.encoder, keys).with_cancel(cancel);
+        let most = self.description.index.codec().vectors();
+        let vectors = self.header().unpack("query", query, self.query_bytes(), most)?;
+        Ok(self.lookup.run(&evaluator, &self.reader.read(&evaluator, client, &vectors)?)?)
+    }
+
+    /// Packs encrypted vectors for the client: embeddings, or the result of a following layer.
+    ///
+    /// # Errors
+    /// If a vector cannot be rescaled.
+    pub fn answer_of(&self, vectors: &[Ciphertext]) -> Result<Vec<u8>, EmbedError> {
+        let write = |vector| write_output(self.description.parameters(), vector);
+        Ok(self.header().pack(vectors.iter().map(write).collect::<Result<_, _>>()?))
+    }
+}
+
+impl CkksServerHalf for EmbedServer {
+    fn header(&self) -> &CkksHeader {
+        self.description.header()
+    }
+}
+
+impl ServerHalf for EmbedServer {
+    type Error = EmbedError;
+
+    fn describe(&self) -> Vec<u8> {
+        self.description.to_bytes()
+    }
+
+    fn query_bytes(&self) -> usize {
+        self.description.query_bytes()
+    }
+
+    fn answer_bytes(&self) -> usize {
+        let vector = output_bytes(self.description.parameters(), self.lookup.output_level());
+        self.header().packed_bytes(self.lookup.outputs(), self.lookup.outputs() * vector)
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        self.lookup.prepared_bytes() + self.reader.prepared_bytes()
+    }
+
+    fn working_bytes(&self) -> u64 {
+        self.reader.working_bytes(&self.lookup)
+    }
+
+    /// [`EmbedServer::embed`], then [`EmbedServer::answer_of`].
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &EvaluationKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, EmbedError> {
+        self.answer_of(&self.embed(client, keys, query, cancel)?)
+    }
+}
+
+/// Content of slots in queries of this form.
+fn query_values(form: QueryForm) -> IndexEncoding {
+    if form == QueryForm::OneHot { IndexEncoding::OneHot } else { IndexEncoding::Alpha }
+}
+
+fn task(shape: Shape, form: OutputForm) -> Task {
+    let columns = padded_columns(shape.columns);
+    Task { subtables: shape.subtables, rows: shape.width, columns, form }
+}
+
+/// Number of levels by which the outputs must stay above the lowest one, so that their scale and magnitude fit the
+/// modulus.
+fn room_levels(parameters: &CkksParameters) -> usize {
+    let fits = |level: usize| parameters.log2_modulus(level) > parameters.scale().log2() + 24.0;
+    (0..MORE_LEVELS).find(|&level| fits(level)).unwrap_or(MORE_LEVELS)
+}
+
+/// Prepares the lookup at the lowest level at which its outputs fit the modulus.
+fn prepare(
+    parameters: &CkksParameters,
+    tables: &[Table],
+    plan: Plan,
+    options: &EmbedOptions,
+    bound: f64,
+) -> Result<Lookup, LookupError> {
+    // In pairs, two numbers share a slot: one is the real part, one the imaginary part.
+    let bound = if options.form == OutputForm::Pairs { bound * std::f64::consts::SQRT_2 } else { bound };
+    let lowest = plan.depth(tables.first().map_or(4, Table::columns)) + options.spare_levels;
+    let attempt = |level: usize| Lookup::new(parameters, tables, plan, options.form, bound, Some(level));
+    let first = attempt(lowest);
+    (lowest + 1..=(lowest + MORE_LEVELS).min(parameters.circuit_level())).fold(first, |found, level| match found {
+        Err(LookupError::Plan { .. }) => attempt(level),
+        found => found,
+    })
+}

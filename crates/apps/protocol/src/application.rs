@@ -1,0 +1,205 @@
+//! Interfaces of an application towards a service and a client, for every encryption scheme.
+
+use std::borrow::Borrow;
+use std::io::{Read, Write};
+use std::sync::atomic::AtomicBool;
+
+use zeroize::Zeroizing;
+
+use crate::client_id::ClientId;
+use crate::error::{ApplicationError, ProtocolError};
+
+/// Loading of the keys of an application's clients, for a service.
+pub trait KeyLoader: Send + Sync + 'static {
+    /// The keys of one client, ready for use.
+    type Keys: Send + Sync + 'static;
+    /// Errors of keys.
+    type KeyError: ApplicationError;
+
+    /// Version of the format of bundles.
+    fn key_format(&self) -> u32;
+
+    /// Bytes at the start of a bundle that [`KeyLoader::loaded_key_bytes`] reads.
+    fn key_front_bytes(&self) -> usize;
+
+    /// Maximum length of a bundle in bytes.
+    fn max_key_bytes(&self) -> u64;
+
+    /// Reads the start of a key bundle and returns the bytes of memory that its keys will need.
+    ///
+    /// # Errors
+    /// If it is malformed, of other parameters, or not the keys that the application requested.
+    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, Self::KeyError>;
+
+    /// Reads and expands a key bundle of untrusted bytes.
+    ///
+    /// # Errors
+    /// If it is malformed, of other parameters, lacks a key, or reading fails.
+    fn load_keys(&self, bundle: &mut impl Read) -> Result<Self::Keys, Self::KeyError>;
+}
+
+/// The server's half of an application: a model or a database that never sees the questions.
+pub trait ServerHalf: KeyLoader {
+    /// Errors of answers.
+    type Error: ApplicationError;
+
+    /// The description for clients.
+    fn describe(&self) -> Vec<u8>;
+
+    /// Maximum length of a query in bytes.
+    fn query_bytes(&self) -> usize;
+
+    /// Maximum length of an answer in bytes.
+    fn answer_bytes(&self) -> usize;
+
+    /// Bytes of memory that the application uses for as long as it is served: the prepared model, whether it is encoded
+    /// already or on first use, and the replay guards.
+    fn prepared_bytes(&self) -> u64;
+
+    /// Bytes of memory that one answer needs while it is computed, beyond keys and model.
+    fn working_bytes(&self) -> u64;
+
+    /// Computes the answer to a query of untrusted bytes of a client; stops soon after `cancel` is set.
+    ///
+    /// # Errors
+    /// If the query is malformed or does not fit, or when cancelled.
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &Self::Keys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, Self::Error>;
+}
+
+/// The data that both halves of one application must know: made by the server, checked by the client.
+pub trait ApplicationDescription: Sized {
+    /// Errors of descriptions.
+    type Error: ApplicationError;
+
+    /// Reads a description from untrusted bytes.
+    ///
+    /// # Errors
+    /// If it is malformed, of another version, of an unknown parameter set, or of an insecure one without
+    /// `accept_insecure`, or if it requests more than an application needs.
+    fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, Self::Error>;
+
+    /// Identifies the numbers of the parameter set.
+    fn fingerprint(&self) -> [u8; 16];
+
+    /// Keeps the bound of the error from falling below that of an `earlier` description of the same service, if the
+    /// answers have errors.
+    fn keep_error_bound(&mut self, _earlier: &Self) {}
+}
+
+/// Operations of a client with its secret key besides asking questions.
+pub trait KeyGenerator {
+    /// Errors of keys.
+    type KeyError: ApplicationError;
+
+    /// The secret key's bytes, to store: anyone who has them can decrypt every query.
+    ///
+    /// # Errors
+    /// Only for invalid parameters of the key, which the check of the parameters rules out.
+    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, Self::KeyError>;
+
+    /// Bytes of the key bundle that [`KeyGenerator::write_keys`] writes.
+    fn key_bytes(&self) -> u64;
+
+    /// Makes the keys with which a service computes and writes them as a bundle. `progress` receives the number of keys
+    /// done and in total. Every call makes new keys for the same secret.
+    ///
+    /// # Errors
+    /// If writing fails, or when `cancel` is set.
+    fn write_keys(
+        &self,
+        out: &mut impl Write,
+        progress: impl FnMut(usize, usize),
+        cancel: &AtomicBool,
+    ) -> Result<(), Self::KeyError>;
+}
+
+/// The client's half of an application.
+///
+/// A service sees when queries are sent and how long they are. So neither may depend on the content of questions or
+/// answers. [`encode`](Self::encode) does all work on questions whose time or failure depends on their content, before
+/// anything is sent. The time and the length of [`query`](Self::query) depend only on the number of questions.
+/// [`read`](Self::read) is called when the last answer has arrived.
+pub trait ClientHalf: KeyGenerator<KeyError: Into<Self::Error>> + Sized {
+    /// Errors of the application.
+    type Error: ApplicationError + From<<Self::Description as ApplicationDescription>::Error> + From<ProtocolError>;
+    /// The server's description.
+    type Description: ApplicationDescription;
+    /// The client's part of the model, and its options. Cheap to clone.
+    type Model: Clone;
+    /// One question.
+    type Question: ?Sized;
+    /// A question, encoded for encryption. Wiped when dropped.
+    type Encoded;
+    /// The answer to one question.
+    type Answer;
+
+    /// Name of the activity in progress messages, for instance "classifying".
+    const VERB: &'static str;
+
+    /// Identifies the secret key for this description and this model: clients of one name share one secret.
+    fn secret_name(description: &Self::Description, _model: &Self::Model) -> [u8; 16] {
+        description.fingerprint()
+    }
+
+    /// Opens a client with a stored secret key, whose switching keys the server may have already, or with a new one.
+    ///
+    /// # Errors
+    /// If the client's part of the model does not match the server's, or the stored key does not match the server's
+    /// preset.
+    fn open(description: Self::Description, model: Self::Model, stored: Option<&[u8]>) -> Result<Self, Self::Error>;
+
+    /// The server's description.
+    fn description(&self) -> &Self::Description;
+
+    /// The data, besides the secret, for which keys are made, given the bytes of the description. If it changes, keys
+    /// are made again. By default the whole description.
+    fn keys_are_for(&self, description: &[u8]) -> Vec<u8> {
+        description.to_vec()
+    }
+
+    /// Refuses a description that must not follow an earlier one of the same service, which the client accepted.
+    ///
+    /// # Errors
+    /// If continuing would reveal something to the service.
+    fn check_change(_earlier: &Self::Description, _now: &Self::Description) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// Maximum number of questions in one query.
+    fn batch(&self) -> usize;
+
+    /// Maximum length in bytes of the answer to a query of that many questions, according to the description.
+    fn answer_bytes(&self, questions: usize) -> usize;
+
+    /// Encodes questions for encryption.
+    ///
+    /// # Errors
+    /// If a question cannot be asked.
+    fn encode<Q: Borrow<Self::Question>>(&self, questions: &[Q]) -> Result<Vec<Self::Encoded>, Self::Error>;
+
+    /// Encrypts one to [`batch`](Self::batch) questions. The time and the length depend only on their number.
+    ///
+    /// # Errors
+    /// If their number is out of this range, or the system has no randomness.
+    fn query(&mut self, questions: &[Self::Encoded]) -> Result<Vec<u8>, Self::Error>;
+
+    /// Checks everything in an answer that can be checked without the secret.
+    ///
+    /// # Errors
+    /// If it is malformed, or was computed for another description.
+    fn check_answer(&self, _answer: &[u8], _questions: usize) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// Decrypts the answer to these questions, in their order.
+    ///
+    /// # Errors
+    /// If it is malformed, was computed for another description or with other keys, or a question had no answer.
+    fn read(&self, answer: &[u8], questions: &[Self::Encoded]) -> Result<Vec<Self::Answer>, Self::Error>;
+}

@@ -1,0 +1,404 @@
+//! The header of every description of a CKKS application: parameters, model, and keys.
+
+use prost::encoding::{DecodeContext, decode_key, skip_field};
+use prost::{DecodeError, Message};
+use unspoken_ckks::{CkksParameters, NoiseModel};
+use unspoken_rlwe::{KeyKind, KeyPlan, MAX_BUNDLE_KEYS};
+
+use crate::error::ProtocolError;
+use crate::handshake::{CkksPresets, Handshake};
+use crate::limits::{self, LimitExceeded};
+use crate::transfer::largest_output_scale;
+use crate::v1;
+
+/// Longest name of a model or a plan, in bytes.
+const MAX_NAME_BYTES: usize = 256;
+
+/// A description whose bound of the error is smaller than the [`error_floor`] by more than this factor is refused.
+const MAX_UNDERSTATEMENT: f64 = 1024.0;
+/// Number of the field of a message's vectors.
+const VECTORS_TAG: u32 = 2;
+
+/// The part of a description that all CKKS applications share: version of the protocol, preset, model, keys, bound of
+/// the answers.
+#[derive(Clone, Debug)]
+pub struct CkksHeader {
+    parameters: CkksParameters,
+    key_plan: KeyPlan,
+    message: v1::CkksHeader,
+    /// No bound of the error below this is believed.
+    least_error: f64,
+}
+
+impl CkksHeader {
+    /// A server's header: the version of the application's protocol, and the model's identity. `bound` bounds the
+    /// absolute value of every number in an answer; `plan` is a name for human readers.
+    pub fn new(
+        version: u32,
+        parameters: &CkksParameters,
+        model_id: &[u8],
+        key_plan: KeyPlan,
+        plan: String,
+        bound: f64,
+    ) -> Self {
+        let requirement =
+            |(kind, chain): (KeyKind, usize)| v1::KeyRequirement { galois_element: kind.code(), chain: chain as u32 };
+        let message = v1::CkksHeader {
+            version,
+            preset: parameters.name().into(),
+            fingerprint: parameters.rlwe().fingerprint().0.to_vec(),
+            model_id: model_id.to_vec(),
+            keys: key_plan.iter().map(requirement).collect(),
+            plan,
+            bound,
+            error: 0.0,
+        };
+        CkksHeader { parameters: parameters.clone(), key_plan, message, least_error: error_floor(parameters) }
+    }
+
+    /// The same header with a bound of the error of the answer's numbers, from
+    /// [`simulated_error_bound`](crate::simulated_error_bound); without one if `error` is not finite.
+    pub fn with_error_bound(mut self, error: f64) -> Self {
+        self.message.error = if error.is_finite() { error } else { 0.0 };
+        self
+    }
+
+    /// Reads a description from untrusted bytes: the header, and the message with the application's own fields. Builds
+    /// the header's parameters.
+    ///
+    /// # Errors
+    /// Those of [`Handshake::accept`], or if the bytes are malformed, request keys that do not exist or are too many, or
+    /// claim errors that are much smaller than those of a fresh encryption.
+    pub fn read<M: Message + Default>(
+        bytes: &[u8],
+        version: u32,
+        accept_insecure: bool,
+    ) -> Result<(Self, M), ProtocolError> {
+        let message: v1::CkksHeader = decode("description", bytes)?;
+        let handshake =
+            Handshake { version: message.version, preset: &message.preset, fingerprint: &message.fingerprint };
+        let parameters = handshake.accept::<CkksPresets>(version, accept_insecure)?;
+        let bounded = [message.bound, message.error].iter().all(|bound| bound.is_finite() && *bound >= 0.0);
+        if !bounded || message.model_id.len().max(message.plan.len()) > MAX_NAME_BYTES {
+            let needed = format!("finite bounds, and names of at most {MAX_NAME_BYTES} bytes");
+            return Err(ProtocolError::mismatch("description", format!("bound {}", message.bound), needed));
+        }
+        let least_error = error_floor(&parameters);
+        if message.error > 0.0 && message.error < least_error / MAX_UNDERSTATEMENT {
+            let found = format!("bound {:e} of the error", message.error);
+            let needed = format!("about {least_error:.1e} or more for this preset; do not trust this service");
+            return Err(ProtocolError::mismatch("description", found, needed));
+        }
+        let key_plan = requested_keys(&parameters, &message.keys)?;
+        Ok((CkksHeader { parameters, key_plan, message, least_error }, decode("description", bytes)?))
+    }
+
+    /// Serialises the header, followed by the fields of the application's own message.
+    pub fn to_bytes(&self, own: &impl Message) -> Vec<u8> {
+        let mut bytes = self.message.encode_to_vec();
+        bytes.extend(own.encode_to_vec());
+        bytes
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &CkksParameters {
+        &self.parameters
+    }
+
+    /// Identifies the numbers of the parameters.
+    pub fn fingerprint(&self) -> [u8; 16] {
+        self.parameters.rlwe().fingerprint().0
+    }
+
+    /// The keys that the server needs.
+    pub fn key_plan(&self) -> &KeyPlan {
+        &self.key_plan
+    }
+
+    /// The model's identity.
+    pub fn model_id(&self) -> &[u8] {
+        &self.message.model_id
+    }
+
+    /// Name of the plan.
+    pub fn plan(&self) -> &str {
+        &self.message.plan
+    }
+
+    /// Bound of the absolute value of every number in an answer.
+    pub fn bound(&self) -> f64 {
+        self.message.bound
+    }
+
+    /// Bound of the error of an answer's numbers, if the service knows one. It is never below
+    /// [`least_error`](Self::least_error), whatever the service describes.
+    pub fn error_bound(&self) -> Option<f64> {
+        (self.message.error > 0.0).then_some(self.message.error.max(self.least_error))
+    }
+
+    /// The smallest error of an answer's numbers that a client assumes. The client computes it from the parameters: the
+    /// noise of a fresh encryption at the default scale, plus the rounding of an answer at the largest scale of an
+    /// answer, as root mean squares of slots:
+    /// `encryption / scale + rounding / largest_output_scale` with the terms of [`NoiseModel`]. After
+    /// [`CkksHeader::keep_error_bound`] it is the bound of an earlier description, if that is larger.
+    pub fn least_error(&self) -> f64 {
+        self.least_error
+    }
+
+    /// Keeps this header's bound of the error from falling below that of an `earlier` description of the same service:
+    /// answers that were computed for that one may still be shared.
+    pub fn keep_error_bound(&mut self, earlier: &CkksHeader) {
+        self.least_error = self.least_error.max(earlier.least_error).max(earlier.message.error);
+    }
+
+    /// Refuses bootstrapping keys unless queries are bootstrapped: with them a service could do more than its
+    /// application needs.
+    ///
+    /// # Errors
+    /// If the application has no use for a key.
+    pub fn check_use(&self, bootstraps: bool) -> Result<(), ProtocolError> {
+        Ok(limits::check_key_kinds(&self.key_plan, bootstraps)?)
+    }
+
+    /// Refuses queries that would cost a client more memory and time than any application needs.
+    ///
+    /// # Errors
+    /// If a query of that many bytes exceeds the limit.
+    pub fn check_query_bytes(bytes: usize) -> Result<(), ProtocolError> {
+        Ok(limits::check_query_bytes(bytes as u64)?)
+    }
+
+    /// Refuses a service whose answers may be larger than any application needs.
+    ///
+    /// # Errors
+    /// If an answer of that many bytes exceeds the limit.
+    pub fn check_answer_bytes(bytes: usize) -> Result<(), ProtocolError> {
+        Ok(limits::check_answer_bytes(bytes as u64)?)
+    }
+
+    /// Serialises a query or an answer of these vectors.
+    pub fn pack(&self, vectors: Vec<Vec<u8>>) -> Vec<u8> {
+        let model_id = self.message.model_id.clone();
+        let checksum = checksum(&model_id, &vectors);
+        v1::Vectors { model_id, vectors, checksum }.encode_to_vec()
+    }
+
+    /// Maximum length of the result of [`CkksHeader::pack`] for `vectors` vectors of `bytes` bytes in total.
+    pub fn packed_bytes(&self, vectors: usize, bytes: usize) -> usize {
+        // Each field: a tag and a length of at most ten bytes together.
+        bytes + 10 * vectors + self.message.model_id.len() + 64
+    }
+
+    /// The vectors of a `what` ("query" or "answer") of at most `most` untrusted bytes, at most `vectors`. They are
+    /// counted before memory is allocated for them.
+    ///
+    /// # Errors
+    /// If it is longer, has more vectors, is malformed, damaged, or of another model.
+    pub fn unpack(
+        &self,
+        what: &'static str,
+        bytes: &[u8],
+        most: usize,
+        vectors: usize,
+    ) -> Result<Vec<Vec<u8>>, ProtocolError> {
+        if bytes.len() > most {
+            let found = format!("{} bytes", bytes.len());
+            return Err(ProtocolError::mismatch(what, found, format!("at most {most} bytes")));
+        }
+        let count = count_fields(bytes, VECTORS_TAG).map_err(|error| malformed(what, error))?;
+        if count > vectors {
+            return Err(ProtocolError::mismatch(what, format!("{count} vectors"), format!("at most {vectors}")));
+        }
+        let message: v1::Vectors = decode(what, bytes)?;
+        if checksum(&message.model_id, &message.vectors) != message.checksum {
+            return Err(ProtocolError::mismatch(what, "a wrong checksum", "undamaged bytes; send it again"));
+        }
+        if message.model_id != self.message.model_id {
+            let needed = "this model's; read the description again";
+            return Err(ProtocolError::mismatch(what, "one of another model", needed));
+        }
+        Ok(message.vectors)
+    }
+}
+
+/// See [`CkksHeader::least_error`].
+fn error_floor(parameters: &CkksParameters) -> f64 {
+    let noise = NoiseModel::new(parameters);
+    noise.encryption() / parameters.scale() + noise.rounding(2) / largest_output_scale(parameters)
+}
+
+/// Decodes one protobuf message.
+fn decode<M: Message + Default>(what: &'static str, bytes: &[u8]) -> Result<M, ProtocolError> {
+    M::decode(bytes).map_err(|error| malformed(what, error))
+}
+
+fn malformed(what: &'static str, error: DecodeError) -> ProtocolError {
+    ProtocolError::mismatch(what, error, "a protobuf message")
+}
+
+/// Number of fields with this tag in a protobuf message: an empty one has two bytes there, and many times that in
+/// memory.
+fn count_fields(mut bytes: &[u8], tag: u32) -> Result<usize, DecodeError> {
+    let mut count = 0;
+    while !bytes.is_empty() {
+        let (found, wire_type) = decode_key(&mut bytes)?;
+        skip_field(wire_type, found, &mut bytes, DecodeContext::default())?;
+        count += usize::from(found == tag);
+    }
+    Ok(count)
+}
+
+/// BLAKE3 of the model's id and of the vectors, concatenated.
+fn checksum(model_id: &[u8], vectors: &[Vec<u8>]) -> Vec<u8> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(model_id);
+    vectors.iter().for_each(|vector| {
+        hasher.update(vector);
+    });
+    hasher.finalize().as_bytes().to_vec()
+}
+
+/// The keys that a service requests.
+fn requested_keys(parameters: &CkksParameters, keys: &[v1::KeyRequirement]) -> Result<KeyPlan, ProtocolError> {
+    if keys.len() > MAX_BUNDLE_KEYS {
+        let (found, needed) = (format!("{} keys", keys.len()), format!("at most {MAX_BUNDLE_KEYS}"));
+        return Err(LimitExceeded::new("key plan", found, needed).into());
+    }
+    let all = parameters.ring().chain().len();
+    let mut plan = KeyPlan::new();
+    for key in keys {
+        let (code, chain) = (key.galois_element, key.chain as usize);
+        let kind = KeyKind::from_code(parameters.ring(), code).filter(|_| (1..=all).contains(&chain));
+        let unknown =
+            || ProtocolError::mismatch("key plan", format!("kind {code} for {chain} primes"), "a key of this preset");
+        let kind = kind.ok_or_else(unknown)?;
+        parameters.rlwe().check_kind(kind, chain)?;
+        plan.require(kind, chain);
+    }
+    limits::check_key_bytes(parameters.rlwe(), &plan)?;
+    Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handshake::ParameterFamily;
+    use crate::share::SharingNoise;
+
+    const VERSION: u32 = 7;
+
+    fn header(preset: &str, key_plan: KeyPlan) -> CkksHeader {
+        let parameters = CkksPresets::build(preset).unwrap();
+        CkksHeader::new(VERSION, &parameters, &[9; 16], key_plan, "plan".into(), 2.0)
+    }
+
+    fn opened(message: &v1::CkksHeader) -> Result<CkksHeader, ProtocolError> {
+        CkksHeader::read::<Own>(&message.encode_to_vec(), VERSION, true).map(|(header, _)| header)
+    }
+
+    #[test]
+    fn a_service_gets_no_keys_beyond_its_need() {
+        let sound = header("insecure_n11_boot_depth8_scale50", KeyPlan::new());
+        let primes = sound.parameters().rlwe().encapsulation().unwrap().primes as u32;
+        let ask = |bootstraps, keys: &[(u64, u32)]| {
+            let keys =
+                keys.iter().map(|&(galois_element, chain)| v1::KeyRequirement { galois_element, chain }).collect();
+            let header = opened(&v1::CkksHeader { keys, ..sound.message.clone() })?;
+            header.check_use(bootstraps)?;
+            Ok::<_, ProtocolError>(header.key_plan().len())
+        };
+        assert_eq!(ask(false, &[(0, 5), (5, 3)]).unwrap(), 2);
+        assert_eq!(ask(true, &[(4, primes), (6, 40)]).unwrap(), 2);
+        for (bootstraps, key) in [
+            (false, (4, primes)),    // of a bootstrap
+            (false, (6, 40)),        // of a bootstrap
+            (true, (2, primes)),     // of other ciphertexts
+            (true, (4, primes + 1)), // over more primes than are safe
+            (true, (4, 1)),
+            (false, (1, 5)), // the identity
+            (false, (8, 5)), // nothing
+            (false, (5, 0)),
+            (false, (5, 1000)),
+        ] {
+            assert!(ask(bootstraps, &[key]).is_err(), "{bootstraps} {key:?}");
+        }
+        assert!(ask(false, &vec![(5, 3); MAX_BUNDLE_KEYS + 1]).is_err());
+        let error = CkksHeader::check_query_bytes(usize::MAX).unwrap_err().to_string();
+        assert!(error.ends_with("do not trust this service"), "{error}");
+    }
+
+    #[test]
+    fn a_header_and_an_applications_fields_lie_in_the_same_bytes() {
+        let header = header("insecure_n11_depth9_scale50", KeyPlan::new());
+        // Each message ignores the tags of the other.
+        let bytes = header.to_bytes(&Own { width: 77 });
+        let (read, own) = CkksHeader::read::<Own>(&bytes, VERSION, true).unwrap();
+        assert_eq!((read.message, own.width), (header.message.clone(), 77));
+        for (message, part) in [
+            (v1::CkksHeader { version: VERSION + 1, ..header.message.clone() }, "update the older side"),
+            (v1::CkksHeader { preset: "n1".into(), ..header.message.clone() }, "n1"),
+            (v1::CkksHeader { fingerprint: vec![0; 16], ..header.message.clone() }, "same release"),
+            (v1::CkksHeader { bound: f64::NAN, ..header.message.clone() }, "finite"),
+            (v1::CkksHeader { error: f64::INFINITY, ..header.message.clone() }, "finite"),
+            (v1::CkksHeader { model_id: vec![0; 300], ..header.message.clone() }, "256 bytes"),
+        ] {
+            let error = opened(&message).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        let error = CkksHeader::read::<Own>(&bytes, VERSION, false).unwrap_err().to_string();
+        assert!(error.contains("a secure one"), "{error}");
+    }
+
+    #[test]
+    fn a_client_believes_no_error_below_its_floor() {
+        let mut header = header("insecure_n11_depth9_scale50", KeyPlan::new());
+        let floor = header.least_error();
+        // 3.19 sqrt(2^11) / 2^50, or sqrt(2) times that for real slots, and little more.
+        assert!((1.28e-13..2e-13).contains(&floor), "{floor:e}");
+        let claim = |error| opened(&v1::CkksHeader { error, ..header.message.clone() });
+        let error = claim(1e-300).unwrap_err().to_string();
+        assert!(error.contains("1e-300") && error.contains("do not trust this service"), "{error}");
+        assert_eq!(claim(floor / 1000.0).unwrap().error_bound(), Some(floor));
+        assert_eq!(claim(0.01).unwrap().error_bound(), Some(0.01));
+        assert_eq!(claim(0.0).unwrap().error_bound(), None);
+        // A service that describes another bound later cannot lower it, not even by a description without one.
+        let (mut unknown, mut later) = (claim(0.0).unwrap(), claim(1e-6).unwrap());
+        unknown.keep_error_bound(&claim(0.01).unwrap());
+        later.keep_error_bound(&unknown);
+        assert_eq!((unknown.error_bound(), later.error_bound()), (None, Some(0.01)));
+        // A header that was not read from bytes has the same floor.
+        header = header.with_error_bound(1e-300);
+        let noise = SharingNoise::new(header.error_bound().unwrap(), 30).unwrap();
+        assert_eq!(noise.deviation(), floor * 2f64.powi(30));
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    struct Own {
+        #[prost(uint32, tag = "5")]
+        width: u32,
+    }
+
+    #[test]
+    fn vectors_are_unpacked_only_whole_and_of_this_model() {
+        let ours = header("insecure_n11_depth9_scale50", KeyPlan::new());
+        let theirs =
+            CkksHeader { message: v1::CkksHeader { model_id: vec![8; 16], ..ours.message.clone() }, ..ours.clone() };
+        let vectors = vec![vec![1, 2, 3], vec![], vec![4]];
+        let packed = ours.pack(vectors.clone());
+        assert!(packed.len() <= ours.packed_bytes(3, 4));
+        assert_eq!(ours.unpack("query", &packed, packed.len(), 3).unwrap(), vectors);
+        assert!(ours.unpack("query", &packed, packed.len() - 1, 3).is_err());
+        assert!(theirs.unpack("query", &packed, 1000, 3).unwrap_err().to_string().contains("another model"));
+        for position in 0..packed.len() {
+            let mut damaged = packed.clone();
+            damaged[position] ^= 0x11;
+            assert!(ours.unpack("query", &damaged, 1000, 3).is_err(), "{position}");
+        }
+        let error = ours.unpack("answer", &packed, 1000, 2).unwrap_err().to_string();
+        assert_eq!(error, "answer: found 3 vectors, needed at most 2");
+        // Refused before it is decoded: the checksum is missing as well.
+        let empty = [VECTORS_TAG as u8 * 8 + 2, 0].repeat(1 << 20);
+        let error = ours.unpack("answer", &empty, empty.len(), 2).unwrap_err().to_string();
+        assert!(error.contains("1048576 vectors"), "{error}");
+    }
+}

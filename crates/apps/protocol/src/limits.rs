@@ -1,0 +1,127 @@
+//! Limits on what a service may request of a client. No application needs more, so a service that requests more must
+//! not be trusted.
+//!
+//! A client makes the keys and queries that a service describes, which costs it memory and time. A bootstrapping key
+//! also lets a service do more with a query than its application needs.
+
+use unspoken_rlwe::{KeyBundle, KeyKind, KeyPlan, Parameters};
+
+/// Largest key bundle, in bytes.
+const MOST_KEY_BYTES: u64 = 4 << 30;
+
+/// Largest query, in bytes: the one-hot baseline of a table of 1024 columns fits.
+const MOST_QUERY_BYTES: u64 = 512 << 20;
+
+/// Largest answer, in bytes: a client keeps all answers of a call in memory.
+const MOST_ANSWER_BYTES: u64 = 512 << 20;
+
+/// A service requests too much, or keys for which it has no use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: found {found}, needed {needed}; do not trust this service")]
+pub struct LimitExceeded {
+    /// What the service requests: a query, an answer, or keys.
+    pub what: &'static str,
+    /// How much it requests, or which keys.
+    pub found: String,
+    /// What is allowed.
+    pub needed: String,
+}
+
+impl LimitExceeded {
+    pub(crate) fn new(what: &'static str, found: impl ToString, needed: impl ToString) -> Self {
+        LimitExceeded { what, found: found.to_string(), needed: needed.to_string() }
+    }
+}
+
+/// Refuses bootstrapping keys unless queries are bootstrapped.
+///
+/// # Errors
+/// If the application has no use for a key.
+pub fn check_key_kinds(plan: &KeyPlan, bootstraps: bool) -> Result<(), LimitExceeded> {
+    let useful = |kind: &KeyKind| match kind {
+        KeyKind::Relinearisation | KeyKind::Galois { .. } => true,
+        KeyKind::QueryEncapsulation | KeyKind::Decapsulation => bootstraps,
+        KeyKind::Encapsulation => false,
+    };
+    match plan.iter().map(|(kind, _)| kind).find(|kind| !useful(kind)) {
+        Some(kind) => Err(LimitExceeded::new("key plan", kind, "keys that its queries take")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a bundle of more than 4 GiB.
+///
+/// # Errors
+/// If the keys of the plan are larger.
+pub fn check_key_bytes(parameters: &Parameters, plan: &KeyPlan) -> Result<(), LimitExceeded> {
+    check_bytes("key plan", KeyBundle::byte_len(parameters, plan), MOST_KEY_BYTES)
+}
+
+/// Refuses a query of more than 512 MiB.
+///
+/// # Errors
+/// If `bytes` is more.
+pub fn check_query_bytes(bytes: u64) -> Result<(), LimitExceeded> {
+    check_bytes("query", bytes, MOST_QUERY_BYTES)
+}
+
+/// Refuses answers of up to more than 512 MiB.
+///
+/// # Errors
+/// If `bytes` is more.
+pub fn check_answer_bytes(bytes: u64) -> Result<(), LimitExceeded> {
+    check_bytes("answer", bytes, MOST_ANSWER_BYTES)
+}
+
+fn check_bytes(what: &'static str, bytes: u64, most: u64) -> Result<(), LimitExceeded> {
+    if bytes <= most {
+        Ok(())
+    } else {
+        Err(LimitExceeded::new(what, format!("{bytes} bytes"), format!("at most {most}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unspoken_ckks::Preset;
+
+    use super::*;
+
+    #[test]
+    fn kinds_of_keys() {
+        let check = |kind, bootstraps| {
+            let mut plan = KeyPlan::new();
+            plan.require(kind, 1);
+            check_key_kinds(&plan, bootstraps)
+        };
+        for kind in [KeyKind::Relinearisation, KeyKind::Galois { element: 5 }] {
+            assert!(check(kind, false).is_ok() && check(kind, true).is_ok());
+        }
+        for kind in [KeyKind::QueryEncapsulation, KeyKind::Decapsulation] {
+            assert!(check(kind, false).is_err() && check(kind, true).is_ok());
+        }
+        assert!(check(KeyKind::Encapsulation, true).is_err());
+        let error = check(KeyKind::Encapsulation, false).unwrap_err().to_string();
+        let told = "key plan: found encapsulation key, needed keys that its queries take; do not trust this service";
+        assert_eq!(error, told);
+    }
+
+    #[test]
+    fn bytes_of_keys_and_queries() {
+        let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
+        let (rlwe, chain) = (parameters.rlwe(), parameters.chain(parameters.max_level()));
+        let mut plan = KeyPlan::new();
+        assert!(check_key_bytes(rlwe, &plan).is_ok());
+        let one = {
+            plan.require(KeyKind::Relinearisation, chain);
+            KeyBundle::byte_len(rlwe, &plan)
+        };
+        let count = MOST_KEY_BYTES / one;
+        (1..count).for_each(|i| plan.require(KeyKind::Galois { element: 2 * i + 1 }, chain));
+        assert!(check_key_bytes(rlwe, &plan).is_ok());
+        (count..count + 2).for_each(|i| plan.require(KeyKind::Galois { element: 2 * i + 1 }, chain));
+        assert!(check_key_bytes(rlwe, &plan).unwrap_err().found.ends_with("bytes"));
+        assert!(check_query_bytes(MOST_QUERY_BYTES).is_ok() && check_query_bytes(MOST_QUERY_BYTES + 1).is_err());
+        assert!(check_answer_bytes(MOST_ANSWER_BYTES).is_ok() && check_answer_bytes(MOST_ANSWER_BYTES + 1).is_err());
+    }
+}

@@ -1,0 +1,352 @@
+//! The client's half: encrypts queries for keys or indices, and decrypts records.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use unspoken_pir::{Layout, LayoutError, Mode, PirError, PirSecret, Query, Response, SeededKeys};
+use unspoken_protocol::{ApplicationDescription, ClientHalf, DurableCounters, KeyGenerator};
+use unspoken_ring::SecretRng;
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+use crate::description::{Description, candidates};
+use crate::error::RetrieveError;
+use crate::message;
+
+/// Bytes of a stored secret.
+const SECRET_BYTES: usize = 32;
+
+/// A question. Wiped when dropped.
+#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
+pub enum Question {
+    /// Asks for the record with this key.
+    Key(Vec<u8>),
+    /// Asks for the record with this index.
+    Index(u64),
+}
+
+/// Does not print the content, which is secret.
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Question::Key(_) => "Key(..)",
+            Question::Index(_) => "Index(..)",
+        })
+    }
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The record, if there is one. Wiped when dropped.
+    pub record: Option<Zeroizing<Vec<u8>>>,
+    /// The version of the database from which the record is.
+    pub version: u64,
+}
+
+/// A question with the cells to query. Wiped when dropped.
+pub struct EncodedQuestion {
+    question: Question,
+    cells: Zeroizing<Vec<u64>>,
+    /// The position among all questions, if the index does not exist. The query is then for another cell, so that a
+    /// query is sent in any case.
+    outside: Option<usize>,
+}
+
+/// The kind of queries, and the counters for session queries.
+#[derive(Clone)]
+pub struct RetrieveOptions {
+    mode: Mode,
+    counters: Arc<dyn DurableCounters>,
+}
+
+impl RetrieveOptions {
+    /// Queries of this kind. Session queries take their numbers from `counters`; the other kinds need none.
+    pub fn new(mode: Mode, counters: impl DurableCounters + 'static) -> Self {
+        RetrieveOptions { mode, counters: Arc::new(counters) }
+    }
+
+    /// The kind of queries.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+}
+
+/// A client of a database: its secret key, its options, and the service's description.
+pub struct RetrieveClient {
+    description: Description,
+    options: RetrieveOptions,
+    key: Zeroizing<[u8; SECRET_BYTES]>,
+    secret: PirSecret,
+}
+
+impl RetrieveClient {
+    /// The kind of its queries.
+    pub fn mode(&self) -> Mode {
+        self.options.mode
+    }
+
+    /// The cells of a question. An index that does not exist has one too: otherwise a service that described fewer
+    /// records than it has would learn from a missing query.
+    fn encode_one(&self, position: usize, question: &Question) -> Result<EncodedQuestion, RetrieveError> {
+        let layout = self.description.layout();
+        let (cells, outside) = match question {
+            Question::Key(key) => (layout.candidates(key)?, None),
+            Question::Index(index) => match layout.check_index(*index) {
+                Ok(()) => (Zeroizing::new(vec![*index]), None),
+                Err(LayoutError::Index { .. }) => (Zeroizing::new(vec![0]), Some(position)),
+                Err(error) => return Err(error.into()),
+            },
+        };
+        Ok(EncodedQuestion { question: question.clone(), cells, outside })
+    }
+
+    /// [`ClientHalf::read`] with `extract`, which decrypts the response of a plane to a query for a cell. The number of
+    /// its calls depends only on the number of questions, not on what it returns: the service sees when a client that
+    /// returns an error closes the connection.
+    fn read_with(
+        &self,
+        answer: &[u8],
+        questions: &[EncodedQuestion],
+        mut extract: impl FnMut(&Response, usize, u64) -> Result<Zeroizing<Vec<u8>>, PirError>,
+    ) -> Result<Vec<Answer>, RetrieveError> {
+        let layout = self.description.layout();
+        let each = candidates(layout) as usize;
+        let (version, responses) = message::read_answer(&self.description, each * questions.len(), answer)?;
+        let piece_bytes = self.description.parameters().piece_bytes();
+        let mut decrypt = |planes: &[Response], cell: u64| {
+            let mut bytes = Zeroizing::new(Vec::with_capacity(planes.len() * piece_bytes));
+            let mut first = Ok(());
+            for (plane, response) in planes.iter().enumerate() {
+                match extract(response, plane, cell) {
+                    Ok(piece) => bytes.extend_from_slice(&piece),
+                    Err(error) => first = first.and(Err(error)),
+                }
+            }
+            first.map(|()| bytes)
+        };
+        let answer_one = |(question, responses): (&EncodedQuestion, &[Vec<Response>])| {
+            let cells = responses.iter().zip(question.cells.iter());
+            let found: Vec<_> = cells.map(|(planes, &cell)| decrypt(planes, cell)).collect();
+            if let Some(position) = question.outside {
+                return Err(RetrieveError::NoSuchIndex { position, records: layout.cells() });
+            }
+            let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
+            let record = match (&question.question, found.as_slice()) {
+                (Question::Key(key), found) => layout.find(key, found)?,
+                (Question::Index(_), [cell, ..]) => layout.record(cell)?,
+                (Question::Index(_), []) => None,
+            };
+            Ok(Answer { record: record.map(|record| Zeroizing::new(record.to_vec())), version })
+        };
+        let answers: Vec<_> = questions.iter().zip(responses.chunks(each)).map(answer_one).collect();
+        answers.into_iter().collect()
+    }
+}
+
+impl KeyGenerator for RetrieveClient {
+    type KeyError = RetrieveError;
+
+    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, RetrieveError> {
+        Ok(Zeroizing::new(self.key.to_vec()))
+    }
+
+    fn key_bytes(&self) -> u64 {
+        SeededKeys::byte_len(self.description.parameters(), self.options.mode)
+    }
+
+    fn write_keys(
+        &self,
+        out: &mut impl Write,
+        mut progress: impl FnMut(usize, usize),
+        cancel: &AtomicBool,
+    ) -> Result<(), RetrieveError> {
+        progress(0, 1);
+        let keys = self.secret.keys(self.options.mode, &mut SecretRng::from_os()?)?;
+        if cancel.load(Ordering::Relaxed) {
+            return Err(PirError::Interrupted.into());
+        }
+        keys.write(out)?;
+        progress(1, 1);
+        Ok(())
+    }
+}
+
+impl ClientHalf for RetrieveClient {
+    type Error = RetrieveError;
+    type Description = Description;
+    type Model = RetrieveOptions;
+    type Question = Question;
+    type Encoded = EncodedQuestion;
+    type Answer = Answer;
+
+    const VERB: &'static str = "retrieving";
+
+    /// Each kind of queries has a secret of its own, because their keys differ.
+    fn secret_name(description: &Description, options: &RetrieveOptions) -> [u8; 16] {
+        let mut name = description.fingerprint();
+        let kind = blake3::hash(options.mode.to_string().as_bytes());
+        name.iter_mut().zip(kind.as_bytes()).for_each(|(byte, kind)| *byte ^= kind);
+        name
+    }
+
+    fn open(description: Description, options: RetrieveOptions, stored: Option<&[u8]>) -> Result<Self, RetrieveError> {
+        let mut key = Zeroizing::new([0; SECRET_BYTES]);
+        match stored {
+            Some(bytes) if bytes.len() == SECRET_BYTES => key.copy_from_slice(bytes),
+            Some(bytes) => {
+                let found = format!("{} bytes", bytes.len());
+                let needed = format!("{SECRET_BYTES} bytes; delete it, and a new one is made");
+                return Err(RetrieveError::mismatch("stored secret key", found, needed));
+            }
+            None => SecretRng::from_os()?.fill(key.as_mut_slice()),
+        }
+        let secret = PirSecret::derive(description.parameters(), &key)?;
+        if stored.is_none() && options.mode == Mode::Session {
+            options.counters.start(&secret.session_name()).map_err(numbers_not_stored)?;
+        }
+        Ok(RetrieveClient { description, options, key, secret })
+    }
+
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// The keys do not depend on the database: they stay valid when it is rebuilt.
+    fn keys_are_for(&self, _description: &[u8]) -> Vec<u8> {
+        self.description.parameters().fingerprint().to_vec()
+    }
+
+    /// Refuses a database by index with room for fewer records than before. A client that asks for one of the missing
+    /// records would stop or report an error, so a service that describes any size it likes could find the index by
+    /// bisection.
+    fn check_change(earlier: &Description, now: &Description) -> Result<(), RetrieveError> {
+        match (earlier.layout(), now.layout()) {
+            (Layout::Index { records: before, .. }, Layout::Index { records: after, .. }) if after < before => {
+                let found = format!("room for {after} records");
+                let needed = format!(
+                    "at least the {before} of before; do not trust this service, unless you know that its database was \
+                     made smaller: then delete this client's state directory"
+                );
+                Err(RetrieveError::mismatch("layout", found, needed))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// [`Description::most_questions`].
+    fn batch(&self) -> usize {
+        self.description.most_questions()
+    }
+
+    fn answer_bytes(&self, questions: usize) -> usize {
+        self.description.answer_bytes(candidates(self.description.layout()) as usize * questions)
+    }
+
+    /// An index that does not exist causes no error here; [`ClientHalf::read`] reports it.
+    fn encode<Q: Borrow<Question>>(&self, questions: &[Q]) -> Result<Vec<EncodedQuestion>, RetrieveError> {
+        let encode = |(position, question): (usize, &Q)| self.encode_one(position, question.borrow());
+        questions.iter().enumerate().map(encode).collect()
+    }
+
+    fn query(&mut self, questions: &[EncodedQuestion]) -> Result<Vec<u8>, RetrieveError> {
+        let most = self.description.most_questions();
+        if !(1..=most).contains(&questions.len()) {
+            let needed = format!("1 to {most}");
+            return Err(RetrieveError::mismatch("request", format!("{} questions", questions.len()), needed));
+        }
+        let cells = || questions.iter().flat_map(|question| question.cells.iter().copied());
+        let first = match self.options.mode {
+            Mode::Session => {
+                let taken = self.options.counters.take(&self.secret.session_name(), cells().count() as u32);
+                Some(taken.map_err(numbers_not_stored)?)
+            }
+            _ => None,
+        };
+        let mut rng = SecretRng::from_os()?;
+        let shape = self.description.shape();
+        let query = |(i, cell): (usize, u64)| match first {
+            Some(first) => {
+                let spent = || RetrieveError::mismatch("numbers of session queries", "none left", "a new secret key");
+                let number = first.checked_add(i as u32).ok_or_else(spent)?;
+                Ok::<_, RetrieveError>(self.secret.session_query(number, shape, cell, &mut rng)?)
+            }
+            None => Ok(self.secret.query(self.options.mode, shape, cell, &mut rng)?),
+        };
+        let queries: Vec<Query> = cells().enumerate().map(query).collect::<Result<_, _>>()?;
+        Ok(message::write_request(&self.description, &queries))
+    }
+
+    fn check_answer(&self, answer: &[u8], questions: usize) -> Result<(), RetrieveError> {
+        let each = candidates(self.description.layout()) as usize;
+        message::read_answer(&self.description, each * questions, answer).map(drop)
+    }
+
+    /// Decrypts all responses before it returns an error, also those for an index that does not exist.
+    fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, RetrieveError> {
+        self.read_with(answer, questions, |response, plane, cell| self.secret.extract(response, plane, cell))
+    }
+}
+
+fn numbers_not_stored(source: std::io::Error) -> RetrieveError {
+    RetrieveError::Io { what: "store the numbers of session queries", source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use unspoken_pir::{Length, Preset};
+
+    use super::*;
+
+    /// Packed queries need no numbers.
+    struct NoCounters;
+
+    impl DurableCounters for NoCounters {
+        fn start(&self, _: &[u8; 16]) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn take(&self, _: &[u8; 16], _: u32) -> io::Result<u32> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    #[test]
+    fn all_responses_are_decrypted_whatever_they_contain() {
+        let parameters = Preset::InsecureN11.build().unwrap();
+        let layout = Layout::Index { records: 50, length: Length::Fixed(3 * parameters.piece_bytes() as u32) };
+        let description = Description::new(&parameters, layout).unwrap();
+        let options = RetrieveOptions::new(Mode::Packed, NoCounters);
+        let client = RetrieveClient::open(description.clone(), options, None).unwrap();
+        let mut answer = message::write_answer(&description, 1, std::iter::empty());
+        answer.resize(description.answer_bytes(4), 0);
+        // Reads with a failure at every response in `failing`, and counts the responses.
+        let read = |indices: [u64; 4], failing: &[usize]| {
+            let encoded = client.encode(&indices.map(Question::Index)).unwrap();
+            let mut calls = 0;
+            let result = client.read_with(&answer, &encoded, |_, _, _| {
+                calls += 1;
+                let piece = || Zeroizing::new(vec![0; parameters.piece_bytes()]);
+                if failing.contains(&calls) { Err(PirError::Unreadable) } else { Ok(piece()) }
+            });
+            (calls, result)
+        };
+        let all = 4 * layout.planes(&parameters);
+        assert!(all >= 12);
+        let (calls, sound) = read([0, 1, 2, 3], &[]);
+        assert_eq!((calls, sound.unwrap().len()), (all, 4));
+        for failing in [&[1][..], &[2, 5], &[all]] {
+            let (calls, damaged) = read([0, 1, 2, 3], failing);
+            assert_eq!(calls, all);
+            assert!(matches!(damaged, Err(RetrieveError::Pir(PirError::Unreadable))));
+        }
+        // The first error in the order of the questions is returned.
+        let (calls, outside) = read([50, 1, 2, 3], &[1, 7]);
+        assert_eq!(calls, all);
+        assert!(matches!(outside, Err(RetrieveError::NoSuchIndex { position: 0, records: 50 })));
+    }
+}

@@ -1,0 +1,50 @@
+//! Traits for versions of a database that answers are computed from, in memory or on disk.
+
+use std::sync::Arc;
+
+use crate::database::TableView;
+use crate::layout::Layout;
+use crate::parameters::PirParameters;
+
+/// One version of a database. It does not change while it is held.
+pub trait DatabaseVersion: Send + Sync {
+    /// Version number; it grows with every version.
+    fn version(&self) -> u64;
+
+    /// Layout of records in cells.
+    fn layout(&self) -> Layout;
+
+    /// One table for each piece of a cell.
+    fn planes(&self) -> Vec<TableView<'_>>;
+}
+
+/// A database that is updated while it is served.
+pub trait VersionedDatabase: Send + Sync + 'static {
+    /// A version of the database.
+    type Version: DatabaseVersion;
+
+    /// The parameters of all versions.
+    fn parameters(&self) -> &PirParameters;
+
+    /// The current version.
+    fn current(&self) -> Arc<Self::Version>;
+
+    /// Bytes of memory in use while the database is served; mapped files do not count.
+    fn resident_bytes(&self) -> u64;
+}
+
+impl<V: VersionedDatabase> VersionedDatabase for Arc<V> {
+    type Version = V::Version;
+
+    fn parameters(&self) -> &PirParameters {
+        V::parameters(self)
+    }
+
+    fn current(&self) -> Arc<V::Version> {
+        V::current(self)
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        V::resident_bytes(self)
+    }
+}

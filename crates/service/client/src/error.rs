@@ -1,0 +1,63 @@
+//! Errors of calls to a service.
+
+use std::error::Error;
+use std::io;
+
+use unspoken_protocol::{ApplicationError, ErrorKind};
+
+use crate::transport;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// An error of the service, or of the connection to it.
+    #[error(transparent)]
+    Transport(#[from] transport::Error),
+    /// An error of the application: keys, queries or answers. [`ClientError::application`] returns it as its own type.
+    #[error("{0}")]
+    Application(Box<dyn ApplicationError>),
+    /// The answers of one call may be too large to keep. Nothing was sent.
+    #[error(
+        "ask: found answers of up to {found} bytes, needed at most {needed}; ask in calls of at most {questions} questions"
+    )]
+    TooMuch {
+        /// Bytes of all answers of the call, at most.
+        found: u64,
+        /// Bytes of answers that one call keeps, at most.
+        needed: u64,
+        /// Number of questions of one call, at most.
+        questions: u64,
+    },
+    /// An error of the client's own files.
+    #[error("client state in {path}: {source}")]
+    State {
+        /// The directory.
+        path: String,
+        /// What went wrong.
+        source: io::Error,
+    },
+}
+
+impl ClientError {
+    /// Wraps an application's error.
+    pub fn of_application(error: impl ApplicationError) -> Self {
+        ClientError::Application(Box::new(error))
+    }
+
+    /// The application's error, if it is of type `E`.
+    pub fn application<E: ApplicationError>(&self) -> Option<&E> {
+        let ClientError::Application(error) = self else { return None };
+        let error: &(dyn Error + 'static) = &**error;
+        error.downcast_ref()
+    }
+
+    /// Whether the caller cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        match self {
+            ClientError::Transport(transport::Error::Cancelled) => true,
+            ClientError::Application(error) => error.kind() == ErrorKind::Cancelled,
+            _ => false,
+        }
+    }
+}

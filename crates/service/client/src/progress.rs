@@ -1,0 +1,51 @@
+//! Progress of long calls, and usage counters.
+
+use crate::transport::{Cancel, UploadProgress};
+
+/// Bytes sent and received, and seconds spent, since the client was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct UsageStats {
+    /// Questions asked: messages, tokens, images or records.
+    pub questions: usize,
+    /// Bytes of the key bundle; 0 if the service had it already.
+    pub key_bytes: u64,
+    /// Bytes of all queries.
+    pub query_bytes: u64,
+    /// Bytes of all answers.
+    pub answer_bytes: u64,
+    /// Seconds spent making and uploading keys.
+    pub key_seconds: f64,
+    /// Seconds spent encrypting and decrypting.
+    pub client_seconds: f64,
+    /// Seconds spent waiting for the service.
+    pub server_seconds: f64,
+}
+
+/// Progress of a long call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Progress {
+    /// Making switching keys.
+    MakingKeys {
+        /// Keys made.
+        done: usize,
+        /// Keys to make.
+        total: usize,
+    },
+    /// Uploading the keys.
+    Uploading(UploadProgress),
+    /// Sending queries.
+    Asking {
+        /// The activity, for instance "classifying".
+        verb: &'static str,
+        /// Questions whose answers have arrived.
+        done: usize,
+        /// Questions in total.
+        total: usize,
+    },
+}
+
+/// Progress callback and cancellation of a long call.
+pub(crate) struct CallControl<'a> {
+    pub(crate) progress: &'a mut dyn FnMut(Progress),
+    pub(crate) cancel: &'a Cancel,
+}

@@ -1,0 +1,409 @@
+//! What a hostile service sees: the number of requests depends only on the number of questions.
+
+use std::borrow::Borrow;
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use unspoken_client::transport::{Cancel, Transport, TransportConfig};
+use unspoken_client::{ClientError, ServiceClient, StateDir};
+use unspoken_pir::{
+    Database, DatabaseVersion, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView, VersionedDatabase,
+};
+use unspoken_protocol::{ClientHalf, ClientId, KeyGenerator, KeyLoader, ServerHalf};
+use unspoken_retrieve::{
+    Answer, Description, EncodedQuestion, Question, RetrieveClient, RetrieveError, RetrieveOptions, RetrieveServer,
+};
+use unspoken_server::{Applications, ProtocolApplication, Server, ServerConfig};
+use zeroize::Zeroizing;
+
+const APPLICATION: &str = "pir/test";
+
+/// Bytes of the longest record.
+const LENGTH: u32 = 60;
+
+struct Cells {
+    layout: Layout,
+    table: Database,
+}
+
+impl Cells {
+    /// A database of `records` records, some of them damaged: the padding after the record is not zero.
+    fn new(records: u64, damaged: &[u64]) -> Self {
+        let parameters = parameters();
+        let layout = Layout::Index { records, length: Length::Variable { max: LENGTH } };
+        let cells = (0..records).flat_map(|i| {
+            let mut cell = layout.cell(Some(&record(i))).unwrap();
+            cell[LENGTH as usize] |= u8::from(damaged.contains(&i));
+            cell.resize(parameters.piece_bytes(), 0);
+            cell
+        });
+        Cells { layout, table: Database::new(&parameters, 0, &cells.collect::<Vec<u8>>()).unwrap() }
+    }
+}
+
+fn record(index: u64) -> Vec<u8> {
+    format!("record {index}").into_bytes()
+}
+
+fn parameters() -> PirParameters {
+    Preset::InsecureN11.build().unwrap()
+}
+
+impl DatabaseVersion for Cells {
+    fn version(&self) -> u64 {
+        1
+    }
+
+    fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    fn planes(&self) -> Vec<TableView<'_>> {
+        vec![self.table.view()]
+    }
+}
+
+struct Shelf(PirParameters, Arc<Cells>);
+
+impl VersionedDatabase for Shelf {
+    type Version = Cells;
+
+    fn parameters(&self) -> &PirParameters {
+        &self.0
+    }
+
+    fn current(&self) -> Arc<Cells> {
+        Arc::clone(&self.1)
+    }
+
+    fn resident_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// A database that can be replaced while it is served, and a log of the requests for it.
+#[derive(Clone)]
+struct Watched(Arc<Mutex<(RetrieveServer<Shelf>, Vec<&'static str>)>>);
+
+impl Watched {
+    fn new(cells: Cells) -> Self {
+        Watched(Arc::new(Mutex::new((half(cells), Vec::new()))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (RetrieveServer<Shelf>, Vec<&'static str>)> {
+        self.0.lock().unwrap()
+    }
+
+    fn exchange(&self, cells: Cells) {
+        self.lock().0 = half(cells);
+    }
+
+    /// The requests since the last call.
+    fn seen(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.lock().1)
+    }
+}
+
+fn half(cells: Cells) -> RetrieveServer<Shelf> {
+    RetrieveServer::new(Shelf(parameters(), Arc::new(cells))).unwrap()
+}
+
+impl KeyLoader for Watched {
+    type Keys = PreparedKeys;
+    type KeyError = RetrieveError;
+
+    fn key_format(&self) -> u32 {
+        self.lock().0.key_format()
+    }
+
+    fn key_front_bytes(&self) -> usize {
+        self.lock().0.key_front_bytes()
+    }
+
+    fn max_key_bytes(&self) -> u64 {
+        self.lock().0.max_key_bytes()
+    }
+
+    fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, RetrieveError> {
+        self.lock().0.loaded_key_bytes(front)
+    }
+
+    fn load_keys(&self, bundle: &mut impl Read) -> Result<PreparedKeys, RetrieveError> {
+        self.lock().0.load_keys(bundle)
+    }
+}
+
+impl ServerHalf for Watched {
+    type Error = RetrieveError;
+
+    fn describe(&self) -> Vec<u8> {
+        let mut own = self.lock();
+        own.1.push("description");
+        own.0.describe()
+    }
+
+    fn query_bytes(&self) -> usize {
+        self.lock().0.query_bytes()
+    }
+
+    fn answer_bytes(&self) -> usize {
+        self.lock().0.answer_bytes()
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        self.lock().0.prepared_bytes()
+    }
+
+    fn working_bytes(&self) -> u64 {
+        self.lock().0.working_bytes()
+    }
+
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &PreparedKeys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, RetrieveError> {
+        let mut own = self.lock();
+        own.1.push("query");
+        own.0.answer(client, keys, query, cancel)
+    }
+}
+
+struct Service {
+    url: String,
+    folder: TempDir,
+    _runtime: Runtime,
+}
+
+impl Service {
+    fn start(watched: &Watched) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let applications = Applications::new().with(ProtocolApplication::new(APPLICATION, watched.clone())).unwrap();
+        let listen = ([127, 0, 0, 1], 0).into();
+        let config = ServerConfig { listen, data_dir: folder.path().join("data"), ..ServerConfig::default() };
+        let server = runtime.block_on(Server::bind(config, applications)).unwrap();
+        let url = format!("http://{}", server.local_addr().unwrap());
+        runtime.spawn(server.run(std::future::pending()));
+        Service { url, folder, _runtime: runtime }
+    }
+
+    /// Connects a client with the state of this name; clients of one name are processes of one user.
+    fn connect(&self, name: &str) -> Result<ServiceClient<RetrieveClient>, ClientError> {
+        let state = self.state(name);
+        let options = RetrieveOptions::new(Mode::Packed, state.clone());
+        let transport = Transport::new(TransportConfig::new(&self.url)).unwrap();
+        ServiceClient::insecure_connect(transport, APPLICATION, options, &state, &mut |_| {}, &Cancel::new())
+    }
+
+    fn state(&self, name: &str) -> StateDir {
+        StateDir::open(&self.folder.path().join(name), &self.url, APPLICATION).unwrap()
+    }
+}
+
+/// A client half that counts the answers it reads.
+struct Counting(RetrieveClient, Arc<AtomicUsize>);
+
+impl KeyGenerator for Counting {
+    type KeyError = RetrieveError;
+
+    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, RetrieveError> {
+        self.0.secret_bytes()
+    }
+
+    fn key_bytes(&self) -> u64 {
+        self.0.key_bytes()
+    }
+
+    fn write_keys(
+        &self,
+        out: &mut impl Write,
+        progress: impl FnMut(usize, usize),
+        cancel: &AtomicBool,
+    ) -> Result<(), RetrieveError> {
+        self.0.write_keys(out, progress, cancel)
+    }
+}
+
+impl ClientHalf for Counting {
+    type Error = RetrieveError;
+    type Description = Description;
+    type Model = (RetrieveOptions, Arc<AtomicUsize>);
+    type Question = Question;
+    type Encoded = EncodedQuestion;
+    type Answer = Answer;
+
+    const VERB: &'static str = "counting";
+
+    fn open(description: Description, model: Self::Model, stored: Option<&[u8]>) -> Result<Self, RetrieveError> {
+        Ok(Counting(RetrieveClient::open(description, model.0, stored)?, model.1))
+    }
+
+    fn description(&self) -> &Description {
+        self.0.description()
+    }
+
+    fn batch(&self) -> usize {
+        self.0.batch()
+    }
+
+    /// A description of large answers.
+    fn answer_bytes(&self, _questions: usize) -> usize {
+        512 << 20
+    }
+
+    fn encode<Q: Borrow<Question>>(&self, questions: &[Q]) -> Result<Vec<EncodedQuestion>, RetrieveError> {
+        self.0.encode(questions)
+    }
+
+    fn query(&mut self, questions: &[EncodedQuestion]) -> Result<Vec<u8>, RetrieveError> {
+        self.0.query(questions)
+    }
+
+    fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, RetrieveError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.read(answer, questions)
+    }
+}
+
+fn ask(client: &mut ServiceClient<RetrieveClient>, indices: &[u64]) -> Result<Vec<Answer>, ClientError> {
+    let questions: Vec<Question> = indices.iter().map(|&index| Question::Index(index)).collect();
+    client.ask(&questions, &mut |_| {}, &Cancel::new())
+}
+
+#[test]
+fn a_damaged_record_changes_no_request_whether_it_was_asked_for_or_not() {
+    let watched = Watched::new(Cells::new(100, &[7]));
+    let service = Service::start(&watched);
+    let mut client = service.connect("one").unwrap();
+    let mut observe = |indices: std::ops::Range<u64>| {
+        watched.seen();
+        let answers = ask(&mut client, &indices.collect::<Vec<_>>());
+        (answers, watched.seen())
+    };
+    let (sound, requests) = observe(30..70);
+    assert_eq!(sound.unwrap().len(), 40);
+    assert_eq!(requests, ["query"; 3]);
+    let (damaged, requests_for_damaged) = observe(0..40);
+    let error = damaged.unwrap_err();
+    assert!(matches!(error.application(), Some(RetrieveError::Layout(_))), "{error}");
+    assert_eq!(requests_for_damaged, requests);
+}
+
+#[test]
+fn all_answers_are_read_although_the_first_is_damaged() {
+    let watched = Watched::new(Cells::new(100, &[7]));
+    let service = Service::start(&watched);
+    let (state, reads) = (service.state("one"), Arc::new(AtomicUsize::new(0)));
+    let model = (RetrieveOptions::new(Mode::Packed, state.clone()), Arc::clone(&reads));
+    let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();
+    let client = ServiceClient::insecure_connect(transport, APPLICATION, model, &state, &mut |_| {}, &Cancel::new());
+    let mut client: ServiceClient<Counting> = client.unwrap();
+    for (indices, sound) in [(30..70, true), (0..40, false)] {
+        let questions: Vec<Question> = indices.map(Question::Index).collect();
+        assert_eq!(client.ask(&questions, &mut |_| {}, &Cancel::new()).is_ok(), sound);
+        assert_eq!(reads.swap(0, Ordering::Relaxed), 3);
+    }
+    // Five answers of 512 MiB are more than a call keeps.
+    watched.seen();
+    let questions: Vec<Question> = (0..65).map(Question::Index).collect();
+    let error = client.ask(&questions, &mut |_| {}, &Cancel::new()).unwrap_err();
+    assert!(matches!(error, ClientError::TooMuch { questions: 64, .. }), "{error}");
+    assert!(watched.seen().is_empty());
+}
+
+#[test]
+fn an_index_out_of_range_changes_no_request() {
+    let watched = Watched::new(Cells::new(100, &[]));
+    let service = Service::start(&watched);
+    let mut client = service.connect("one").unwrap();
+    watched.seen();
+    let inside = ask(&mut client, &[99, 5]).unwrap();
+    assert_eq!(inside[0].record.as_deref(), Some(&record(99)));
+    let requests = watched.seen();
+    let error = ask(&mut client, &[5, 100_000]).unwrap_err();
+    assert!(matches!(error.application(), Some(RetrieveError::NoSuchIndex { position: 1, records: 100 })), "{error}");
+    assert_eq!(watched.seen(), requests);
+}
+
+#[test]
+fn questions_that_cannot_be_asked_send_nothing() {
+    let watched = Watched::new(Cells::new(100, &[]));
+    let service = Service::start(&watched);
+    let mut client = service.connect("one").unwrap();
+    watched.seen();
+    let mut questions: Vec<Question> = (0..40).map(Question::Index).collect();
+    questions.push(Question::Key(b"key".to_vec()));
+    let error = client.ask(&questions, &mut |_| {}, &Cancel::new()).unwrap_err();
+    assert!(error.to_string().contains("read by index"), "{error}");
+    assert!(watched.seen().is_empty());
+}
+
+#[test]
+fn a_database_that_shrank_is_refused_whatever_was_asked_for() {
+    let mut observed = Vec::new();
+    // An index inside the smaller database, and one outside.
+    for index in [10, 2900] {
+        let watched = Watched::new(Cells::new(3000, &[]));
+        let service = Service::start(&watched);
+        let mut client = service.connect("one").unwrap();
+        ask(&mut client, &[index]).unwrap();
+        watched.seen();
+        watched.exchange(Cells::new(2000, &[]));
+        let error = ask(&mut client, &[index]).unwrap_err().to_string();
+        assert!(error.contains("do not trust this service"), "{error}");
+        // Another process of the same user does not continue either.
+        let error = service.connect("one").err().unwrap().to_string();
+        assert!(error.contains("do not trust this service"), "{error}");
+        observed.push(watched.seen());
+        // A user who never saw the larger database cannot know.
+        service.connect("two").unwrap();
+    }
+    assert_eq!(observed[0], observed[1]);
+    assert_eq!(observed[0][0], "query");
+}
+
+#[test]
+fn a_database_that_grew_is_asked_again() {
+    let watched = Watched::new(Cells::new(2000, &[]));
+    let service = Service::start(&watched);
+    let mut client = service.connect("one").unwrap();
+    watched.seen();
+    watched.exchange(Cells::new(3000, &[]));
+    let indices: Vec<u64> = (1990..2010).collect();
+    let answers = ask(&mut client, &indices).unwrap();
+    assert!(answers.iter().zip(&indices).all(|(answer, &i)| answer.record.as_deref() == Some(&record(i))));
+    // The first batch of two fails, then both are sent.
+    assert_eq!(watched.seen(), ["query", "description", "description", "query", "query"]);
+}
+
+#[test]
+fn no_bundle_of_keys_stays_behind() {
+    let watched = Watched::new(Cells::new(100, &[]));
+    let service = Service::start(&watched);
+    let bundles = || {
+        let names = std::fs::read_dir(service.state("one").path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().starts_with("bundle-")).count()
+    };
+    // A bundle that an earlier version left.
+    std::fs::write(service.state("one").path().join("bundle-0123.keys"), b"keys").unwrap();
+    let stale = std::fs::File::options().append(true).open(service.state("one").path().join("bundle-0123.keys"));
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(48 * 3600);
+    stale.unwrap().set_modified(long_ago).unwrap();
+    // Cancelled while keys are being made.
+    let state = service.state("one");
+    let (options, cancel) = (RetrieveOptions::new(Mode::Packed, state.clone()), Cancel::new());
+    let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();
+    let mut stop = |_| cancel.cancel();
+    let stopped =
+        ServiceClient::<RetrieveClient>::insecure_connect(transport, APPLICATION, options, &state, &mut stop, &cancel);
+    assert!(stopped.err().unwrap().is_cancelled());
+    assert_eq!(bundles(), 0);
+    service.connect("one").unwrap();
+    assert_eq!(bundles(), 0);
+}

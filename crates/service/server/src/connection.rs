@@ -1,0 +1,184 @@
+//! Connections: accepts them within limits, negotiates TLS, and closes those that send no authorized request.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use prometheus::{IntCounter, IntGauge};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use crate::concurrency::ConcurrencyLimit;
+
+/// Pause after an error of the listener; the usual cause is too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// State that all connections of one listener share.
+#[derive(Clone)]
+pub(crate) struct ConnectionContext {
+    /// Limit of open connections; more wait to be accepted.
+    pub(crate) total: Arc<Semaphore>,
+    /// Limit of open connections from one network; more are closed.
+    pub(crate) per_network: ConcurrencyLimit<IpAddr>,
+    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) router: Router,
+    pub(crate) timeouts: ConnectionTimeouts,
+    /// Cancelled when the service has stopped; connections that are still open are closed.
+    pub(crate) stopped: CancellationToken,
+    pub(crate) open: IntGauge,
+    pub(crate) refused: IntCounter,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct ConnectionTimeouts {
+    pub(crate) head: Duration,
+    pub(crate) stall: Duration,
+    /// Time limit until the first authorized request; `None` if no authorization is needed.
+    pub(crate) authorization: Option<Duration>,
+}
+
+/// Whether a connection has sent a request with a known token. Stored as an extension of each request.
+#[derive(Clone, Default)]
+pub(crate) struct ConnectionAuthorization(CancellationToken);
+
+impl ConnectionAuthorization {
+    /// Marks the connection as authorized.
+    pub(crate) fn confirm(&self) {
+        self.0.cancel();
+    }
+
+    /// Returns after `limit` unless the connection is authorized by then.
+    async fn overdue(&self, limit: Option<Duration>) {
+        let Some(limit) = limit else { return std::future::pending().await };
+        tokio::select! {
+            () = tokio::time::sleep(limit) => {}
+            () = self.0.cancelled() => std::future::pending().await,
+        }
+    }
+}
+
+/// Accepts connections until it is dropped.
+pub(crate) async fn accept(listener: &TcpListener, graceful: &GracefulShutdown, context: &ConnectionContext) {
+    loop {
+        let Ok(permit) = context.total.clone().acquire_owned().await else { return };
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Some(network_permit) = context.per_network.try_acquire(&network(peer.ip())) else {
+            context.refused.inc();
+            tracing::debug!(address = %peer.ip(), limit = context.per_network.limit(), "too many connections");
+            continue;
+        };
+        let (watcher, context) = (graceful.watcher(), context.clone());
+        tokio::spawn(async move {
+            let authorization = ConnectionAuthorization::default();
+            context.open.inc();
+            tokio::select! {
+                () = connection(stream, &context, &authorization, watcher) => {}
+                () = context.stopped.cancelled() => {}
+                () = authorization.overdue(context.timeouts.authorization) => {
+                    tracing::debug!(address = %peer.ip(), "connection closed: it sent no authorized request in time");
+                }
+            }
+            context.open.dec();
+            drop((permit, network_permit));
+        });
+    }
+}
+
+/// The unit to which the limit per address applies: an IPv4 address, or the /64 network of an IPv6 address, because a
+/// client with one IPv6 address usually has the whole network of 2^64 addresses.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address => address,
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    context: &ConnectionContext,
+    authorization: &ConnectionAuthorization,
+    watcher: Watcher,
+) {
+    // Answers are written whole, so waiting until packets are full only delays them.
+    let _ = stream.set_nodelay(true);
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(context.timeouts.stall));
+    let stream = Box::pin(stream);
+    let Some(tls) = &context.tls else { return http(stream, context, authorization, watcher).await };
+    match tokio::time::timeout(context.timeouts.head, tls.accept(stream)).await {
+        Ok(Ok(stream)) => http(stream, context, authorization, watcher).await,
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => tracing::debug!("TLS handshake took too long"),
+    }
+}
+
+async fn http(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    context: &ConnectionContext,
+    authorization: &ConnectionAuthorization,
+    watcher: Watcher,
+) {
+    let requests = ConnectionRequests {
+        router: TowerToHyperService::new(context.router.clone()),
+        authorization: authorization.clone(),
+    };
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(context.timeouts.head)
+        .serve_connection(TokioIo::new(stream), requests);
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// The router; adds to each request the authorization state of its connection.
+struct ConnectionRequests {
+    router: TowerToHyperService<Router>,
+    authorization: ConnectionAuthorization,
+}
+
+impl Service<Request<Incoming>> for ConnectionRequests {
+    type Response = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Response;
+    type Error = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Error;
+    type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(self.authorization.clone());
+        self.router.call(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    #[test]
+    fn addresses_of_one_network_count_together() {
+        let network = |text: &str| super::network(text.parse().unwrap()).to_string();
+        assert_eq!(network("192.0.2.7"), "192.0.2.7");
+        assert_eq!(network("::ffff:192.0.2.7"), "192.0.2.7");
+        assert_eq!(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_ne!(network("2001:db8:1:2::1"), network("2001:db8:1:3::1"));
+    }
+}

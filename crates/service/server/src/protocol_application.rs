@@ -1,0 +1,83 @@
+//! Adapter that offers the server half of an application as an [`Application`].
+
+use std::io::{self, Read};
+use std::sync::atomic::AtomicBool;
+
+use unspoken_protocol::{self as protocol, ClientId, ErrorKind, ServerHalf};
+
+use crate::application::{Application, ApplicationError, ApplicationLimits};
+
+/// A [`ServerHalf`] with a name.
+pub struct ProtocolApplication<H> {
+    name: String,
+    half: H,
+}
+
+impl<H: ServerHalf> ProtocolApplication<H> {
+    /// Offers `half` as `name`, for instance `classify/spam`.
+    pub fn new(name: impl Into<String>, half: H) -> Self {
+        Self { name: name.into(), half }
+    }
+}
+
+impl<H: ServerHalf> Application for ProtocolApplication<H> {
+    type Keys = H::Keys;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn describe(&self) -> Vec<u8> {
+        self.half.describe()
+    }
+
+    fn limits(&self) -> ApplicationLimits {
+        ApplicationLimits {
+            key_format: self.half.key_format(),
+            header_bytes: self.half.key_front_bytes(),
+            max_key_bytes: self.half.max_key_bytes(),
+            max_query_bytes: self.half.query_bytes(),
+            max_answer_bytes: self.half.answer_bytes(),
+        }
+    }
+
+    fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError> {
+        self.half.loaded_key_bytes(header).map_err(|error| refusal(&error))
+    }
+
+    fn load_keys(&self, bundle: &mut dyn Read) -> Result<H::Keys, ApplicationError> {
+        let mut bundle = bundle;
+        self.half.load_keys(&mut bundle).map_err(|error| refusal(&error))
+    }
+
+    fn prepared_bytes(&self) -> u64 {
+        self.half.prepared_bytes()
+    }
+
+    fn working_bytes(&self) -> u64 {
+        self.half.working_bytes()
+    }
+
+    fn answer(
+        &self,
+        client: ClientId,
+        keys: &H::Keys,
+        query: &[u8],
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, ApplicationError> {
+        // Runs inside the thread pool, so that parallel work does not switch threads at every step.
+        rayon::scope(|_| self.half.answer(client, keys, query, cancel)).map_err(|error| refusal(&error))
+    }
+}
+
+/// The error for the client. Errors about the client's own bytes are sent with their text; the text of internal errors
+/// is only logged.
+fn refusal(error: &impl protocol::ApplicationError) -> ApplicationError {
+    match error.kind() {
+        ErrorKind::Cancelled => ApplicationError::Cancelled,
+        ErrorKind::Malformed => ApplicationError::Malformed(error.to_string()),
+        ErrorKind::Mismatch => ApplicationError::DoesNotFit(error.to_string()),
+        ErrorKind::Io(kind) => ApplicationError::Read(io::Error::new(kind, error.to_string())),
+        ErrorKind::Internal => ApplicationError::Internal(error.to_string()),
+    }
+}

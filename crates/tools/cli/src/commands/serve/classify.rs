@@ -1,0 +1,39 @@
+//! Text classifiers.
+
+use unspoken_classify::ClassifyServer;
+use unspoken_fasttext::ScoreTables;
+use unspoken_query::QueryForm;
+use unspoken_server::Applications;
+
+use super::kinds::{Kind, KindOption};
+use super::offer::Offer;
+use super::preset::{COMPACT_PRESET, DEFAULT_PRESET, secure};
+use super::{PLAN, QUERY, chosen_plan};
+
+pub const KIND: Kind = Kind {
+    name: "classify",
+    about: "a text classifier; DIR has its server half, as `unspoken train` makes it",
+    default_name: "classify/text",
+    options: &[
+        QUERY,
+        KindOption {
+            name: "preset",
+            about: "parameter set [default: n15_depth8_scale50, with query=compact n16_boot_depth8_scale50]",
+        },
+        PLAN,
+    ],
+    load,
+};
+
+fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
+    let query = offer.option("query")?.unwrap_or(QueryForm::Direct);
+    let default = if query == QueryForm::Compact { COMPACT_PRESET } else { DEFAULT_PRESET };
+    let parameters = secure(&offer.option::<String>("preset")?.unwrap_or_else(|| default.into()))?;
+    let plan = chosen_plan(offer)?;
+    let tables = ScoreTables::load(offer.path())?;
+    let classifier = match plan {
+        None => ClassifyServer::with_best_plan(&tables, &parameters, query)?,
+        Some(plan) => ClassifyServer::new(&tables, &parameters, query, plan)?,
+    };
+    offer.add(classifier, applications)
+}

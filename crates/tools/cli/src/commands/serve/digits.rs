@@ -1,0 +1,27 @@
+//! Networks for handwritten digits.
+
+use unspoken_digits::DigitsServer;
+use unspoken_digits_model::Network;
+use unspoken_server::Applications;
+
+use super::kinds::{Kind, KindOption};
+use super::offer::Offer;
+use super::preset::{DIGITS_PRESET, secure};
+
+pub const KIND: Kind = Kind {
+    name: "digits",
+    about: "a network for handwritten digits; DIR is made by `unspoken digits train`",
+    default_name: "digits/mnist",
+    options: &[
+        KindOption { name: "preset", about: "parameter set [default: n14_real_depth8_scale30]" },
+        KindOption { name: "batch", about: "images per query, a power of two [default: as many as fit]" },
+    ],
+    load,
+};
+
+fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
+    let parameters = secure(&offer.option::<String>("preset")?.unwrap_or_else(|| DIGITS_PRESET.into()))?;
+    let batch = offer.option("batch")?;
+    let server = DigitsServer::new(&Network::load(offer.path())?, &parameters, batch)?;
+    offer.add(server, applications)
+}

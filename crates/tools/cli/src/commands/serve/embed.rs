@@ -1,0 +1,35 @@
+//! Compressed embedding tables.
+
+use unspoken_embed::{EmbedOptions, EmbedServer};
+use unspoken_embedding::Subtables;
+use unspoken_query::QueryForm;
+use unspoken_server::Applications;
+
+use super::kinds::{Kind, KindOption};
+use super::offer::Offer;
+use super::preset::secure;
+use super::{PLAN, QUERY, chosen_plan};
+
+pub const KIND: Kind = Kind {
+    name: "embed",
+    about: "an embedding table; DIR has its server half, as `unspoken embed compress` makes it",
+    default_name: "embed/table",
+    options: &[
+        QUERY,
+        KindOption { name: "preset", about: "parameter set [default: the cheapest one that fits]" },
+        PLAN,
+    ],
+    load,
+};
+
+fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
+    let query = offer.option("query")?.unwrap_or(QueryForm::Direct);
+    let options = EmbedOptions { plan: chosen_plan(offer)?, query, ..EmbedOptions::default() };
+    let preset = offer.option::<String>("preset")?.map(|preset| secure(&preset)).transpose()?;
+    let subtables = Subtables::load(offer.path())?;
+    let parameters = match preset {
+        Some(parameters) => parameters,
+        None => EmbedServer::best_preset(subtables.shape(), &options)?,
+    };
+    offer.add(EmbedServer::new(&subtables, &parameters, &options)?, applications)
+}

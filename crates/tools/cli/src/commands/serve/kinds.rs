@@ -1,0 +1,84 @@
+//! The kinds of applications that `unspoken serve` offers.
+
+use std::fmt::Write;
+
+use unspoken_server::Applications;
+
+use super::offer::Offer;
+use super::{classify, digits, embed, matrix, pir};
+
+/// All kinds of applications. A new kind is one more line here.
+pub const KINDS: &[Kind] = &[
+    classify::KIND, //
+    embed::KIND,
+    digits::KIND,
+    matrix::KIND,
+    pir::KIND,
+];
+
+/// One kind of application.
+pub struct Kind {
+    /// Name of the kind in offers.
+    pub name: &'static str,
+    /// Description, for the help text.
+    pub about: &'static str,
+    /// Default name in the service's URL; `{directory}` is replaced by the last part of the offer's path.
+    pub default_name: &'static str,
+    /// Options of offers of this kind.
+    pub options: &'static [KindOption],
+    /// Loads the files of an offer and adds the application.
+    pub load: fn(&Offer, Applications) -> anyhow::Result<Applications>,
+}
+
+/// An option of a kind.
+pub struct KindOption {
+    /// Name of the option in offers.
+    pub name: &'static str,
+    /// Description, for the help text.
+    pub about: &'static str,
+}
+
+impl Kind {
+    /// Finds a kind by name.
+    pub fn find(name: &str) -> anyhow::Result<&'static Kind> {
+        let names = || KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ");
+        let found = KINDS.iter().find(|kind| kind.name == name);
+        found.ok_or_else(|| anyhow::anyhow!("no kind {name:?} of offers; choose one of {}", names()))
+    }
+
+    /// Checks that the kind has the option.
+    pub fn check_option(&self, option: &str) -> anyhow::Result<()> {
+        if self.options.iter().any(|known| known.name == option) {
+            return Ok(());
+        }
+        let names = self.options.iter().map(|option| option.name).collect::<Vec<_>>().join(", ");
+        let has = if names.is_empty() { "none".into() } else { names };
+        anyhow::bail!("offers of kind {} have no option {option:?}; they have: {has}", self.name)
+    }
+}
+
+/// Help text: the kinds, their options, and examples.
+pub fn help() -> String {
+    let mut text = String::from("Kinds of offers, and their options:\n");
+    for kind in KINDS {
+        let _ = writeln!(text, "  {:10}{} [default name: {}]", kind.name, kind.about, kind.default_name);
+        for option in kind.options {
+            let _ = writeln!(text, "    {:8}{}", option.name, option.about);
+        }
+    }
+    text + EXAMPLES
+}
+
+const EXAMPLES: &str = "
+Examples:
+  unspoken serve --offer classify:classify/spam=model
+  unspoken serve --offer classify:classify/spam=spam,query=compact --offer embed=glove --offer pir:pir/codes=codes
+  unspoken serve --config service.toml --metrics-listen 127.0.0.1:9464
+
+The same in a configuration file:
+  [[offer]]
+  kind = \"classify\"
+  name = \"classify/spam\"
+  path = \"spam\"
+  query = \"compact\"
+";

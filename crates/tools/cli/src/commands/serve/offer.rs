@@ -1,0 +1,102 @@
+//! The offers of a service, all checked before anything is loaded.
+
+use std::fmt::Display;
+use std::path::Path;
+use std::str::FromStr;
+
+use anyhow::Context;
+use unspoken_protocol::ServerHalf;
+use unspoken_server::{Applications, OfferConfig, ProtocolApplication};
+use unspoken_wire::is_application_name;
+
+use super::kinds::Kind;
+
+/// An offer whose kind, name and options are valid.
+pub struct Offer {
+    kind: &'static Kind,
+    name: String,
+    config: OfferConfig,
+}
+
+impl Offer {
+    /// Checks kind, name and options.
+    fn new(config: OfferConfig) -> anyhow::Result<Self> {
+        let kind = Kind::find(&config.kind)?;
+        for option in config.options.keys() {
+            kind.check_option(option)?;
+        }
+        let name = match &config.name {
+            Some(name) => name.clone(),
+            None => default_name(kind, &config.path)?,
+        };
+        anyhow::ensure!(
+            is_application_name(&name),
+            "the name {name:?} cannot stand in a URL: needed lower-case segments joined by '/', such as classify/spam; \
+             give the offer another name: KIND:NAME=DIR"
+        );
+        Ok(Self { kind, name, config })
+    }
+
+    /// Name in the service's URL.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Path of the files.
+    pub fn path(&self) -> &Path {
+        &self.config.path
+    }
+
+    /// Value of an option, if given.
+    pub fn option<T: FromStr<Err: Display>>(&self, name: &str) -> anyhow::Result<Option<T>> {
+        let Some(text) = self.config.options.get(name) else { return Ok(None) };
+        let value = text.parse().map_err(|error| anyhow::anyhow!("option {name} is {text:?}: {error}"))?;
+        Ok(Some(value))
+    }
+
+    /// Adds the application under the offer's name.
+    pub fn add(&self, half: impl ServerHalf, applications: Applications) -> anyhow::Result<Applications> {
+        Ok(applications.with(ProtocolApplication::new(self.name.as_str(), half))?)
+    }
+
+    fn load(&self, applications: Applications) -> anyhow::Result<Applications> {
+        tracing::info!(application = self.name, kind = self.kind.name, path = %self.path().display(), "loading");
+        (self.kind.load)(self, applications)
+    }
+}
+
+/// Loads all offers, after checking every one of them.
+pub fn load(configs: Vec<OfferConfig>) -> anyhow::Result<Applications> {
+    anyhow::ensure!(
+        !configs.is_empty(),
+        "there is nothing to offer; give --offer KIND:NAME=DIR, or [[offer]] in the configuration file (see --help)"
+    );
+    let mut offers: Vec<Offer> = Vec::new();
+    for config in configs {
+        let path = config.path.clone();
+        let offer = Offer::new(config).with_context(|| format!("cannot offer {}", path.display()))?;
+        if let Some(other) = offers.iter().find(|other| other.name == offer.name) {
+            let paths = [other, &offer].map(|offer| offer.path().display());
+            let name = &offer.name;
+            anyhow::bail!("two offers are called {name}: {} and {}; rename one: KIND:NAME=DIR", paths[0], paths[1]);
+        }
+        offers.push(offer);
+    }
+    offers.iter().try_fold(Applications::new(), |applications, offer| {
+        let failed = || format!("cannot offer {} as {}", offer.path().display(), offer.name);
+        offer.load(applications).with_context(failed)
+    })
+}
+
+fn default_name(kind: &Kind, path: &Path) -> anyhow::Result<String> {
+    const DIRECTORY: &str = "{directory}";
+    if !kind.default_name.contains(DIRECTORY) {
+        return Ok(kind.default_name.to_owned());
+    }
+    let full = path.canonicalize().ok();
+    let path = full.as_deref().unwrap_or(path);
+    // The name of a file is used without its extension.
+    let name = if path.is_file() { path.file_stem() } else { path.file_name() };
+    let name = name.context("its path has no name; add one: KIND:NAME=DIR")?;
+    Ok(kind.default_name.replace(DIRECTORY, &name.to_string_lossy()))
+}

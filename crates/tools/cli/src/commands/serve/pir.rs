@@ -1,0 +1,69 @@
+//! Databases for private retrieval, and how the service follows their changes.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use unspoken_database::{Database, Snapshot};
+use unspoken_pir::{DatabaseVersion, Layout};
+use unspoken_retrieve::RetrieveServer;
+use unspoken_server::Applications;
+
+use super::kinds::Kind;
+use super::offer::Offer;
+
+/// Interval between checks for changes.
+const LOOK: Duration = Duration::from_secs(1);
+
+pub const KIND: Kind = Kind {
+    name: "pir",
+    about: "a database for private retrieval; DIR is made by `unspoken pir build`, and its changes are served",
+    default_name: "pir/{directory}",
+    options: &[],
+    load,
+};
+
+/// Adds the database. A thread follows its changes as long as it is served.
+fn load(offer: &Offer, applications: Applications) -> anyhow::Result<Applications> {
+    let name = offer.name().to_owned();
+    let opened = Arc::new(Database::open(offer.path())?);
+    let snapshot = opened.snapshot();
+    let preset = snapshot.parameters().name();
+    anyhow::ensure!(!snapshot.parameters().is_insecure(), "preset {preset} is for tests; build it with a secure one");
+    tell(&name, &snapshot, "database opened");
+    let follower = (name, Arc::downgrade(&opened), snapshot.layout());
+    let applications = offer.add(RetrieveServer::new(opened)?, applications)?;
+    std::thread::Builder::new().name("follow-database".into()).spawn(move || follow(&follower))?;
+    Ok(applications)
+}
+
+/// Loads the versions that other processes commit, as long as the database is served.
+fn follow((name, database, layout): &(String, Weak<Database>, Layout)) {
+    let mut complaint = String::new();
+    while let Some(database) = database.upgrade() {
+        match database.refresh() {
+            Ok(false) => complaint.clear(),
+            Ok(true) => {
+                complaint.clear();
+                let snapshot = database.snapshot();
+                tell(name, &snapshot, "database changed");
+                if snapshot.layout() != *layout {
+                    tracing::error!(application = name, "rebuilt in another layout: restart the service");
+                }
+            }
+            // Keep serving the previous version.
+            Err(error) => {
+                let again = std::mem::replace(&mut complaint, error.to_string());
+                if again != complaint {
+                    tracing::error!(application = name, reason = complaint, "cannot take up the database's changes");
+                }
+            }
+        }
+        drop(database);
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn tell(name: &str, snapshot: &Snapshot, what: &'static str) {
+    let (version, generation, records) = (snapshot.version(), snapshot.generation(), snapshot.records());
+    tracing::info!(application = name, version, generation, records, "{what}");
+}

@@ -1,0 +1,19 @@
+//! Parameter sets of the served applications.
+
+use unspoken_ckks::{CkksParameters, Preset};
+
+/// Default preset of text classifiers.
+pub const DEFAULT_PRESET: &str = "n15_depth8_scale50";
+
+/// Default preset for compact queries.
+pub const COMPACT_PRESET: &str = "n16_boot_depth8_scale50";
+
+/// Default preset for images of digits: of the presets with five levels, the one with the fewest bytes.
+pub const DIGITS_PRESET: &str = "n14_real_depth8_scale30";
+
+/// A preset by name; presets for tests are refused.
+pub fn secure(preset: &str) -> anyhow::Result<CkksParameters> {
+    let parameters = Preset::find(preset)?.build()?;
+    anyhow::ensure!(!parameters.rlwe().is_insecure(), "preset {preset} is for tests; choose a secure one");
+    Ok(parameters)
+}

@@ -1,0 +1,117 @@
+//! The flags older than `--offer`, translated into offers.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use unspoken_query::QueryForm;
+use unspoken_server::OfferConfig;
+
+use super::{classify, digits, embed, pir};
+
+/// Flags that are each short for one offer.
+#[derive(clap::Args)]
+pub struct Shorthands {
+    /// Short for --offer classify=DIR
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
+    /// Short for --offer embed=DIR
+    #[arg(long, value_name = "DIR")]
+    embedding: Option<PathBuf>,
+    /// Short for --offer digits=DIR
+    #[arg(long, value_name = "DIR")]
+    digits: Option<PathBuf>,
+    /// Short for --offer pir:NAME=DIR; may be given several times
+    #[arg(long, value_name = "[NAME=]DIR")]
+    database: Vec<NamedDirectory>,
+    /// Name of the application of --model, --embedding or --digits
+    #[arg(long)]
+    name: Option<String>,
+    /// Option `query` of --model or --embedding
+    #[arg(long, value_parser = clap::value_parser!(QueryForm))]
+    query: Option<QueryForm>,
+    /// Option `preset` of --model, --embedding or --digits
+    #[arg(long)]
+    preset: Option<String>,
+    /// Option `plan` of --model or --embedding
+    #[arg(long)]
+    plan: Option<String>,
+    /// Option `batch` of --digits
+    #[arg(long)]
+    batch: Option<usize>,
+}
+
+/// A directory with an optional name.
+#[derive(Clone, Debug)]
+struct NamedDirectory {
+    name: Option<String>,
+    directory: PathBuf,
+}
+
+impl FromStr for NamedDirectory {
+    type Err = Infallible;
+
+    /// `NAME=DIR`, or `DIR` alone.
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        let (name, directory) = match text.split_once('=') {
+            Some((name, directory)) => (Some(name.to_owned()), directory),
+            None => (None, text),
+        };
+        Ok(NamedDirectory { name, directory: directory.into() })
+    }
+}
+
+/// A flag and the kind that it offers.
+const MODEL: (&str, &str) = ("--model", classify::KIND.name);
+const EMBEDDING: (&str, &str) = ("--embedding", embed::KIND.name);
+const DIGITS: (&str, &str) = ("--digits", digits::KIND.name);
+
+impl Shorthands {
+    /// The offers that the flags are short for.
+    pub fn offers(&self) -> anyhow::Result<Vec<OfferConfig>> {
+        let directories = [(MODEL, &self.model), (EMBEDDING, &self.embedding), (DIGITS, &self.digits)];
+        let mut offers: Vec<OfferConfig> = directories
+            .into_iter()
+            .filter_map(|((_, kind), directory)| Some(OfferConfig::new(kind, directory.as_ref()?)))
+            .collect();
+        if let Some(name) = &self.name {
+            the_one(&mut offers, "--name", &[MODEL, EMBEDDING, DIGITS])?.name = Some(name.clone());
+        }
+        let options: [(&str, &str, Option<String>, &[_]); 4] = [
+            ("--query", "query", self.query.map(|form| form.to_string()), &[MODEL, EMBEDDING]),
+            ("--preset", "preset", self.preset.clone(), &[MODEL, EMBEDDING, DIGITS]),
+            ("--plan", "plan", self.plan.clone(), &[MODEL, EMBEDDING]),
+            ("--batch", "batch", self.batch.map(|batch| batch.to_string()), &[DIGITS]),
+        ];
+        for (flag, option, value, flags) in options {
+            let Some(value) = value else { continue };
+            the_one(&mut offers, flag, flags)?.options.insert(option.into(), value);
+        }
+        offers.extend(self.database.iter().map(|database| OfferConfig {
+            name: database.name.clone(),
+            ..OfferConfig::new(pir::KIND.name, &database.directory)
+        }));
+        Ok(offers)
+    }
+}
+
+/// The one offer that a flag belongs to, created by one of `flags`.
+fn the_one<'a>(
+    offers: &'a mut [OfferConfig],
+    flag: &str,
+    flags: &[(&str, &str)],
+) -> anyhow::Result<&'a mut OfferConfig> {
+    let names = flags.iter().map(|(flag, _)| *flag).collect::<Vec<_>>().join(", ");
+    let mut matching: Vec<_> =
+        offers.iter_mut().filter(|offer| flags.iter().any(|(_, kind)| *kind == offer.kind)).collect();
+    match (matching.pop(), matching.len()) {
+        (Some(offer), 0) => Ok(offer),
+        (None, _) => {
+            anyhow::bail!("{flag} belongs to one of {names}, and none is given; options of --offer follow its DIR")
+        }
+        (Some(_), more) => anyhow::bail!(
+            "{flag} belongs to one of {names}, and {} are given; write --offer KIND:NAME=DIR,OPTION=VALUE for each",
+            more + 1
+        ),
+    }
+}

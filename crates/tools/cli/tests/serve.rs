@@ -1,0 +1,226 @@
+//! Tests of `unspoken serve` with several offers.
+
+mod support;
+
+use std::convert::Infallible;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::AtomicBool;
+
+use support::{Service, complaint, text, unspoken};
+use unspoken_client::transport::{Cancel, Transport, TransportConfig};
+use unspoken_database::{Builder, Record};
+use unspoken_pir::Preset;
+
+/// A classifier of messages, an embedding table and two databases.
+struct Files {
+    directory: tempfile::TempDir,
+}
+
+impl Files {
+    fn new() -> Self {
+        let files = Files { directory: tempfile::tempdir().unwrap() };
+        let words = [["meeting", "lunch", "thanks"], ["prize", "winner", "claim"]];
+        let lines = (0..80).map(|i| {
+            let (label, words) = if i % 2 == 0 { ("ham", words[0]) } else { ("spam", words[1]) };
+            format!("{label}\t{} {} number {}\n", words[i % 3], words[i / 2 % 3], i % 7)
+        });
+        std::fs::write(files.path("messages.tsv"), lines.collect::<String>()).unwrap();
+        text(&unspoken(&["train", "--data", &files.path("messages.tsv"), "--out", &files.path("spam")]));
+
+        let mut table = b"\x93NUMPY\x01\x00\x46\x00".to_vec();
+        table.extend(format!("{:69}\n", "{'descr': '<f4', 'fortran_order': False, 'shape': (40, 3), }").into_bytes());
+        table.extend((0..120u32).flat_map(|i| ((i * i % 11) as f32).to_le_bytes()));
+        std::fs::write(files.path("table.npy"), &table).unwrap();
+        let tokens: Vec<String> = (0..40).map(|i| format!("t{i}")).collect();
+        std::fs::write(files.path("tokens.txt"), tokens.join("\n")).unwrap();
+        let source = ["--table", &files.path("table.npy"), "--tokens", &files.path("tokens.txt")];
+        text(&unspoken(
+            &[&["embed", "compress", "--out", &files.path("glove"), "--columns", "6"], &source[..]].concat(),
+        ));
+
+        for (name, value) in [("codes", "meaning"), ("images", "pixels")] {
+            let records =
+                (0..50).map(|i| Record { key: Some(format!("K{i}").into()), value: format!("{value} {i}").into() });
+            let records = records.map(Ok::<_, Infallible>);
+            Builder::new(Preset::N11).build(files.path(name), records, |_| {}, &AtomicBool::new(false)).unwrap();
+        }
+        files
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn offer(&self, head: &str, name: &str, options: &str) -> String {
+        format!("{head}={}{options}", self.path(name))
+    }
+}
+
+fn names(service: &Service) -> Vec<String> {
+    let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();
+    let mut names = transport.applications(&Cancel::new()).unwrap();
+    names.sort();
+    names
+}
+
+fn config(directory: &Path, content: &str) -> String {
+    let path = directory.join("service.toml");
+    std::fs::write(&path, content).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn offers_of_different_kinds_are_served_at_once() {
+    let files = Files::new();
+    let offers = [
+        files.offer("classify:classify/spam", "spam", ",preset=n14_depth8_scale30,plan=auto"),
+        files.offer("embed", "glove", ",query=direct"),
+        files.offer("pir:pir/icd", "codes", ""),
+    ];
+    let keys = files.path("keys");
+    // A short flag as well: its database is named after its directory.
+    let images = files.path("images");
+    let mut arguments = vec!["--data-dir", &keys, "--database", &images];
+    arguments.extend(offers.iter().flat_map(|offer| ["--offer", offer.as_str()]));
+    let service = Service::start(&arguments, Stdio::null());
+    assert_eq!(names(&service), ["classify/spam", "embed/table", "pir/icd", "pir/images"]);
+
+    let state = files.path("state");
+    let target = ["--url", &service.url, "--state-dir", &state, "--application"];
+    let ask = |command: &[&str], application: &str, what: &[&str]| {
+        text(&unspoken(&[command, &target[..], &[application], what].concat()))
+    };
+    assert_eq!(ask(&["get"], "pir/icd", &["K7"]), "meaning 7\n");
+    assert_eq!(ask(&["get"], "pir/images", &["K49"]), "pixels 49\n");
+    let labels = ask(&["classify"], "classify/spam", &["--model", &files.path("spam"), "claim winner prize"]);
+    assert!(labels.contains("spam"), "{labels}");
+    let glove = files.path("glove");
+    let embedded = ask(&["embed", "ask"], "embed/table", &["--model", &glove, "--check", &glove, "t3 t39"]);
+    assert!(!embedded.is_empty());
+}
+
+#[test]
+fn offers_come_from_a_configuration_file_and_flags_add_to_them() {
+    let files = Files::new();
+    let content = format!(
+        "listen = '127.0.0.1:1'\nmetrics_listen = '127.0.0.1:0'\ndata_dir = '{}'\n\
+         [[offer]]\nkind = 'classify'\nname = 'classify/one'\npath = '{spam}'\npreset = 'n14_depth8_scale30'\n\
+         [[offer]]\nkind = 'pir'\npath = '{}'\n",
+        files.path("keys"),
+        files.path("codes"),
+        spam = files.path("spam"),
+    );
+    let path = config(files.directory.path(), &content);
+    let images = files.offer("pir", "images", "");
+    // The listening address of the flags overrides the address of the file.
+    let service = Service::start(&["--config", &path, "--offer", &images], Stdio::null());
+    assert_eq!(names(&service), ["classify/one", "pir/codes", "pir/images"]);
+
+    let metrics = service.metrics.as_deref().unwrap();
+    let address = metrics.strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut body = String::new();
+    stream.read_to_string(&mut body).unwrap();
+    assert!(body.contains("unspoken_requests_total{method=\"GET\",route=\"/v1/apps\",status=\"200\"} 1"), "{body}");
+}
+
+#[test]
+fn mistakes_in_offers_are_named_before_anything_is_loaded() {
+    let refused = |arguments: &[&str]| complaint(&unspoken(&[&["serve"], arguments].concat()));
+    let offer = |text: &str| refused(&["--offer", text]);
+    for (text, parts) in [
+        ("clasify=/nowhere", &["no kind \"clasify\"", "classify, embed, digits, matrix, pir"][..]),
+        ("classify=/nowhere,colour=red", &["no option \"colour\"", "query, preset, plan"]),
+        ("classify=/nowhere,batch=32", &["no option \"batch\"", "query, preset, plan"]),
+        ("pir=/nowhere,query=compact", &["no option \"query\"", "they have: none"]),
+        ("classify:Big Name=/nowhere", &["\"Big Name\" cannot stand in a URL", "KIND:NAME=DIR"]),
+        ("classify=/nowhere,query=fast", &["option query is \"fast\"", "direct"]),
+        ("classify=/nowhere,plan=best", &["option plan is \"best\""]),
+        ("digits=/nowhere,batch=many", &["option batch is \"many\""]),
+        ("classify:classify/spam=/nowhere", &["cannot offer /nowhere as classify/spam", "/nowhere/server"]),
+    ] {
+        let said = offer(text);
+        assert!(parts.iter().all(|part| said.contains(part)), "{text}: {said}");
+    }
+    // Not an offer at all: a command line error.
+    let output = unspoken(&["serve", "--offer", "classify"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("KIND[:NAME]=PATH"));
+
+    let twice = refused(&["--offer", "classify:a/b=/one", "--offer", "embed:a/b=/two"]);
+    assert!(twice.contains("two offers are called a/b: /one and /two"), "{twice}");
+    let twice = refused(&["--offer", "pir:pir/one=/two", "--database", "/nowhere/one"]);
+    assert!(twice.contains("two offers are called pir/one"), "{twice}");
+    let nothing = refused(&[]);
+    assert!(nothing.contains("nothing to offer") && nothing.contains("--offer KIND:NAME=DIR"), "{nothing}");
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = config(directory.path(), "[[offer]]\nkind = 'classify'\npath = '/nowhere'\nquery = ['compact']\n");
+    let list = refused(&["--config", &path]);
+    assert!(list.contains("service.toml") && list.contains("must be a text, a number or a truth value"), "{list}");
+    let path = config(directory.path(), "[[offer]]\nkind = 'classify'\n");
+    assert!(refused(&["--config", &path]).contains("path"));
+    let path = config(directory.path(), "[[offer]]\nkind = 'classify'\npath = '/nowhere'\nbatch = 32\n");
+    assert!(refused(&["--config", &path]).contains("no option \"batch\""));
+}
+
+#[test]
+fn insecure_presets_are_refused_however_they_are_given() {
+    let directory = tempfile::tempdir().unwrap();
+    let preset = "insecure_n11_depth9_scale50";
+    for kind in ["classify", "embed", "digits"] {
+        let said = complaint(&unspoken(&["serve", "--offer", &format!("{kind}=/nowhere,preset={preset}")]));
+        assert!(said.contains("is for tests"), "{kind}: {said}");
+        let content = format!("[[offer]]\nkind = '{kind}'\npath = '/nowhere'\npreset = '{preset}'\n");
+        let said = complaint(&unspoken(&["serve", "--config", &config(directory.path(), &content)]));
+        assert!(said.contains("is for tests"), "{kind}: {said}");
+    }
+    for flag in ["--model", "--embedding", "--digits"] {
+        let said = complaint(&unspoken(&["serve", flag, "/nowhere", "--preset", preset]));
+        assert!(said.contains("is for tests"), "{flag}: {said}");
+    }
+}
+
+#[test]
+fn short_flags_may_be_combined_and_say_when_an_option_fits_none_or_several() {
+    let refused = |arguments: &[&str]| complaint(&unspoken(&[&["serve"], arguments].concat()));
+    let both = ["--model", "/nowhere", "--embedding", "/nowhere"];
+    for flag in [["--name", "a/b"], ["--preset", "n14_depth8_scale30"], ["--query", "compact"], ["--plan", "paper"]] {
+        let said = refused(&[&both[..], &flag[..]].concat());
+        assert!(said.contains(flag[0]) && said.contains("2 are given") && said.contains("--offer"), "{said}");
+        let said = refused(&[&["--database", "/nowhere"], &flag[..]].concat());
+        assert!(said.contains(flag[0]) && said.contains("none is given"), "{said}");
+    }
+    let said = refused(&["--digits", "/nowhere", "--query", "compact"]);
+    assert!(said.contains("--query belongs to one of --model, --embedding, and none is given"), "{said}");
+    let said = refused(&["--model", "/nowhere", "--batch", "8"]);
+    assert!(said.contains("--batch belongs to one of --digits"), "{said}");
+    // An option that fits only one of several offers applies to it.
+    let said = refused(&["--model", "/nowhere", "--digits", "/nowhere", "--query", "compact"]);
+    assert!(said.contains("cannot offer /nowhere as classify/text"), "{said}");
+    let said = refused(&["--digits", "/nowhere", "--name", "digits/ours"]);
+    assert!(said.contains("cannot offer /nowhere as digits/ours"), "{said}");
+}
+
+#[test]
+fn the_help_shows_kinds_options_and_examples() {
+    let help = text(&unspoken(&["serve", "--help"]));
+    for part in [
+        "classify",
+        "embed",
+        "digits",
+        "pir",
+        "[default name: pir/{directory}]",
+        "batch",
+        "may be combined",
+        "Examples:",
+        "[[offer]]",
+    ] {
+        assert!(help.contains(part), "{part}\n{help}");
+    }
+    assert!(help.contains("unspoken serve --offer classify:classify/spam=model"), "{help}");
+}

@@ -1,0 +1,91 @@
+//! A matrix program of a service, with generated and uploaded keys.
+
+use std::path::PathBuf;
+
+use ndarray::Array3;
+use numpy::{IntoPyArray, PyArray3, PyReadonlyArray3};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use unspoken_arrays::{MatrixClient, NamedArrays};
+use unspoken_client::{ClientError, Progress, ServiceClient};
+
+use crate::asking::{Service, needs, usage_dict};
+use crate::failure::Failure;
+use crate::interruptible;
+use crate::matrix::MatrixSignature;
+use crate::progress::Reporter;
+
+#[pyclass(module = "unspoken._unspoken")]
+pub(crate) struct MatrixConnection {
+    client: ServiceClient<MatrixClient>,
+    application: String,
+}
+
+#[pymethods]
+impl MatrixConnection {
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        service: &Service,
+        application: Option<String>,
+        state_dir: PathBuf,
+        ready: (usize, usize),
+        progress: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+            let (transport, application, state) = service.target(application, &state_dir, cancel)?;
+            let mut report = |step: Progress| report(step.into());
+            let mut client =
+                ServiceClient::<MatrixClient>::connect(transport, &application, (), &state, &mut report, cancel)?;
+            client.prepare(needs(ready))?;
+            Ok(MatrixConnection { client, application })
+        })
+    }
+
+    /// The result, of shape (batch, rows, columns), for arrays of such shapes by name. `share_bits` adds noise, so
+    /// that the result can be shared.
+    fn compute<'py>(
+        &mut self,
+        py: Python<'py>,
+        inputs: Vec<(String, PyReadonlyArray3<'py, f64>)>,
+        share_bits: Option<u32>,
+        progress: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyArray3<f64>>> {
+        let inputs: NamedArrays =
+            inputs.into_iter().map(|(name, values)| (name, values.as_array().to_owned())).collect();
+        let client = &mut self.client;
+        let result = interruptible::run(py, Reporter::from_argument(progress)?, |report, cancel| {
+            let mut report = |step: Progress| report(step.into());
+            let answers: Vec<Array3<f64>> = client.ask(&[&inputs], &mut report, cancel)?;
+            let result = answers.into_iter().next().unwrap_or_default();
+            match share_bits {
+                Some(bits) => Ok(client.half().share(&inputs, &result, bits).map_err(ClientError::of_application)?),
+                None => Ok::<_, Failure>(result),
+            }
+        })?;
+        Ok(result.into_pyarray(py))
+    }
+
+    /// The client's description of the program.
+    fn signature(&self) -> MatrixSignature {
+        MatrixSignature::new(self.client.description().signature().clone())
+    }
+
+    /// The error of an entry of the result, from the service's simulation, and the largest input for which it holds.
+    #[getter]
+    fn error(&self) -> (f64, f64) {
+        let description = self.client.description();
+        (description.error_bound(), description.largest_input())
+    }
+
+    #[getter]
+    fn application(&self) -> &str {
+        &self.application
+    }
+
+    /// Bytes and seconds so far, by name.
+    #[getter]
+    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        usage_dict(py, self.client.usage())
+    }
+}

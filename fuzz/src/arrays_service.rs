@@ -1,0 +1,217 @@
+//! Targets for the protocol of served matrix programs: descriptions and answers that a client decodes, queries that a
+//! server decodes.
+
+use std::cell::RefCell;
+use std::sync::LazyLock;
+use std::sync::atomic::AtomicBool;
+
+use ndarray::{Array2, Array3};
+use prost::Message;
+use unspoken_arrays::{
+    Axes, Description, MatrixClient, MatrixServer, NamedArrays, Options, PROTOCOL_VERSION, Program, ProgramSource,
+};
+use unspoken_matrix::{Graph, Operation};
+use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
+use unspoken_rlwe::EvaluationKeys;
+
+use crate::Target;
+use crate::fixtures::{CLIENT, PRESET, query, read};
+use crate::messages::{self, FINGERPRINTS, KeyRequirement, MOST_QUERY_BYTES_MADE, SMALL_PRESETS};
+
+/// Fields of a description.
+#[derive(Clone, PartialEq, Message)]
+struct Described {
+    #[prost(uint32, tag = "1")]
+    version: u32,
+    #[prost(string, tag = "2")]
+    preset: String,
+    #[prost(bytes = "vec", tag = "3")]
+    fingerprint: Vec<u8>,
+    #[prost(bytes = "vec", tag = "4")]
+    model_id: Vec<u8>,
+    #[prost(message, repeated, tag = "10")]
+    keys: Vec<KeyRequirement>,
+    #[prost(string, tag = "11")]
+    plan: String,
+    #[prost(double, tag = "12")]
+    bound: f64,
+    #[prost(string, tag = "20")]
+    application: String,
+    #[prost(uint32, tag = "21")]
+    tile: u32,
+    #[prost(uint32, tag = "22")]
+    blocks: u32,
+    #[prost(uint32, tag = "23")]
+    query_level: u32,
+    #[prost(uint32, tag = "24")]
+    output_level: u32,
+    #[prost(uint32, tag = "25")]
+    batch: u32,
+    #[prost(message, repeated, tag = "26")]
+    inputs: Vec<Input>,
+    #[prost(message, optional, tag = "27")]
+    output: Option<Shape>,
+    #[prost(double, tag = "14")]
+    error: f64,
+    #[prost(double, tag = "28")]
+    largest_input: f64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Input {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(message, optional, tag = "2")]
+    shape: Option<Shape>,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct Shape {
+    #[prost(uint32, tag = "1")]
+    rows: u32,
+    #[prost(uint32, tag = "2")]
+    columns: u32,
+    #[prost(bool, tag = "3")]
+    batch_axis: bool,
+    #[prost(bool, tag = "4")]
+    row_axis: bool,
+    #[prost(bool, tag = "5")]
+    column_axis: bool,
+}
+
+/// `Description::insecure_from_bytes`, and a client that generates the keys and a query that the description asks
+/// for.
+pub static DESCRIPTION: Target = Target {
+    name: "arrays_description",
+    run: |data| {
+        let Ok(message) = Described::decode(data) else {
+            assert!(Description::insecure_from_bytes(data).is_err(), "no protobuf message was accepted");
+            return false;
+        };
+        if !message.preset.starts_with(SMALL_PRESETS) {
+            return false;
+        }
+        let Ok(description) = Description::insecure_from_bytes(data) else { return false };
+        let again = Described::decode(description.to_bytes().as_slice()).expect("its own bytes");
+        assert_eq!(again.inputs.len(), message.inputs.len());
+        if let Ok(client) = MatrixClient::open(description, (), None) {
+            ask_as_described(client);
+        }
+        true
+    },
+    repair: |data| {
+        let Ok(mut message) = Described::decode(data.as_slice()) else { return };
+        message.version = PROTOCOL_VERSION;
+        messages::repair_preset(&mut message.preset, &mut message.fingerprint);
+        message.application = "matrix".into();
+        message.tile = 1 << (message.tile % 4);
+        message.blocks = 1;
+        message.batch = 1 + message.batch % 8;
+        messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
+        messages::repair_bound(&mut message.error, |bound| bound > 0.0);
+        messages::repair_bound(&mut message.largest_input, |bound| bound > 0.0);
+        *data = message.encode_to_vec();
+    },
+    seeds: || {
+        let sound = Described::decode(SERVER.describe().as_slice()).expect("a description");
+        let of = |(name, fingerprint): &(&str, Vec<u8>)| Described {
+            preset: (*name).into(),
+            fingerprint: fingerprint.clone(),
+            // Keys and levels that exist in every preset.
+            keys: vec![KeyRequirement { galois_element: 5, chain: 1 }],
+            query_level: 0,
+            output_level: 0,
+            ..sound.clone()
+        };
+        FINGERPRINTS.iter().map(of).chain([sound.clone()]).map(|message| message.encode_to_vec()).collect()
+    },
+};
+
+/// Generates the keys and a query that a description asks for, unless they are large.
+fn ask_as_described(mut client: MatrixClient) {
+    let signature = client.description().signature().clone();
+    let zeros = |input: &unspoken_arrays::Input| {
+        let (rows, columns) = input.shape.matrix;
+        let batch = if input.shape.axes.batch { signature.batch() } else { 1 };
+        (input.name.clone(), Array3::zeros((batch, rows, columns)))
+    };
+    let entries = |input: &unspoken_arrays::Input| {
+        signature.batch().saturating_mul(input.shape.matrix.0).saturating_mul(input.shape.matrix.1)
+    };
+    let most = signature.inputs().iter().map(entries).fold(0, usize::saturating_add);
+    if most.saturating_mul(8) > MOST_QUERY_BYTES_MADE {
+        return;
+    }
+    let inputs: NamedArrays = signature.inputs().iter().map(zeros).collect();
+    query(&mut client, &[inputs]).expect("zeros fit");
+    messages::make_keys(client.keyring());
+}
+
+/// `MatrixServer::answer`: an accepted query has an answer of the announced size, whose form the client accepts.
+pub static QUERY: Target = Target {
+    name: "arrays_query",
+    run: |data| {
+        let Ok(answer) = SERVER.answer(CLIENT, &KEYS, data, &GO) else { return false };
+        assert!(data.len() <= SERVER.query_bytes());
+        assert!(answer.len() <= SERVER.answer_bytes());
+        match read(&client(), &answer, &[inputs()]) {
+            Ok(read) => assert_eq!(read[0].dim(), (2, 2, 2)),
+            // A ciphertext of random bytes is valid: it encrypts random numbers.
+            Err(error) => assert!(error.to_string().contains("this secret key does not open"), "{error}"),
+        }
+        true
+    },
+    repair: |data| messages::repair_query(data, SERVER.header()),
+    seeds: || vec![QUERY_BYTES.clone()],
+};
+
+/// `MatrixClient::read`: an accepted answer has finite numbers of the described shape.
+pub static ANSWER: Target = Target {
+    name: "arrays_answer",
+    run: |data| {
+        thread_local! {
+            static CLIENT_HALF: RefCell<MatrixClient> = RefCell::new(client());
+        }
+        CLIENT_HALF.with_borrow(|client| {
+            let Ok(read) = read(client, data, &[inputs()]) else { return false };
+            assert!(client.check_answer(data, 1).is_ok());
+            assert!(read[0].dim() == (2, 2, 2) && read[0].iter().all(|value| value.is_finite()));
+            true
+        })
+    },
+    repair: |data| messages::repair_answer(data, SERVER.header()),
+    seeds: || vec![ANSWERED.clone()],
+};
+
+fn client() -> MatrixClient {
+    MatrixClient::open(SERVER.description().clone(), (), None).expect("a description of its own")
+}
+
+fn inputs() -> NamedArrays {
+    vec![("a".into(), Array3::ones((2, 2, 2)))]
+}
+
+/// `a * 2 + W`, for two matrices of 2 x 2.
+static SERVER: LazyLock<MatrixServer> = LazyLock::new(|| {
+    let mut graph = Graph::new();
+    let a = graph.input("a", (2, 2)).expect("fits");
+    let scaled = graph.push(Operation::Scale(2.0), &[a]).expect("fits");
+    let constant = graph.push(Operation::Constant(Array2::ones((2, 2))), &[]).expect("fits");
+    graph.push(Operation::Add, &[scaled, constant]).expect("fits");
+    let options = Options { preset: Some(PRESET.into()), batch: 2, ..Options::default() };
+    let program = ProgramSource { graph, inputs: vec![Axes::BATCH], output: Axes::BATCH, options };
+    MatrixServer::new(Program::plan(program).expect("plans"), 1.0).expect("serves")
+});
+
+static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| {
+    let mut bundle = Vec::new();
+    client().keyring().write_keys(&mut bundle, |_, _| {}, &GO).expect("writes to memory");
+    SERVER.load_keys(&mut bundle.as_slice()).expect("the client's keys")
+});
+
+static QUERY_BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| query(&mut client(), &[inputs()]).expect("fits"));
+
+static ANSWERED: LazyLock<Vec<u8>> =
+    LazyLock::new(|| SERVER.answer(CLIENT, &KEYS, &QUERY_BYTES, &GO).expect("an answer"));
+
+static GO: AtomicBool = AtomicBool::new(false);

@@ -1,0 +1,109 @@
+"""Client of a service that computes with encrypted matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from unspoken import _unspoken
+from unspoken._asking import PreparingClient
+from unspoken._matrix_program import MatrixSignature
+from unspoken._matrix_secret import named_matrices
+
+
+class MatrixClient(PreparingClient[_unspoken.MatrixConnection]):
+    """A client of one matrix program of a service.
+
+    The service has the program, which `Matrix.plan` created, with its constants; it sees no entry of
+    the inputs or of the result. The client knows shapes, but no operations.
+
+    Parameters
+    ----------
+    url : str
+        ``https://host:port``, or ``http://`` for a service on this machine.
+    **options
+        As for `Client`: see `ServiceOptions`.
+
+    Raises
+    ------
+    ConfigurationError
+        If the address, the token or the certificates cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np, unspoken
+    >>> with unspoken.MatrixClient("http://127.0.0.1:8080") as client:  # doctest: +SKIP
+    ...     print(client.signature.inputs)
+    ...     result = client.compute(a=np.ones((4, 3)))
+    """
+
+    def compute(self, /, **arrays: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Encrypt all inputs, given by name, let the service compute, and decrypt the result.
+
+        The numbers carry errors that depend on the secret key: do not share them. For results that
+        others will see use `compute_to_share`.
+
+        Raises
+        ------
+        MatrixError
+            If an input is missing, its shape is wrong, or an entry is not finite or too large;
+            nothing was sent.
+        KeysExpiredError
+            If the service no longer has the keys; the next call makes new ones.
+        UnspokenError
+            As for `connect`.
+
+        Examples
+        --------
+        >>> client.compute(a=np.ones((4, 3)))  # doctest: +SKIP
+        """
+        return self._compute(arrays, None)
+
+    def compute_to_share(self, bits: int, /, **arrays: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Compute a result that others will see: noise hides the errors of the encryption.
+
+        The noise is Gaussian, its deviation ``2**bits`` times `error`, and the result is rounded.
+        Then ``n`` shared numbers reveal no more than exact results would, up to a statistical
+        distance of ``sqrt(n) / 2 * 2**-bits``, if the service computed honestly: see
+        `MatrixSecret.decrypt_to_share`.
+
+        Raises
+        ------
+        MatrixError
+            As for `compute`, or if an entry exceeds `largest`.
+
+        Examples
+        --------
+        >>> client.compute_to_share(20, a=np.ones((4, 3)))  # doctest: +SKIP
+        """
+        return self._compute(arrays, bits)
+
+    @property
+    def signature(self) -> MatrixSignature:
+        """Shapes, parameters and keys of the program. Connects, if there is no connection yet."""
+        with self._asking() as connection:
+            return MatrixSignature(connection.signature())
+
+    @property
+    def error(self) -> float:
+        """Predicted largest error of an entry, for inputs up to `largest`. Connects as `signature` does."""
+        with self._asking() as connection:
+            return connection.error[0]
+
+    @property
+    def largest(self) -> float:
+        """Largest entry of inputs that the service predicts the error for. Connects as `signature` does."""
+        with self._asking() as connection:
+            return connection.error[1]
+
+    def _compute(self, arrays: dict[str, npt.ArrayLike], bits: int | None) -> npt.NDArray[np.float64]:
+        with self._asking() as connection:
+            signature = MatrixSignature(connection.signature())
+            inputs = named_matrices(signature.inputs, arrays)
+            return connection.compute(inputs, bits, self._progress).reshape(signature.shape)
+
+    def _open(self) -> _unspoken.MatrixConnection:
+        """Make keys and upload them, unless the service has them."""
+        return _unspoken.MatrixConnection.open(
+            self._service, self._application, self._state_dir, self._ready, self._progress
+        )
