@@ -1,14 +1,14 @@
 //! Encodings of secret indices, in constant time.
 //!
-//! `alpha_j` and `cos((2j + 1) pi / 2p)` both follow from the root `w_j = exp(2 pi i (2j + 1) / 4p)`: the first is `w_j`,
-//! conjugated for odd `j`, and the second is its real part. With `j = hi m + lo`, the root is the product of the giant
-//! step `exp(2 pi i 2 hi m / 4p)` and the baby step `exp(2 pi i (2 lo + 1) / 4p)`. Two tables of about `sqrt(p)` entries
-//! contain them. They are computed from `m` and `p`, which are public.
+//! `alpha_j` and `cos((2j + 1) pi / 2p)` both follow from the root `w_j = exp(2 pi i (2j + 1) / 4p)`: the first is
+//! `w_j`, conjugated for odd `j`, and the second is its real part. With `j = hi m + lo`, the root is the product of the
+//! giant step `exp(2 pi i 2 hi m / 4p)` and the baby step `exp(2 pi i (2 lo + 1) / 4p)`. Two tables of about `sqrt(p)`
+//! entries contain them. They are computed from `m` and `p`, which are public.
 //!
 //! What makes [`IndexEncoder::value`] constant-time: an entry is selected by a scan that reads the whole table and adds
 //! each entry under a mask, so neither a branch nor an address depends on the index. The parity is exclusive-ored into
-//! a sign bit. Padding is index 0 with a mask that clears the result at the end. No library function and no division has
-//! an operand that depends on the index.
+//! a sign bit. Padding is index 0 with a mask that clears the result at the end. No library function and no division
+//! has an operand that depends on the index.
 
 use std::f64::consts::PI;
 use std::hint::black_box;
@@ -17,8 +17,8 @@ use unspoken_ckks::Complex64;
 
 use crate::plan::IndexEncoding;
 
-/// Encodes indices of tables of one width. The running time depends on the encoding and on the number of columns, not on
-/// the index or on whether the slot is padded. Clients encode with it.
+/// Encodes indices of tables of one width. The running time depends on the encoding and on the number of columns, not
+/// on the index or on whether the slot is padded. Clients encode with it.
 #[derive(Clone, Debug)]
 pub struct IndexEncoder {
     encoding: IndexEncoding,
