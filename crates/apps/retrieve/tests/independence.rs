@@ -34,9 +34,9 @@ impl DatabaseVersion for Cells {
     }
 }
 
-struct Shelf(Arc<Cells>);
+struct TestDatabase(Arc<Cells>);
 
-impl VersionedDatabase for Shelf {
+impl VersionedDatabase for TestDatabase {
     type Version = Cells;
 
     fn parameters(&self) -> &PirParameters {
@@ -69,7 +69,7 @@ impl DurableCounters for NoCounters {
 fn timed(layout: Layout, cells: Vec<u8>, questions: [Question; 2]) -> [Vec<f64>; 2] {
     let parameters = Preset::InsecureN11.build().unwrap();
     let database = Database::new(&parameters, 0, &cells).unwrap();
-    let server = RetrieveServer::new(Shelf(Arc::new(Cells(database, parameters, layout)))).unwrap();
+    let server = RetrieveServer::new(TestDatabase(Arc::new(Cells(database, parameters, layout)))).unwrap();
     let description = Description::read(&server.describe(), true).unwrap();
     let options = RetrieveOptions::new(Mode::Packed, NoCounters);
     let mut client = RetrieveClient::open(description, options, None).unwrap();

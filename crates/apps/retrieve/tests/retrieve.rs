@@ -57,12 +57,12 @@ impl DatabaseVersion for Cells {
     }
 }
 
-struct Shelf {
+struct TestDatabase {
     parameters: PirParameters,
     current: Arc<Mutex<Arc<Cells>>>,
 }
 
-impl VersionedDatabase for Shelf {
+impl VersionedDatabase for TestDatabase {
     type Version = Cells;
 
     fn parameters(&self) -> &PirParameters {
@@ -102,7 +102,7 @@ fn found(record: &[u8], version: u64) -> Answer {
 }
 
 struct Pair {
-    server: RetrieveServer<Shelf>,
+    server: RetrieveServer<TestDatabase>,
     client: RetrieveClient,
     keys: PreparedKeys,
     bundle: Vec<u8>,
@@ -112,7 +112,7 @@ impl Pair {
     fn new(cells: Arc<Cells>, options: RetrieveOptions) -> (Self, Arc<Mutex<Arc<Cells>>>) {
         let current = Arc::new(Mutex::new(cells));
         let parameters = Preset::InsecureN11.build().unwrap();
-        let server = RetrieveServer::new(Shelf { parameters, current: Arc::clone(&current) }).unwrap();
+        let server = RetrieveServer::new(TestDatabase { parameters, current: Arc::clone(&current) }).unwrap();
         let description = Description::read(&server.describe(), true).unwrap();
         let client = RetrieveClient::open(description, options, None).unwrap();
         let mut bundle = Vec::new();

@@ -18,7 +18,7 @@ use unspoken_ring::SecretRng;
 use unspoken_rlwe::{EvaluationKeys, KeyBundle, SecretKey};
 
 /// Maximum number of images for the circuit with encrypted weights, which is slow and runs with four batch sizes.
-const MOST_OBLIVIOUS: usize = 512;
+const MAX_ENCRYPTED_WEIGHT_IMAGES: usize = 512;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -32,9 +32,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("test accuracy {:.4} of {} images", network.accuracy(&test), test.len());
     println!("largest values on them {:?}, bounds {:?}", network.ranges(test.images()), network.bounds());
     for preset in ["n14_real_depth8_scale30", "n15_real_depth17_scale30"] {
-        owner(&network, &test, preset, count, batch)?;
+        plain_weights(&network, &test, preset, count, batch)?;
         for batch in [8, 16, 32, 128] {
-            oblivious(&network, &test, preset, count.min(MOST_OBLIVIOUS), batch)?;
+            encrypted_weights(&network, &test, preset, count.min(MAX_ENCRYPTED_WEIGHT_IMAGES), batch)?;
         }
     }
     Ok(())
@@ -52,7 +52,7 @@ fn trained(train: &LabelledImages, shape: Shape) -> Result<Network, Box<dyn Erro
 }
 
 /// Runs the circuit with plaintext weights.
-fn owner(
+fn plain_weights(
     network: &Network,
     test: &LabelledImages,
     preset: &str,
@@ -106,7 +106,7 @@ fn owner(
 }
 
 /// Runs the circuit with encrypted weights. Images and weights are encrypted under one key.
-fn oblivious(
+fn encrypted_weights(
     network: &Network,
     test: &LabelledImages,
     preset: &str,

@@ -19,7 +19,7 @@ use crate::pool::{Pool, PoolOptions};
 pub enum WhenEmpty {
     /// Encrypt without the pool.
     #[default]
-    FallBack,
+    EncryptDirectly,
     /// Wait for an entry for at most this time. An empty pool file is an error at once, because nothing refills it in
     /// the background.
     Wait(Duration),
@@ -178,18 +178,18 @@ impl Encryptor {
 
     /// Takes an encryption of zero over at least `chain` primes from the pool. `None` means: encrypt without the pool.
     fn zero(&self, chain: usize) -> Result<Option<ZeroEncryption>, EncryptError> {
-        let falls_back = self.empty == WhenEmpty::FallBack;
+        let encrypts_directly = self.empty == WhenEmpty::EncryptDirectly;
         let found = match &self.zeros {
             Zeros::None => return Ok(None),
             Zeros::Memory(pool) => covers(pool.chain(), chain).and_then(|()| match self.empty {
-                WhenEmpty::FallBack => pool.take(),
+                WhenEmpty::EncryptDirectly => pool.take(),
                 WhenEmpty::Wait(patience) => pool.take_within(patience).map(Some),
             }),
             #[cfg(unix)]
-            Zeros::File { file, generation } => take_from_file(file, *generation, chain, falls_back),
+            Zeros::File { file, generation } => take_from_file(file, *generation, chain, encrypts_directly),
         };
         match found {
-            Err(EncryptError::Refill { .. } | EncryptError::Primes { .. }) if falls_back => Ok(None),
+            Err(EncryptError::Refill { .. } | EncryptError::Primes { .. }) if encrypts_directly => Ok(None),
             found => found,
         }
     }
@@ -200,7 +200,7 @@ fn take_from_file(
     file: &Mutex<PoolFile>,
     generation: u64,
     chain: usize,
-    falls_back: bool,
+    encrypts_directly: bool,
 ) -> Result<Option<ZeroEncryption>, EncryptError> {
     // Checked before the lock, because in a child the lock may be held by a thread that does not exist there.
     if process_generation() != generation {
@@ -209,7 +209,7 @@ fn take_from_file(
     let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
     covers(file.chain(), chain)?;
     match file.take()? {
-        None if !falls_back => Err(EncryptError::Exhausted { waited: Duration::ZERO }),
+        None if !encrypts_directly => Err(EncryptError::Exhausted { waited: Duration::ZERO }),
         found => Ok(found),
     }
 }

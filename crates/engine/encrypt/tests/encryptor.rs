@@ -19,7 +19,7 @@ fn every_plan_encrypts() {
     for key in client.keys() {
         let entry = client.entry_bytes(&key);
         for needs in [Needs::default(), Needs { burst: 2, memory_bytes: 10 * entry }] {
-            for empty in [WhenEmpty::FallBack, WhenEmpty::Wait(Duration::from_secs(60))] {
+            for empty in [WhenEmpty::EncryptDirectly, WhenEmpty::Wait(Duration::from_secs(60))] {
                 let encryptor = Encryptor::new(&client.parameters, key.clone(), needs).unwrap().when_empty(empty);
                 assert_eq!(encryptor.plan().zeros, needs.burst);
                 for i in 0..6 {

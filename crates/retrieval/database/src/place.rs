@@ -42,8 +42,8 @@ impl Random {
 /// Puts an entry into one of its candidate buckets. If none has room, entries of one of them move to their other
 /// candidates, and so on. Returns whether that succeeded; if not, some entries are in no bucket.
 pub(crate) fn place<B: Buckets>(buckets: &mut B, entry: B::Entry, random: &mut Random) -> Result<bool, DatabaseError> {
-    let (mut homeless, mut moves) = (vec![entry], 0);
-    while let Some(entry) = homeless.pop() {
+    let (mut unplaced, mut moves) = (vec![entry], 0);
+    while let Some(entry) = unplaced.pop() {
         let (bytes, candidates) = (buckets.bytes(&entry), buckets.candidates(&entry)?);
         let mut best: Option<(usize, u64)> = None;
         for &bucket in &candidates {
@@ -61,7 +61,7 @@ pub(crate) fn place<B: Buckets>(buckets: &mut B, entry: B::Entry, random: &mut R
         let Some(&bucket) = candidates.get(any as usize).filter(|_| moves <= MOVES) else { return Ok(false) };
         while buckets.room(bucket)? < bytes {
             match buckets.take(bucket, random.next())? {
-                Some(evicted) => homeless.push(evicted),
+                Some(evicted) => unplaced.push(evicted),
                 None => return Ok(false),
             }
         }

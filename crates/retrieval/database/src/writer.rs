@@ -8,6 +8,7 @@ use unspoken_pir::layout::Bucket;
 use unspoken_pir::{Layout, LayoutError};
 
 use crate::disk::{Disk, DiskFile};
+use crate::edited::EditedBuckets;
 use crate::error::DatabaseError;
 use crate::generation::{Cells, open_cells};
 use crate::geometry::Geometry;
@@ -15,7 +16,6 @@ use crate::journal::{Frame, Journal, Position, append};
 use crate::lock::Lock;
 use crate::manifest::{Files, Manifest, sweep};
 use crate::place::{Random, place};
-use crate::shelf::Shelf;
 use crate::store::{Monitor, Plan, Progress};
 
 /// The writer of a database. There is one at a time; readers can read meanwhile.
@@ -120,12 +120,12 @@ impl Writer {
             return Err(LayoutError::Length { found, needed }.into());
         }
         let (base, committed, pending) = (&self.base, &self.committed, &self.pending);
-        let mut shelf = Shelf::new(layout, |bucket| current(base, committed, pending, bucket));
-        let before = shelf.remove(tag)?;
-        if !place(&mut shelf, (tag, value.to_vec()), &mut self.random)? {
+        let mut edited = EditedBuckets::new(layout, |bucket| current(base, committed, pending, bucket));
+        let before = edited.remove(tag)?;
+        if !place(&mut edited, (tag, value.to_vec()), &mut self.random)? {
             return Err(DatabaseError::Full { what: "the buckets of a key are full, and others cannot move" });
         }
-        let changed = shelf.into_cells()?;
+        let changed = edited.into_cells()?;
         self.pending.extend(changed);
         self.records[1] += u64::from(!before);
         Ok(before)
@@ -139,9 +139,9 @@ impl Writer {
         let layout = self.geometry.layout;
         let tag = layout.tag(key)?;
         let (base, committed, pending) = (&self.base, &self.committed, &self.pending);
-        let mut shelf = Shelf::new(layout, |bucket| current(base, committed, pending, bucket));
-        let found = shelf.remove(tag)?;
-        let changed = shelf.into_cells()?;
+        let mut edited = EditedBuckets::new(layout, |bucket| current(base, committed, pending, bucket));
+        let found = edited.remove(tag)?;
+        let changed = edited.into_cells()?;
         self.pending.extend(changed);
         self.records[1] -= u64::from(found).min(self.records[1]);
         Ok(found)

@@ -66,9 +66,9 @@ impl DatabaseVersion for Cells {
     }
 }
 
-struct Shelf(PirParameters, Arc<Cells>);
+struct TestDatabase(PirParameters, Arc<Cells>);
 
-impl VersionedDatabase for Shelf {
+impl VersionedDatabase for TestDatabase {
     type Version = Cells;
 
     fn parameters(&self) -> &PirParameters {
@@ -86,14 +86,14 @@ impl VersionedDatabase for Shelf {
 
 /// A database that can be replaced while it is served, and a log of the requests for it.
 #[derive(Clone)]
-struct Watched(Arc<Mutex<(RetrieveServer<Shelf>, Vec<&'static str>)>>);
+struct Watched(Arc<Mutex<(RetrieveServer<TestDatabase>, Vec<&'static str>)>>);
 
 impl Watched {
     fn new(cells: Cells) -> Self {
         Watched(Arc::new(Mutex::new((half(cells), Vec::new()))))
     }
 
-    fn lock(&self) -> MutexGuard<'_, (RetrieveServer<Shelf>, Vec<&'static str>)> {
+    fn lock(&self) -> MutexGuard<'_, (RetrieveServer<TestDatabase>, Vec<&'static str>)> {
         self.0.lock().unwrap()
     }
 
@@ -107,8 +107,8 @@ impl Watched {
     }
 }
 
-fn half(cells: Cells) -> RetrieveServer<Shelf> {
-    RetrieveServer::new(Shelf(parameters(), Arc::new(cells))).unwrap()
+fn half(cells: Cells) -> RetrieveServer<TestDatabase> {
+    RetrieveServer::new(TestDatabase(parameters(), Arc::new(cells))).unwrap()
 }
 
 impl KeyLoader for Watched {

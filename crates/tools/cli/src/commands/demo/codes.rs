@@ -12,7 +12,7 @@ use unspoken_retrieve::{Question, RetrieveClient, RetrieveOptions};
 use unspoken_sources::{Source, SourceError, SourceSpec};
 
 use super::service::Service;
-use super::{GLIMPSE, print};
+use super::{SAMPLE_BYTES, print};
 use crate::progress::Bars;
 
 const APPLICATION: &str = "pir/icd10";
@@ -21,10 +21,10 @@ const APPLICATION: &str = "pir/icd10";
 const CODES: [&str; 5] = ["E11.9", "I10", "J45.909", "S82.401A", "X99.99"];
 
 /// Codes queried in each mode. The second mode needs larger keys and at least a second per query.
-const WAYS: [(Mode, &[&str]); 2] = [(Mode::Packed, &CODES), (Mode::Compact, &[CODES[0]])];
+const QUERIES: [(Mode, &[&str]); 2] = [(Mode::Packed, &CODES), (Mode::Compact, &[CODES[0]])];
 
 /// Offset of the shown bytes in a request: behind the seed of the first query.
-const GLIMPSE_FROM: usize = 32;
+const SAMPLE_START: usize = 32;
 
 /// Runs this part of the demonstration.
 pub fn run(codes: &Path, cancel: &Cancel) -> anyhow::Result<()> {
@@ -37,15 +37,15 @@ pub fn run(codes: &Path, cancel: &Cancel) -> anyhow::Result<()> {
     println!("service     {} offers {APPLICATION}", service.url);
     // The database in the clear, for comparison.
     let clear = Database::open(&directory)?.snapshot();
-    for (mode, codes) in WAYS {
-        let asked = ask(&service, &folder.path().join(format!("client-{mode}")), mode, codes, cancel)?;
-        for (code, record) in codes.iter().zip(&asked.records) {
+    for (mode, codes) in QUERIES {
+        let answers = ask(&service, &folder.path().join(format!("client-{mode}")), mode, codes, cancel)?;
+        for (code, record) in codes.iter().zip(&answers.records) {
             anyhow::ensure!(
                 *record == clear.get(code.as_bytes())?,
                 "{mode}: the record of {code} differs from the database"
             );
         }
-        asked.report(mode, codes);
+        answers.report(mode, codes);
     }
     Ok(())
 }
@@ -66,28 +66,28 @@ fn build(codes: &Path, directory: &Path, cancel: &Cancel) -> anyhow::Result<Buil
 }
 
 /// What the client received and the service saw.
-struct Asked {
+struct Answers {
     records: Vec<Option<Vec<u8>>>,
     usage: UsageStats,
     /// Lengths of all requests.
     requests: Vec<usize>,
     /// Some bytes of the first request.
-    glimpse: Vec<u8>,
+    sample: Vec<u8>,
 }
 
 /// Queries one code after the other.
-fn ask(service: &Service, state: &Path, mode: Mode, codes: &[&str], cancel: &Cancel) -> anyhow::Result<Asked> {
+fn ask(service: &Service, state: &Path, mode: Mode, codes: &[&str], cancel: &Cancel) -> anyhow::Result<Answers> {
     let mut bars = Bars::new();
     let state = StateDir::open(state, &service.url, APPLICATION)?;
     let mut step = |step| bars.step(step);
     let (transport, options) = (service.transport()?, RetrieveOptions::new(mode, state.clone()));
     let mut client =
         ServiceClient::<RetrieveClient>::connect(transport, APPLICATION, options, &state, &mut step, cancel)?;
-    let (mut records, mut requests, mut glimpse) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut records, mut requests, mut sample) = (Vec::new(), Vec::new(), Vec::new());
     let mut look = |query: &[u8]| {
         requests.push(query.len());
-        if glimpse.is_empty() {
-            glimpse.extend(query.iter().skip(GLIMPSE_FROM).take(GLIMPSE));
+        if sample.is_empty() {
+            sample.extend(query.iter().skip(SAMPLE_START).take(SAMPLE_BYTES));
         }
     };
     for code in codes {
@@ -97,10 +97,10 @@ fn ask(service: &Service, state: &Path, mode: Mode, codes: &[&str], cancel: &Can
     }
     let usage = client.usage();
     bars.finish();
-    Ok(Asked { records, usage, requests, glimpse })
+    Ok(Answers { records, usage, requests, sample })
 }
 
-impl Asked {
+impl Answers {
     fn report(&self, mode: Mode, codes: &[&str]) {
         println!("\n{mode} queries");
         for (code, record) in codes.iter().zip(&self.records) {
@@ -116,7 +116,7 @@ impl Asked {
             ("seconds per code, client", format!("{:.4}", each(self.usage.client_seconds))),
             ("seconds per code, service", format!("{:.4}", each(self.usage.server_seconds))),
             ("what the service saw: lengths", lengths.join(", ")),
-            ("what the service saw: of the first", format!("{}...", hex::encode(&self.glimpse))),
+            ("what the service saw: of the first", format!("{}...", hex::encode(&self.sample))),
         ]);
     }
 }

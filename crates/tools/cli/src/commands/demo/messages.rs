@@ -12,13 +12,13 @@ use unspoken_fasttext::{Encoder, Model, TrainOptions, fit};
 use unspoken_store::Dataset;
 
 use super::service::Service;
-use super::{Arguments, GLIMPSE, print};
+use super::{Arguments, SAMPLE_BYTES, print};
 use crate::progress::Bars;
 
 const APPLICATION: &str = "classify/spam";
 
 /// Offset of the shown bytes in a query: past names and headers, in the encrypted part.
-const GLIMPSE_FROM: usize = 4096;
+const SAMPLE_START: usize = 4096;
 
 /// Runs this part of the demonstration.
 pub fn run(arguments: &Arguments, cancel: &Cancel) -> anyhow::Result<()> {
@@ -36,16 +36,16 @@ pub fn run(arguments: &Arguments, cancel: &Cancel) -> anyhow::Result<()> {
     let mut step = |step| bars.step(step);
     let mut client =
         ServiceClient::<ClassifyClient>::connect(transport, APPLICATION, words, &state, &mut step, cancel)?;
-    let mut glimpse = Vec::new();
+    let mut sample = Vec::new();
     let mut look = |query: &[u8]| {
-        if glimpse.is_empty() {
-            glimpse.extend(query.iter().skip(GLIMPSE_FROM).take(GLIMPSE));
+        if sample.is_empty() {
+            sample.extend(query.iter().skip(SAMPLE_START).take(SAMPLE_BYTES));
         }
     };
     let results = client.ask_and_show(held_out.texts(), &mut step, &mut look, cancel)?;
     bars.finish();
     let comparison = Comparison::new(&model, &held_out, &results);
-    report(&comparison, client.usage(), (held_out.len(), client.description().batch()), &glimpse);
+    report(&comparison, client.usage(), (held_out.len(), client.description().batch()), &sample);
     println!("\nexamples    label    message");
     for (result, text) in results.iter().zip(held_out.texts()).take(6) {
         println!("            {:8} {}", result.label, text.chars().take(80).collect::<String>());
@@ -101,7 +101,7 @@ impl Comparison {
 }
 
 /// `batch`: messages that one query holds.
-fn report(comparison: &Comparison, usage: UsageStats, (messages, batch): (usize, usize), glimpse: &[u8]) {
+fn report(comparison: &Comparison, usage: UsageStats, (messages, batch): (usize, usize), sample: &[u8]) {
     let each = |total: f64| total / messages.max(1) as f64;
     let queries = messages.div_ceil(batch.max(1)).max(1);
     let query_name = format!("bytes of a query of 1 to {batch} messages");
@@ -118,7 +118,7 @@ fn report(comparison: &Comparison, usage: UsageStats, (messages, batch): (usize,
         ("bytes of answer per message", format!("{:.0}", each(usage.answer_bytes as f64))),
         ("seconds per message, client", format!("{:.4}", each(usage.client_seconds))),
         ("seconds per message, service", format!("{:.4}", each(usage.server_seconds))),
-        ("what the service saw", format!("{}...", hex::encode(glimpse))),
+        ("what the service saw", format!("{}...", hex::encode(sample))),
     ];
     print(&rows);
 }

@@ -10,7 +10,7 @@ use crate::commands::serve::DEFAULT_PRESET;
 use crate::interrupt;
 
 /// Number of bytes of a query to show.
-const GLIMPSE: usize = 48;
+const SAMPLE_BYTES: usize = 48;
 
 /// Train, serve and query on this machine, and show what was sent
 #[derive(clap::Args)]

@@ -11,7 +11,7 @@ const DEFAULT_PRESET: &str = "n15_real_depth17_scale30";
 
 /// Packing of a vector that is shorter than the number of slots
 #[derive(Clone, Copy, ValueEnum)]
-enum Lie {
+enum PackingArgument {
     /// Repeated to fill all slots
     Repeated,
     /// Many vectors side by side, all with the same permutation
@@ -31,7 +31,7 @@ pub struct Arguments {
     preset: String,
     /// Packing of a vector that is shorter than the number of slots
     #[arg(long, value_enum, default_value = "repeated")]
-    packing: Lie,
+    packing: PackingArgument,
     /// Level of the input [default: the highest]
     #[arg(long)]
     level: Option<usize>,
@@ -54,8 +54,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let given = arguments.subject.permutation(arguments.seed)?;
     let parameters = Preset::find(&arguments.preset)?.build()?;
     let packing = match arguments.packing {
-        Lie::Repeated => Packing::Repeated,
-        Lie::Blocks => Packing::Blocks,
+        PackingArgument::Repeated => Packing::Repeated,
+        PackingArgument::Blocks => Packing::Blocks,
     };
     let mut task = Task::new(&given.permutation, packing, &parameters, arguments.output_level);
     task.factors = &given.factors;

@@ -9,16 +9,16 @@ use crate::error::DatabaseError;
 use crate::place::Buckets;
 
 /// Buckets, read on demand.
-pub(crate) struct Shelf<F> {
+pub(crate) struct EditedBuckets<F> {
     layout: Layout,
     read: F,
     buckets: BTreeMap<u64, Bucket>,
 }
 
-impl<F: Fn(u64) -> Vec<u8>> Shelf<F> {
+impl<F: Fn(u64) -> Vec<u8>> EditedBuckets<F> {
     /// No buckets yet. `read` returns the bytes of a bucket.
     pub fn new(layout: Layout, read: F) -> Self {
-        Shelf { layout, read, buckets: BTreeMap::new() }
+        EditedBuckets { layout, read, buckets: BTreeMap::new() }
     }
 
     /// Removes the entry with a tag and returns whether there was one.
@@ -44,7 +44,7 @@ impl<F: Fn(u64) -> Vec<u8>> Shelf<F> {
     }
 }
 
-impl<F: Fn(u64) -> Vec<u8>> Buckets for Shelf<F> {
+impl<F: Fn(u64) -> Vec<u8>> Buckets for EditedBuckets<F> {
     type Entry = (Tag, Vec<u8>);
 
     fn bytes(&self, (_, value): &Self::Entry) -> usize {
