@@ -25,6 +25,14 @@ impl Random {
         (2.0 * unit - 1.0) * width
     }
 
+    /// Normally distributed with mean 0 and standard deviation 1 (Box and Muller).
+    pub fn normal(&mut self) -> f64 {
+        // 53 random bits in (0, 1], because the logarithm of 0 is infinite.
+        let mut unit = || ((self.0.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+        let (radius, turn) = ((-2.0 * unit().ln()).sqrt(), unit());
+        radius * (std::f64::consts::TAU * turn).cos()
+    }
+
     /// Shuffles the items (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {

@@ -1,0 +1,81 @@
+//! Errors of this crate.
+
+use std::path::PathBuf;
+
+/// A model file could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file could not be opened or read.
+    #[error("read {path}: {source}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The content of the file is not that of a supported model.
+    #[error("read {path}: found {found}, needed {needed}", path = path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        found: String,
+        /// What was needed.
+        needed: String,
+    },
+}
+
+impl LoadError {
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| LoadError::Io { path, source }
+    }
+
+    pub(crate) fn content(path: impl Into<PathBuf>, found: impl Into<String>, needed: impl Into<String>) -> Self {
+        LoadError::Content { path: path.into(), found: found.into(), needed: needed.into() }
+    }
+}
+
+/// Tokens or text do not fit the model.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// A token is outside the vocabulary.
+    #[error(
+        "token {position} of the input: found id {id}, needed an id below {vocabulary}; use the tokenizer of this model"
+    )]
+    Token {
+        /// The place in the input.
+        position: usize,
+        /// The id.
+        id: u32,
+        /// Number of tokens in the vocabulary.
+        vocabulary: usize,
+    },
+    /// The tokens do not fit the context.
+    #[error(
+        "found {found} tokens ({cached} of them in the cache), needed at most {context}, the context of this model; \
+         shorten the text"
+    )]
+    Context {
+        /// Number of tokens, those in the cache included.
+        found: usize,
+        /// Number of tokens in the cache.
+        cached: usize,
+        /// Maximum number of tokens.
+        context: usize,
+    },
+    /// No tokens.
+    #[error("found no tokens, needed at least one")]
+    Empty,
+    /// The cache is of a model of other dimensions.
+    #[error("the cache has {found} layers, the model {needed}; make the cache with `KvCache::new` of this model")]
+    Cache {
+        /// Number of layers of the cache.
+        found: usize,
+        /// Number of layers of the model.
+        needed: usize,
+    },
+    /// The tokenizer refused the text or the ids.
+    #[error("tokenizer: {0}")]
+    Tokenizer(String),
+}

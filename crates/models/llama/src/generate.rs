@@ -1,0 +1,86 @@
+//! Greedy generation, and perplexity.
+
+use ndarray::{ArrayView1, s};
+
+use crate::cache::KvCache;
+use crate::error::InputError;
+use crate::forward::Model;
+
+/// Tokens that a model generates, one after the other: always the most likely one. Ends before a token of `ends`, or
+/// where the context is full.
+pub struct Generation<'a> {
+    model: &'a Model,
+    cache: KvCache,
+    next: u32,
+    ends: Vec<u32>,
+}
+
+impl<'a> Generation<'a> {
+    /// Runs a prompt.
+    ///
+    /// # Errors
+    /// [`InputError`] if the prompt is empty, does not fit the context, or has a token outside the vocabulary.
+    pub fn new(model: &'a Model, prompt: &[u32], ends: &[u32]) -> Result<Self, InputError> {
+        let mut cache = KvCache::new(&model.config);
+        let next = most_likely(model, prompt, &mut cache)?;
+        Ok(Generation { model, cache, next, ends: ends.to_vec() })
+    }
+}
+
+impl Iterator for Generation<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let token = self.next;
+        if self.ends.contains(&token) || self.cache.len() >= self.model.config.context {
+            return None;
+        }
+        self.next = most_likely(self.model, &[token], &mut self.cache).ok()?;
+        Some(token)
+    }
+}
+
+/// Runs tokens and returns the most likely next one.
+fn most_likely(model: &Model, tokens: &[u32], cache: &mut KvCache) -> Result<u32, InputError> {
+    let normed = model.forward(tokens, cache, &mut ())?;
+    let logits = model.logits(normed.slice(s![normed.nrows() - 1.., ..]));
+    Ok(largest(logits.row(0)))
+}
+
+/// The place of the largest value; the first of equal ones.
+pub(crate) fn largest(values: ArrayView1<f32>) -> u32 {
+    let mut best = 0;
+    for (place, value) in values.iter().enumerate() {
+        if *value > values[best] {
+            best = place;
+        }
+    }
+    best as u32
+}
+
+/// Perplexity of tokens: `exp` of the mean negative log likelihood of each token but the first, given those before it.
+/// Runs `window` tokens at a time behind the first token of the text, each window with an empty cache.
+///
+/// # Errors
+/// [`InputError`] as for [`Model::forward`]; fewer than two tokens are [`InputError::Empty`].
+pub fn perplexity(model: &Model, tokens: &[u32], window: usize) -> Result<f64, InputError> {
+    let Some((start, rest)) = tokens.split_first().filter(|(_, rest)| !rest.is_empty()) else {
+        return Err(InputError::Empty);
+    };
+    let mut total = 0.0;
+    for part in rest.chunks(window.max(1)) {
+        let mut input = vec![*start];
+        input.extend(&part[..part.len() - 1]);
+        let normed = model.forward(&input, &mut KvCache::new(&model.config), &mut ())?;
+        let logits = model.logits(normed.view());
+        total += logits.rows().into_iter().zip(part).map(|(row, token)| surprise(row, *token)).sum::<f64>();
+    }
+    Ok((total / rest.len() as f64).exp())
+}
+
+/// Negative log likelihood of a token.
+fn surprise(logits: ArrayView1<f32>, token: u32) -> f64 {
+    let most = logits.fold(f32::NEG_INFINITY, |most, value| most.max(*value));
+    let sum: f64 = logits.iter().map(|value| f64::from(value - most).exp()).sum();
+    sum.ln() - f64::from(logits[token as usize] - most)
+}

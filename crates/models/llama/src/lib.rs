@@ -1,0 +1,27 @@
+#![doc = include_str!("../README.md")]
+
+mod attention;
+mod cache;
+mod config;
+mod error;
+mod forward;
+mod generate;
+mod linear;
+mod load;
+mod observe;
+mod statistics;
+mod taming;
+mod tokenizer;
+mod weights;
+
+pub use cache::KvCache;
+pub use config::Config;
+pub use error::{InputError, LoadError};
+pub use forward::Model;
+pub use generate::{Generation, perplexity};
+pub use load::{LoadedModel, load};
+pub use observe::{Observer, Step};
+pub use statistics::{Range, Statistics};
+pub use taming::{Prefix, PrefixSearch, find_prefix, fold_norms, rotate};
+pub use tokenizer::Tokenizer;
+pub use weights::{LayerWeights, Weights};

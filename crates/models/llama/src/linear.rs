@@ -1,0 +1,47 @@
+//! Products with weights.
+
+use ndarray::linalg::general_mat_mul;
+use ndarray::parallel::prelude::*;
+use ndarray::{Array2, ArrayView2, Axis};
+
+/// Fewest rows of weights that a thread takes.
+const ROWS: usize = 64;
+
+/// `x * weights^T`: a row for each row of `x`, a column for each row of `weights`.
+pub(crate) fn linear(x: ArrayView2<f32>, weights: &Array2<f32>) -> Array2<f32> {
+    // Transposed, so that each thread writes rows of its own.
+    let mut result = Array2::zeros((weights.nrows(), x.nrows()));
+    let rows = weights.nrows().div_ceil(4 * rayon::current_num_threads()).max(ROWS);
+    let inputs = x.t();
+    result.axis_chunks_iter_mut(Axis(0), rows).into_par_iter().zip(weights.axis_chunks_iter(Axis(0), rows)).for_each(
+        |(mut part, weights)| match x.nrows() {
+            1 => {
+                let token = x.row(0);
+                for (value, row) in part.iter_mut().zip(weights.rows()) {
+                    *value = row.dot(&token);
+                }
+            }
+            _ => general_mat_mul(1.0, &weights, &inputs, 0.0, &mut part),
+        },
+    );
+    result.reversed_axes().as_standard_layout().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_are_those_of_the_definition_for_one_token_and_many() {
+        for tokens in [1, 3] {
+            let x = Array2::from_shape_fn((tokens, 5), |(i, j)| (i * 5 + j) as f32 - 6.0);
+            let weights = Array2::from_shape_fn((200, 5), |(i, j)| (i as f32 - 100.0) * (j as f32 + 0.5));
+            let found = linear(x.view(), &weights);
+            assert_eq!(found.dim(), (tokens, 200));
+            for ((i, o), value) in found.indexed_iter() {
+                let needed: f32 = (0..5).map(|j| x[(i, j)] * weights[(o, j)]).sum();
+                assert!((value - needed).abs() <= 1e-3 * needed.abs().max(1.0));
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! GGUF files, the format of llama.cpp.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use candle_core::Device;
+use candle_core::quantized::gguf_file::Content;
+use ndarray::{Array1, Array2};
+
+use super::LoadedModel;
+use super::metadata::Metadata;
+use crate::config::{Config, RopeScaling, rope_frequencies};
+use crate::error::LoadError;
+use crate::forward::Model;
+use crate::tokenizer::{Piece, Splitting, TokenKind, Tokenizer};
+use crate::weights::{self, Tensor};
+
+pub(super) fn load(path: &Path) -> Result<LoadedModel, LoadError> {
+    let file = File::open(path).map_err(LoadError::io(path))?;
+    let mut reader = BufReader::new(file);
+    let content = Content::read(&mut reader)
+        .map_err(|error| LoadError::content(path, error.to_string(), "a whole GGUF file of version 1 to 3"))?;
+    let metadata = Metadata { path, values: &content.metadata };
+    let mut tensors = Tensors { path, content: &content, reader };
+    let config = config(&metadata, &mut tensors)?;
+    config.check().map_err(|(found, needed)| LoadError::content(path, found, needed))?;
+    let tokenizer = tokenizer(&metadata, config.vocabulary)?;
+    let tied = !content.tensor_infos.contains_key(&name(Tensor::Head));
+    let tensors = std::cell::RefCell::new(tensors);
+    let weights = weights::read(
+        &config,
+        tied,
+        |tensor, rows, columns| {
+            let values = tensors.borrow_mut().read(&name(tensor), &[rows, columns])?;
+            Ok(Array2::from_shape_vec((rows, columns), values).expect("as many numbers as entries"))
+        },
+        |tensor, length| Ok(Array1::from(tensors.borrow_mut().read(&name(tensor), &[length])?)),
+    )?;
+    Ok(LoadedModel { model: Model { config, weights }, tokenizer })
+}
+
+/// The name of a tensor in the file.
+fn name(tensor: Tensor) -> String {
+    match tensor {
+        Tensor::Embedding => "token_embd.weight".into(),
+        Tensor::AttentionNorm(layer) => format!("blk.{layer}.attn_norm.weight"),
+        Tensor::Query(layer) => format!("blk.{layer}.attn_q.weight"),
+        Tensor::Key(layer) => format!("blk.{layer}.attn_k.weight"),
+        Tensor::Value(layer) => format!("blk.{layer}.attn_v.weight"),
+        Tensor::Output(layer) => format!("blk.{layer}.attn_output.weight"),
+        Tensor::FfnNorm(layer) => format!("blk.{layer}.ffn_norm.weight"),
+        Tensor::Gate(layer) => format!("blk.{layer}.ffn_gate.weight"),
+        Tensor::Up(layer) => format!("blk.{layer}.ffn_up.weight"),
+        Tensor::Down(layer) => format!("blk.{layer}.ffn_down.weight"),
+        Tensor::Norm => "output_norm.weight".into(),
+        Tensor::Head => "output.weight".into(),
+    }
+}
+
+/// Name of the divisors of RoPE's angles, which files of Llama 3.1 and later hold.
+const ROPE_DIVISORS: &str = "rope_freqs.weight";
+
+/// The tensors of a file.
+struct Tensors<'a> {
+    path: &'a Path,
+    content: &'a Content,
+    reader: BufReader<File>,
+}
+
+impl Tensors<'_> {
+    /// Reads and dequantises a tensor of a shape, the longest stride first.
+    fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, LoadError> {
+        let wrong = |found: String| LoadError::content(self.path, found, format!("a tensor {name} of shape {shape:?}"));
+        let info = self.content.tensor_infos.get(name).ok_or_else(|| wrong("no such tensor".into()))?;
+        if info.shape.dims() != shape {
+            return Err(wrong(format!("shape {:?}", info.shape.dims())));
+        }
+        let read = info.read(&mut self.reader, self.content.tensor_data_offset, &Device::Cpu);
+        let values = read
+            .and_then(|tensor| tensor.dequantize(&Device::Cpu)?.flatten_all()?.to_vec1::<f32>())
+            .map_err(|error| wrong(error.to_string()))?;
+        if values.iter().any(|value| !value.is_finite()) {
+            return Err(wrong("a weight that is not finite".into()));
+        }
+        Ok(values)
+    }
+}
+
+fn config(metadata: &Metadata, tensors: &mut Tensors) -> Result<Config, LoadError> {
+    let architecture = metadata.text("general.architecture")?;
+    if architecture != "llama" {
+        let found = format!("architecture {architecture:?}");
+        return Err(LoadError::content(metadata.path, found, "\"llama\": other architectures are not supported"));
+    }
+    let experts = metadata.optional_number("llama.expert_count")?.unwrap_or(0);
+    if experts > 0 {
+        let found = format!("a mixture of {experts} experts");
+        return Err(LoadError::content(metadata.path, found, "a dense model"));
+    }
+    let (width, heads) = (metadata.number("llama.embedding_length")?, metadata.number("llama.attention.head_count")?);
+    let head_width = match metadata.optional_number("llama.attention.key_length")? {
+        Some(width) => width,
+        None => width.checked_div(heads).unwrap_or(0),
+    };
+    let rotated = metadata.optional_number("llama.rope.dimension_count")?.unwrap_or(head_width);
+    if rotated != head_width || head_width > 1 << 16 {
+        let found = format!("RoPE on {rotated} of {head_width} coordinates");
+        return Err(LoadError::content(metadata.path, found, "RoPE on all of at most 65536 coordinates of a head"));
+    }
+    let vocabulary = match metadata.optional_number("llama.vocab_size")? {
+        Some(size) => size,
+        None => metadata.texts("tokenizer.ggml.tokens")?.len(),
+    };
+    let base = metadata.optional_real("llama.rope.freq_base")?.unwrap_or(10_000.0);
+    let mut frequencies = rope_frequencies(base, head_width);
+    scale(metadata, tensors, &mut frequencies)?;
+    Ok(Config {
+        width,
+        layers: metadata.number("llama.block_count")?,
+        heads,
+        kv_heads: metadata.optional_number("llama.attention.head_count_kv")?.unwrap_or(heads),
+        head_width,
+        ffn_width: metadata.number("llama.feed_forward_length")?,
+        vocabulary,
+        context: metadata.number("llama.context_length")?,
+        norm_epsilon: metadata.optional_real("llama.attention.layer_norm_rms_epsilon")?.unwrap_or(1e-5) as f32,
+        rope_frequencies: frequencies,
+    })
+}
+
+/// Scales the angles of RoPE as the file says.
+fn scale(metadata: &Metadata, tensors: &mut Tensors, frequencies: &mut [f64]) -> Result<(), LoadError> {
+    if tensors.content.tensor_infos.contains_key(ROPE_DIVISORS) {
+        let divisors = tensors.read(ROPE_DIVISORS, &[frequencies.len()])?;
+        for (frequency, divisor) in frequencies.iter_mut().zip(divisors) {
+            *frequency /= f64::from(divisor);
+        }
+    }
+    match metadata.text("llama.rope.scaling.type").unwrap_or("none") {
+        "none" => {}
+        "linear" => {
+            let factor = metadata.optional_real("llama.rope.scaling.factor")?.unwrap_or(1.0);
+            let scaling = RopeScaling::Linear { factor };
+            frequencies.iter_mut().for_each(|frequency| *frequency = scaling.apply(*frequency));
+        }
+        other => {
+            let found = format!("RoPE scaling {other:?}");
+            return Err(LoadError::content(metadata.path, found, "\"none\", \"linear\", or divisors in the file"));
+        }
+    }
+    Ok(())
+}
+
+/// Control tokens, user-defined tokens and bytes in `tokenizer.ggml.token_type`.
+const CONTROL: i32 = 3;
+const USER_DEFINED: i32 = 4;
+
+fn tokenizer(metadata: &Metadata, vocabulary: usize) -> Result<Tokenizer, LoadError> {
+    let tokens = metadata.texts("tokenizer.ggml.tokens")?;
+    if tokens.len() != vocabulary {
+        let found = format!("{} tokens for a vocabulary of {vocabulary}", tokens.len());
+        return Err(LoadError::content(metadata.path, found, "as many tokens as the vocabulary has"));
+    }
+    let id = |key: &str| -> Result<Option<u32>, LoadError> {
+        match metadata.optional_number(key)? {
+            Some(id) if id < vocabulary => Ok(Some(id as u32)),
+            Some(id) => Err(LoadError::content(metadata.path, format!("{key} {id}"), "a token of the vocabulary")),
+            None => Ok(None),
+        }
+    };
+    let begin = id("tokenizer.ggml.bos_token_id")?;
+    let ends: Vec<u32> =
+        [id("tokenizer.ggml.eos_token_id")?, id("tokenizer.ggml.eot_token_id")?].into_iter().flatten().collect();
+    let kinds = match metadata.integers("tokenizer.ggml.token_type")? {
+        None => vec![TokenKind::Text; vocabulary],
+        Some(kinds) if kinds.len() == vocabulary => kinds
+            .into_iter()
+            .map(|kind| match kind {
+                CONTROL => TokenKind::Control,
+                USER_DEFINED => TokenKind::Added,
+                _ => TokenKind::Text,
+            })
+            .collect(),
+        Some(kinds) => {
+            let found = format!("types of {} tokens", kinds.len());
+            return Err(LoadError::content(metadata.path, found, format!("of {vocabulary}")));
+        }
+    };
+    let model = metadata.text("tokenizer.ggml.model")?;
+    let made = match model {
+        "gpt2" => {
+            let splitting = splitting(metadata)?;
+            let begin = if metadata.flag("tokenizer.ggml.add_bos_token")?.unwrap_or(splitting == Splitting::Llama3) {
+                begin
+            } else {
+                None
+            };
+            let merges = metadata.texts("tokenizer.ggml.merges")?;
+            Tokenizer::from_merges(&tokens, &kinds, &merges, splitting, begin, &ends)
+        }
+        "llama" => {
+            let scores = metadata.reals("tokenizer.ggml.scores")?;
+            let pieces: Vec<Piece> =
+                tokens.iter().zip(scores).map(|(text, score)| Piece { text: (*text).into(), score }).collect();
+            if pieces.len() != vocabulary {
+                Err(format!("scores of {} tokens", pieces.len()))
+            } else {
+                Tokenizer::from_scores(pieces, begin.unwrap_or(1), &ends)
+            }
+        }
+        other => Err(format!("tokenizer {other:?}; \"gpt2\" and \"llama\" are supported")),
+    };
+    made.map_err(|found| LoadError::content(metadata.path, found, "the tokenizer of a Llama model"))
+}
+
+/// How text is split before merges, by the name that llama.cpp gives it.
+fn splitting(metadata: &Metadata) -> Result<Splitting, LoadError> {
+    match metadata.text("tokenizer.ggml.pre").unwrap_or("default") {
+        "default" | "gpt-2" => Ok(Splitting::Gpt2),
+        "smollm" => Ok(Splitting::SmolLm),
+        "llama-bpe" | "llama3" | "llama-v3" => Ok(Splitting::Llama3),
+        other => Err(LoadError::content(
+            metadata.path,
+            format!("splitting {other:?} of the tokenizer"),
+            "\"gpt-2\", \"smollm\" or \"llama-bpe\"",
+        )),
+    }
+}

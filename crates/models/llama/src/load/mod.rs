@@ -1,0 +1,43 @@
+//! Model files.
+
+mod checkpoint;
+mod gguf;
+mod metadata;
+mod safetensors;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use crate::error::LoadError;
+use crate::forward::Model;
+use crate::tokenizer::Tokenizer;
+
+/// A model and its tokenizer.
+pub struct LoadedModel {
+    /// The model.
+    pub model: Model,
+    /// The tokenizer.
+    pub tokenizer: Tokenizer,
+}
+
+/// Reads a model with its tokenizer. `path` is
+/// - a GGUF file (F32, F16, BF16 and all quantisations of ggml; weights are dequantised),
+/// - a directory with `config.json`, `tokenizer.json` and safetensors in one file or several with an index, or
+/// - a checkpoint of llama2.c (`.bin`); its tokenizer is `tokenizer`, or the only other `.bin` file of its directory
+///   whose name begins with `tok`.
+///
+/// # Errors
+/// [`LoadError`] names the file, what was found and what was needed.
+pub fn load(path: &Path, tokenizer: Option<&Path>) -> Result<LoadedModel, LoadError> {
+    if path.is_dir() {
+        return safetensors::load(path);
+    }
+    let mut magic = [0; 4];
+    let mut file = File::open(path).map_err(LoadError::io(path))?;
+    file.read_exact(&mut magic).map_err(LoadError::io(path))?;
+    match &magic {
+        b"GGUF" => gguf::load(path),
+        _ => checkpoint::load(path, tokenizer),
+    }
+}

@@ -1,0 +1,214 @@
+//! Tokenizers: byte-level merges (GPT-2, Llama 3, SmolLM) and SentencePiece merges by score (Llama 2).
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use tokenizers::decoders::byte_fallback::ByteFallback;
+use tokenizers::decoders::fuse::Fuse;
+use tokenizers::decoders::strip::Strip;
+use tokenizers::models::bpe::{BPE, Vocab};
+use tokenizers::normalizers::{Prepend, Replace};
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::pre_tokenizers::digits::Digits;
+use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
+use tokenizers::{AddedToken, DecoderWrapper, NormalizerWrapper, PreTokenizerWrapper, SplitDelimiterBehavior};
+
+use crate::error::{InputError, LoadError};
+
+/// The sign for a space in SentencePiece vocabularies.
+const SPACE: &str = "\u{2581}";
+
+/// The regular expression by which Llama 3 splits text.
+const LLAMA3_PATTERN: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// The tokenizer of a model.
+pub struct Tokenizer {
+    inner: tokenizers::Tokenizer,
+    begin: Option<u32>,
+    ends: Vec<u32>,
+}
+
+/// How text is split before merges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Splitting {
+    Gpt2,
+    SmolLm,
+    Llama3,
+}
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenKind {
+    /// Found by merges.
+    Text,
+    /// Found as a whole before merges.
+    Added,
+    /// Found as a whole before merges, and not a part of the text.
+    Control,
+}
+
+/// A token of a SentencePiece vocabulary.
+pub(crate) struct Piece {
+    pub text: String,
+    pub score: f32,
+}
+
+impl Tokenizer {
+    /// Tokens of a text, behind the token for the begin of a text if the model wants one. Control tokens such as
+    /// `<|im_start|>` are recognised in the text.
+    ///
+    /// # Errors
+    /// [`InputError::Tokenizer`] if the tokenizer refuses the text.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, InputError> {
+        let encoding = self.inner.encode_fast(text, false).map_err(|error| InputError::Tokenizer(error.to_string()))?;
+        Ok(self.begin.into_iter().chain(encoding.get_ids().iter().copied()).collect())
+    }
+
+    /// Text of tokens, without control tokens.
+    ///
+    /// # Errors
+    /// [`InputError::Tokenizer`] if a token is outside the vocabulary.
+    pub fn decode(&self, tokens: &[u32]) -> Result<String, InputError> {
+        if let Some(id) = tokens.iter().find(|id| self.inner.id_to_token(**id).is_none()) {
+            let found = format!("found id {id}, needed an id below {}", self.vocabulary());
+            return Err(InputError::Tokenizer(found));
+        }
+        self.inner.decode(tokens, true).map_err(|error| InputError::Tokenizer(error.to_string()))
+    }
+
+    /// The token of a text that is one token, such as `<|im_start|>`.
+    pub fn token(&self, text: &str) -> Option<u32> {
+        self.inner.token_to_id(text)
+    }
+
+    /// Number of tokens.
+    pub fn vocabulary(&self) -> usize {
+        self.inner.get_vocab_size(true)
+    }
+
+    /// The token for the begin of a text, if the model wants one.
+    pub fn begin(&self) -> Option<u32> {
+        self.begin
+    }
+
+    /// Tokens that end a text.
+    pub fn ends(&self) -> &[u32] {
+        &self.ends
+    }
+
+    /// Reads a `tokenizer.json` of the library tokenizers.
+    pub(crate) fn from_json(path: &Path, begin: Option<u32>, ends: &[u32]) -> Result<Self, LoadError> {
+        let bytes = std::fs::read(path).map_err(LoadError::io(path))?;
+        let inner = tokenizers::Tokenizer::from_bytes(&bytes)
+            .map_err(|error| LoadError::content(path, error.to_string(), "a tokenizer.json"))?;
+        Ok(Tokenizer { inner, begin, ends: ends.to_vec() })
+    }
+
+    /// A byte-level tokenizer from its tokens and its merges (`left right`), the first merge first.
+    pub(crate) fn from_merges(
+        tokens: &[&str],
+        kinds: &[TokenKind],
+        merges: &[&str],
+        splitting: Splitting,
+        begin: Option<u32>,
+        ends: &[u32],
+    ) -> Result<Self, String> {
+        let merges = merges
+            .iter()
+            .map(|merge| {
+                let (left, right) = merge.split_once(' ').ok_or_else(|| format!("merge {merge:?}"))?;
+                Ok((left.to_owned(), right.to_owned()))
+            })
+            .collect::<Result<Vec<_>, String>>()?;
+        let bpe = BPE::builder()
+            .vocab_and_merges(vocabulary(tokens.iter().copied())?, merges)
+            .ignore_merges(splitting == Splitting::Llama3)
+            .build()
+            .map_err(|error| error.to_string())?;
+        let mut inner = tokenizers::Tokenizer::new(bpe);
+        let before: Vec<PreTokenizerWrapper> = match splitting {
+            Splitting::Gpt2 => vec![],
+            Splitting::SmolLm => vec![Digits::new(true).into()],
+            Splitting::Llama3 => {
+                let pattern = SplitPattern::Regex(LLAMA3_PATTERN.into());
+                let split = Split::new(pattern, SplitDelimiterBehavior::Isolated, false);
+                vec![split.map_err(|error| error.to_string())?.into()]
+            }
+        };
+        let bytes = ByteLevel::new(false, true, splitting != Splitting::Llama3);
+        let steps = before.into_iter().chain([bytes.into()]).collect();
+        inner.with_pre_tokenizer(Some(tokenizers::pre_tokenizers::sequence::Sequence::new(steps)));
+        inner.with_decoder(Some(ByteLevel::default()));
+        add(&mut inner, tokens.iter().copied().zip(kinds.iter().copied()))?;
+        Ok(Tokenizer { inner, begin, ends: ends.to_vec() })
+    }
+
+    /// A SentencePiece tokenizer from tokens with scores. Of two neighbours, those are merged first that make the token
+    /// with the highest score.
+    pub(crate) fn from_scores(pieces: Vec<Piece>, begin: u32, ends: &[u32]) -> Result<Self, String> {
+        let texts: Vec<String> = pieces.iter().map(|piece| piece.text.replace(' ', SPACE)).collect();
+        let ids: HashMap<&str, usize> = texts.iter().enumerate().map(|(id, text)| (text.as_str(), id)).collect();
+        let mut merges = vec![];
+        for (id, text) in texts.iter().enumerate() {
+            for (cut, _) in text.char_indices().skip(1) {
+                let (left, right) = text.split_at(cut);
+                if ids.contains_key(left) && ids.contains_key(right) {
+                    merges.push((id, (left.to_owned(), right.to_owned())));
+                }
+            }
+        }
+        merges.sort_by(|(a, _), (b, _)| pieces[*b].score.total_cmp(&pieces[*a].score));
+        let bpe = BPE::builder()
+            .vocab_and_merges(
+                vocabulary(texts.iter().map(String::as_str))?,
+                merges.into_iter().map(|(_, merge)| merge).collect(),
+            )
+            .byte_fallback(true)
+            .fuse_unk(true)
+            .unk_token("<unk>".into())
+            .build()
+            .map_err(|error| error.to_string())?;
+        let mut inner = tokenizers::Tokenizer::new(bpe);
+        let replace = |from: &str, to: &str| Replace::new(from, to).map_err(|error| error.to_string());
+        let normal: Vec<NormalizerWrapper> = vec![Prepend::new(SPACE.into()).into(), replace(" ", SPACE)?.into()];
+        inner
+            .with_normalizer(Some(tokenizers::normalizers::Sequence::new(normal)))
+            .map_err(|error| error.to_string())?;
+        let decode: Vec<DecoderWrapper> = vec![
+            replace(SPACE, " ")?.into(),
+            ByteFallback::new().into(),
+            Fuse::new().into(),
+            Strip::new(' ', 1, 0).into(),
+        ];
+        inner.with_decoder(Some(tokenizers::decoders::sequence::Sequence::new(decode)));
+        let control = |id: usize| match ends.contains(&(id as u32)) || id as u32 == begin {
+            true => TokenKind::Control,
+            false => TokenKind::Text,
+        };
+        add(&mut inner, texts.iter().enumerate().map(|(id, text)| (text.as_str(), control(id))))?;
+        Ok(Tokenizer { inner, begin: Some(begin), ends: ends.to_vec() })
+    }
+}
+
+/// Ids of tokens, which must be distinct.
+fn vocabulary<'a>(tokens: impl Iterator<Item = &'a str>) -> Result<Vocab, String> {
+    let mut ids = Vocab::new();
+    for (id, token) in tokens.enumerate() {
+        if let Some(other) = ids.insert(token.to_owned(), id as u32) {
+            return Err(format!("tokens {other} and {id}, which are equal"));
+        }
+    }
+    Ok(ids)
+}
+
+/// Makes the tokenizer recognise added and control tokens as a whole.
+fn add<'a>(
+    tokenizer: &mut tokenizers::Tokenizer,
+    tokens: impl Iterator<Item = (&'a str, TokenKind)>,
+) -> Result<(), String> {
+    let added: Vec<AddedToken> = tokens
+        .filter(|(text, kind)| *kind != TokenKind::Text && !text.is_empty())
+        .map(|(text, kind)| AddedToken::from(text, kind == TokenKind::Control).normalized(false))
+        .collect();
+    tokenizer.add_tokens(added).map(drop).map_err(|error| error.to_string())
+}

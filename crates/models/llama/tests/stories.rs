@@ -1,0 +1,121 @@
+//! The model stories260K: text, tokens, cache.
+
+use std::path::{Path, PathBuf};
+
+use ndarray::s;
+use unspoken_llama_model::{Generation, InputError, KvCache, LoadError, LoadedModel, Step, load, perplexity};
+
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/stories260K/stories260K.bin")
+}
+
+fn stories() -> LoadedModel {
+    load(&path(), None).unwrap()
+}
+
+#[test]
+fn greedy_text_is_the_published_story() {
+    let LoadedModel { model, tokenizer } = stories();
+    let prompt = tokenizer.encode("").unwrap();
+    let tokens: Vec<u32> = Generation::new(&model, &prompt, tokenizer.ends()).unwrap().take(60).collect();
+    let text = tokenizer.decode(&tokens).unwrap();
+    let expected = "Once upon a time, there was a little girl named Lily. She loved to play outside in the park.";
+    assert!(text.starts_with(expected), "{text}");
+}
+
+#[test]
+fn tokens_of_hard_texts_give_the_texts_back() {
+    let LoadedModel { tokenizer, .. } = stories();
+    for text in [
+        "Once upon a time",
+        " two  spaces   three",
+        "tab\tand\nline\r\n",
+        "1234567890",
+        "na\u{ef}ve caf\u{e9}",
+        "\u{41f}\u{440}\u{438}\u{432}\u{435}\u{442}",
+        "\u{4f60}\u{597d}",
+        "\u{1f469}\u{200d}\u{1f4bb}",
+        "",
+    ] {
+        let tokens = tokenizer.encode(text).unwrap();
+        assert_eq!(tokens[0], 1);
+        assert_eq!(tokenizer.decode(&tokens).unwrap(), text);
+    }
+}
+
+#[test]
+fn a_cache_gives_the_logits_of_one_pass() {
+    let LoadedModel { model, tokenizer } = stories();
+    let tokens = tokenizer.encode("Lily found a big red ball in the garden and ran home to her mom.").unwrap();
+    let whole = model.forward(&tokens, &mut KvCache::new(&model.config), &mut ()).unwrap();
+    let mut cache = KvCache::new(&model.config);
+    model.forward(&tokens[..7], &mut cache, &mut ()).unwrap();
+    // A rejected continuation is forgotten.
+    model.forward(&[400, 401], &mut cache, &mut ()).unwrap();
+    cache.truncate(7);
+    model.forward(&tokens[7..8], &mut cache, &mut ()).unwrap();
+    let rest = model.forward(&tokens[8..], &mut cache, &mut ()).unwrap();
+    assert_eq!(cache.len(), tokens.len());
+    let difference = &whole.slice(s![8.., ..]) - &rest;
+    assert!(difference.iter().all(|value| value.abs() < 1e-4));
+}
+
+#[test]
+fn an_observer_sees_every_step_of_every_layer() {
+    let LoadedModel { model, .. } = stories();
+    let mut seen = vec![];
+    let mut observer = |layer: usize, step: Step, values: ndarray::ArrayView2<f32>| {
+        seen.push((layer, step, values.dim()));
+    };
+    model.forward(&[1, 300], &mut KvCache::new(&model.config), &mut observer).unwrap();
+    let count = |step: Step| seen.iter().filter(|(_, seen, _)| *seen == step).count();
+    assert_eq!((count(Step::Residual), count(Step::Gate), count(Step::Score), count(Step::LastNorm)), (6, 5, 40, 1));
+    assert!(seen.contains(&(4, Step::Hidden, (2, 172))));
+    assert!(seen.contains(&(0, Step::Key, (2, 32))));
+}
+
+#[test]
+fn a_text_of_its_own_kind_is_predicted_better_than_noise() {
+    let LoadedModel { model, tokenizer } = stories();
+    let story =
+        "Once upon a time, there was a little boy named Tim. Tim had a red ball. He loved to play with his ball.";
+    let story = perplexity(&model, &tokenizer.encode(story).unwrap(), 128).unwrap();
+    let noise = perplexity(&model, &tokenizer.encode("qzx 93 vvv jkj @@ 0x1f zzyq").unwrap(), 128).unwrap();
+    assert!(story < 4.0, "{story}");
+    assert!(noise > 100.0, "{noise}");
+}
+
+#[test]
+fn wrong_inputs_are_refused() {
+    let LoadedModel { model, tokenizer } = stories();
+    let mut cache = KvCache::new(&model.config);
+    let refused = |tokens: &[u32], cache: &mut KvCache| model.forward(tokens, cache, &mut ()).unwrap_err();
+    assert!(matches!(refused(&[], &mut cache), InputError::Empty));
+    assert!(matches!(refused(&[1, 512], &mut cache), InputError::Token { position: 1, id: 512, vocabulary: 512 }));
+    assert!(matches!(refused(&vec![1; 513], &mut cache), InputError::Context { found: 513, cached: 0, context: 512 }));
+    assert!(matches!(tokenizer.decode(&[600]), Err(InputError::Tokenizer(_))));
+}
+
+#[test]
+fn damaged_files_are_refused_by_name() {
+    let bytes = std::fs::read(path()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("model.bin");
+    let refused = |bytes: &[u8]| -> String {
+        std::fs::write(&file, bytes).unwrap();
+        match load(&file, None) {
+            Ok(_) => panic!("a damaged file was read"),
+            Err(error @ (LoadError::Io { .. } | LoadError::Content { .. })) => error.to_string(),
+        }
+    };
+    assert!(refused(&bytes[..10]).contains("model.bin"));
+    assert!(refused(&bytes[..bytes.len() - 4]).contains("needed"));
+    assert!(refused(b"PK\x03\x04 something else altogether, long enough").contains("needed"));
+    // Dimensions that would need more memory than there is.
+    let huge: Vec<u8> = [1i32 << 16; 7].iter().flat_map(|number| number.to_le_bytes()).collect();
+    assert!(refused(&huge).contains("needed"));
+    let mut nan = bytes.clone();
+    nan[28..32].copy_from_slice(&f32::NAN.to_le_bytes());
+    assert!(refused(&nan).contains("finite"));
+    assert!(refused(b"GGUF\x03\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff").contains("GGUF"));
+}
