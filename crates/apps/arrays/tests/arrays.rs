@@ -63,6 +63,8 @@ fn every_kind() -> Program {
         Operation::Columns(vec![3, 0, 1, 2]),
         Operation::TimesLeft(Array2::eye(4)),
         Operation::TimesRight(Array2::eye(4)),
+        Operation::Reshape((2, 8)),
+        Operation::Reshape((4, 4)),
     ] {
         y = graph.push(operation, &[y]).unwrap();
     }

@@ -80,7 +80,7 @@ impl Graph {
             Payload::Input(name, _) => self.check_name(&name)?,
             Payload::Matrix(values) => check_finite(&values)?,
             Payload::Number(number) => check_number(number)?,
-            Payload::None | Payload::Indices(_) | Payload::Axis(_) => {}
+            Payload::None | Payload::Indices(_) | Payload::Axis(_) | Payload::Shape(_) => {}
         }
         let shape = operation.output_shape(&shapes)?;
         let reason = match shape.0.checked_mul(shape.1) {

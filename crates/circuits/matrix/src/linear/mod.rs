@@ -1,9 +1,12 @@
-//! Linear maps of whole matrices: transposes, selections of rows and columns, products with plaintext matrices.
+//! Linear maps of whole matrices: transposes, reshapes, selections of rows and columns, products with plaintext
+//! matrices.
 
 mod builder;
+mod reshape;
 
 use builder::Builder;
 use ndarray::Array2;
+pub(crate) use reshape::check_reshape;
 use unspoken_ckks::{Arithmetic, CkksParameters, Cost, LinearTransform};
 use unspoken_permute::Permutation;
 use unspoken_permute::factors::{to_depth, transpose};
