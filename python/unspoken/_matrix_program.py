@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Callable, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Generic, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
 from unspoken import _unspoken
+from unspoken._matrix_encrypted import Encrypted
 from unspoken.errors import MatrixError
 
 if TYPE_CHECKING:
@@ -308,10 +309,13 @@ class MatrixInputs(Message[_unspoken.MatrixInputs]):
         return f"<MatrixInputs {', '.join(self._compiled.names)}, encrypted>"
 
 
-class EncryptedMatrix(Message[_unspoken.EncryptedMatrix]):
-    """An encrypted result. Created by `MatrixProgram.run`, decrypted by `MatrixSecret.decrypt`."""
+class EncryptedMatrix(Encrypted, Message[_unspoken.EncryptedMatrix]):
+    """An encrypted result. Created by `MatrixProgram.run`, decrypted by `MatrixSecret.decrypt`.
 
-    dtype = np.dtype(np.float64)
+    It has a shape, but no operations: the program has them all.
+    """
+
+    _remedy = "use secret.decrypt(result)"
 
     @classmethod
     def from_bytes(cls, data: bytes, accept_insecure: bool = False) -> EncryptedMatrix:
@@ -335,9 +339,12 @@ class EncryptedMatrix(Message[_unspoken.EncryptedMatrix]):
             raise TypeError("len() of unsized object")
         return self.shape[0]
 
-    def __array__(self, *_: object, **__: object) -> Any:
-        """Raise: the entries are encrypted."""
-        raise TypeError("the entries are encrypted: use secret.decrypt(result)")
+    def _unusable(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(f"a result is not used in another expression: {self._remedy}")
+
+    __array_ufunc__ = __array_function__ = __getitem__ = _unusable
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = _unusable
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = __pos__ = __abs__ = _unusable
 
     def __repr__(self) -> str:
         """Return the shape."""

@@ -98,7 +98,7 @@ class MatrixSecret:
         array = _real(values, "matrix").copy()
         return from_input("", array.shape, Bound(array, self))
 
-    def encrypt(self, program: MatrixProgram | MatrixSignature, **arrays: npt.ArrayLike) -> MatrixInputs:
+    def encrypt(self, program: MatrixProgram | MatrixSignature, /, **arrays: npt.ArrayLike) -> MatrixInputs:
         """Encrypt inputs of a program, given by name; others can be encrypted by another call.
 
         Raises
