@@ -131,7 +131,7 @@ def check(found, expected):
     np.split(v, 2) ; np.array_split(a, 3, axis=1) ; np.copy(a) ; a.copy() ; np.real(a) ; np.shape(a) ; np.ndim(t)
     np.size(a) ; np.size(a, 1) ; len(a) ; np.isrealobj(a) ; np.iscomplexobj(a) ; list(a) ; list(v)
     np.zeros_like(a) ; np.ones_like(t) ; np.zeros_like(a, dtype=int) ; np.ones_like(a, shape=(2, 2))
-    a[np.ix_([1, 0], [2])] ; a[p[:, 0] > 2] ; t.mT ; t @ b ; t @ v ; t[..., 0] @ np.ones((3, 2)) ; t[..., 0] @ a
+    a[np.ix_([1, 0], [2])] ; a[p[:, 0] > 2] ; t @ b ; t @ v ; t[..., 0] @ np.ones((3, 2)) ; t[..., 0] @ a
     t[..., 0] @ u ; p.T @ t ; u @ t ; t + t[..., :1] ; t * v ; t[..., 0] + u ; t[..., 0] * 2
     """.replace("\n", ";").split(";"),
 )
@@ -158,7 +158,19 @@ def public_functions():
 
     Without types, what changes settings or files, and `bmat`, which returns None for anything but numpy's own arrays.
     """
-    without = ("set", "show", "test", "info", "save", "printoptions", "frombuffer", "fromregex", "fromfile")
+    without = (
+        "set",
+        "show",
+        "test",
+        "info",
+        "save",
+        "printoptions",
+        "deprecate",
+        "frombuffer",
+        "fromstring",
+        "fromregex",
+        "fromfile",
+    )
     modules = {"": np, "linalg.": np.linalg, "fft.": np.fft, "emath.": np.emath}
     return {
         prefix + name: getattr(module, name)

@@ -242,8 +242,8 @@ class Matrix(Encrypted):
     def reshape(self, *shape: Any, order: str = "C") -> Matrix:
         """Return the entries in row-major order in another shape, of at most two axes besides the batch.
 
-        It consumes one level, and needs at most one key for each row before and after. New axes of
-        length 1, and their removal, are free for a matrix, and for a vector in one of two directions.
+        It consumes one level; the number of keys grows with the number of rows before and after. New
+        axes of length 1, and their removal, are free, or one level if a vector changes its direction.
 
         Examples
         --------

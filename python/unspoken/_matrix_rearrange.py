@@ -145,6 +145,8 @@ def _joined(parts: Sequence[Array], along: int) -> Node:
     """Return matrices joined along their rows (0) or columns (1)."""
     extents = [each.shape[along] if isinstance(each, np.ndarray) else each._node.shape[along] for each in parts]
     places = np.cumsum([0, *extents])
+    if len(parts) == 1 and not isinstance(parts[0], np.ndarray):
+        return parts[0]._node
     nodes: dict[int, tuple[Node, npt.NDArray[np.float64]]] = {}
     plain: list[npt.NDArray[np.float64]] = []
     for part, place, extent in zip(parts, places, extents):
