@@ -156,7 +156,8 @@ def test_products_of_vectors_of_batches():
 def public_functions():
     """Return the functions of numpy and some of its modules by name.
 
-    Without types, what changes settings or files, and `bmat`, which returns None for anything but numpy's own arrays.
+    Without types, what changes settings, reads bytes or searches the documentation, and `bmat`, which returns None
+    for anything but numpy's own arrays.
     """
     without = (
         "set",
@@ -165,7 +166,7 @@ def public_functions():
         "info",
         "save",
         "printoptions",
-        "deprecate",
+        "lookfor",
         "frombuffer",
         "fromstring",
         "fromregex",
@@ -231,6 +232,8 @@ def test_every_function_is_numpys_or_refuses():
                 expected = function(*copy.deepcopy(arguments))
             except Exception:
                 continue
+            if not isinstance(expected, (np.ndarray, np.generic, int, float, tuple, list)):
+                continue  # nothing computed
             try:
                 found = function(*copy.copy(encrypted))
             except (TypeError, AttributeError, IndexError, unspoken.MatrixError) as error:
