@@ -11,7 +11,7 @@ use crate::shape::{ArrayShape, Axes};
 use crate::signature::{Input, Signature};
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Name of the application in descriptions.
 const APPLICATION: &str = "matrix";
