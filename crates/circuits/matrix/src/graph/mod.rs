@@ -1,10 +1,12 @@
 //! Graphs of matrix operations, with shapes checked when nodes are added.
 
+mod bounds;
 mod operation;
 mod plan;
 mod program;
 
 use ndarray::Array2;
+pub use bounds::{StepOverflow, ValueBounds};
 pub use operation::{Operation, OperationKind, Payload, PayloadKind};
 pub use plan::{Budget, plan};
 pub use program::Program;
