@@ -1,4 +1,5 @@
-//! Keys, plan and time of `a[p]` for an encrypted vector. `permutation LENGTH [PRESET]`.
+//! Keys and time of `a[p]` for an encrypted vector, in square tiles and in tiles of one row: `permutation LENGTH
+//! [PRESET]`.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -11,6 +12,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let length: usize = arguments.next().ok_or("needed LENGTH")?.parse()?;
     let preset = arguments.next();
+    for one_row in [false, true] {
+        measure(length, preset.clone(), one_row)?;
+    }
+    Ok(())
+}
+
+fn measure(length: usize, preset: Option<String>, one_row: bool) -> Result<(), Box<dyn std::error::Error>> {
     // A fixed permutation without structure: sorted by a multiplicative hash.
     let mut source: Vec<usize> = (0..length).collect();
     source.sort_by_key(|&index| (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -19,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let a = graph.input("a", (1, length))?;
     graph.push(Operation::Columns(source.clone()), &[a])?;
     let vector = Axes { rows: false, ..Axes::MATRIX };
-    let options = Options { preset, batch: 1, ..Options::default() };
+    let options = Options { preset, batch: 1, one_row: Some(one_row), ..Options::default() };
     let begin = Instant::now();
     let program = Program::plan(ProgramSource { graph, inputs: vec![vector], output: vector, options })?;
     let planned = begin.elapsed();
@@ -30,21 +38,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let inputs = secret.encrypt(signature, &[("a".into(), values.clone())])?;
     let keys = secret.keys(&[signature], |_, _| {}, &go)?;
     // The first run encodes the masks.
+    let begin = Instant::now();
     let result = program.run(&keys, &[&inputs], |_, _| {}, &go)?;
+    let first = begin.elapsed();
     let begin = Instant::now();
     program.run(&keys, &[&inputs], |_, _| {}, &go)?;
-    let ran = begin.elapsed();
+    let second = begin.elapsed();
     let found = secret.decrypt(&result)?;
     let errors = source.iter().enumerate().map(|(to, &from)| (found[[0, 0, to]] - values[[0, 0, from]]).abs());
+    let (rows, columns) = signature.layout().tile();
     println!(
-        "{} {length}: {} keys of {:.1} MB, levels {} to {}, planned in {planned:.2?}, ran in {ran:.2?}, largest error \
-         {:.1e}",
+        "{length} entries in tiles of {rows} x {columns}, {}: {} keys of {:.1} MB, levels {} to {}, planned in \
+         {planned:.2?}, first run {first:.2?}, second run {second:.2?}, error {:.1e} below {:.1e}",
         signature.preset(),
         keys.len(),
         signature.key_bytes() as f64 / 1e6,
         signature.level(),
         program.output_level(),
-        errors.fold(0.0, f64::max)
+        errors.fold(0.0, f64::max),
+        result.error()
     );
     Ok(())
 }
