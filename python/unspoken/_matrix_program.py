@@ -212,13 +212,13 @@ class MatrixProgram(Message[_unspoken.MatrixProgram]):
         """Return a table of its costs."""
         signature = self.signature._compiled
         shapes = ", ".join(f"{name} {shape}" for name, shape in self.inputs.items())
-        rows_of_tile, columns_of_tile = signature.tile
+        tile = " x ".join(str(extent) for extent in signature.tile)
         rows = {
             "preset": self.preset,
             "inputs": shapes,
             "result": str(self.shape),
             "entries": f"up to {self.largest:g}, of the result up to {self.magnitude:.3g}",
-            "layout": f"tiles of {rows_of_tile} x {columns_of_tile}, {signature.blocks} blocks, {signature.vectors} runs",
+            "layout": f"tiles of {tile}, {signature.blocks} blocks, {signature.vectors} runs",
             "products": ", ".join(self.methods) or "none of two encrypted matrices",
             "levels": f"{self.levels}, from {signature.level} to {self._compiled.output_level}",
             "keys": f"{self.key_count}, {self.key_bytes / 1e6:.1f} MB",

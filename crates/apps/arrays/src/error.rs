@@ -63,10 +63,8 @@ impl ArraysError {
 
     /// Whether bytes were malformed, or of other parameters.
     pub fn is_malformed(&self) -> bool {
-        let protocol = matches!(
-            self,
-            ArraysError::Protocol(ProtocolError::Mismatch { .. } | ProtocolError::Damaged { .. })
-        );
+        let protocol =
+            matches!(self, ArraysError::Protocol(ProtocolError::Mismatch { .. } | ProtocolError::Damaged { .. }));
         protocol || matches!(self, ArraysError::Decode { .. }) || matches!(self.rlwe(), Some(RlweError::Decode { .. }))
     }
 
@@ -86,7 +84,9 @@ impl ApplicationError for ArraysError {
             ArraysError::Encrypt(error) => error.kind(),
             ArraysError::Protocol(error) => error.kind(),
             ArraysError::Decode { .. } => ErrorKind::Malformed,
-            ArraysError::Matrix(_) | ArraysError::Mismatch { .. } | ArraysError::Magnitude { .. } => ErrorKind::Mismatch,
+            ArraysError::Matrix(_) | ArraysError::Mismatch { .. } | ArraysError::Magnitude { .. } => {
+                ErrorKind::Mismatch
+            }
         }
     }
 }

@@ -78,7 +78,11 @@ pub(crate) fn choose(graph: &Graph, options: &Options) -> Result<Choice, ArraysE
     let largest = options.largest();
     if !(largest > 0.0 && largest.is_finite()) {
         let found = format!("largest = {largest}");
-        return Err(ArraysError::mismatch(OPERATION, found, "a positive finite number: the largest entry of the inputs"));
+        return Err(ArraysError::mismatch(
+            OPERATION,
+            found,
+            "a positive finite number: the largest entry of the inputs",
+        ));
     }
     if let Some(name) = &options.preset {
         return with_preset(graph, options, name);
@@ -161,8 +165,8 @@ fn check_left(
         "a result with entries up to {magnitude:.2e} for inputs up to {largest:e}, below the error of preset '{name}'"
     );
     let needed = format!(
-        "more than {least:.1e}: scale the inputs or the weights up, and the result down after decryption; or declare the \
-         largest entry of the inputs (largest=) if it is larger"
+        "more than {least:.1e}: scale the inputs or the weights up, and the result down after decryption; or declare \
+         the largest entry of the inputs (largest=) if it is larger"
     );
     Err(ArraysError::Magnitude { operation: "plan an expression", found, needed })
 }

@@ -98,7 +98,8 @@ impl Secret {
     /// Reads the output of [`Secret::to_bytes`], also of the version without a checksum.
     ///
     /// # Errors
-    /// [`ArraysError::Decode`] for anything else, or [`ProtocolError::Damaged`](unspoken_protocol::ProtocolError::Damaged).
+    /// [`ArraysError::Decode`] for anything else, or
+    /// [`ProtocolError::Damaged`](unspoken_protocol::ProtocolError::Damaged).
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ArraysError> {
         const WHAT: &str = "a matrix secret";
         let refuse = |found: String| ArraysError::Decode {
@@ -238,8 +239,8 @@ impl Secret {
 
     /// Like [`Secret::decrypt`], for results that will be shown to others: with noise of standard deviation
     /// `2^bits * error_bound`, and rounded. See [`SharingNoise`] for its guarantee and limits. `error_bound` is
-    /// [`Precision::error`](crate::Precision::error) of the program, or [`EncryptedResult::error`] of an honest server. Each call
-    /// draws new noise: share a result once.
+    /// [`Precision::error`](crate::Precision::error) of the program, or [`EncryptedResult::error`] of an honest server.
+    /// Each call draws new noise: share a result once.
     ///
     /// # Errors
     /// Those of [`Secret::decrypt`], or if the bound is not positive or `bits` is not from 1 to 45.

@@ -21,8 +21,8 @@ pub struct MatrixServer {
 }
 
 impl MatrixServer {
-    /// Serves a program for inputs as large as it was planned for. Simulates a run, which takes about as long as one, to
-    /// determine the error of results for the description.
+    /// Serves a program for inputs as large as it was planned for. Simulates a run, which takes about as long as one,
+    /// to determine the error of results for the description.
     ///
     /// # Errors
     /// If the error of results may be as large as their entries.

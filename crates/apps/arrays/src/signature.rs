@@ -202,7 +202,10 @@ impl Signature {
         for shape in inputs.iter().map(|input| input.shape).chain([output]) {
             if !fits_tiles(layout, shape.matrix) {
                 let (rows, columns) = tile;
-                return Err(refuse(format!("tiles of {rows} x {columns} for shape {:?}", shape.matrix), "larger tiles"));
+                return Err(refuse(
+                    format!("tiles of {rows} x {columns} for shape {:?}", shape.matrix),
+                    "larger tiles",
+                ));
             }
         }
         let signature = Signature { preset, layout, level, batch, inputs, output, keys, largest, magnitude };
@@ -282,7 +285,8 @@ impl Signature {
         if let Some((index, _)) = values.indexed_iter().find(|(_, value)| !fits(**value)) {
             let (name, index, largest) = (&input.name, shape.index(index), self.largest);
             let found = format!("input '{name}' with an entry beyond {largest:e} at index {index:?}");
-            let needed = "entries up to that size: plan the program for the largest entry (largest=), or scale the input";
+            let needed =
+                "entries up to that size: plan the program for the largest entry (largest=), or scale the input";
             return Err(ArraysError::Magnitude { operation: ENCRYPT, found, needed: needed.into() });
         }
         let mut groups = Vec::new();

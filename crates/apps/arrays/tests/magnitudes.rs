@@ -89,8 +89,7 @@ fn evaluate(graph: &Graph, inputs: &[Array2<f64>]) -> Array2<f64> {
 
 fn planned(graph: Graph, preset: &str, largest: f64) -> Result<Program, ArraysError> {
     let inputs = graph.inputs().map(|_| Axes::MATRIX).collect();
-    let options =
-        Options { preset: Some(preset.into()), batch: 1, largest: Some(largest), ..Options::default() };
+    let options = Options { preset: Some(preset.into()), batch: 1, largest: Some(largest), ..Options::default() };
     Program::plan(ProgramSource { graph, inputs, output: Axes::MATRIX, options })
 }
 

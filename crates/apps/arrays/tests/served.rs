@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use ndarray::{Array2, Array3, Axis};
 use unspoken_arrays::{
-    ArraysError, Axes, Description, EncodedInputs, MatrixClient, MatrixServer, NamedArrays, Options, Program, ProgramSource,
-    Signature,
+    ArraysError, Axes, Description, EncodedInputs, MatrixClient, MatrixServer, NamedArrays, Options, Program,
+    ProgramSource, Signature,
 };
 use unspoken_matrix::{Graph, Operation};
 use unspoken_protocol::{

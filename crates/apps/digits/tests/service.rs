@@ -152,7 +152,8 @@ fn descriptions_that_make_no_sense_are_refused() {
         (0x38, 0, "power of two"),
         (0x40, 60, "query level"),
     ] {
-        let error = Description::insecure_from_bytes(&damage::with_fields(&sound, &[field, value])).unwrap_err().to_string();
+        let error =
+            Description::insecure_from_bytes(&damage::with_fields(&sound, &[field, value])).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
     let error = Description::insecure_from_bytes(&damage::with_fields(&sound, &[0x4a, 0])).unwrap_err().to_string();
@@ -173,7 +174,9 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
         ("description", server.describe(), &|bytes| {
             Description::insecure_from_bytes(bytes).map(drop).map_err(|error| error.to_string())
         }),
-        ("query", query, &|bytes| server.answer(CLIENT, &keys, bytes, &GO).map(drop).map_err(|error| error.to_string())),
+        ("query", query, &|bytes| {
+            server.answer(CLIENT, &keys, bytes, &GO).map(drop).map_err(|error| error.to_string())
+        }),
         ("answer", answer, &|bytes| read(&client, bytes, &images(1)).map(drop).map_err(|error| error.to_string())),
     ]);
 }

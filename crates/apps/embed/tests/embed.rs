@@ -225,7 +225,9 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
         ("description", server.describe(), &|bytes| {
             Description::insecure_from_bytes(bytes).map(drop).map_err(|error| error.to_string())
         }),
-        ("query", query, &|bytes| server.answer(CLIENT, &keys, bytes, &GO).map(drop).map_err(|error| error.to_string())),
+        ("query", query, &|bytes| {
+            server.answer(CLIENT, &keys, bytes, &GO).map(drop).map_err(|error| error.to_string())
+        }),
         ("answer", answer, &|bytes| read(&client, bytes, &[1]).map(drop).map_err(|error| error.to_string())),
     ]);
 }

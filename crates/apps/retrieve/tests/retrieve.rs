@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
-    Database, DatabaseVersion, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView, VersionedDatabase,
+    Database, DatabaseVersion, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView,
+    VersionedDatabase,
 };
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, ClientHalf, ClientId, DurableCounters, ErrorKind, KeyGenerator,

@@ -47,11 +47,7 @@ impl Layout {
     ///
     /// # Errors
     /// Those of [`Layout::new`] and [`Layout::of_vectors`].
-    pub fn with_tile(
-        parameters: &CkksParameters,
-        tile: (usize, usize),
-        blocks: usize,
-    ) -> Result<Self, MatrixError> {
+    pub fn with_tile(parameters: &CkksParameters, tile: (usize, usize), blocks: usize) -> Result<Self, MatrixError> {
         let refuse =
             |found: String, needed: String| Err(MatrixError::Layout { operation: "lay out matrices", found, needed });
         let (rows, columns) = tile;

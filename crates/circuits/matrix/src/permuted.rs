@@ -40,7 +40,7 @@ enum Step {
 
 impl VectorPermutation {
     /// The entries with these indices, which are all different, by the plan that is predicted to be fastest, of at most
-    /// `depth` levels. All plans are compared for results of the same level. `None` if there is no such plan with masks.
+    /// `depth` levels. All plans are compared for results of the same level. `None` if no plan with masks exists.
     ///
     /// # Errors
     /// If an index is out of bounds or occurs twice, the vector does not fit a tile of one row, or there is no level
@@ -102,9 +102,7 @@ impl VectorPermutation {
                 continue;
             }
             let length = plan.length() as i64;
-            let kept = |position: usize| {
-                number != last || (position as i64 - rest).rem_euclid(length) < to as i64
-            };
+            let kept = |position: usize| number != last || (position as i64 - rest).rem_euclid(length) < to as i64;
             let transform = transform(parameters, layout, scales, diagonals, stage.babies, kept)?;
             keys.extend(&transform.plan().key_plan());
             steps.push(Step::Linear(Box::new(transform)));

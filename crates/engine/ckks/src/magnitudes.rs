@@ -101,13 +101,7 @@ impl Magnitudes {
         Ok(self.finish(operation, a.slots.to_vec(), a.level - 1, scale, components))
     }
 
-    fn mapped(
-        &self,
-        operation: &'static str,
-        a: &SlotBounds,
-        scale: f64,
-        change: impl Fn(f64) -> f64,
-    ) -> SlotBounds {
+    fn mapped(&self, operation: &'static str, a: &SlotBounds, scale: f64, change: impl Fn(f64) -> f64) -> SlotBounds {
         self.finish(operation, a.slots.iter().map(|&x| change(x)).collect(), a.level, scale, a.components)
     }
 
@@ -314,7 +308,10 @@ mod tests {
             let found = circuit(&simulator, &vector(x), &vector(y));
             let pairs = || found.exact().iter().zip(bound.slots());
             assert!(pairs().all(|(value, bound)| value.norm() <= bound * (1.0 + 1e-12)));
-            assert_eq!(pairs().all(|(value, bound)| value.norm() >= bound * (1.0 - 1e-12)), x * y < 0.0 && x.abs() == 3.0);
+            assert_eq!(
+                pairs().all(|(value, bound)| value.norm() >= bound * (1.0 - 1e-12)),
+                x * y < 0.0 && x.abs() == 3.0
+            );
         }
         assert_eq!((bound.level, bound.slots()[0], bound.slots()[1]), (2, 2.0 * 8.0 * 12.0, 0.5 * 8.0 * 12.0));
     }
@@ -333,7 +330,9 @@ mod tests {
             simulator.multiply(&square, &square).unwrap();
             let found = magnitudes.take_overflow();
             assert_eq!((found.is_some(), !simulator.overflows().is_empty()), (overflows, overflows), "{factor}");
-            assert!(found.is_none_or(|overflow| overflow.level == 0 && overflow.log2_coefficient > overflow.log2_modulus));
+            assert!(
+                found.is_none_or(|overflow| overflow.level == 0 && overflow.log2_coefficient > overflow.log2_modulus)
+            );
             assert!(magnitudes.take_overflow().is_none());
         }
     }

@@ -127,7 +127,8 @@ impl<A: Arithmetic> Arithmetic for WorstCase<'_, A> {
 
     fn sum_products(&self, products: &[(&A::Vector, &PreparedVector)]) -> Result<A::Vector, CkksError> {
         let factors = products.iter().map(|(_, factor)| absolute_prepared(factor)).collect::<Result<Vec<_>, _>>()?;
-        let pairs = products.iter().zip(&factors).map(|(&(a, factor), absolute)| (a, absolute.as_ref().unwrap_or(factor)));
+        let pairs =
+            products.iter().zip(&factors).map(|(&(a, factor), absolute)| (a, absolute.as_ref().unwrap_or(factor)));
         self.0.sum_products(&pairs.collect::<Vec<_>>())
     }
 
@@ -175,7 +176,8 @@ mod tests {
         let factor = PreparedVector::new(vec![Complex64::from(-0.5)], 3, parameters.level_modulus(3)).unwrap();
         let product = worst.rescale(&worst.mul_prepared(&difference, &factor).unwrap()).unwrap();
         let rows = worst.rotation_products(&difference, &[1], &[vec![(0, &factor)]]).unwrap();
-        let matrix = PreparedMatrix::new(&parameters, 2, &[scale], &[scale * 1e9], |_, _| Complex64::from(-3.0)).unwrap();
+        let matrix =
+            PreparedMatrix::new(&parameters, 2, &[scale], &[scale * 1e9], |_, _| Complex64::from(-3.0)).unwrap();
         let sum = worst.add_constant(&product, Complex64::from(-1.0)).unwrap();
         let output = worst.matrix(&matrix, &[&sum]).unwrap();
         for (vector, expected) in [(&product, 2.0), (&rows[0], 2.0), (&sum, 3.0), (&output[0], 9.0)] {

@@ -5,8 +5,8 @@ mod operation;
 mod plan;
 mod program;
 
-use ndarray::Array2;
 pub use bounds::{StepOverflow, ValueBounds};
+use ndarray::Array2;
 pub use operation::{Operation, OperationKind, Payload, PayloadKind};
 pub use plan::{Budget, plan};
 pub use program::Program;
