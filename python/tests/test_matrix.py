@@ -307,7 +307,7 @@ def test_large_entries_are_exact_to_the_bound_or_refused(secret):
     product = x * y
     program = product.plan(preset=FAST)
     assert program.largest == abs(a).max()
-    assert program.magnitude == pytest.approx(program.largest**2)
+    assert 1 <= program.magnitude / program.largest**2 < 2
     result = product.compute(secret.keys(product, progress=False), progress=False)
     assert result.error == program.error < 1e6
     np.testing.assert_allclose(secret.decrypt(result), a * a.T, rtol=0, atol=program.error)

@@ -39,8 +39,8 @@ pub struct Options {
     pub tile: Option<usize>,
     /// Blocks of the encoding space, a power of two up to the tile.
     pub blocks: Option<usize>,
-    /// Whether tiles have one row, which is possible for expressions of row vectors alone. If `tile` and `blocks` are
-    /// left out, the faster kind is chosen; otherwise tiles are square.
+    /// Whether tiles have one row, which is possible for expressions of row vectors alone, and chosen for them if
+    /// `tile` and `blocks` are left out; otherwise tiles are square.
     pub one_row: Option<bool>,
     /// Largest absolute value of an input's entry; 1 if it is left out. The level and the parameter set have room for
     /// all values of a run with such inputs, and others are refused at encryption.
@@ -58,7 +58,7 @@ impl Options {
 pub(crate) struct Choice {
     pub(crate) preset: BuiltPreset,
     pub(crate) inner: unspoken_matrix::Program,
-    /// Bound of the absolute value of the result's entries.
+    /// Bound of the absolute value of the result's entries, a power of two.
     pub(crate) magnitude: f64,
 }
 
@@ -118,7 +118,9 @@ fn with_preset(graph: &Graph, options: &Options, name: &str) -> Result<Choice, A
         let ValueBounds { output, overflow: found } = inner.bounds(parameters, options.largest(), batch)?;
         let Some(found) = found else {
             check_left(&preset, options, &inner, output)?;
-            return Ok(Choice { preset, inner, magnitude: output });
+            // Clients see it: a power of two says less about constants.
+            let magnitude = if output > 0.0 { output.log2().ceil().exp2() } else { 0.0 };
+            return Ok(Choice { preset, inner, magnitude });
         };
         // Every level has room for about one scale more.
         let levels = (found.excess_bits / parameters.scale().log2()).ceil();
@@ -183,6 +185,8 @@ fn cheapest(
     let mut refused = None;
     for layout in layouts(preset.parameters(), graph, options)? {
         match plan_low(preset, graph, layout, (budget, floor)) {
+            // Vectors need no other tiles.
+            Ok(program) if layout.tile().0 < layout.tile().1 => return Ok(program),
             Ok(program) => {
                 let seconds = program.seconds() * options.batch.div_ceil(layout.parallel()) as f64;
                 if best.as_ref().is_none_or(|(least, _)| seconds < *least) {

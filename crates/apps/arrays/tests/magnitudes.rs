@@ -207,6 +207,6 @@ fn a_result_beyond_its_bound_is_not_decrypted() {
     };
     let error = changed(result.largest(), 5.0);
     assert!(error.contains("beyond the bound of the result"), "{error}");
-    let error = changed(result.error(), 7.0);
-    assert!(error.contains("errors up to 7.0e0"), "{error}");
+    let error = changed(result.error(), 9.0);
+    assert!(error.contains("errors up to 9.0e0"), "{error}");
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, Cost, CostModel, LinearPlan, LinearTransform, Steps};
-use unspoken_permute::{Diagonals, Packing, Permutation, Plan, Program, Task, Verdict};
+use unspoken_ckks::{Arithmetic, CkksParameters, Complex64, CostModel, LinearPlan, LinearTransform, Steps};
+use unspoken_permute::{Diagonals, Packing, Permutation, Plan, Program, Shifts, Task, Verdict};
 use unspoken_rlwe::{KeyKind, KeyPlan, galois};
 
 use crate::encrypted::EncryptedMatrix;
@@ -40,7 +40,8 @@ enum Step {
 
 impl VectorPermutation {
     /// The entries with these indices, which are all different, by the plan that is predicted to be fastest, of at most
-    /// `depth` levels. All plans are compared for results of the same level. `None` if no plan with masks exists.
+    /// `depth` levels. All plans are compared for results of the same level. `None` if there is no such plan: a
+    /// rotation has no masks, which would remove what lies beyond the selection.
     ///
     /// # Errors
     /// If an index is out of bounds or occurs twice, the vector does not fit a tile of one row, or there is no level
@@ -69,7 +70,11 @@ impl VectorPermutation {
         };
         let explanation = task.explain(parameters, &CostModel::nominal(parameters))?;
         let usable = explanation.rows().iter().filter(|row| row.verdict == Verdict::Allowed);
-        let plan = usable.map(|row| &row.candidate.plan).find(|plan| is_usable(plan));
+        // Without masks, what lies beyond the selection would stay.
+        let masked = |plan: &&Plan| plan.depth() > 0 || indices.len() == layout.dim();
+        let rotates = Diagonals::new(&permutation, Shifts::Forward).single().is_some();
+        let of_stages = |plan: &&Plan| matches!(plan.program(), Program::Stages(_)) && (plan.depth() == 0) == rotates;
+        let plan = usable.map(|row| &row.candidate.plan).find(|plan| of_stages(plan) && masked(plan));
         plan.map(|plan| Self::prepare(parameters, layout, input, indices.len(), plan)).transpose()
     }
 
@@ -84,9 +89,10 @@ impl VectorPermutation {
         let none = || shape_error(OPERATION, "a plan without stages; this is a bug");
         let Program::Stages(stages) = plan.program() else { return Err(none()) };
         let diagonals: Vec<Diagonals> = stages.iter().map(|stage| stage.diagonals()).collect();
-        let last = diagonals.iter().rposition(|stage| stage.single().is_none()).ok_or_else(none)?;
+        let last = diagonals.iter().rposition(|stage| stage.single().is_none());
         // How far entries move to the left after the last masks.
-        let rest: i64 = diagonals[last + 1..].iter().filter_map(Diagonals::single).sum();
+        let after = last.map_or(0, |last| last + 1);
+        let rest: i64 = diagonals[after..].iter().filter_map(Diagonals::single).sum();
         let level = input.level.min(parameters.max_level());
         let mut scales = LevelAndScales { level, input: input.scale, output: parameters.scale() };
         let (mut steps, mut keys) = (Vec::with_capacity(stages.len()), KeyPlan::new());
@@ -102,7 +108,8 @@ impl VectorPermutation {
                 continue;
             }
             let length = plan.length() as i64;
-            let kept = |position: usize| number != last || (position as i64 - rest).rem_euclid(length) < to as i64;
+            let kept =
+                |position: usize| Some(number) != last || (position as i64 - rest).rem_euclid(length) < to as i64;
             let transform = transform(parameters, layout, scales, diagonals, stage.babies, kept)?;
             keys.extend(&transform.plan().key_plan());
             steps.push(Step::Linear(Box::new(transform)));
@@ -126,13 +133,6 @@ impl VectorPermutation {
     /// Number of levels it uses.
     pub fn depth(&self) -> usize {
         self.transforms().count()
-    }
-
-    /// Cost of its transformations.
-    pub(crate) fn cost(&self) -> Cost {
-        let mut cost = Cost::default();
-        self.transforms().for_each(|transform| cost += transform.plan().cost());
-        cost
     }
 
     /// Bytes of its encoded masks.
@@ -175,15 +175,15 @@ impl VectorPermutation {
     }
 }
 
-/// A selection of entries of a row vector in tiles of one row: a permutation by the planner if all indices differ and
-/// the vector fits a tile; otherwise, and if it is faster, a product with diagonals.
+/// A selection of columns: a permutation by the planner if a vector fits a tile of one row and all indices differ;
+/// otherwise a product with diagonals.
 pub(crate) enum Selection {
     Permutation(Box<VectorPermutation>),
     Map(Box<LinearMap>),
 }
 
 impl Selection {
-    /// The fastest of at most `depth` levels.
+    /// The selection of these columns, of at most `depth` levels.
     pub(crate) fn plan(
         parameters: &CkksParameters,
         layout: Layout,
@@ -192,22 +192,12 @@ impl Selection {
         depth: usize,
     ) -> Result<Self, MatrixError> {
         let differ = indices.iter().collect::<BTreeSet<_>>().len() == indices.len();
-        let diagonals = distinct_diagonals(layout, indices);
         if layout.tile().0 == 1 && differ && input.shape.1 <= layout.dim() {
-            if let Some(plan) = VectorPermutation::plan(parameters, layout, input, indices, depth)? {
-                let model = CostModel::nominal(parameters);
-                let map = match diagonals <= MAX_DIAGONALS {
-                    true => Some(LinearMap::columns(parameters, layout, input, indices)?),
-                    false => None,
-                };
-                return Ok(match map {
-                    Some(map) if model.seconds(&map.tile_cost()) <= model.seconds(&plan.cost()) => {
-                        Selection::Map(Box::new(map))
-                    }
-                    _ => Selection::Permutation(Box::new(plan)),
-                });
+            if let Some(permutation) = VectorPermutation::plan(parameters, layout, input, indices, depth)? {
+                return Ok(Selection::Permutation(Box::new(permutation)));
             }
         }
+        let diagonals = distinct_diagonals(layout, indices);
         if layout.tile().0 == 1 && diagonals > MAX_DIAGONALS {
             return Err(MatrixError::Layout {
                 operation: "pick columns",
@@ -224,11 +214,6 @@ fn distinct_diagonals(layout: Layout, indices: &[usize]) -> usize {
     let columns = layout.dim() as i64;
     let distance = |(to, &from): (usize, &usize)| (from as i64 - to as i64).rem_euclid(columns);
     indices.iter().enumerate().map(distance).collect::<BTreeSet<_>>().len()
-}
-
-/// Whether a plan consists of stages, one of which has masks.
-fn is_usable(plan: &Plan) -> bool {
-    matches!(plan.program(), Program::Stages(_)) && plan.depth() > 0
 }
 
 /// The selection as a permutation of `length` entries: unselected entries follow in their order.
