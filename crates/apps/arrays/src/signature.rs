@@ -103,8 +103,8 @@ impl Signature {
         self.largest
     }
 
-    /// Bound of the absolute value of the result's entries. It depends on the constants of the program, and is a power of
-    /// two, which says little about them.
+    /// Bound of the absolute value of the result's entries. It depends on the constants of the program, and is a power
+    /// of two, which says little about them.
     pub fn magnitude(&self) -> f64 {
         self.magnitude
     }
