@@ -341,8 +341,12 @@ def test_errors_of_planning_and_running(secret):
         of_two.compute(keys, progress=False)
     with pytest.raises(unspoken.MatrixError, match="deeper"):
         (y**1024).plan(preset=FAST)
-    with pytest.raises(unspoken.MatrixError, match="outgrow"):
-        _ = (y**64).plan(preset=FAST, largest=4).error
+    with pytest.raises(unspoken.MatrixError, match=r"multiply of .* values up to .* for inputs up to 1e1"):
+        (y**64).plan(preset=FAST, largest=10)
+    with pytest.raises(unspoken.MatrixError, match="below the error"):
+        (y * y).plan(preset=FAST, largest=1e-9)
+    with pytest.raises(unspoken.MatrixError, match=r"'y' with an entry beyond 1e0 at index \[2, 3\]"):
+        secret.encrypt((y + 1).plan(preset=FAST), y=np.eye(4) + 9 * (np.arange(16) == 11).reshape(4, 4))
     program = (y @ y).plan(preset=FAST)
     few, inputs = secret.keys(y.T.plan(preset=FAST), progress=False), secret.encrypt(program, y=np.eye(4))
     with pytest.raises(unspoken.MissingKeysError) as caught:
@@ -360,3 +364,50 @@ def test_fewer_keys_take_more_time():
     few = (y @ y).plan(preset=FAST, most_keys=20)
     assert few.key_count <= 21 < fast.key_count
     assert few.seconds > fast.seconds
+
+
+def test_large_entries_are_exact_to_the_bound_or_refused(secret):
+    a = 1e8 * random(3, 3, seed=1)
+    x, y = secret.matrix(a), secret.matrix(a.T)
+    product = x * y
+    program = product.plan(preset=FAST)
+    assert program.largest == abs(a).max()
+    assert 1 <= program.magnitude / program.largest**2 < 2
+    result = product.compute(secret.keys(product, progress=False), progress=False)
+    assert result.error == program.error < 1e6
+    np.testing.assert_allclose(secret.decrypt(result), a * a.T, rtol=0, atol=program.error)
+    # Without arrays the largest entry is 1, unless declared.
+    free = unspoken.matrix("a", (3, 3))
+    with pytest.raises(unspoken.MatrixError, match="largest="):
+        secret.encrypt((free * free).plan(preset=FAST), a=a)
+    assert (free + x).plan(preset=FAST).largest == abs(a).max()
+    assert (free + secret.matrix(a * 1e-12)).plan(preset=FAST).largest == 1.0
+
+
+def test_a_flipped_bit_in_a_message_is_refused(secret, tmp_path):
+    x = unspoken.matrix("x", (2, 2))
+    program = (x * 2).plan(preset=FAST)
+    keys, inputs = secret.keys((x.T @ x).plan(preset=FAST), progress=False), secret.encrypt(program, x=np.eye(2))
+    result = program.run(secret.keys(program, progress=False), inputs, progress=False)
+    for message in [program, program.signature, keys, inputs, result]:
+        data = bytearray(message.to_bytes())
+        for position in [0, 4, 6, 50, len(data) // 2, len(data) - 1]:
+            data[position] ^= 4
+            with pytest.raises(unspoken.MismatchError, match="damaged"):
+                type(message).from_bytes(bytes(data), accept_insecure=True)
+            data[position] ^= 4
+    secret.save(tmp_path / "secret")
+    data = bytearray((tmp_path / "secret").read_bytes())
+    data[20] ^= 1
+    (tmp_path / "secret").chmod(0o600)
+    (tmp_path / "secret").write_bytes(bytes(data))
+    with pytest.raises(unspoken.MismatchError, match="damaged"):
+        unspoken.MatrixSecret.load(tmp_path / "secret")
+
+
+def test_permutations_of_vectors_use_few_keys(secret):
+    a = random(900, seed=1)
+    order = np.random.default_rng(2).permutation(900)
+    program = check(secret, secret.matrix(a)[order], a[order])
+    assert "tiles of 1 x 1024" in str(program)
+    assert program.key_count < 40

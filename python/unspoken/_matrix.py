@@ -393,13 +393,21 @@ class Matrix(Encrypted):
         Parameters
         ----------
         preset : str, optional
-            Name of a parameter set; default: the first of the 50-bit and 30-bit sets that is deep enough.
+            Name of a parameter set; default: the first of the 50-bit and 30-bit sets that is deep enough
+            and has room for all values.
         largest : float, optional
-            Largest entry to predict the error for; default: that of the arrays, or 1.
+            Largest magnitude of an input's entry; default: that of the arrays, or 1. The plan has room for
+            every value of a run with such inputs, and `MatrixSecret.encrypt` refuses larger entries.
         most_keys : int, optional
             Maximum rotation keys of one product: fewer keys need more time.
         tile, blocks : int, optional
             Layout of matrices in ciphertexts, powers of two; default: the fastest.
+
+        Raises
+        ------
+        MatrixError
+            If values may outgrow the parameters, or the result may be smaller than its error: the
+            message names the step, the values found and what fits.
 
         Examples
         --------

@@ -128,6 +128,17 @@ fn reshapes() {
 }
 
 #[test]
+fn reshapes_in_tiles_of_one_row() {
+    let mut client = Client::new(REAL);
+    let layout = Layout::of_vectors(client.parameters(), 16).unwrap();
+    for (shape, to) in [((1, 24), (2, 12)), ((3, 20), (1, 60)), ((1, 12), (1, 12)), ((4, 5), (10, 2))] {
+        let map = |c: &Client, input| LinearMap::reshape(c.parameters(), layout, input, to).unwrap();
+        let reshaped = |m: &Array2<f64>| Array2::from_shape_vec(to, m.iter().copied().collect()).unwrap();
+        check_map(&mut client, layout, shape, map, reshaped);
+    }
+}
+
+#[test]
 fn products_with_plaintexts() {
     let mut client = Client::new(REAL);
     for layout in layouts(&client) {

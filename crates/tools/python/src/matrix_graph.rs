@@ -30,12 +30,13 @@ pub(crate) struct PlanOptions {
     most_keys: Option<usize>,
     tile: Option<usize>,
     blocks: Option<usize>,
+    largest: Option<f64>,
 }
 
 impl From<PlanOptions> for Options {
     fn from(options: PlanOptions) -> Self {
-        let PlanOptions { preset, batch, most_keys, tile, blocks } = options;
-        Options { preset, batch, most_keys, tile, blocks }
+        let PlanOptions { preset, batch, most_keys, tile, blocks, largest } = options;
+        Options { preset, batch, most_keys, tile, blocks, one_row: None, largest }
     }
 }
 

@@ -1,9 +1,11 @@
 //! Graphs of matrix operations, with shapes checked when nodes are added.
 
+mod bounds;
 mod operation;
 mod plan;
 mod program;
 
+pub use bounds::{StepOverflow, ValueBounds};
 use ndarray::Array2;
 pub use operation::{Operation, OperationKind, Payload, PayloadKind};
 pub use plan::{Budget, plan};

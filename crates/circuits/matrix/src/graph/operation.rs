@@ -12,6 +12,7 @@ use crate::elementwise::{self, check_equal};
 use crate::encrypted::EncryptedMatrix;
 use crate::error::{MatrixError, graph_error, shape_error};
 use crate::linear::{LinearMap, check_indices, check_reshape};
+use crate::permuted::{Selection, VectorPermutation};
 use crate::product::{Method, Product, check_shapes, extended_bytes};
 use crate::reduce::{Axis, MatrixVector, Sum, TileMask, check_vector};
 
@@ -300,7 +301,12 @@ impl Operation {
                 (Action::linear(LinearMap::rows(&parameters, layout, planner.operand(a)?, rows)?), vec![a])
             }
             (Operation::Columns(columns), &[a]) => {
-                (Action::linear(LinearMap::columns(&parameters, layout, planner.operand(a)?, columns)?), vec![a])
+                let (input, depth) = (planner.operand(a)?, planner.depth_limit());
+                let action = match Selection::plan(&parameters, layout, input, columns, depth)? {
+                    Selection::Permutation(permutation) => Action::Permute(permutation),
+                    Selection::Map(map) => Action::Linear(map),
+                };
+                (action, vec![a])
             }
             (Operation::TimesLeft(weights), &[a]) => {
                 (Action::linear(LinearMap::times_left(&parameters, layout, planner.operand(a)?, weights)?), vec![a])
@@ -367,6 +373,7 @@ pub(super) enum Action {
     MatMul(Box<Product>),
     MatrixVector(Box<MatrixVector>),
     Linear(Box<LinearMap>),
+    Permute(Box<VectorPermutation>),
     Sum(Box<Sum>),
     Mask(Box<TileMask>),
     Scale(f64),
@@ -391,6 +398,7 @@ impl Action {
                 1 => map.operation().into(),
                 depth => format!("{} in {depth} factors", map.operation()),
             },
+            Action::Permute(permutation) => format!("permute a vector in {} factors", permutation.depth()),
             Action::Sum(_) => "sum".into(),
             Action::Mask(_) => "clean".into(),
             Action::Scale(factor) => format!("scale by {factor}"),
@@ -413,6 +421,7 @@ impl Action {
         match self {
             Action::MatMul(product) => product.prepared_bytes(parameters),
             Action::Linear(map) => map.prepared_bytes(),
+            Action::Permute(permutation) => permutation.prepared_bytes(),
             Action::MatrixVector(_) | Action::Sum(_) | Action::Mask(_) => extended_bytes(parameters, level),
             Action::Input(_)
             | Action::Constant(_)
@@ -429,6 +438,7 @@ impl Action {
         let own = match (self, tiles) {
             (Action::MatMul(product), &[a, b]) => product.working_ciphertexts(a, b),
             (Action::Linear(map), _) => map.working_ciphertexts(),
+            (Action::Permute(permutation), _) => permutation.working_ciphertexts(),
             // Copies of the operands, aligned to one level and scale.
             (_, tiles) => tiles.iter().sum(),
         };
@@ -445,6 +455,7 @@ impl Action {
             (Action::MatMul(product), [a, b]) => product.apply(arithmetic, a, b),
             (Action::MatrixVector(product), [a, x]) => product.apply(arithmetic, a, x),
             (Action::Linear(map), [a]) => map.apply(arithmetic, a),
+            (Action::Permute(permutation), [a]) => permutation.apply(arithmetic, a),
             (Action::Sum(sum), [a]) => sum.apply(arithmetic, a),
             (Action::Mask(mask), [a]) => mask.apply(arithmetic, a),
             (Action::Scale(factor), [a]) => elementwise::scale(arithmetic, a, *factor),

@@ -32,6 +32,10 @@ impl<'a> Builder<'a> {
         Ok(Builder { operation, parameters, layout, input, scales })
     }
 
+    pub(super) fn operation(&self) -> &'static str {
+        self.operation
+    }
+
     pub(super) fn layout(&self) -> Layout {
         self.layout
     }

@@ -31,7 +31,7 @@ impl LinearMap {
     ) -> Result<Self, MatrixError> {
         check_reshape(input.shape, to)?;
         let builder = Builder::new(OPERATION, parameters, layout, input)?;
-        let grid = (layout.tiles(to.0), layout.tiles(to.1));
+        let grid = layout.grid(to);
         let (mut transforms, mut numbers) = (Vec::new(), BTreeMap::new());
         let mut tiles = Vec::with_capacity(grid.0 * grid.1);
         for tile in 0..grid.0 * grid.1 {
@@ -40,7 +40,7 @@ impl LinearMap {
                 let number = match numbers.get(&moves) {
                     Some(&number) => number,
                     None => {
-                        let (unit, terms) = terms(&moves);
+                        let (unit, terms) = terms(layout, &moves);
                         transforms.push(builder.transform(unit, terms)?);
                         numbers.insert(moves, transforms.len() - 1);
                         transforms.len() - 1
@@ -76,22 +76,29 @@ fn moves(
     to: (usize, usize),
     (tile_row, tile_column): (usize, usize),
 ) -> BTreeMap<usize, Vec<Move>> {
-    let d = layout.dim();
-    let (rows, columns) = (d.min(to.0 - tile_row * d), d.min(to.1 - tile_column * d));
+    let (tile, across) = (layout.tile(), layout.grid(from).1);
+    let (first_row, first_column) = (tile_row * tile.0, tile_column * tile.1);
+    let (rows, columns) = (tile.0.min(to.0 - first_row), tile.1.min(to.1 - first_column));
     let mut moves: BTreeMap<usize, Vec<Move>> = BTreeMap::new();
     for (row, column) in (0..rows * columns).map(|cell| (cell / columns, cell % columns)) {
-        let entry = (tile_row * d + row) * to.1 + tile_column * d + column;
+        let entry = (first_row + row) * to.1 + first_column + column;
         let (source_row, source_column) = (entry / from.1, entry % from.1);
-        let source = source_row / d * layout.tiles(from.1) + source_column / d;
-        let position = (source_row % d * d + source_column % d) as i64;
-        moves.entry(source).or_default().push((row, column, position - (row * d + column) as i64));
+        let source = source_row / tile.0 * across + source_column / tile.1;
+        let position = (source_row % tile.0 * tile.1 + source_column % tile.1) as i64;
+        moves.entry(source).or_default().push((row, column, position - (row * tile.1 + column) as i64));
     }
     moves
 }
 
-/// The terms of moves, and the unit of their indices: the greatest common divisor of the distances.
-fn terms(moves: &[Move]) -> (usize, impl Iterator<Item = Term> + '_) {
-    let unit = moves.iter().fold(0, |unit, &(_, _, distance)| gcd(unit, distance.unsigned_abs() as usize)).max(1);
+/// The terms of moves, and the unit of their indices: the greatest common divisor of the distances. In tiles of one row
+/// it is the greatest power of two that divides them, because it must divide the row, which is cyclic.
+fn terms(layout: Layout, moves: &[Move]) -> (usize, impl Iterator<Item = Term> + '_) {
+    let divisor = moves.iter().fold(0, |divisor, &(_, _, distance)| gcd(divisor, distance.unsigned_abs() as usize));
+    let unit = match layout.tile() {
+        _ if divisor == 0 => 1,
+        (1, _) => 1 << divisor.trailing_zeros(),
+        _ => divisor,
+    };
     let term = move |&(row, column, distance): &Move| Term { row, column, index: distance / unit as i64, weight: 1.0 };
     (unit, moves.iter().map(term))
 }
