@@ -55,6 +55,8 @@ struct Described {
     error: f64,
     #[prost(double, tag = "28")]
     largest_input: f64,
+    #[prost(uint32, tag = "29")]
+    tile_rows: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -105,12 +107,13 @@ pub static DESCRIPTION: Target = Target {
         messages::repair_preset(&mut message.preset, &mut message.fingerprint);
         message.application = "matrix".into();
         message.tile = 1 << (message.tile % 4);
+        message.tile_rows = if message.tile_rows % 2 == 0 { message.tile } else { 1 };
         message.blocks = 1;
         message.batch = 1 + message.batch % 8;
         messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
         messages::repair_bound(&mut message.error, |bound| bound > 0.0);
         messages::repair_bound(&mut message.largest_input, |bound| bound > 0.0);
-        *data = message.encode_to_vec();
+        *data = messages::description(&message);
     },
     seeds: || {
         let sound = Described::decode(SERVER.describe().as_slice()).expect("a description");
@@ -123,7 +126,7 @@ pub static DESCRIPTION: Target = Target {
             output_level: 0,
             ..sound.clone()
         };
-        FINGERPRINTS.iter().map(of).chain([sound.clone()]).map(|message| message.encode_to_vec()).collect()
+        FINGERPRINTS.iter().map(of).chain([sound.clone()]).map(|message| messages::description(&message)).collect()
     },
 };
 
@@ -200,7 +203,7 @@ static SERVER: LazyLock<MatrixServer> = LazyLock::new(|| {
     graph.push(Operation::Add, &[scaled, constant]).expect("fits");
     let options = Options { preset: Some(PRESET.into()), batch: 2, ..Options::default() };
     let program = ProgramSource { graph, inputs: vec![Axes::BATCH], output: Axes::BATCH, options };
-    MatrixServer::new(Program::plan(program).expect("plans"), 1.0).expect("serves")
+    MatrixServer::new(Program::plan(program).expect("plans")).expect("serves")
 });
 
 static KEYS: LazyLock<EvaluationKeys> = LazyLock::new(|| {

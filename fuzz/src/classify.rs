@@ -76,7 +76,7 @@ pub static DESCRIBED: Target = Target {
         messages::repair_form(&mut message.query_form);
         messages::repair_bound(&mut message.error, |error| error >= 0.0);
         messages::repair_bound(&mut message.score_bound, |bound| bound > 0.0);
-        *data = message.encode_to_vec();
+        *data = messages::description(&message);
     },
     seeds: || {
         let sound = Described::decode(DESCRIPTION.to_bytes().as_slice()).expect("a description");
@@ -91,7 +91,7 @@ pub static DESCRIBED: Target = Target {
             keys: formed.keys.clone(),
             ..of(formed.preset)
         });
-        FINGERPRINTS.iter().map(of).chain(formed).map(|message| message.encode_to_vec()).collect()
+        FINGERPRINTS.iter().map(of).chain(formed).map(|message| messages::description(&message)).collect()
     },
 };
 

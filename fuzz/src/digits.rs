@@ -76,7 +76,7 @@ pub static DESCRIBED: Target = Target {
         message.batch = 1 << (message.batch % 3);
         messages::repair_bound(&mut message.error, |error| error >= 0.0);
         messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
-        *data = message.encode_to_vec();
+        *data = messages::description(&message);
     },
     seeds: || {
         let sound = Described::decode(DIGITS_DESCRIPTION.to_bytes().as_slice()).expect("a description");
@@ -88,7 +88,7 @@ pub static DESCRIBED: Target = Target {
             query_level: 0,
             ..sound.clone()
         };
-        FINGERPRINTS.iter().map(of).chain([sound.clone()]).map(|message| message.encode_to_vec()).collect()
+        FINGERPRINTS.iter().map(of).chain([sound.clone()]).map(|message| messages::description(&message)).collect()
     },
 };
 

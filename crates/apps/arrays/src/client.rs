@@ -93,7 +93,7 @@ impl ClientHalf for MatrixClient {
             let mut vectors = Vec::with_capacity(signature.input_vectors());
             for (input, values) in signature.in_order(question.borrow())? {
                 for slots in signature.encode(input, values)?.into_iter().flatten() {
-                    // Values that do not fit their scale are refused here, before anything is sent.
+                    // Values that do not fit are refused here, before anything is sent.
                     encoder.encode(&slots, signature.level(), scale)?;
                     vectors.push(slots);
                 }

@@ -9,7 +9,7 @@ use crate::error::DigitsError;
 use crate::proto;
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Name of the circuit, which determines the layout of images.
 pub(crate) const CIRCUIT: &str = "owner";

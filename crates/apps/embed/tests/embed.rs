@@ -1,5 +1,8 @@
 //! Both halves against each other and against the plaintext table, at a small insecure ring.
 
+#[path = "../../protocol/tests/damage/mod.rs"]
+mod damage;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -208,4 +211,23 @@ fn the_preset_follows_from_the_shape() {
     assert!(narrow >= 6 && wide >= 10 && narrow <= wide, "{narrow} {wide}");
     assert!(depth(64, 4).unwrap() >= 10);
     assert!(depth(64, 100).unwrap_err().to_string().contains("spare levels"));
+}
+
+#[test]
+fn a_flipped_bit_is_refused_as_damage_in_every_message() {
+    let table = table(16, 0);
+    let server = server(&table, EmbedOptions::default());
+    let mut client = client(&table, &server);
+    let keys = server.load_keys(&mut bundle(&client).as_slice()).unwrap();
+    let query = encrypt(&mut client, &[1]).unwrap();
+    let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+    damage::assert_damage_is_refused(&[
+        ("description", server.describe(), &|bytes| {
+            Description::insecure_from_bytes(bytes).map(drop).map_err(|error| error.to_string())
+        }),
+        ("query", query, &|bytes| {
+            server.answer(CLIENT, &keys, bytes, &GO).map(drop).map_err(|error| error.to_string())
+        }),
+        ("answer", answer, &|bytes| read(&client, bytes, &[1]).map(drop).map_err(|error| error.to_string())),
+    ]);
 }

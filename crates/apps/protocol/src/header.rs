@@ -5,6 +5,7 @@ use prost::{DecodeError, Message};
 use unspoken_ckks::{CkksParameters, NoiseModel};
 use unspoken_rlwe::{KeyKind, KeyPlan, MAX_BUNDLE_KEYS};
 
+use crate::checksum::{append_checksum_field, append_description_checksum, checked_description, checked_fields};
 use crate::error::ProtocolError;
 use crate::handshake::{CkksPresets, Handshake};
 use crate::limits::{self, LimitExceeded};
@@ -18,6 +19,8 @@ const MAX_NAME_BYTES: usize = 256;
 const MAX_UNDERSTATEMENT: f64 = 1024.0;
 /// Number of the field of a message's vectors.
 const VECTORS_TAG: u32 = 2;
+/// Number of the last field of a query or an answer, its checksum.
+const VECTORS_CHECKSUM_TAG: u32 = 3;
 
 /// The part of a description that all CKKS applications share: version of the protocol, preset, model, keys, bound of
 /// the answers.
@@ -52,6 +55,7 @@ impl CkksHeader {
             plan,
             bound,
             error: 0.0,
+            checksum: Vec::new(),
         };
         CkksHeader { parameters: parameters.clone(), key_plan, message, least_error: error_floor(parameters) }
     }
@@ -67,13 +71,16 @@ impl CkksHeader {
     /// the header's parameters.
     ///
     /// # Errors
-    /// Those of [`Handshake::accept`], or if the bytes are malformed, request keys that do not exist or are too many,
-    /// or claim errors that are much smaller than those of a fresh encryption.
+    /// Those of [`Handshake::accept`], or if the bytes are damaged or malformed, request keys that do not exist or are
+    /// too many, or claim errors that are much smaller than those of a fresh encryption.
     pub fn read<M: Message + Default>(
         bytes: &[u8],
         version: u32,
         accept_insecure: bool,
     ) -> Result<(Self, M), ProtocolError> {
+        let bytes = checked_description(bytes, version, |bytes| {
+            decode("description", bytes).ok().map(|message: v1::CkksHeader| message.version)
+        })?;
         let message: v1::CkksHeader = decode("description", bytes)?;
         let handshake =
             Handshake { version: message.version, preset: &message.preset, fingerprint: &message.fingerprint };
@@ -93,10 +100,11 @@ impl CkksHeader {
         Ok((CkksHeader { parameters, key_plan, message, least_error }, decode("description", bytes)?))
     }
 
-    /// Serialises the header, followed by the fields of the application's own message.
+    /// Serialises the header, followed by the fields of the application's own message and a checksum.
     pub fn to_bytes(&self, own: &impl Message) -> Vec<u8> {
         let mut bytes = self.message.encode_to_vec();
         bytes.extend(own.encode_to_vec());
+        append_description_checksum(&mut bytes);
         bytes
     }
 
@@ -179,8 +187,9 @@ impl CkksHeader {
     /// Serialises a query or an answer of these vectors.
     pub fn pack(&self, vectors: Vec<Vec<u8>>) -> Vec<u8> {
         let model_id = self.message.model_id.clone();
-        let checksum = checksum(&model_id, &vectors);
-        v1::Vectors { model_id, vectors, checksum }.encode_to_vec()
+        let mut bytes = v1::Vectors { model_id, vectors, checksum: Vec::new() }.encode_to_vec();
+        append_checksum_field(&mut bytes, VECTORS_CHECKSUM_TAG);
+        bytes
     }
 
     /// Maximum length of the result of [`CkksHeader::pack`] for `vectors` vectors of `bytes` bytes in total.
@@ -205,14 +214,12 @@ impl CkksHeader {
             let found = format!("{} bytes", bytes.len());
             return Err(ProtocolError::mismatch(what, found, format!("at most {most} bytes")));
         }
+        let bytes = checked_fields(what, bytes, VECTORS_CHECKSUM_TAG)?;
         let count = count_fields(bytes, VECTORS_TAG).map_err(|error| malformed(what, error))?;
         if count > vectors {
             return Err(ProtocolError::mismatch(what, format!("{count} vectors"), format!("at most {vectors}")));
         }
         let message: v1::Vectors = decode(what, bytes)?;
-        if checksum(&message.model_id, &message.vectors) != message.checksum {
-            return Err(ProtocolError::mismatch(what, "a wrong checksum", "undamaged bytes; send it again"));
-        }
         if message.model_id != self.message.model_id {
             let needed = "this model's; read the description again";
             return Err(ProtocolError::mismatch(what, "one of another model", needed));
@@ -246,16 +253,6 @@ fn count_fields(mut bytes: &[u8], tag: u32) -> Result<usize, DecodeError> {
         count += usize::from(found == tag);
     }
     Ok(count)
-}
-
-/// BLAKE3 of the model's id and of the vectors, concatenated.
-fn checksum(model_id: &[u8], vectors: &[Vec<u8>]) -> Vec<u8> {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(model_id);
-    vectors.iter().for_each(|vector| {
-        hasher.update(vector);
-    });
-    hasher.finalize().as_bytes().to_vec()
 }
 
 /// The keys that a service requests.
@@ -293,7 +290,9 @@ mod tests {
     }
 
     fn opened(message: &v1::CkksHeader) -> Result<CkksHeader, ProtocolError> {
-        CkksHeader::read::<Own>(&message.encode_to_vec(), VERSION, true).map(|(header, _)| header)
+        let mut bytes = message.encode_to_vec();
+        append_description_checksum(&mut bytes);
+        CkksHeader::read::<Own>(&bytes, VERSION, true).map(|(header, _)| header)
     }
 
     #[test]
@@ -389,15 +388,17 @@ mod tests {
         assert_eq!(ours.unpack("query", &packed, packed.len(), 3).unwrap(), vectors);
         assert!(ours.unpack("query", &packed, packed.len() - 1, 3).is_err());
         assert!(theirs.unpack("query", &packed, 1000, 3).unwrap_err().to_string().contains("another model"));
-        for position in 0..packed.len() {
+        for bit in 0..8 * packed.len() {
             let mut damaged = packed.clone();
-            damaged[position] ^= 0x11;
-            assert!(ours.unpack("query", &damaged, 1000, 3).is_err(), "{position}");
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let error = ours.unpack("query", &damaged, 1000, 3).unwrap_err();
+            assert!(matches!(error, ProtocolError::Damaged { what: "query" }), "{bit}: {error}");
         }
         let error = ours.unpack("answer", &packed, 1000, 2).unwrap_err().to_string();
         assert_eq!(error, "answer: found 3 vectors, needed at most 2");
-        // Refused before it is decoded: the checksum is missing as well.
-        let empty = [VECTORS_TAG as u8 * 8 + 2, 0].repeat(1 << 20);
+        // Refused before it is decoded.
+        let mut empty = [VECTORS_TAG as u8 * 8 + 2, 0].repeat(1 << 20);
+        append_checksum_field(&mut empty, VECTORS_CHECKSUM_TAG);
         let error = ours.unpack("answer", &empty, empty.len(), 2).unwrap_err().to_string();
         assert!(error.contains("1048576 vectors"), "{error}");
     }

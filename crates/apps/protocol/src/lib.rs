@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod application;
+mod checksum;
 mod ckks;
 mod client_id;
 mod counters;
@@ -14,6 +15,7 @@ mod share;
 mod transfer;
 
 pub use application::{ApplicationDescription, ClientHalf, KeyGenerator, KeyLoader, ServerHalf};
+pub use checksum::{CHECKSUM_BYTES, append_checksum, append_description_checksum, checked, checked_description};
 pub use ckks::{CkksClientHalf, CkksDescription, CkksServerHalf};
 pub use client_id::ClientId;
 pub use counters::DurableCounters;

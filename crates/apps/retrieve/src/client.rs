@@ -333,8 +333,9 @@ mod tests {
         let description = Description::new(&parameters, layout).unwrap();
         let options = RetrieveOptions::new(Mode::Packed, NoCounters);
         let client = RetrieveClient::open(description.clone(), options, None).unwrap();
-        let mut answer = message::write_answer(&description, 1, std::iter::empty());
-        answer.resize(description.answer_bytes(4), 0);
+        let planes = 4 * layout.planes(&parameters);
+        let zero = Response::from_bytes(&parameters, &vec![0; Response::byte_len(&parameters)]).unwrap();
+        let answer = message::write_answer(&description, 1, std::iter::repeat_n(&zero, planes));
         // Reads with a failure at every response in `failing`, and counts the responses.
         let read = |indices: [u64; 4], failing: &[usize]| {
             let encoded = client.encode(&indices.map(Question::Index)).unwrap();

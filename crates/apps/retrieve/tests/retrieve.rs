@@ -1,5 +1,8 @@
 //! Questions and answers in both layouts and with all kinds of queries, at insecure parameters.
 
+#[path = "../../protocol/tests/damage/mod.rs"]
+mod damage;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -7,7 +10,8 @@ use std::sync::{Arc, Mutex};
 
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
-    Database, DatabaseVersion, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView, VersionedDatabase,
+    Database, DatabaseVersion, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView,
+    VersionedDatabase,
 };
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, ClientHalf, ClientId, DurableCounters, ErrorKind, KeyGenerator,
@@ -146,6 +150,13 @@ impl Pair {
     }
 }
 
+/// A request or an answer with a checksum of its own.
+fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
+    let hash = blake3::hash(&bytes);
+    bytes.extend(&hash.as_bytes()[..8]);
+    bytes
+}
+
 fn parameters() -> PirParameters {
     Preset::InsecureN11.build().unwrap()
 }
@@ -194,7 +205,7 @@ fn records_are_found_by_key_and_absent_keys_look_alike() {
     let key = |key: &str| Question::Key(key.as_bytes().to_vec());
     let lengths =
         ["A00", "Z99", "a very long key that is not there"].map(|name| pair.query(&[key(name)]).unwrap().len());
-    assert_eq!(lengths, [72; 3]);
+    assert_eq!(lengths, [2 * 36 + 8; 3]);
     let questions = [key("A00"), key("A01"), key("Z99"), key("A02")];
     let found: Vec<Option<Vec<u8>>> =
         pair.ask(&questions).into_iter().map(|answer| answer.record.map(|record| record.to_vec())).collect();
@@ -204,7 +215,7 @@ fn records_are_found_by_key_and_absent_keys_look_alike() {
 }
 
 #[test]
-fn one_query_of_256_bytes_travels_in_36_and_comes_back_in_2000() {
+fn one_query_of_256_bytes_travels_in_44_and_comes_back_in_2008() {
     let layout = Layout::Index { records: 500, length: Length::Fixed(256) };
     let cells: Vec<Vec<u8>> = (0..500).map(|i| vec![i as u8; 256]).collect();
     let cells = Cells::new(&parameters(), layout, 1, &cells);
@@ -212,9 +223,9 @@ fn one_query_of_256_bytes_travels_in_36_and_comes_back_in_2000() {
         let options = options(mode);
         let (mut pair, _) = Pair::new(Arc::clone(&cells), options);
         let query = pair.query(&[Question::Index(300)]).unwrap();
-        assert_eq!(query.len(), bytes);
+        assert_eq!(query.len(), bytes + 8, "a checksum of 8 bytes");
         let answer = pair.answer(&query);
-        assert_eq!(answer.len(), 2000);
+        assert_eq!(answer.len(), 2008);
         let found = pair.read(&answer, &[Question::Index(300)]).unwrap();
         assert_eq!(found[0].record.as_deref(), Some(&vec![44; 256]));
     }
@@ -262,7 +273,7 @@ fn session_numbers_that_come_again_are_refused() {
     let (mut pair, _) =
         Pair::new(Cells::new(&parameters(), layout, 3, &cells), RetrieveOptions::new(Mode::Session, numbers.clone()));
     let first = pair.query(&[Question::Index(1), Question::Index(2)]).unwrap();
-    assert_eq!(first.len(), 12);
+    assert_eq!(first.len(), 12 + 8);
     // The same bytes again are a retry.
     assert_eq!(pair.answer(&first), pair.answer(&first));
     *numbers.0.lock().unwrap() = 1;
@@ -271,8 +282,9 @@ fn session_numbers_that_come_again_are_refused() {
     assert!(refused.to_string().contains("never used"), "{refused}");
     *numbers.0.lock().unwrap() = u32::MAX - 1;
     let last = pair.query(&[Question::Index(1)]).unwrap();
-    let overflowing = [&last[..], &[0; 8]].concat();
-    assert!(pair.server.answer(CLIENT, &pair.keys, &overflowing, &AtomicBool::new(false)).is_err());
+    let overflowing = with_checksum([&last[..last.len() - 8], &[0; 8]].concat());
+    let refused = pair.server.answer(CLIENT, &pair.keys, &overflowing, &AtomicBool::new(false)).unwrap_err();
+    assert!(refused.to_string().contains("numbers below 2^32"), "{refused}");
 }
 
 #[test]
@@ -280,8 +292,10 @@ fn what_does_not_fit_is_named() {
     let (layout, cells) = by_index();
     let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Packed));
     let query = pair.query(&[Question::Index(1)]).unwrap();
-    for wrong in [&query[..query.len() - 1], &[], &query.repeat(17)] {
-        let error = pair.server.answer(CLIENT, &pair.keys, wrong, &AtomicBool::new(false)).unwrap_err();
+    let queries = &query[..query.len() - 8];
+    for wrong in [queries[1..].to_vec(), vec![], queries.repeat(17)] {
+        let wrong = with_checksum(wrong);
+        let error = pair.server.answer(CLIENT, &pair.keys, &wrong, &AtomicBool::new(false)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
         assert!(error.to_string().contains("packed queries"), "{error}");
     }
@@ -307,10 +321,9 @@ fn descriptions_are_checked() {
     assert!(error.contains("a secure one"), "{error}");
     assert!(Description::read(&bytes[..bytes.len() - 1], true).is_err());
     assert!(Description::read(&[], true).is_err());
-    // The last field is the version of the mapping from records to entries: a client of another version would read
-    // pads.
-    let (format, before) = bytes.split_last().unwrap();
-    let error = Description::read(&[before, &[format + 1]].concat(), true).unwrap_err().to_string();
+    // The version of the mapping from records to entries: a client of another version would read pads.
+    let changed = damage::with_fields(&bytes, &[7 << 3, ENTRY_FORMAT as u8 + 1]);
+    let error = Description::read(&changed, true).unwrap_err().to_string();
     assert!(error.contains("entries") && error.contains("update"), "{error}");
     for wrong in [
         Layout::Keys { buckets: 0, bucket_bytes: 256, candidates: 2, seed: [0; 16] },
@@ -382,4 +395,25 @@ fn one_client_cannot_use_up_the_session_numbers_of_another() {
     answer(attacker, &[255, 255, 255, 255, 0, 0, 0, 0]).unwrap();
     answer(CLIENT, &query).unwrap();
     assert!(pair.server.prepared_bytes() > 1 << 20, "the memory of numbers is counted");
+}
+
+#[test]
+fn a_flipped_bit_is_refused_as_damage_in_every_message() {
+    let (layout, cells) = by_index();
+    for mode in Mode::ALL {
+        let (mut pair, _) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(mode));
+        let question = [Question::Index(5)];
+        let request = pair.query(&question).unwrap();
+        let answer = pair.answer(&request);
+        damage::assert_damage_is_refused(&[
+            ("description", pair.server.describe(), &|bytes| {
+                Description::read(bytes, true).map(drop).map_err(|error| error.to_string())
+            }),
+            ("request", request, &|bytes| {
+                let answer = pair.server.answer(CLIENT, &pair.keys, bytes, &AtomicBool::new(false));
+                answer.map(drop).map_err(|error| error.to_string())
+            }),
+            ("answer", answer, &|bytes| pair.read(bytes, &question).map(drop).map_err(|error| error.to_string())),
+        ]);
+    }
 }

@@ -211,7 +211,7 @@ fn of_transport(message: String, error: &transport::Error) -> PyErr {
 
 fn of_protocol(error: &ProtocolError) -> PyErr {
     match error {
-        ProtocolError::Mismatch { .. } => MismatchError::new_err(error.to_string()),
+        ProtocolError::Mismatch { .. } | ProtocolError::Damaged { .. } => MismatchError::new_err(error.to_string()),
         _ => UnspokenError::new_err(error.to_string()),
     }
 }
