@@ -21,8 +21,8 @@ const CONNECT: Duration = Duration::from_secs(600);
 /// Ask a service with a memory limit from many clients at once, each with its own keys
 ///
 /// Every second client retrieves records, the others classify messages; all at presets of 128 bits. Nobody retries
-/// silently: refusals are counted, and a client comes back when the service says. --count is the number of answers after
-/// which a client is content; --seconds the time of asking [default: 30].
+/// silently: refusals are counted, and a client comes back when the service says. --count is the number of answers
+/// after which a client is content; --seconds the time of asking [default: 30].
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]

@@ -41,8 +41,12 @@ impl Binary {
     fn path(&self) -> anyhow::Result<PathBuf> {
         let beside = || anyhow::Ok(std::env::current_exe()?.with_file_name("unspoken"));
         let path = self.unspoken.clone().map_or_else(beside, Ok)?;
-        let missing = || format!("no {}; build it (cargo build --release -p unspoken-cli), or name it with --unspoken",
-            path.display());
+        let missing = || {
+            format!(
+                "no {}; build it (cargo build --release -p unspoken-cli), or name it with --unspoken",
+                path.display()
+            )
+        };
         anyhow::ensure!(path.is_file(), missing());
         Ok(path)
     }
@@ -128,7 +132,8 @@ impl Service {
         }
         command.arg("--data-dir").arg(folder.join("keys")).arg("--tokens").arg(folder.join("tokens"));
         let log_file = File::options().append(true).create(true).open(&log)?;
-        let mut process = command.stdout(Stdio::piped()).stderr(log_file).spawn().context("cannot start the service")?;
+        let mut process =
+            command.stdout(Stdio::piped()).stderr(log_file).spawn().context("cannot start the service")?;
         let mut line = String::new();
         if let Some(output) = process.stdout.take() {
             BufReader::new(output).read_line(&mut line)?;

@@ -78,7 +78,8 @@ fn read(log: &str) -> BTreeSet<Report> {
     let mut reports = BTreeSet::new();
     let mut report: Option<Report> = None;
     for line in log.lines() {
-        let text = line.trim_start_matches('=').trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches('=');
+        let text =
+            line.trim_start_matches('=').trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches('=');
         let text = text.trim();
         if let Some(frame) = frame(text) {
             if let Some(report) = report.as_mut().filter(|report| report.frames.len() < FRAMES) {

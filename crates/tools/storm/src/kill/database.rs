@@ -142,8 +142,8 @@ pub fn run(amount: &Amount) -> anyhow::Result<ExitCode> {
     let mut content: Content = (0..KEYS).step_by(2).map(|key| (key, key)).collect();
     build(&directory, &content, false)?;
     // A service keeps its reader open, and must follow all changes.
-    let reader = Database::open(&directory)?;
-    let (mut kills, mut ended, mut acknowledged, mut interrupted) = (0u64, 0u64, 0u64, 0u64);
+    let mut reader = Database::open(&directory)?;
+    let (mut kills, mut ended, mut acknowledged, mut interrupted, mut refused) = (0u64, 0u64, 0u64, 0u64, 0u64);
     while rounds.next() {
         let log = folder.path().join("log");
         std::fs::write(&log, [])?;
@@ -179,8 +179,15 @@ pub fn run(amount: &Amount) -> anyhow::Result<ExitCode> {
         interrupted += u64::from(pending.is_some());
         match reader.refresh().map_err(anyhow::Error::from).and_then(|_| read(&reader.snapshot())) {
             Ok(found) if found == content => {}
-            Ok(_) => verdict.finding(format!("after kill {kills}: an open reader does not follow the database")),
-            Err(error) => verdict.finding(format!("after kill {kills}: an open reader fails: {error:#}")),
+            Ok(_) => {
+                verdict.finding(format!("after kill {kills}: an open reader neither follows the database nor refuses"));
+                reader = Database::open(&directory)?;
+            }
+            // A service that refuses says so, and is started again.
+            Err(_) => {
+                reader = Database::open(&directory)?;
+                refused += 1;
+            }
         }
     }
     for path in left_over(folder.path(), &directory, &content)? {
@@ -190,6 +197,7 @@ pub fn run(amount: &Amount) -> anyhow::Result<ExitCode> {
     verdict.number("ended", ended);
     verdict.number("acknowledged", acknowledged);
     verdict.number("interrupted", interrupted);
+    verdict.number("readers_refused", refused);
     verdict.number("seconds", rounds.elapsed().as_secs());
     Ok(verdict.print(amount.json))
 }

@@ -99,9 +99,9 @@ fn clients_life(
     while !stop.load(Ordering::Relaxed) {
         let state = files.folder().join(format!("state-{client}-{keys}"));
         keys += 1;
-        let Some(mut connected) = until_done(counts, stop, || {
-            Client::connect(Kind::Retrieve, url, token, &state, files)
-        }) else {
+        let Some(mut connected) =
+            until_done(counts, stop, || Client::connect(Kind::Retrieve, url, token, &state, files))
+        else {
             return;
         };
         counts.uploads.fetch_add(1, Ordering::Relaxed);

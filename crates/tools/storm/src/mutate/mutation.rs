@@ -3,8 +3,7 @@
 use super::recorder::head_bytes;
 
 /// Numbers that parsers may not expect.
-const NUMBERS: [&str; 8] =
-    ["0", "1", "-1", "4294967296", "9223372036854775807", "18446744073709551615", "1e9", "0x10"];
+const NUMBERS: [&str; 8] = ["0", "1", "-1", "4294967296", "9223372036854775807", "18446744073709551615", "1e9", "0x10"];
 const METHODS: [&str; 7] = ["GET", "POST", "PATCH", "DELETE", "PUT", "OPTIONS", "BREW"];
 
 /// One of the requests, with one to four random changes.
@@ -85,7 +84,10 @@ mod tests {
 
     #[test]
     fn mutants_differ_and_follow_from_the_seed() {
-        let requests = [b"POST /v1/apps/x HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello".to_vec(), b"GET / HTTP/1.1\r\n\r\n".to_vec()];
+        let requests = [
+            b"POST /v1/apps/x HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello".to_vec(),
+            b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        ];
         let mutants = |seed| {
             let mut random = fastrand::Rng::with_seed(seed);
             (0..2000).map(|_| mutated(&requests, &mut random)).collect::<Vec<_>>()

@@ -59,7 +59,11 @@ pub static CASES: [Case; 17] = [
         .prepared(retrieval::prepare_by_key),
     Case::new("get-by-index", "a client's question by index; secret and index are secret", retrieval::by_index)
         .prepared(retrieval::prepare_by_index),
-    Case::new("index-queries", "direct, one-hot and compact queries; key, indices and generator are secret", queries::run),
+    Case::new(
+        "index-queries",
+        "direct, one-hot and compact queries; key, indices and generator are secret",
+        queries::run,
+    ),
     Case::new("classify-reading", "a client that reads scores; the key is secret", applications::classify)
         .prepared(applications::prepare_classify),
     Case::new("digits", "a client's images and scores; key and pixels are secret", applications::digits)

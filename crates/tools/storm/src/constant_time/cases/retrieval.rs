@@ -116,8 +116,7 @@ fn value(number: usize) -> Vec<u8> {
 /// Builds a database, asks `question`, and writes the transcript.
 fn prepare(directory: &Path, by_key: bool, question: Question) -> anyhow::Result<()> {
     let built = directory.join("database");
-    let records =
-        (0..KEYS).map(|i| Ok::<_, Infallible>(Record { key: by_key.then(|| key(i)), value: value(i) }));
+    let records = (0..KEYS).map(|i| Ok::<_, Infallible>(Record { key: by_key.then(|| key(i)), value: value(i) }));
     let builder = Builder { seed: Some([5; 16]), ..Builder::new(Preset::InsecureN11) };
     builder.build(&built, records, |_| (), &AtomicBool::new(false))?;
     let server = RetrieveServer::new(Stored::open(&built)?)?;
