@@ -21,6 +21,8 @@ pub struct Report {
     pub kind: &'static str,
     /// Functions with file and line, the innermost first; inlined functions are frames, too.
     pub frames: Vec<String>,
+    /// Number of the frames that are one function of the machine code: those inlined into it, and itself.
+    pub innermost: usize,
 }
 
 /// What a run under memcheck gave.
@@ -76,19 +78,21 @@ pub fn run(arguments: &[&str], log: &Path, limit: Duration) -> anyhow::Result<Ru
 /// write are left out: what leaves the process is not examined here, only the time.
 fn read(log: &str) -> BTreeSet<Report> {
     let mut reports = BTreeSet::new();
-    let mut report: Option<Report> = None;
+    let (mut report, mut first_address): (Option<Report>, _) = (None, None);
     for line in log.lines() {
         let text =
             line.trim_start_matches('=').trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches('=');
         let text = text.trim();
-        if let Some(frame) = frame(text) {
+        if let Some((address, function)) = frame(text) {
             if let Some(report) = report.as_mut().filter(|report| report.frames.len() < FRAMES) {
-                report.frames.push(frame);
+                report.frames.push(function.into());
+                report.innermost += usize::from(*first_address.get_or_insert(address) == address);
             }
             continue;
         }
         reports.extend(report.take());
-        report = kind(text).map(|kind| Report { kind, frames: Vec::new() });
+        first_address = None;
+        report = kind(text).map(|kind| Report { kind, frames: Vec::new(), innermost: 0 });
     }
     reports.extend(report);
     reports
@@ -107,10 +111,9 @@ fn kind(text: &str) -> Option<&'static str> {
     }
 }
 
-/// The function of a line such as `at 0x1234: name (file.rs:12)`.
-fn frame(text: &str) -> Option<String> {
-    let rest = text.strip_prefix("at 0x").or_else(|| text.strip_prefix("by 0x"))?;
-    rest.split_once(": ").map(|(_, function)| function.to_owned())
+/// Address and function of a line such as `at 0x1234: name (file.rs:12)`.
+fn frame(text: &str) -> Option<(&str, &str)> {
+    text.strip_prefix("at 0x").or_else(|| text.strip_prefix("by 0x"))?.split_once(": ")
 }
 
 #[cfg(test)]
@@ -121,14 +124,19 @@ mod tests {
     fn reports_are_read() {
         let log = "==7== Memcheck, a memory error detector\n==7== \n\
                    ==7== Conditional jump or move depends on uninitialised value(s)\n\
-                   ==7==    at 0x12: count (leak.rs:20)\n==7==    by 0x34: leak::run (leak.rs:12)\n==7== \n\
+                   ==7==    at 0x12: {closure#0} (leak.rs:21)\n==7==    by 0x12: count (leak.rs:20)\n\
+                   ==7==    by 0x34: leak::run (leak.rs:12)\n==7== \n\
                    ==7== Use of uninitialised value of size 8\n==7==    at 0x56: look_up (a.rs:1)\n==7== \n\
                    ==7== Syscall param write(buf) points to uninitialised byte(s)\n==7==    at 0x78: write (b.rs:1)\n\
                    ==7== ERROR SUMMARY: 3 errors from 3 contexts\n";
-        let report = |kind, frames: &[&str]| Report { kind, frames: frames.iter().map(|f| (*f).into()).collect() };
+        let report = |kind, innermost, frames: &[&str]| Report {
+            kind,
+            frames: frames.iter().map(|frame| (*frame).into()).collect(),
+            innermost,
+        };
         let expected = [
-            report("branch", &["count (leak.rs:20)", "leak::run (leak.rs:12)"]),
-            report("address", &["look_up (a.rs:1)"]),
+            report("branch", 2, &["{closure#0} (leak.rs:21)", "count (leak.rs:20)", "leak::run (leak.rs:12)"]),
+            report("address", 1, &["look_up (a.rs:1)"]),
         ];
         assert_eq!(read(log), BTreeSet::from(expected));
     }
