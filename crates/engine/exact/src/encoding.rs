@@ -6,6 +6,7 @@
 //! Coefficients: coefficient `i` is value `i`; products are negacyclic convolutions, which [`Encoder::encode_weights`]
 //! uses for inner products.
 
+use std::hint::black_box;
 use std::sync::Arc;
 
 use unspoken_ring::modular::Modulus;
@@ -192,7 +193,9 @@ impl Encoder {
         Plaintext { parameters: self.parameters.clone(), coefficients }
     }
 
-    /// Converts the values to words. Checks that there are not too many and that they are in range.
+    /// Converts the values to words. Checks that there are not too many and that they are in range. The branch on the
+    /// latter is the only one that depends on them. Not inlined, so that tools that look for such branches name it.
+    #[inline(never)]
     fn check(&self, operation: &'static str, values: &[i64]) -> Result<Zeroizing<Vec<i32>>, ExactError> {
         let (found, needed) = (values.len(), self.parameters.slots());
         if found > needed {
@@ -200,7 +203,8 @@ impl Encoder {
         }
         let modulus = self.parameters.plain_modulus();
         let limit = u64::from(modulus / 2);
-        if let Some(index) = values.iter().position(|value| value.unsigned_abs() > limit) {
+        if any_above(values, limit) {
+            let index = values.iter().position(|value| value.unsigned_abs() > limit).unwrap_or(0);
             return Err(ExactError::Value { operation, index, modulus });
         }
         // Room for a whole polynomial from the start, because a growing vector would leave copies in memory.
@@ -208,4 +212,10 @@ impl Encoder {
         words.extend(values.iter().map(|&value| value as i32));
         Ok(Zeroizing::new(words))
     }
+}
+
+/// Whether a value is above a limit in magnitude, without a branch on one.
+#[inline(never)]
+fn any_above(values: &[i64], limit: u64) -> bool {
+    values.iter().fold(0, |seen, value| seen | black_box(u8::from(value.unsigned_abs() > limit))) != 0
 }

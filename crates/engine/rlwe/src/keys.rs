@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspoken_ring::{Basis, GadgetKey, Poly, Ring, RingKind, SecretRng, Seed};
@@ -75,7 +76,8 @@ impl SecretKey {
     /// Reads the output of [`SecretKey::to_bytes`].
     ///
     /// # Errors
-    /// If the length does not fit the parameters or a coefficient is not ternary.
+    /// If the length does not fit the parameters or a coefficient is not ternary. Only that branch depends on them.
+    #[inline(never)]
     pub fn from_bytes(parameters: &Parameters, bytes: &[u8]) -> Result<Self, RlweError> {
         let degree = parameters.ring().degree();
         let bad =
@@ -85,11 +87,17 @@ impl SecretKey {
         }
         let unpack = |byte: &u8| [0, 2, 4, 6].map(|shift| i32::from(byte >> shift & 3) - 1);
         let coefficients = Zeroizing::new(bytes.iter().flat_map(unpack).collect::<Vec<i32>>());
-        if coefficients.contains(&2) {
+        if any_above_one(&coefficients) {
             return Err(bad("a coefficient above 1".into(), "coefficients -1, 0 and 1"));
         }
         Self::from_coefficients(parameters, &coefficients)
     }
+}
+
+/// Whether a coefficient is above 1, without a branch on one.
+#[inline(never)]
+fn any_above_one(coefficients: &[i32]) -> bool {
+    coefficients.iter().fold(0, |seen, &c| seen | black_box(u8::from(c > 1))) != 0
 }
 
 fn secret_poly(ring: &Ring, coefficients: &[i32], basis: Basis) -> Result<Poly, RlweError> {
