@@ -77,14 +77,33 @@ pub enum DatabaseError {
         /// What was needed.
         needed: String,
     },
-    /// The open database was replaced by one with another layout.
+    /// The open database was replaced by one that cannot continue it.
     #[error(
-        "{} was replaced by a database with another layout; the old one is served until it is opened again",
+        "{} was replaced by a database with {found}, needed {needed}; open it again, or restart the service",
         dir.display()
     )]
     Replaced {
         /// The directory.
         dir: PathBuf,
+        /// What the new database has.
+        found: &'static str,
+        /// What continues the old one.
+        needed: &'static str,
+    },
+    /// The journal ends before the newest version that was committed.
+    #[error(
+        "versions are lost: {file} ends with version {found}, but version {needed} was committed; restore the database \
+         from a backup, or rebuild it; to continue without the lost versions, remove {record}"
+    )]
+    VersionsLost {
+        /// Name of the journal.
+        file: String,
+        /// The last version in the journal.
+        found: u64,
+        /// The newest version that was committed.
+        needed: u64,
+        /// Name of the file that records the newest version.
+        record: String,
     },
     /// Another process has opened the database for writing.
     #[error("{} is being changed by another process; wait until it has finished", dir.display())]
