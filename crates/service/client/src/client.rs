@@ -198,8 +198,8 @@ impl<H: ClientHalf> ServiceClient<H> {
 }
 
 /// Whether an error of [`ServiceClient::send`] may mean that the client's description is of an earlier model or
-/// database: its query does not fit, or the answer has another length. None of these errors depends on decrypted data: a
-/// service that damages an answer must not learn from the client's next request whether that answer mattered.
+/// database: its query does not fit, or the answer has another length. None of these errors depends on decrypted data:
+/// a service that damages an answer must not learn from the client's next request whether that answer mattered.
 fn may_be_outdated(error: &ClientError) -> bool {
     match error {
         ClientError::Transport(transport::Error::Refused(problem)) => {

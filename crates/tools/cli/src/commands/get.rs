@@ -16,8 +16,8 @@ use crate::progress::Bars;
 
 /// Retrieve records of a service's database without revealing which
 ///
-/// Each record is written to standard output, followed by a newline, in the order of the keys or indices. The line of an
-/// absent record is "(absent)", or the text of --absent, and the exit status is 1. If records contain that text or
+/// Each record is written to standard output, followed by a newline, in the order of the keys or indices. The line of
+/// an absent record is "(absent)", or the text of --absent, and the exit status is 1. If records contain that text or
 /// newlines, use --json. The first call generates and uploads keys; later calls reuse them.
 #[derive(clap::Args)]
 pub struct Arguments {
