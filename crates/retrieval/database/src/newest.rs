@@ -1,5 +1,5 @@
-//! The number of the newest version of a generation, in a file of its own beside the journal. A journal that was cut off
-//! between two frames looks like one with fewer commits; this number tells them apart.
+//! The number of the newest version of a generation, in a file of its own beside the journal. A journal that was cut
+//! off between two frames looks like one with fewer commits; this number tells them apart.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
