@@ -53,8 +53,8 @@ pub struct Arguments {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let cancel = interrupt::on_ctrl_c()?;
     let questions = questions(arguments)?;
+    let cancel = interrupt::on_ctrl_c()?;
     anyhow::ensure!(!questions.is_empty(), "nothing to ask for; give keys, or --index");
     anyhow::ensure!(
         arguments.out.is_none() || questions.len() == 1,
