@@ -62,7 +62,7 @@ pub enum DatabaseError {
         dir: PathBuf,
     },
     /// The directory exists.
-    #[error("{} is there already; build in another directory, or choose to replace it", dir.display())]
+    #[error("{} is there already; build in another directory, or replace it: --replace", dir.display())]
     Exists {
         /// The directory.
         dir: PathBuf,
@@ -113,7 +113,7 @@ pub enum DatabaseError {
     },
     /// Two records have the same key.
     #[error(
-        "record {record} has the key '{}' of an earlier one; remove one of them, or keep the first or the last",
+        "record {record} has the key '{}' of an earlier one; remove one of them, or keep one: --duplicates",
         key.escape_ascii()
     )]
     Duplicate {
@@ -139,7 +139,7 @@ pub enum DatabaseError {
     #[error("there are no records; a database has at least one")]
     Empty,
     /// There is no room for a record.
-    #[error("no room for another record: {what}; rebuild the database with a larger capacity")]
+    #[error("no room for another record: {what}; rebuild the database with more room: --capacity")]
     Full {
         /// What is full.
         what: &'static str,
