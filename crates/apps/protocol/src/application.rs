@@ -43,8 +43,17 @@ pub trait ServerHalf: KeyLoader {
     /// Errors of answers.
     type Error: ApplicationError;
 
-    /// The description for clients.
+    /// The description for clients. It may change while the application is served, and the limits on queries and
+    /// answers with it: clients then read it again.
     fn describe(&self) -> Vec<u8>;
+
+    /// Checks that answers are computed from the newest data, as far as known. Called often.
+    ///
+    /// # Errors
+    /// Why they are not, and what the owner of the service should do. Strangers may read it.
+    fn check_ready(&self) -> Result<(), Self::Error> {
+        Ok(())
+    }
 
     /// Maximum length of a query in bytes.
     fn query_bytes(&self) -> usize;

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 
 use unspoken_pir::layout::Bucket;
 use unspoken_pir::{
-    Database, DatabaseVersion, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView,
-    VersionedDatabase,
+    Database, DatabaseVersion, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, Staleness,
+    TableView, VersionedDatabase,
 };
 use unspoken_protocol::{
     ApplicationDescription, ApplicationError, ClientHalf, ClientId, DurableCounters, ErrorKind, KeyGenerator,
@@ -63,7 +63,8 @@ impl DatabaseVersion for Cells {
 
 struct TestDatabase {
     parameters: PirParameters,
-    current: Arc<Mutex<Arc<Cells>>>,
+    current: Mutex<Arc<Cells>>,
+    staleness: Mutex<Option<Staleness>>,
 }
 
 impl VersionedDatabase for TestDatabase {
@@ -79,6 +80,10 @@ impl VersionedDatabase for TestDatabase {
 
     fn resident_bytes(&self) -> u64 {
         0
+    }
+
+    fn staleness(&self) -> Option<Staleness> {
+        *self.staleness.lock().unwrap()
     }
 }
 
@@ -106,17 +111,17 @@ fn found(record: &[u8], version: u64) -> Answer {
 }
 
 struct Pair {
-    server: RetrieveServer<TestDatabase>,
+    server: RetrieveServer<Arc<TestDatabase>>,
     client: RetrieveClient,
     keys: PreparedKeys,
     bundle: Vec<u8>,
 }
 
 impl Pair {
-    fn new(cells: Arc<Cells>, options: RetrieveOptions) -> (Self, Arc<Mutex<Arc<Cells>>>) {
-        let current = Arc::new(Mutex::new(cells));
-        let parameters = Preset::InsecureN11.build().unwrap();
-        let server = RetrieveServer::new(TestDatabase { parameters, current: Arc::clone(&current) }).unwrap();
+    fn new(cells: Arc<Cells>, options: RetrieveOptions) -> (Self, Arc<TestDatabase>) {
+        let (parameters, current) = (Preset::InsecureN11.build().unwrap(), Mutex::new(cells));
+        let database = Arc::new(TestDatabase { parameters, current, staleness: Mutex::default() });
+        let server = RetrieveServer::new(Arc::clone(&database)).unwrap();
         let description = Description::read(&server.describe(), true).unwrap();
         let client = RetrieveClient::open(description, options, None).unwrap();
         let mut bundle = Vec::new();
@@ -125,7 +130,7 @@ impl Pair {
         assert!(bundle.len() as u64 <= server.max_key_bytes());
         assert!(server.loaded_key_bytes(&bundle[..server.key_front_bytes()]).unwrap() > 0);
         let keys = server.load_keys(&mut bundle.as_slice()).unwrap();
-        (Pair { server, client, keys, bundle }, current)
+        (Pair { server, client, keys, bundle }, database)
     }
 
     fn answer(&self, query: &[u8]) -> Vec<u8> {
@@ -234,17 +239,68 @@ fn one_query_of_256_bytes_travels_in_44_and_comes_back_in_2008() {
 #[test]
 fn every_answer_is_of_one_version_and_says_which() {
     let (layout, mut cells) = by_index();
-    let (mut pair, current) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Packed));
+    let (mut pair, database) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Packed));
     assert_eq!(pair.ask(&[Question::Index(1)])[0], found(&[1; 12], 3));
     cells[1] = layout.cell(Some(b"changed")).unwrap();
-    *current.lock().unwrap() = Cells::new(&parameters(), layout, 4, &cells);
+    *database.current.lock().unwrap() = Cells::new(&parameters(), layout, 4, &cells);
     assert_eq!(pair.ask(&[Question::Index(1)])[0], found(b"changed", 4));
-    // A database in another layout needs a new service.
-    let (layout, cells) = by_key(&[]);
-    *current.lock().unwrap() = Cells::new(&parameters(), layout, 5, &cells);
+}
+
+#[test]
+fn a_server_follows_its_database_into_another_layout() {
+    let (layout, mut cells) = by_index();
+    let (mut pair, database) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Packed));
+    assert_eq!(pair.ask(&[Question::Index(1)])[0], found(&[1; 12], 3));
+    let (described, limits) = (pair.server.describe(), (pair.server.query_bytes(), pair.server.answer_bytes()));
+
+    // Longer records, and twice as many: answers and queries are longer.
+    let larger = Layout::Index { records: 1100, length: Length::Variable { max: 1200 } };
+    cells = (0..1100).map(|i| larger.cell(Some(&vec![i as u8; i])).unwrap()).collect();
+    *database.current.lock().unwrap() = Cells::new(&parameters(), larger, 4, &cells);
+    assert_ne!(pair.server.describe(), described);
+    assert!(pair.server.query_bytes() > limits.0 && pair.server.answer_bytes() > limits.1);
+    pair.server.check_ready().unwrap();
+    // A query of a client that has the old description is refused, or its answer is.
+    let query = pair.query(&[Question::Index(1)]).unwrap();
+    let answer = pair.server.answer(CLIENT, &pair.keys, &query, &AtomicBool::new(false));
+    let error = answer.and_then(|answer| pair.read(&answer, &[Question::Index(1)])).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
+    // With the new description and the same secret and keys it is answered.
+    let secret = pair.client.secret_bytes().unwrap();
+    let description = Description::read(&pair.server.describe(), true).unwrap();
+    RetrieveClient::check_change(pair.client.description(), &description).unwrap();
+    pair.client = RetrieveClient::open(description, options(Mode::Packed), Some(&secret)).unwrap();
+    assert_eq!(pair.ask(&[Question::Index(1099)])[0], found(&[75; 1099], 4));
+
+    // By key, after that.
+    let (layout, cells) = by_key(&[("A00", "cholera")]);
+    *database.current.lock().unwrap() = Cells::new(&parameters(), layout, 5, &cells);
+    let description = Description::read(&pair.server.describe(), true).unwrap();
+    pair.client = RetrieveClient::open(description, options(Mode::Packed), Some(&secret)).unwrap();
+    assert_eq!(pair.ask(&[Question::Key(b"A00".into())])[0], found(b"cholera", 5));
+}
+
+#[test]
+fn a_server_whose_database_is_stale_says_so() {
+    let (layout, cells) = by_index();
+    let (mut pair, database) = Pair::new(Cells::new(&parameters(), layout, 3, &cells), options(Mode::Packed));
+    pair.server.check_ready().unwrap();
+    // A version that cannot be read: the one before is served.
+    *database.staleness.lock().unwrap() = Some(Staleness::Unreadable);
+    let reason = pair.server.check_ready().unwrap_err().to_string();
+    assert!(reason.contains("an earlier one") && reason.contains("log"), "{reason}");
+    assert_eq!(pair.ask(&[Question::Index(1)])[0], found(&[1; 12], 3));
+    // A database that is no longer there is not served.
+    *database.staleness.lock().unwrap() = Some(Staleness::Replaced);
     let query = pair.query(&[Question::Index(1)]).unwrap();
     let refused = pair.server.answer(CLIENT, &pair.keys, &query, &AtomicBool::new(false)).unwrap_err();
-    assert!(refused.to_string().contains("started anew"), "{refused}");
+    for error in [refused, pair.server.check_ready().unwrap_err()] {
+        assert!(error.to_string().contains("restart of the service"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Mismatch, "the client is told");
+    }
+    *database.staleness.lock().unwrap() = None;
+    pair.server.check_ready().unwrap();
+    assert_eq!(pair.ask(&[Question::Index(1)])[0], found(&[1; 12], 3));
 }
 
 #[test]

@@ -198,13 +198,16 @@ impl<H: ClientHalf> ServiceClient<H> {
 }
 
 /// Whether an error of [`ServiceClient::send`] may mean that the client's description is of an earlier model or
-/// database. None of these errors depends on decrypted data: a service that damages an answer must not learn from the
-/// client's next request whether that answer mattered.
+/// database: its query does not fit, or the answer has another length. None of these errors depends on decrypted data:
+/// a service that damages an answer must not learn from the client's next request whether that answer mattered.
 fn may_be_outdated(error: &ClientError) -> bool {
     match error {
         ClientError::Transport(transport::Error::Refused(problem)) => {
-            matches!(problem.known_code(), Some(ProblemCode::DoesNotFit | ProblemCode::MalformedQuery))
+            use ProblemCode::{DoesNotFit, MalformedQuery, TooLarge};
+            matches!(problem.known_code(), Some(DoesNotFit | MalformedQuery | TooLarge))
         }
+        // An answer that is longer than the description allows.
+        ClientError::Transport(transport::Error::Protocol { .. }) => true,
         ClientError::Application(error) => matches!(error.kind(), ErrorKind::Mismatch | ErrorKind::Malformed),
         _ => false,
     }

@@ -25,8 +25,16 @@ pub trait Application: Send + Sync + 'static {
     /// What a client needs before it makes keys: the bytes of a message that the application defines.
     fn describe(&self) -> Vec<u8>;
 
-    /// Limits on keys, queries and answers. Read once, when the service starts.
+    /// Limits on keys, queries and answers. Those on queries and answers may change with the description.
     fn limits(&self) -> ApplicationLimits;
+
+    /// Checks that answers are computed from the newest data, as far as known. Called for every check of readiness.
+    ///
+    /// # Errors
+    /// Why they are not, and what to do. Everyone who reaches the service can read it.
+    fn check_ready(&self) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Bytes of memory that the loaded keys will need, computed from the first
     /// [`header_bytes`](ApplicationLimits::header_bytes) of the bundle (fewer if the bundle is shorter). Called as soon
@@ -111,11 +119,16 @@ pub struct Applications {
     by_name: BTreeMap<String, RegisteredApplication>,
 }
 
-/// One application and its limits, read once.
+/// One application.
 #[derive(Clone)]
 pub(crate) struct RegisteredApplication {
     pub(crate) application: Arc<dyn DynApplication>,
-    pub(crate) limits: ApplicationLimits,
+}
+
+impl RegisteredApplication {
+    pub(crate) fn limits(&self) -> ApplicationLimits {
+        self.application.limits()
+    }
 }
 
 impl Applications {
@@ -133,8 +146,7 @@ impl Applications {
         if !is_application_name(&name) {
             return Err(InvalidName(name));
         }
-        let limits = application.limits();
-        self.by_name.insert(name, RegisteredApplication { application: Arc::new(application), limits });
+        self.by_name.insert(name, RegisteredApplication { application: Arc::new(application) });
         Ok(self)
     }
 
@@ -161,6 +173,8 @@ pub(crate) type AnyKeys = Arc<dyn Any + Send + Sync>;
 /// [`Application`] without its key type, so that one map can contain several.
 pub(crate) trait DynApplication: Send + Sync {
     fn describe(&self) -> Vec<u8>;
+    fn limits(&self) -> ApplicationLimits;
+    fn check_ready(&self) -> Result<(), String>;
     fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError>;
     fn load_keys(&self, bundle: &mut dyn Read) -> Result<AnyKeys, ApplicationError>;
     fn prepared_bytes(&self) -> u64;
@@ -177,6 +191,14 @@ pub(crate) trait DynApplication: Send + Sync {
 impl<A: Application> DynApplication for A {
     fn describe(&self) -> Vec<u8> {
         Application::describe(self)
+    }
+
+    fn limits(&self) -> ApplicationLimits {
+        Application::limits(self)
+    }
+
+    fn check_ready(&self) -> Result<(), String> {
+        Application::check_ready(self)
     }
 
     fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError> {

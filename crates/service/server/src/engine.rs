@@ -158,7 +158,7 @@ impl Engine {
 
     /// Bytes of memory that a bundle needs when loaded, from its header. Blocks.
     pub(crate) fn check_header(&self, offer: &RegisteredApplication, entry: &Entry) -> Result<u64, Refusal> {
-        let header = self.store.read_header(entry, offer.limits.header_bytes)?;
+        let header = self.store.read_header(entry, offer.limits().header_bytes)?;
         offer
             .application
             .loaded_key_bytes(&header)
@@ -198,7 +198,7 @@ impl Engine {
         query: &[u8],
         cancel: &AtomicBool,
     ) -> Result<Bytes, Refusal> {
-        let limit = offer.limits.max_answer_bytes;
+        let limit = offer.limits().max_answer_bytes;
         let needed = offer.application.working_bytes().saturating_add(limit as u64);
         let memory = self.cache.reserve(needed)?;
         let start = Instant::now();

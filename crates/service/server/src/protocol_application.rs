@@ -41,6 +41,10 @@ impl<H: ServerHalf> Application for ProtocolApplication<H> {
         }
     }
 
+    fn check_ready(&self) -> Result<(), String> {
+        self.half.check_ready().map_err(|error| error.to_string())
+    }
+
     fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError> {
         self.half.loaded_key_bytes(header).map_err(|error| refusal(&error))
     }

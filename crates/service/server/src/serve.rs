@@ -290,7 +290,7 @@ fn check_memory(config: &ServerConfig, applications: &Applications) -> Result<u6
     let prepared = applications.iter().map(|(_, offer)| offer.application.prepared_bytes());
     let prepared = prepared.fold(0, u64::saturating_add);
     for (name, offer) in applications.iter() {
-        let (query, answer) = (offer.limits.max_query_bytes as u64, offer.limits.max_answer_bytes as u64);
+        let (query, answer) = (offer.limits().max_query_bytes as u64, offer.limits().max_answer_bytes as u64);
         let working = offer.application.working_bytes();
         let needed = [query, answer, working].into_iter().fold(prepared, u64::saturating_add);
         if needed > limit {

@@ -2,6 +2,7 @@
 
 mod commands;
 mod interrupt;
+mod output;
 mod progress;
 mod scores;
 

@@ -27,11 +27,12 @@ pub(super) async fn describe(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let offer = service.application(&name)?;
+    let limits = offer.limits();
     let limits = Limits {
-        key_format: offer.limits.key_format,
-        max_key_bytes: offer.limits.max_key_bytes,
-        max_query_bytes: offer.limits.max_query_bytes as u64,
-        max_answer_bytes: offer.limits.max_answer_bytes as u64,
+        key_format: limits.key_format,
+        max_key_bytes: limits.max_key_bytes,
+        max_query_bytes: limits.max_query_bytes as u64,
+        max_answer_bytes: limits.max_answer_bytes as u64,
     };
     let description = offer.application.describe();
     let message = ApplicationDescription { name, limits: Some(limits), description };
@@ -52,7 +53,7 @@ pub(super) async fn ask(
 
     let _permit = service.queries.try_acquire(&client).ok_or_else(|| too_many(service.queries.limit()))?;
     let (parts, body) = request.into_parts();
-    let limit = offer.limits.max_query_bytes;
+    let limit = offer.limits().max_query_bytes;
     let length = declared_length(&parts.headers).unwrap_or(limit as u64);
     if length > limit as u64 {
         return Err(too_large(length, limit));
@@ -94,7 +95,7 @@ fn check_key(offer: &RegisteredApplication, name: &str, entry: &Entry) -> Result
 }
 
 pub(super) fn check_format(offer: &RegisteredApplication, found: u32) -> Result<(), Refusal> {
-    let needed = offer.limits.key_format;
+    let needed = offer.limits().key_format;
     if found != needed {
         return Err(Refusal::new(
             ProblemCode::UnsupportedFormat,

@@ -27,7 +27,7 @@ pub(super) async fn declare(
     let declared = CheckedDeclaration::try_from(declared)?;
     let offer = service.application(&declared.application)?;
     check_format(offer, declared.key_format)?;
-    let limit = offer.limits.max_key_bytes;
+    let limit = offer.limits().max_key_bytes;
     if declared.length > limit {
         return Err(Refusal::new(
             ProblemCode::TooLarge,

@@ -46,14 +46,20 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Reports whether the service accepts requests.
-async fn readyz(State(service): State<Arc<Service>>) -> (StatusCode, &'static str) {
+/// Reports whether the service accepts requests and answers them from the newest data.
+async fn readyz(State(service): State<Arc<Service>>) -> (StatusCode, String) {
     if service.draining.load(Ordering::Relaxed) {
-        (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n")
-    } else if !service.engine.store.is_healthy() {
-        (StatusCode::SERVICE_UNAVAILABLE, "the disk for keys failed\n")
-    } else {
-        (StatusCode::OK, "ready\n")
+        return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n".into());
+    }
+    if !service.engine.store.is_healthy() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "the disk for keys failed\n".into());
+    }
+    let applications = service.applications.iter();
+    let reasons = applications.filter_map(|(name, offer)| Some((name, offer.application.check_ready().err()?)));
+    let lines: String = reasons.map(|(name, reason)| format!("{name}: {reason}\n")).collect();
+    match lines.is_empty() {
+        true => (StatusCode::OK, "ready\n".into()),
+        false => (StatusCode::SERVICE_UNAVAILABLE, lines),
     }
 }
 

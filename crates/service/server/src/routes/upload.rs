@@ -106,7 +106,7 @@ impl Writer {
 
     /// Checks the header when its last byte has just arrived, so that a bundle that can never be used is refused early.
     fn check_header_once(&self, just_written: u64) -> Result<(), Refusal> {
-        let header_end = (self.offer.limits.header_bytes as u64).min(self.entry.meta.length);
+        let header_end = (self.offer.limits().header_bytes as u64).min(self.entry.meta.length);
         let end = self.entry.offset();
         if end < header_end || end - just_written >= header_end {
             return Ok(());

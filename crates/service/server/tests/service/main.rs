@@ -9,5 +9,6 @@ mod disk;
 mod embedding;
 mod limits;
 mod operations;
+mod readiness;
 mod support;
 mod upload;
