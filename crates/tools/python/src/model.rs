@@ -39,7 +39,11 @@ impl From<Options> for TrainOptions {
     fn from(options: Options) -> Self {
         TrainOptions {
             seed: options.seed,
-            tokeniser: fasttext::Tokeniser { bigrams: options.bigrams, max_tokens: options.max_tokens },
+            tokeniser: fasttext::Tokeniser {
+                bigrams: options.bigrams,
+                max_tokens: options.max_tokens,
+                ..fasttext::Tokeniser::default()
+            },
             min_count: options.min_count,
             max_vocabulary: options.max_vocabulary,
             unknown_share: options.unknown_share,
