@@ -8,7 +8,7 @@ use crate::error::ClassifyError;
 use crate::proto;
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// Data that a client needs to ask questions: made by the server, checked by the client.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use crate::error::EmbedError;
 use crate::proto;
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Data that a client needs to ask questions: made by the server, checked by the client.
 #[derive(Clone, Debug)]
