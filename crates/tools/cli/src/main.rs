@@ -4,6 +4,7 @@ mod commands;
 mod interrupt;
 mod progress;
 mod scores;
+mod warnings;
 
 use std::process::ExitCode;
 

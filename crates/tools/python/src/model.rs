@@ -100,6 +100,11 @@ impl Model {
         matrix(py, scores, texts.len(), self.0.encoder().labels().len())
     }
 
+    /// What of these texts the model reads.
+    fn coverage<'py>(&self, py: Python<'py>, texts: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
+        coverage(py, self.0.encoder(), &texts)
+    }
+
     /// The client's half.
     fn words(&self) -> Words {
         Words(Arc::new(self.0.encoder().clone()))
@@ -160,6 +165,11 @@ impl Words {
         Ok(Words(Arc::new(encoder)))
     }
 
+    /// What of these texts the model reads.
+    fn coverage<'py>(&self, py: Python<'py>, texts: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
+        coverage(py, &self.0, &texts)
+    }
+
     #[getter]
     fn labels(&self) -> &[String] {
         self.0.labels()
@@ -169,6 +179,16 @@ impl Words {
     fn id(&self) -> String {
         self.0.id().to_string()
     }
+}
+
+/// Counts of texts and tokens, and warnings about them.
+fn coverage<'py>(py: Python<'py>, encoder: &Encoder, texts: &[String]) -> PyResult<Bound<'py, PyDict>> {
+    let found = py.detach(|| encoder.coverage(texts));
+    let dict = PyDict::new(py);
+    dict.set_item("cut", found.cut)?;
+    dict.set_item("known_share", found.known_share())?;
+    dict.set_item("warnings", found.warnings().collect::<Vec<_>>())?;
+    Ok(dict)
 }
 
 /// A matrix with `rows` rows, from its entries in row order.
