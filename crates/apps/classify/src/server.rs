@@ -55,12 +55,13 @@ impl ClassifyServer {
         Self::new(tables, parameters, form, plan)
     }
 
-    /// Prepares a model for a preset, a form of query and a plan. The tables are scaled to the preset; clients get scores
-    /// in the model's units.
+    /// Prepares a model for a preset, a form of query and a plan. The tables are scaled to the preset; clients get
+    /// scores in the model's units.
     ///
     /// # Errors
-    /// If all scores are 0 or below the error bound, the preset has too few levels for the plan, its modulus has no room for the model's scores, plan and form do
-    /// not match, or the form is compact and the preset not made for bootstrapping.
+    /// If all scores are 0 or below the error bound, the preset has too few levels for the plan, its modulus has no
+    /// room for the model's scores, plan and form do not match, or the form is compact and the preset not made for
+    /// bootstrapping.
     pub fn new(
         tables: &ScoreTables,
         parameters: &CkksParameters,

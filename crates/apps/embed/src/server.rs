@@ -99,11 +99,12 @@ impl EmbedServer {
         })
     }
 
-    /// Prepares a compressed table for a preset. The table is scaled to the preset; clients get embeddings in the table's
-    /// units.
+    /// Prepares a compressed table for a preset. The table is scaled to the preset; clients get embeddings in the
+    /// table's units.
     ///
     /// # Errors
-    /// If all entries are 0 or below the error bound, the preset has too few levels for the plan, or its modulus has no room for the table's numbers.
+    /// If all entries are 0 or below the error bound, the preset has too few levels for the plan, or its modulus has no
+    /// room for the table's numbers.
     pub fn new(subtables: &Subtables, parameters: &CkksParameters, options: &EmbedOptions) -> Result<Self, EmbedError> {
         let shape = subtables.shape();
         let plan = match options.plan {
@@ -163,10 +164,10 @@ impl EmbedServer {
     }
 
     /// Computes the encrypted embeddings for a client's query of untrusted bytes, at the level and scale of
-    /// [`EmbedServer::output`], for a following layer: vectors as [`Description::form`] defines. Their numbers are in the
-    /// header's unit ([`CkksHeader::unit`]): a following linear layer keeps it, and
-    /// [`EmbedClient::read_vectors`](crate::EmbedClient::read_vectors) multiplies by it. Stops soon after
-    /// `cancel` is set.
+    /// [`EmbedServer::output`], for a following layer: vectors as [`Description::form`] defines. Their numbers are in
+    /// the header's unit ([`CkksHeader::unit`]): a following linear layer keeps it, and
+    /// [`EmbedClient::read_vectors`](crate::EmbedClient::read_vectors) multiplies by it. Stops soon after `cancel` is
+    /// set.
     ///
     /// # Errors
     /// If the query is malformed or does not match, or when cancelled.

@@ -66,8 +66,8 @@ impl CkksHeader {
         self
     }
 
-    /// The same header for answers in this unit, a power of two: clients multiply decrypted numbers by it. The bounds of
-    /// the numbers and of their errors are those of the products, so they stay as they are.
+    /// The same header for answers in this unit, a power of two: clients multiply decrypted numbers by it. The bounds
+    /// of the numbers and of their errors are those of the products, so they stay as they are.
     pub fn with_unit(mut self, unit: f64) -> Self {
         self.message.unit = unit;
         self.least_error = error_floor(&self.parameters) * unit;

@@ -45,8 +45,8 @@ impl TextCoverage {
         let unknown = self.tokens - self.known;
         (2 * unknown > self.tokens).then(|| {
             format!(
-                "{unknown} of {} tokens ({:.1} %) are not in the model's vocabulary, so that it cannot tell these texts \
-                 apart; use a model that was trained on such texts",
+                "{unknown} of {} tokens ({:.1} %) are not in the model's vocabulary, so that it cannot tell these \
+                 texts apart; use a model that was trained on such texts",
                 self.tokens,
                 100.0 * (1.0 - self.known_share())
             )

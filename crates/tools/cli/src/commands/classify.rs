@@ -19,8 +19,8 @@ use crate::warnings::warn_of_texts;
 /// Classify messages with an encrypted query to a service
 ///
 /// Messages are the arguments, or the lines of standard input. A warning says how many were cut because they have more
-/// words than the model reads, and whether most words are unknown to the model. The first call generates and uploads keys; later calls
-/// reuse them.
+/// words than the model reads, and whether most words are unknown to the model. The first call generates and uploads
+/// keys; later calls reuse them.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]

@@ -136,8 +136,8 @@ fn report_precision(offer: &Offer, precision: Option<Precision>) {
         None => tracing::info!(application, "the error bound of compact queries is not known"),
         Some(precision) if precision.is_low() => tracing::warn!(
             application,
-            "{precision}: answers that depend on them may be wrong; use a preset with a larger scale (unspoken params), \
-             or a table without such large differences"
+            "{precision}: answers that depend on them may be wrong; use a preset with a larger scale (unspoken \
+             params), or a table without such large differences"
         ),
         Some(precision) => tracing::info!(application, "{precision}"),
     }
