@@ -97,7 +97,7 @@ fn other_versions_and_kinds_are_refused_first() {
     });
     let error = Encoder::load(directory.path()).expect_err("refused");
     assert!(matches!(error, ModelError::File(FileError::Format { .. })), "{error}");
-    assert!(error.to_string().contains("version 3, needed unspoken-fasttext-client version 1 to 2"), "{error}");
+    assert!(error.to_string().contains("version 3\", needed \"unspoken-fasttext-client version 1 to 2\""), "{error}");
 
     let directory = saved();
     edit(directory.path(), "server.json", |v| v["format"] = json!("unspoken-fasttext-client"));
