@@ -54,6 +54,7 @@ from unspoken._matrix_secret import MatrixSecret
 from unspoken._presets import Preset, SecuredObject, presets
 from unspoken._retrieval_client import RetrievalClient
 from unspoken._table import CompressedTable, compress
+from unspoken._texts import TextWarning
 from unspoken._unspoken import Progress, __version__
 from unspoken.errors import (
     ConfigurationError,
@@ -105,6 +106,7 @@ __all__ = [
     "SecuredObject",
     "ServiceOptions",
     "StateError",
+    "TextWarning",
     "TimedOutError",
     "TrainingError",
     "UnknownTokenError",

@@ -125,7 +125,7 @@ impl EmbedClient {
     }
 
     /// Decrypts an answer with that many vectors, made by [`EmbedServer::answer_of`](crate::EmbedServer::answer_of)
-    /// from the result of a following layer. Returns the first `tokens` slots of each vector.
+    /// from the result of a following layer. Returns the first `tokens` slots of each vector, times the header's unit.
     ///
     /// # Errors
     /// If the answer is malformed, of another table, or has another number of vectors.

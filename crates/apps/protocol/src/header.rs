@@ -17,6 +17,8 @@ const MAX_NAME_BYTES: usize = 256;
 
 /// A description whose bound of the error is smaller than the [`error_floor`] by more than this factor is refused.
 const MAX_UNDERSTATEMENT: f64 = 1024.0;
+/// Units from 2 to the power of minus this to 2 to the power of this are accepted.
+const MAX_UNIT_EXPONENT: i32 = 300;
 /// Number of the field of a message's vectors.
 const VECTORS_TAG: u32 = 2;
 /// Number of the last field of a query or an answer, its checksum.
@@ -35,7 +37,7 @@ pub struct CkksHeader {
 
 impl CkksHeader {
     /// A server's header: the version of the application's protocol, and the model's identity. `bound` bounds the
-    /// absolute value of every number in an answer; `plan` is a name for human readers.
+    /// absolute value of every number in an answer; `plan` is a name for human readers. The numbers have the unit 1.
     pub fn new(
         version: u32,
         parameters: &CkksParameters,
@@ -56,6 +58,7 @@ impl CkksHeader {
             bound,
             error: 0.0,
             checksum: Vec::new(),
+            unit: 0.0,
         };
         CkksHeader { parameters: parameters.clone(), key_plan, message, least_error: error_floor(parameters) }
     }
@@ -64,6 +67,14 @@ impl CkksHeader {
     /// [`simulated_error_bound`](crate::simulated_error_bound); without one if `error` is not finite.
     pub fn with_error_bound(mut self, error: f64) -> Self {
         self.message.error = if error.is_finite() { error } else { 0.0 };
+        self
+    }
+
+    /// The same header for answers in this unit, a power of two: clients multiply decrypted numbers by it. The bounds
+    /// of the numbers and of their errors are those of the products, so they stay as they are.
+    pub fn with_unit(mut self, unit: f64) -> Self {
+        self.message.unit = unit;
+        self.least_error = error_floor(&self.parameters) * unit;
         self
     }
 
@@ -90,7 +101,8 @@ impl CkksHeader {
             let needed = format!("finite bounds, and names of at most {MAX_NAME_BYTES} bytes");
             return Err(ProtocolError::mismatch("description", format!("bound {}", message.bound), needed));
         }
-        let least_error = error_floor(&parameters);
+        check_unit(unit_of(&message))?;
+        let least_error = error_floor(&parameters) * unit_of(&message);
         if message.error > 0.0 && message.error < least_error / MAX_UNDERSTATEMENT {
             let found = format!("bound {:e} of the error", message.error);
             let needed = format!("about {least_error:.1e} or more for this preset; do not trust this service");
@@ -133,6 +145,12 @@ impl CkksHeader {
         &self.message.plan
     }
 
+    /// The factor between decrypted numbers and the numbers of an answer, a power of two. A server scales a model so
+    /// that its numbers use the range of the parameters, and describes the unit.
+    pub fn unit(&self) -> f64 {
+        unit_of(&self.message)
+    }
+
     /// Bound of the absolute value of every number in an answer.
     pub fn bound(&self) -> f64 {
         self.message.bound
@@ -147,7 +165,7 @@ impl CkksHeader {
     /// The smallest error of an answer's numbers that a client assumes. The client computes it from the parameters: the
     /// noise of a fresh encryption at the default scale, plus the rounding of an answer at the largest scale of an
     /// answer, as root mean squares of slots:
-    /// `encryption / scale + rounding / largest_output_scale` with the terms of [`NoiseModel`]. After
+    /// `encryption / scale + rounding / largest_output_scale` with the terms of [`NoiseModel`], times the unit. After
     /// [`CkksHeader::keep_error_bound`] it is the bound of an earlier description, if that is larger.
     pub fn least_error(&self) -> f64 {
         self.least_error
@@ -228,7 +246,22 @@ impl CkksHeader {
     }
 }
 
-/// See [`CkksHeader::least_error`].
+fn unit_of(message: &v1::CkksHeader) -> f64 {
+    if message.unit == 0.0 { 1.0 } else { message.unit }
+}
+
+/// A unit is a power of two, so that multiplying by it is exact.
+fn check_unit(unit: f64) -> Result<(), ProtocolError> {
+    let largest = f64::from(MAX_UNIT_EXPONENT).exp2();
+    // A power of two has no bits in its mantissa.
+    if (1.0 / largest..=largest).contains(&unit) && unit.to_bits() << 12 == 0 {
+        return Ok(());
+    }
+    let needed = format!("a power of two from 2^-{MAX_UNIT_EXPONENT} to 2^{MAX_UNIT_EXPONENT}");
+    Err(ProtocolError::mismatch("unit of the answers", unit, needed))
+}
+
+/// See [`CkksHeader::least_error`]. The unit is 1.
 fn error_floor(parameters: &CkksParameters) -> f64 {
     let noise = NoiseModel::new(parameters);
     noise.encryption() / parameters.scale() + noise.rounding(2) / largest_output_scale(parameters)
@@ -369,6 +402,27 @@ mod tests {
         header = header.with_error_bound(1e-300);
         let noise = SharingNoise::new(header.error_bound().unwrap(), 30).unwrap();
         assert_eq!(noise.deviation(), floor * 2f64.powi(30));
+    }
+
+    #[test]
+    fn bounds_are_those_of_the_numbers_in_their_unit() {
+        let plain = header("insecure_n11_depth9_scale50", KeyPlan::new());
+        let floor = plain.least_error();
+        assert_eq!((plain.unit(), plain.message.unit), (1.0, 0.0));
+        for exponent in [-300, -40, 0, 30, 300] {
+            let unit = f64::from(exponent).exp2();
+            let small = plain.clone().with_unit(unit).with_error_bound(1e-3 * unit);
+            let read = opened(&small.message).unwrap();
+            assert_eq!((read.unit(), read.least_error()), (unit, floor * unit));
+            assert_eq!((read.bound(), read.error_bound()), (2.0, Some(1e-3 * unit)));
+            // The floor of the error has the same unit, so that noise hides as much of the error.
+            let claim = v1::CkksHeader { error: floor / 2000.0 * unit, ..small.message.clone() };
+            assert!(opened(&claim).unwrap_err().to_string().contains("do not trust this service"));
+        }
+        for unit in [-1.0, 3.0, f64::NAN, f64::INFINITY, 5e-324, 301f64.exp2()] {
+            let error = opened(&v1::CkksHeader { unit, ..plain.message.clone() }).unwrap_err().to_string();
+            assert!(error.starts_with("unit of the answers: found"), "{error}");
+        }
     }
 
     #[derive(Clone, PartialEq, Message)]

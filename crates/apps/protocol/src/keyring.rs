@@ -106,13 +106,13 @@ impl Keyring {
         Ok(self.encryptor.encrypt_at(values, level, scale)?.to_bytes(self.header.parameters()))
     }
 
-    /// Decrypts one vector of an answer and returns its slots.
+    /// Decrypts one vector of an answer and returns its slots, times the header's unit.
     ///
     /// # Errors
     /// If its bytes are malformed or of other parameters.
     pub fn open(&self, vector: &[u8]) -> Result<Slots, ProtocolError> {
         let (ciphertext, scale) = read_output(self.header.parameters(), vector)?;
-        Ok(self.encoder().decode(&self.secret.decrypt(&ciphertext)?, scale)?)
+        Ok(self.encoder().decode(&self.secret.decrypt(&ciphertext)?, scale / self.header.unit())?)
     }
 
     /// Refuses numbers beyond the header's bound, which mean that the answer was computed with keys of another secret.
@@ -120,7 +120,7 @@ impl Keyring {
     /// # Errors
     /// If a number exceeds the bound.
     pub fn check_bound(&self, mut numbers: impl Iterator<Item = f64>) -> Result<(), ProtocolError> {
-        let bound = self.header.bound() * (1.0 + 1e-6) + 1e-6;
+        let bound = self.header.bound() * (1.0 + 1e-6) + 1e-6 * self.header.unit();
         if numbers.all(|number| number.abs() <= bound) {
             return Ok(());
         }

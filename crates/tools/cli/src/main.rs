@@ -5,6 +5,7 @@ mod interrupt;
 mod output;
 mod progress;
 mod scores;
+mod warnings;
 
 use std::process::ExitCode;
 

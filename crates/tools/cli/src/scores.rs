@@ -61,6 +61,20 @@ mod tests {
     }
 
     #[test]
+    fn small_and_large_scores_keep_their_digits() {
+        let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
+        let printed = |exponent: i32, error, score| {
+            let header = CkksHeader::new(1, &parameters, &[0; 16], KeyPlan::new(), "plan".into(), 10.0 * score);
+            let header = header.with_unit(f64::from(exponent).exp2()).with_error_bound(error);
+            ScoreOptions { raw: false }.printed(&header, [score])[0]
+        };
+        assert_eq!(printed(-30, 1e-14, 1.234_567_89e-8), 1.235e-8);
+        assert_eq!(printed(20, 1.0, 1_234_567.0), 1_235_000.0);
+        // A service that does not know its error.
+        assert_eq!(printed(-30, 0.0, 1.234_567_89e-8), 1.2e-8);
+    }
+
+    #[test]
     fn numbers_are_rounded_to_powers_of_ten() {
         assert_eq!(rounded(-2.7155, -2), -2.72);
         assert_eq!(rounded(0.299_999_99, -3).to_string(), "0.3");

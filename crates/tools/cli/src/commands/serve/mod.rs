@@ -19,7 +19,7 @@ use kinds::KindOption;
 use offer::Offer;
 pub use preset::{DEFAULT_PRESET, DIGITS_PRESET, secure};
 use shorthands::Shorthands;
-use unspoken_lookup::Plan;
+use unspoken_lookup::{Plan, Precision};
 use unspoken_server::{LogFormat, OfferConfig, Server, ServerConfig, TlsFiles, init_logging, shutdown_signal};
 
 /// Time to wait for requests that do not stop when asked to.
@@ -126,6 +126,20 @@ fn chosen_plan(offer: &Offer) -> anyhow::Result<Option<Plan>> {
     match offer.option::<String>("plan")?.as_deref() {
         None | Some("auto") => Ok(None),
         Some(_) => offer.option("plan"),
+    }
+}
+
+/// Logs how a table's numbers compare with the error of the encryption.
+fn report_precision(offer: &Offer, precision: Option<Precision>) {
+    let application = offer.name();
+    match precision {
+        None => tracing::info!(application, "the error bound of compact queries is not known"),
+        Some(precision) if precision.is_low() => tracing::warn!(
+            application,
+            "{precision}: answers that depend on them may be wrong; use a preset with a larger scale (unspoken \
+             params), or a table without such large differences"
+        ),
+        Some(precision) => tracing::info!(application, "{precision}"),
     }
 }
 
