@@ -2,13 +2,16 @@
 
 use prost::Message;
 use unspoken_pir::{DatabaseShape, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, Preset, Query, Response};
-use unspoken_protocol::{ApplicationDescription, Handshake, ParameterFamily, ProtocolError, limits};
+use unspoken_protocol::{ApplicationDescription, Handshake, ParameterFamily, Protocol, ProtocolError, limits};
 
 use crate::error::RetrieveError;
 use crate::proto::{self, description};
 
 /// Version of the protocol.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
+
+/// Kind and version of the application.
+const PROTOCOL: Protocol = Protocol { kind: "retrieve", version: PROTOCOL_VERSION };
 
 /// Maximum number of queries in one request, if its answer stays below [`MOST_ANSWER_BYTES`].
 const MOST_QUERIES: u32 = 16;
@@ -57,15 +60,15 @@ impl Description {
 
     /// Serialises the description.
     pub fn to_bytes(&self) -> Vec<u8> {
-        proto::Description {
+        let message = proto::Description {
             version: PROTOCOL_VERSION,
             preset: self.parameters.name().into(),
             fingerprint: self.parameters.fingerprint().to_vec(),
             layout: Some(layout_message(self.layout)),
             most_queries: self.most_queries,
             entry_format: ENTRY_FORMAT,
-        }
-        .encode_to_vec()
+        };
+        [PROTOCOL.first_field(), message.encode_to_vec()].concat()
     }
 
     /// The parameters.
@@ -143,7 +146,10 @@ impl ParameterFamily for PirPresets {
 impl ApplicationDescription for Description {
     type Error = RetrieveError;
 
+    const PROTOCOL: Protocol = PROTOCOL;
+
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, RetrieveError> {
+        PROTOCOL.check_kind(bytes)?;
         let message = proto::Description::decode(bytes)
             .map_err(|error| RetrieveError::mismatch("description", error, "a protobuf message"))?;
         let handshake =

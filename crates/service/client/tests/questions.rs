@@ -252,6 +252,10 @@ impl ClientHalf for Counting {
         self.0.batch()
     }
 
+    fn query_bytes(&self, questions: usize) -> usize {
+        self.0.query_bytes(questions)
+    }
+
     /// A description of large answers.
     fn answer_bytes(&self, _questions: usize) -> usize {
         512 << 20

@@ -1,0 +1,40 @@
+//! What a call waits for.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Error;
+
+/// A call failed and will be tried again after a pause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The service.
+    pub url: String,
+    /// Why the last try failed.
+    pub reason: String,
+    /// Number of tries so far, from 1.
+    pub tries: u32,
+    /// Time since the first try.
+    pub spent: Duration,
+    /// Time since the first try after which the call gives up.
+    pub limit: Duration,
+}
+
+impl Waiting {
+    /// The wait after an error.
+    pub(super) fn after(error: &Error, url: &str, tries: u32, spent: Duration, limit: Duration) -> Self {
+        let reason = match error {
+            Error::Refused(problem) => format!("{} ({})", problem.message, problem.code),
+            Error::Unreachable { cause, .. } => cause.to_string(),
+            other => other.to_string(),
+        };
+        Waiting { url: url.into(), reason, tries, spent, limit }
+    }
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let left = self.limit.saturating_sub(self.spent).as_secs_f64();
+        write!(f, "waiting for {}: {}; trying again for {left:.0} s", self.url, self.reason)
+    }
+}
