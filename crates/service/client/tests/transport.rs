@@ -149,13 +149,14 @@ fn errors_that_cannot_heal_are_reported_at_once_with_their_cause() {
     // A fatal alert of TLS.
     let tls = peer(&[0x15, 3, 3, 0, 2, 2, 70]);
     // No name server has to be asked about a label of more than 63 letters.
-    let nowhere = format!("https://{}.example:443", "a".repeat(70));
+    let nowhere = format!("{}.example:443", "a".repeat(70));
     for (url, cause, says) in [
-        (nowhere, UnreachableCause::UnknownHost, "no host has this name; check the spelling"),
+        (format!("https://{nowhere}"), UnreachableCause::UnknownHost, "no host has this name; check the spelling"),
+        (format!("http://{nowhere}"), UnreachableCause::UnknownHost, "no host has this name; check the spelling"),
         (format!("https://{plain}"), UnreachableCause::NotHttps, "the port speaks http, not https; write http://"),
         (format!("http://{tls}"), UnreachableCause::NotHttp, "write https:// in the address"),
     ] {
-        let (error, time, waits) = failure(TransportConfig::new(&url));
+        let (error, time, waits) = failure(TransportConfig { insecure_http: true, ..TransportConfig::new(&url) });
         assert!(matches!(&error, Error::Unreachable { cause: found, .. } if *found == cause), "{error}");
         assert!(error.to_string().contains(says) && error.to_string().contains(&url), "{error}");
         assert!(time < Duration::from_secs(5) && waits.is_empty(), "{time:?} {waits:?}");

@@ -12,6 +12,7 @@ use anyhow::Context;
 
 /// Takes the place of the standard macro in this crate.
 macro_rules! println {
+    () => { $crate::output::write(format_args!("\n")) };
     ($($text:tt)*) => { $crate::output::write(format_args!("{}\n", format_args!($($text)*))) };
 }
 

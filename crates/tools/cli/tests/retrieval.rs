@@ -92,7 +92,7 @@ fn records_are_found_by_key_and_by_index() {
     // Absent keys do not affect the other answers.
     let absent = get(&["C299", "X99", "C300"]);
     assert_eq!(String::from_utf8_lossy(&absent.stdout), format!("{}\n", meaning(299)));
-    assert_eq!(complaint(&absent), "error: no such key: X99, no such key: C300\n");
+    assert!(complaint(&absent).ends_with("error: no such key: X99, no such key: C300\n"));
     let absent = get(&["--json", "X99"]);
     let line: Value = serde_json::from_slice(&absent.stdout).unwrap();
     assert_eq!((&line["found"], line.get("record"), absent.status.code()), (&false.into(), None, Some(1)), "{line}");

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dns_lookup::{LookupError, LookupErrorKind};
 use rustls::CertificateError;
+use rustls::pki_types::InvalidDnsNameError;
 
 /// Why a service could not be reached, or why a connection to it was lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -108,6 +109,9 @@ fn known(cause: &(dyn Error + 'static)) -> Option<UnreachableCause> {
     }
     if let Some(error) = cause.downcast_ref::<LookupError>() {
         return Some(of_lookup(error));
+    }
+    if cause.is::<InvalidDnsNameError>() {
+        return Some(UnreachableCause::UnknownHost);
     }
     if let Some(error) = cause.downcast_ref::<io::Error>() {
         return (error.kind() == io::ErrorKind::ConnectionRefused).then_some(UnreachableCause::Refused);
