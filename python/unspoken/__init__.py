@@ -41,7 +41,7 @@ Compute with encrypted matrices as with arrays (`matrix`, `MatrixSecret`):
 
 from __future__ import annotations
 
-from unspoken._asking import ConnectionOptions, ServiceOptions, Usage
+from unspoken._client_base import ConnectionOptions, Cost, ServiceOptions, Usage
 from unspoken._client import Client
 from unspoken._digits import DigitsNetwork
 from unspoken._digits_client import DigitsClient
@@ -79,6 +79,7 @@ __all__ = [
     "ConfigurationError",
     "ConnectionFailedError",
     "ConnectionOptions",
+    "Cost",
     "DigitsClient",
     "DigitsNetwork",
     "EmbeddingClient",

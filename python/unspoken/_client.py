@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
-from unspoken._asking import PreparingClient, ServiceOptions
+from unspoken._client_base import PreparingClient, ServiceOptions
 from unspoken._fasttext import FastText
 from unspoken._texts import text_list
 
@@ -78,7 +78,7 @@ class Client(PreparingClient[_unspoken.Connection]):
         >>> labels, scores = client.classify(["win a free prize"])  # doctest: +SKIP
         """
         texts = text_list(messages, "messages")
-        with self._asking() as connection:
+        with self._use_connection() as connection:
             labels, scores = connection.classify(texts, None, self._progress)
         return np.array(labels, dtype=np.str_), scores
 
@@ -115,7 +115,7 @@ class Client(PreparingClient[_unspoken.Connection]):
         >>> labels, scores = client.classify_to_share(["win a free prize"], bits=10)  # doctest: +SKIP
         """
         texts = text_list(messages, "messages")
-        with self._asking() as connection:
+        with self._use_connection() as connection:
             labels, scores = connection.classify(texts, bits, self._progress)
         return np.array(labels, dtype=np.str_), scores
 
@@ -129,6 +129,10 @@ class Client(PreparingClient[_unspoken.Connection]):
         return _unspoken.Connection.open(
             self._service, self._application, self._words, self._state_dir, self._ready, self._progress
         )
+
+    def _predict(self, questions: int) -> dict[str, int]:
+        """Return what so many questions will take."""
+        return _unspoken.Connection.cost(self._service, self._application, self._words, self._state_dir, questions)
 
 
 def _words(model: str | PathLike[str] | FastText) -> _unspoken.Words:

@@ -33,8 +33,7 @@ impl DigitsServer {
         let (id, bound) = (network.id().to_bytes(), circuit.score_bound());
         let encoder = Encoder::new(parameters);
         let (keys, error) = (circuit.key_plan().clone(), error_bound(&encoder, &circuit)?);
-        let header =
-            CkksHeader::new(PROTOCOL, parameters, &id, keys, CIRCUIT.into(), bound)
+        let header = CkksHeader::new(PROTOCOL, parameters, &id, keys, CIRCUIT.into(), bound)
             .with_error_bound(error)
             .with_answer(1, 0, circuit.scale());
         let description = Description::new(header, circuit.layout(), circuit.input_level());

@@ -115,8 +115,11 @@ impl EmbedServer {
         let mut key_plan = lookup.key_plan();
         key_plan.extend(&reader.key_plan());
         let (model_id, bound) = (subtables.id().to_bytes(), subtables.bound());
-        let header = CkksHeader::new(PROTOCOL, parameters, &model_id, key_plan, plan.to_string(), bound)
-            .with_answer(lookup.outputs(), lookup.output_level(), lookup.output_scale());
+        let header = CkksHeader::new(PROTOCOL, parameters, &model_id, key_plan, plan.to_string(), bound).with_answer(
+            lookup.outputs(),
+            lookup.output_level(),
+            lookup.output_scale(),
+        );
         let own = proto::Description {
             subtables: shape.subtables as u32,
             // Narrow tables are padded, and the root of unity of an index depends on the padded width.

@@ -312,7 +312,8 @@ mod tests {
     }
 
     fn opened(message: &v1::CkksHeader) -> Result<CkksHeader, ProtocolError> {
-        CkksHeader::read::<Own>(&[PROTOCOL.first_field(), message.encode_to_vec()].concat(), PROTOCOL, true).map(|(header, _)| header)
+        CkksHeader::read::<Own>(&[PROTOCOL.first_field(), message.encode_to_vec()].concat(), PROTOCOL, true)
+            .map(|(header, _)| header)
     }
 
     #[test]

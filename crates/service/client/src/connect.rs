@@ -112,7 +112,8 @@ impl<H: ClientHalf> Target<H> {
         let uploaded = entry.uploaded().map_err(at)?;
         let half = H::open(description, self.model.clone(), stored.as_ref().map(|secret| secret.as_slice()))
             .map_err(ClientError::of_application)?;
-        let (secret, made_for) = (half.secret_bytes().map_err(of_key_error::<H>)?, half.keys_are_for(&offer.description));
+        let (secret, made_for) =
+            (half.secret_bytes().map_err(of_key_error::<H>)?, half.keys_are_for(&offer.description));
         let known = uploaded.filter(|uploaded| uploaded.fits(&secret, &made_for));
         let has_keys = find_uploaded(&self.transport, known, cancel)?.is_some();
         let key_bytes = if has_keys { 0 } else { half.key_bytes() };

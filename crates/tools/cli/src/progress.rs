@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use indicatif::{DecimalBytes, MultiProgress, ProgressBar, ProgressStyle};
-use unspoken_client::{Cost, Progress};
 use unspoken_client::transport::UploadProgress;
+use unspoken_client::{Cost, Progress};
 use unspoken_database as database;
 use unspoken_digits_model as digits;
 use unspoken_embedding as embedding;

@@ -37,9 +37,18 @@ impl Files {
         let tokens: Vec<String> = (0..40).map(|i| format!("t{i}")).collect();
         std::fs::write(files.path("tokens.txt"), tokens.join("\n")).unwrap();
         let (table, tokens, out) = (files.path("table.npy"), files.path("tokens.txt"), files.path("table"));
-        text(&unspoken(
-            &["embed", "compress", "--table", &table, "--tokens", &tokens, "--columns", "6", "--out", &out],
-        ));
+        text(&unspoken(&[
+            "embed",
+            "compress",
+            "--table",
+            &table,
+            "--tokens",
+            &tokens,
+            "--columns",
+            "6",
+            "--out",
+            &out,
+        ]));
 
         let image = |digit: u8| Image::new(&[digit * 20; 784]).unwrap();
         let digits: Vec<u8> = (0..40).map(|i| i % 10).collect();
@@ -50,7 +59,8 @@ impl Files {
         let head: Vec<u8> = [0x803u32, 1, 28, 28].iter().flat_map(|word| word.to_be_bytes()).collect();
         std::fs::write(files.path("image"), [head, vec![60; 784]].concat()).unwrap();
 
-        let records = (0..50).map(|i| Record { key: Some(format!("K{i}").into()), value: format!("record {i}").into() });
+        let records =
+            (0..50).map(|i| Record { key: Some(format!("K{i}").into()), value: format!("record {i}").into() });
         let records = records.map(Ok::<_, std::convert::Infallible>);
         Builder::new(Preset::N11).build(files.path("codes"), records, |_| {}, &Default::default()).unwrap();
 

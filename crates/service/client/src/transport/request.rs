@@ -135,12 +135,7 @@ impl HttpConnection {
     }
 
     /// Sends once and reads the response; waits no longer than `left`, if there is such a limit.
-    pub(super) fn send(
-        &self,
-        outgoing: &Outgoing,
-        left: Option<Duration>,
-        cancel: &Cancel,
-    ) -> Result<Bytes, Error> {
+    pub(super) fn send(&self, outgoing: &Outgoing, left: Option<Duration>, cancel: &Cancel) -> Result<Bytes, Error> {
         cancel.check()?;
         let own = outgoing.timeout.unwrap_or(self.request_timeout);
         let timeout = left.map_or(own, |left| left.min(own));
