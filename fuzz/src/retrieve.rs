@@ -157,7 +157,7 @@ pub static DESCRIBED: Target = Target {
         if let Some(by_key) = &mut message.by_key {
             by_key.seed.resize(16, 0);
         }
-        *data = message.encode_to_vec();
+        *data = description_bytes(&message);
     },
     seeds: || {
         let by_index = DescriptionMessage {
@@ -169,7 +169,7 @@ pub static DESCRIBED: Target = Target {
             most_queries: 16,
             entry_format: ENTRY_FORMAT,
         };
-        vec![RETRIEVER.describe(), by_index.encode_to_vec()]
+        vec![RETRIEVER.describe(), description_bytes(&by_index)]
     },
 };
 
@@ -319,3 +319,8 @@ pub static CIPHERTEXTS: Target = Target {
         vec![entry.to_bytes(&SMALL), vec![0; Response::byte_len(&SMALL)]]
     },
 };
+
+/// The kind, which all descriptions begin with, and the message.
+fn description_bytes(message: &DescriptionMessage) -> Vec<u8> {
+    [Description::PROTOCOL.first_field(), message.encode_to_vec()].concat()
+}

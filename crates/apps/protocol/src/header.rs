@@ -78,8 +78,8 @@ impl CkksHeader {
     /// the header's parameters.
     ///
     /// # Errors
-    /// Those of [`Protocol::check_kind`] and [`Handshake::accept`], or if the bytes are malformed, request keys that do not exist or are too many,
-    /// or claim errors that are much smaller than those of a fresh encryption.
+    /// Those of [`Protocol::check_kind`] and [`Handshake::accept`], or if the bytes are malformed, request keys that do
+    /// not exist or are too many, or claim errors that are much smaller than those of a fresh encryption.
     pub fn read<M: Message + Default>(
         bytes: &[u8],
         protocol: Protocol,

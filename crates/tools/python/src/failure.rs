@@ -193,7 +193,8 @@ fn of_other_kind(url: &str, application: &str, found: &str, needed: &str) -> PyE
     };
     let article = if found.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
     MismatchError::new_err(format!(
-        "{url} offers {application}, {article} {found} application{what}; this client asks {needed} applications; {remedy}"
+        "{url} offers {application}, {article} {found} application{what}; this client asks {needed} applications; \
+         {remedy}"
     ))
 }
 

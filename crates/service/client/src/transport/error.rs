@@ -23,7 +23,11 @@ pub enum Error {
         cause: UnreachableCause,
     },
     /// No answer in the time allowed.
-    #[error("wait for {url}: no answer within {:.1} s; allow more with --timeout SECONDS (timeout= in Python), or ask for less", after.as_secs_f64())]
+    #[error(
+        "wait for {url}: no answer within {:.1} s; allow more with --timeout SECONDS (timeout= in Python), or ask for \
+         less",
+        after.as_secs_f64()
+    )]
     TimedOut {
         /// The service.
         url: String,
@@ -31,7 +35,7 @@ pub enum Error {
         after: Duration,
     },
     /// Retries did not help within the time that the policy allows.
-    #[error("gave up after {:.1} s (--timeout SECONDS, or timeout= in Python, sets this): {last}", after.as_secs_f64())]
+    #[error("gave up after {:.1} s (set by --timeout SECONDS, or timeout= in Python): {last}", after.as_secs_f64())]
     GaveUp {
         /// Time spent.
         after: Duration,
