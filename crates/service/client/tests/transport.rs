@@ -172,7 +172,7 @@ fn it_says_at_once_what_it_waits_for() {
     assert!(matches!(error, Error::GaveUp { .. }), "{error}");
     assert!(time < Duration::from_secs(3), "{time:?}");
     assert!(waits.len() >= 2 && waits[0].tries == 1 && waits[0].spent < Duration::from_millis(300), "{waits:?}");
-    let said = format!("waiting for http://{nobody}: connection refused, nothing listens at this port; trying again");
+    let said = format!("waiting for http://{nobody}: connection refused, nothing listens at this port; giving up in");
     assert!(waits[0].to_string().starts_with(&said), "{}", waits[0]);
     // A timeout takes the place of both limits.
     let (error, time, _) = failure(config.with_timeout(1.0).unwrap());
@@ -219,6 +219,15 @@ fn a_timeout_bounds_every_wait() {
     for seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(matches!(config.clone().with_timeout(seconds), Err(Error::Config { .. })), "{seconds}");
     }
+}
+
+#[test]
+fn a_service_that_accepts_and_does_not_answer_is_shown() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (error, _, waits) = failure(config(silent.local_addr().unwrap()).with_timeout(3.5).unwrap());
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    assert_eq!(waits.len(), 1, "{waits:?}");
+    assert!(waits[0].to_string().contains("connected, but no answer yet; giving up in 0 s"), "{}", waits[0]);
 }
 
 #[test]

@@ -33,14 +33,13 @@ pub fn write(text: fmt::Arguments<'_>) {
 
 /// Runs a command. If the reader of standard output has gone, the process ends quietly, as by SIGPIPE.
 pub fn run(command: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let written = |result: io::Result<()>| result.context("cannot write to standard output");
     let result = catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|panic| match panic.downcast::<Failed>() {
-        Ok(failed) => Err(failed.0.into()),
+        Ok(failed) => written(Err(failed.0)),
         Err(panic) => resume_unwind(panic),
     });
-    let result = result.and_then(|()| Ok(io::stdout().flush()?));
-    match result {
+    match result.and_then(|()| written(io::stdout().flush())) {
         Err(error) if is_closed_pipe(&error) => end(),
-        Err(error) if error.is::<io::Error>() => Err(error).context("cannot write to standard output"),
         result => result,
     }
 }

@@ -121,7 +121,7 @@ fn queries_line(cost: &Cost) -> String {
     let Cost { questions, batch, queries, query_bytes, answer_bytes, .. } = *cost;
     let noun = if queries == 1 { "query" } else { "queries" };
     let (up, down) = (DecimalBytes(query_bytes), DecimalBytes(answer_bytes));
-    format!("sending     {queries} {noun}, {up}, for {questions} of up to {batch} each; receiving about {down}")
+    format!("sending     {queries} {noun}, {up}, for {questions} (a query holds up to {batch}); receiving about {down}")
 }
 
 impl Drop for Bars {

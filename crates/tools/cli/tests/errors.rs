@@ -16,7 +16,7 @@ fn a_service_that_is_not_there_is_reported_with_the_reason() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let refused = format!(
         "address     http://{address} (--url {address} names no scheme)\n\
-         waiting for http://{address}: connection refused, nothing listens at this port; trying again for 1 s \
+         waiting for http://{address}: connection refused, nothing listens at this port; giving up in 1 s \
          (--timeout SECONDS)\n"
     );
     // The list of applications, and the list of keys.

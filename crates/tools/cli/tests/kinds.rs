@@ -177,7 +177,7 @@ fn a_command_says_what_it_sends_before_it_does() {
         let line = |label: &str| said.lines().find_map(|line| line.strip_prefix(label)).unwrap().to_owned();
         let keys = line("keys        ");
         let keys = decimal_bytes(keys.strip_suffix(" to make and upload, once").unwrap());
-        // "1 query, 8.16 MB, for 2 of up to 256 each; receiving about 0.53 MB"
+        // "1 query, 8.16 MB, for 2 (a query holds up to 256); receiving about 530.00 kB"
         let sending = line("sending     ");
         let (up, down) = sending.split_once("; receiving about ").unwrap();
         let sent = [decimal_bytes(up.split(", ").nth(1).unwrap()), decimal_bytes(down)];

@@ -1,12 +1,11 @@
 //! Configuration of the connection to a service.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Error;
 use super::url::with_scheme;
-use super::wait::Waiting;
+use super::wait::WaitCallback;
 
 /// Address of the service, token, timeouts and retries.
 #[derive(Clone)]
@@ -22,8 +21,9 @@ pub struct TransportConfig {
     /// Total time for one answer, retries and the service's work included, after which a call gives up; of an upload,
     /// for each chunk. `None`: only the limits below apply.
     pub timeout: Option<Duration>,
-    /// Called before each pause after which a call tries again, on the thread of the call.
-    pub on_wait: Option<Arc<dyn Fn(&Waiting) + Send + Sync>>,
+    /// Called on the thread of a call before each pause after which it tries again, and when a short message has no
+    /// answer after some seconds.
+    pub on_wait: Option<WaitCallback>,
     /// Time limit for establishing a connection, TLS included.
     pub connect_timeout: Duration,
     /// Time limit for a control message or one chunk of an upload.

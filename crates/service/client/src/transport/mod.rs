@@ -39,7 +39,7 @@ use unspoken_wire::decode;
 use unspoken_wire::http::{APPS_PATH, KEYS_PATH};
 use unspoken_wire::v1::{ApplicationDescription, ApplicationList, KeyList, KeyStatus, Limits};
 pub use upload::UploadProgress;
-pub use wait::Waiting;
+pub use wait::{WaitCallback, Waiting};
 
 /// Id of a key bundle at a service. Not a secret by itself: it is useless without the token with which the bundle was
 /// uploaded.
@@ -206,7 +206,8 @@ impl Transport {
 
 fn app_path(application: &str) -> Result<String, Error> {
     if !unspoken_wire::is_application_name(application) {
-        let reason = format!("{application:?} is not an application name such as classify/spam");
+        let needed = "needed lower-case segments joined by '/', such as classify/spam";
+        let reason = format!("the name {application:?} of the application is not valid in a URL; {needed}");
         return Err(Error::Config { reason });
     }
     Ok(format!("{APPS_PATH}/{application}"))

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
@@ -15,7 +15,11 @@ use unspoken_wire::{MAX_CONTROL_BYTES, decode, v1};
 use super::cancel::POLL;
 use super::resolver::SystemResolver;
 use super::url::is_loopback;
+use super::wait::{WaitCallback, Waiting};
 use super::{Cancel, Error, Problem, TransportConfig, UnreachableCause};
+
+/// Time without an answer to a short message after which the caller is told.
+const NOTICE_AFTER: Duration = Duration::from_secs(3);
 
 /// Longest `Retry-After` that is honoured; a longer one is cut to this.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
@@ -72,6 +76,7 @@ pub(super) struct HttpConnection {
     max_answer_bytes: usize,
     /// Whether the service has ever answered.
     answered: AtomicBool,
+    on_wait: Option<WaitCallback>,
 }
 
 impl Drop for HttpConnection {
@@ -126,6 +131,7 @@ impl HttpConnection {
             request_timeout: config.request_timeout,
             max_answer_bytes: config.max_answer_bytes,
             answered: AtomicBool::new(false),
+            on_wait: config.on_wait.clone(),
         })
     }
 
@@ -152,7 +158,9 @@ impl HttpConnection {
             request = request.header(CONTENT_TYPE, BYTES).body(body.clone());
         }
         let url = self.base.to_string();
-        let sent = self.wait(cancel, async move {
+        // Answers to queries, and checks of keys, may take long; so may sending.
+        let short = outgoing.timeout.is_none() && outgoing.body.is_none();
+        let sent = self.wait(cancel, short.then_some(timeout), async move {
             let failed = |error: reqwest::Error| {
                 if error.is_timeout() && !error.is_connect() {
                     Error::TimedOut { url: url.clone(), after: timeout }
@@ -174,10 +182,12 @@ impl HttpConnection {
         sent
     }
 
-    /// Runs a future to completion, or drops it when cancelled.
+    /// Runs a future to completion, or drops it when cancelled. If it has a `limit` and is still not complete after
+    /// [`NOTICE_AFTER`], the caller is told.
     fn wait<T: Send + 'static>(
         &self,
         cancel: &Cancel,
+        limit: Option<Duration>,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
     ) -> Result<T, Error> {
         let lost = || wrong("the thread of the connection is gone");
@@ -187,7 +197,14 @@ impl HttpConnection {
             // The receiver is gone only if the call was cancelled.
             let _ = done.send(work.await);
         });
+        let start = Instant::now();
+        let mut notice = limit.filter(|limit| *limit > NOTICE_AFTER).zip(self.on_wait.as_ref());
         loop {
+            let spent = start.elapsed();
+            if let Some((limit, on_wait)) = notice.take_if(|_| spent >= NOTICE_AFTER) {
+                let (url, reason) = (self.base.to_string(), "connected, but no answer yet".into());
+                on_wait(&Waiting { url, reason, tries: 1, spent, limit });
+            }
             match result.recv_timeout(POLL) {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Disconnected) => return Err(lost()),

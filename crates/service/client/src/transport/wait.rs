@@ -1,16 +1,20 @@
 //! What a call waits for.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Error;
 
-/// A call failed and will be tried again after a pause.
+/// Receives what a call waits for.
+pub type WaitCallback = Arc<dyn Fn(&Waiting) + Send + Sync>;
+
+/// A call failed and will be tried again after a pause, or the service has not answered for some seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// The service.
     pub url: String,
-    /// Why the last try failed.
+    /// Why the last try failed, or that there is no answer yet.
     pub reason: String,
     /// Number of tries so far, from 1.
     pub tries: u32,
@@ -35,6 +39,6 @@ impl Waiting {
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let left = self.limit.saturating_sub(self.spent).as_secs_f64();
-        write!(f, "waiting for {}: {}; trying again for {left:.0} s", self.url, self.reason)
+        write!(f, "waiting for {}: {}; giving up in {left:.0} s", self.url, self.reason)
     }
 }
