@@ -11,7 +11,7 @@ use unspoken_arrays::{
     Axes, Description, MatrixClient, MatrixServer, NamedArrays, Options, PROTOCOL_VERSION, Program, ProgramSource,
 };
 use unspoken_matrix::{Graph, Operation};
-use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 use unspoken_rlwe::EvaluationKeys;
 
 use crate::Target;
@@ -35,8 +35,6 @@ struct Described {
     plan: String,
     #[prost(double, tag = "12")]
     bound: f64,
-    #[prost(string, tag = "20")]
-    application: String,
     #[prost(uint32, tag = "21")]
     tile: u32,
     #[prost(uint32, tag = "22")]
@@ -105,7 +103,6 @@ pub static DESCRIPTION: Target = Target {
         let Ok(mut message) = Described::decode(data.as_slice()) else { return };
         message.version = PROTOCOL_VERSION;
         messages::repair_preset(&mut message.preset, &mut message.fingerprint);
-        message.application = "matrix".into();
         message.tile = 1 << (message.tile % 4);
         message.tile_rows = if message.tile_rows % 2 == 0 { message.tile } else { 1 };
         message.blocks = 1;
@@ -113,7 +110,7 @@ pub static DESCRIPTION: Target = Target {
         messages::repair_bound(&mut message.bound, |bound| bound >= 0.0);
         messages::repair_bound(&mut message.error, |bound| bound > 0.0);
         messages::repair_bound(&mut message.largest_input, |bound| bound > 0.0);
-        *data = messages::description(&message);
+        *data = messages::description(Description::PROTOCOL, &message);
     },
     seeds: || {
         let sound = Described::decode(SERVER.describe().as_slice()).expect("a description");
@@ -126,7 +123,7 @@ pub static DESCRIPTION: Target = Target {
             output_level: 0,
             ..sound.clone()
         };
-        FINGERPRINTS.iter().map(of).chain([sound.clone()]).map(|message| messages::description(&message)).collect()
+        FINGERPRINTS.iter().map(of).chain([sound.clone()]).map(|message| messages::description(Description::PROTOCOL, &message)).collect()
     },
 };
 

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_classify::{ClassifyClient, Description, PROTOCOL_VERSION};
-use unspoken_protocol::{CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, CkksClientHalf, CkksServerHalf, ClientHalf, KeyLoader, ServerHalf};
 use unspoken_rlwe::KeyBundle;
 
 use crate::fixtures::{BUNDLE, CLASSIFIER, CLIENT, DESCRIPTION, KEYS, MODEL, client, client_of, query, read};
@@ -76,7 +76,7 @@ pub static DESCRIBED: Target = Target {
         messages::repair_form(&mut message.query_form);
         messages::repair_bound(&mut message.error, |error| error >= 0.0);
         messages::repair_bound(&mut message.score_bound, |bound| bound > 0.0);
-        *data = messages::description(&message);
+        *data = messages::description(Description::PROTOCOL, &message);
     },
     seeds: || {
         let sound = Described::decode(DESCRIPTION.to_bytes().as_slice()).expect("a description");
@@ -91,7 +91,7 @@ pub static DESCRIBED: Target = Target {
             keys: formed.keys.clone(),
             ..of(formed.preset)
         });
-        FINGERPRINTS.iter().map(of).chain(formed).map(|message| messages::description(&message)).collect()
+        FINGERPRINTS.iter().map(of).chain(formed).map(|message| messages::description(Description::PROTOCOL, &message)).collect()
     },
 };
 

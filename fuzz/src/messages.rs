@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use prost::Message;
 use unspoken_ckks::{PRESETS, Preset};
-use unspoken_protocol::{CkksHeader, Keyring, append_description_checksum};
+use unspoken_protocol::{CkksHeader, Keyring, Protocol, append_description_checksum};
 use unspoken_query::QueryForm;
 use unspoken_rlwe::{KeyKind, Parameters};
 
@@ -41,9 +41,9 @@ impl Vectors {
     }
 }
 
-/// A description with a correct checksum.
-pub fn description(message: &impl Message) -> Vec<u8> {
-    let mut bytes = message.encode_to_vec();
+/// A description that begins with the kind and ends with a correct checksum.
+pub fn description(protocol: Protocol, message: &impl Message) -> Vec<u8> {
+    let mut bytes = [protocol.first_field(), message.encode_to_vec()].concat();
     append_description_checksum(&mut bytes);
     bytes
 }

@@ -157,7 +157,7 @@ pub static DESCRIBED: Target = Target {
         if let Some(by_key) = &mut message.by_key {
             by_key.seed.resize(16, 0);
         }
-        *data = messages::description(&message);
+        *data = messages::description(Description::PROTOCOL, &message);
     },
     seeds: || {
         let by_index = DescriptionMessage {
@@ -169,7 +169,7 @@ pub static DESCRIBED: Target = Target {
             most_queries: 16,
             entry_format: ENTRY_FORMAT,
         };
-        vec![RETRIEVER.describe(), messages::description(&by_index)]
+        vec![RETRIEVER.describe(), messages::description(Description::PROTOCOL, &by_index)]
     },
 };
 

@@ -41,8 +41,8 @@ Compute with encrypted matrices as with arrays (`matrix`, `MatrixSecret`):
 
 from __future__ import annotations
 
-from unspoken._asking import ConnectionOptions, ServiceOptions, Usage
 from unspoken._client import Client
+from unspoken._client_base import ConnectionOptions, Cost, ServiceOptions, Usage
 from unspoken._digits import DigitsNetwork
 from unspoken._digits_client import DigitsClient
 from unspoken._embedding_client import EmbeddingClient
@@ -80,6 +80,7 @@ __all__ = [
     "ConfigurationError",
     "ConnectionFailedError",
     "ConnectionOptions",
+    "Cost",
     "DigitsClient",
     "DigitsNetwork",
     "EmbeddingClient",

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unspoken import _unspoken
-from unspoken._asking import PreparingClient, ServiceOptions
+from unspoken._client_base import PreparingClient, ServiceOptions
 from unspoken._fasttext import FastText
 from unspoken._texts import text_list, warn_of_texts
 
@@ -83,7 +83,7 @@ class Client(PreparingClient[_unspoken.Connection]):
         >>> labels, scores = client.classify(["win a free prize"])  # doctest: +SKIP
         """
         texts = text_list(messages, "messages")
-        with self._asking() as connection:
+        with self._use_connection() as connection:
             labels, scores = connection.classify(texts, None, self._progress)
         # After the last answer: the time between requests must not depend on the texts.
         warn_of_texts(self._words.coverage(texts)["warnings"], 2)
@@ -127,7 +127,7 @@ class Client(PreparingClient[_unspoken.Connection]):
         >>> labels, scores = client.classify_to_share(["win a free prize"], bits=10)  # doctest: +SKIP
         """
         texts = text_list(messages, "messages")
-        with self._asking() as connection:
+        with self._use_connection() as connection:
             labels, scores = connection.classify(texts, bits, self._progress)
         warn_of_texts(self._words.coverage(texts)["warnings"], 2)
         return np.array(labels, dtype=np.str_), scores
@@ -142,6 +142,10 @@ class Client(PreparingClient[_unspoken.Connection]):
         return _unspoken.Connection.open(
             self._service, self._application, self._words, self._state_dir, self._ready, self._progress
         )
+
+    def _predict(self, questions: int) -> dict[str, int]:
+        """Return what so many questions will take."""
+        return _unspoken.Connection.cost(self._service, self._application, self._words, self._state_dir, questions)
 
 
 def _words(model: str | PathLike[str] | FastText) -> _unspoken.Words:

@@ -82,6 +82,10 @@ impl ClientHalf for MatrixClient {
         1
     }
 
+    fn query_bytes(&self, _questions: usize) -> usize {
+        self.description.query_bytes()
+    }
+
     fn answer_bytes(&self, _questions: usize) -> usize {
         self.description.answer_bytes()
     }

@@ -2,7 +2,7 @@
 
 use prost::Message;
 use unspoken_ckks::CkksParameters;
-use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, ProtocolError, output_bytes};
+use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, Protocol, ProtocolError, output_bytes};
 
 use crate::error::ArraysError;
 use crate::program::{Precision, Program};
@@ -13,8 +13,8 @@ use crate::signature::{Input, Signature, SignatureParts};
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 2;
 
-/// Name of the application in descriptions.
-const APPLICATION: &str = "matrix";
+/// Kind and version of the application.
+pub(crate) const PROTOCOL: Protocol = Protocol { kind: "matrix", version: PROTOCOL_VERSION };
 
 /// Context of the hash that identifies a program.
 const ID_CONTEXT: &str = "unspoken 2026 shapes, layout and keys of a matrix program";
@@ -32,7 +32,6 @@ impl Description {
     pub(crate) fn new(program: &Program, precision: Precision) -> Self {
         let signature = program.signature();
         let own = proto::Description {
-            application: APPLICATION.into(),
             tile: signature.layout().dim() as u32,
             tile_rows: signature.layout().tile().0 as u32,
             blocks: signature.layout().blocks() as u32,
@@ -51,7 +50,7 @@ impl Description {
         let id = program_id(signature, &own);
         let bound = precision.limit();
         let keys = signature.key_plan().clone();
-        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &id, keys, APPLICATION.into(), bound)
+        let header = CkksHeader::new(PROTOCOL, parameters, &id, keys, PROTOCOL.kind.into(), bound)
             .with_error_bound(precision.error);
         Description { header, own, signature: signature.clone() }
     }
@@ -115,12 +114,10 @@ impl Description {
 impl ApplicationDescription for Description {
     type Error = ArraysError;
 
+    const PROTOCOL: Protocol = PROTOCOL;
+
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, ArraysError> {
-        let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL_VERSION, accept_insecure)?;
-        if own.application != APPLICATION {
-            let found = format!("application {:?}", own.application.chars().take(20).collect::<String>());
-            return Err(ProtocolError::mismatch("description", found, "\"matrix\", of a matrix program").into());
-        }
+        let (header, own) = CkksHeader::read::<proto::Description>(bytes, PROTOCOL, accept_insecure)?;
         let input = |input: &proto::Input| Input { name: input.name.clone(), shape: read_shape(input.shape) };
         let parts = SignatureParts {
             tile: (own.tile_rows as usize, own.tile as usize),

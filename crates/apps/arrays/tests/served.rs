@@ -93,6 +93,10 @@ fn a_client_gets_the_result_of_a_description_without_operations_and_constants() 
     assert!(query.len() <= server.query_bytes());
     let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
     assert!(answer.len() <= server.answer_bytes() && answer.len() <= client.answer_bytes(1));
+    let predicted = [client.query_bytes(1), client.expected_answer_bytes(1)];
+    for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
+        assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{predicted} {bytes}");
+    }
     client.check_answer(&answer, 1).unwrap();
     let values = client.read(&answer, &encoded).unwrap().remove(0);
     let exact = expected(&inputs, &weights(1));

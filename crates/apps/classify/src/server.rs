@@ -13,7 +13,7 @@ use unspoken_protocol::{
 use unspoken_query::{IndexDescription, QueryCodec, QueryForm, QueryReader};
 use unspoken_rlwe::EvaluationKeys;
 
-use crate::description::{Description, PROTOCOL_VERSION};
+use crate::description::{Description, PROTOCOL};
 use crate::error::ClassifyError;
 use crate::proto;
 
@@ -110,9 +110,10 @@ impl ClassifyServer {
         let model_id = tables.id().to_bytes();
         let error = error_bound(&encoder, &lookup, form, &token_sum)?.map(|error| error * unit);
         let precision = error.map(|error| check_precision(tables, parameters, error)).transpose()?;
-        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound)
+        let header = CkksHeader::new(PROTOCOL, parameters, &model_id, key_plan, plan.to_string(), bound)
             .with_unit(unit)
-            .with_error_bound(error.unwrap_or(0.0));
+            .with_error_bound(error.unwrap_or(0.0))
+            .with_answer(lookup.outputs(), lookup.output_level(), lookup.output_scale());
         let own = proto::Description {
             subtables: shape.subtables as u32,
             // Narrow tables are padded, and the root of unity of an index depends on the padded width.

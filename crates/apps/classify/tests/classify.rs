@@ -126,6 +126,11 @@ fn every_form_of_query_gives_the_models_scores() {
         assert!(query.len() <= server.description().query_bytes());
         assert_eq!(query.len(), encrypt(&mut client, &BAD[..1]).unwrap().len());
         let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
+        // What the client says before it sends is what travels.
+        let predicted = [client.query_bytes(GOOD.len()), client.expected_answer_bytes(GOOD.len())];
+        for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
+            assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{form}: {predicted} {bytes}");
+        }
         for (message, classified) in GOOD.iter().zip(read(&client, &answer, &GOOD).unwrap()) {
             let clear = model.scores(message);
             let size = clear.iter().fold(0.0f64, |max, z| z.abs().max(max));

@@ -49,8 +49,16 @@ impl ClientHalf for DigitsClient {
         self.description.batch()
     }
 
+    fn query_bytes(&self, _questions: usize) -> usize {
+        self.description.query_bytes()
+    }
+
     fn answer_bytes(&self, _questions: usize) -> usize {
         self.description.answer_bytes()
+    }
+
+    fn expected_answer_bytes(&self, questions: usize) -> usize {
+        self.description.header().expected_answer_bytes(self.answer_bytes(questions))
     }
 
     /// Accepts every image; all have the same size.

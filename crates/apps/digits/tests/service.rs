@@ -66,6 +66,10 @@ fn encrypted_digits_are_the_networks() {
             assert!(query.len() <= server.query_bytes());
             let answer = server.answer(CLIENT, &keys, &query, &GO).unwrap();
             assert!(answer.len() <= server.answer_bytes());
+            let predicted = [client.query_bytes(count), client.expected_answer_bytes(count)];
+            for (predicted, bytes) in predicted.into_iter().zip([query.len(), answer.len()]) {
+                assert!((bytes..bytes + bytes / 50 + 200).contains(&predicted), "{predicted} {bytes}");
+            }
             let read = read(&client, &answer, &images).unwrap();
             let exact: Vec<[f64; 10]> = images.iter().map(|image| network.scores(image)).collect();
             let scores: Vec<[f64; 10]> = read.iter().map(|one| one.scores).collect();

@@ -65,8 +65,16 @@ impl ClientHalf for EmbedClient {
         self.description.batch()
     }
 
+    fn query_bytes(&self, _questions: usize) -> usize {
+        self.description.query_bytes()
+    }
+
     fn answer_bytes(&self, _questions: usize) -> usize {
         self.description.index.answer_bytes(self.description.vectors())
+    }
+
+    fn expected_answer_bytes(&self, questions: usize) -> usize {
+        self.description.header().expected_answer_bytes(self.answer_bytes(questions))
     }
 
     fn encode<Q: Borrow<usize>>(&self, ids: &[Q]) -> Result<Vec<EncodedToken>, EmbedError> {

@@ -16,7 +16,7 @@ use unspoken_query::{QueryCodec, QueryForm, QueryReader};
 use unspoken_ring::RingKind;
 use unspoken_rlwe::EvaluationKeys;
 
-use crate::description::{Description, PROTOCOL_VERSION};
+use crate::description::{Description, PROTOCOL};
 use crate::error::EmbedError;
 use crate::proto;
 
@@ -126,9 +126,10 @@ impl EmbedServer {
         let mut key_plan = lookup.key_plan();
         key_plan.extend(&reader.key_plan());
         let (model_id, bound) = (subtables.id().to_bytes(), subtables.bound());
-        let header = CkksHeader::new(PROTOCOL_VERSION, parameters, &model_id, key_plan, plan.to_string(), bound)
+        let header = CkksHeader::new(PROTOCOL, parameters, &model_id, key_plan, plan.to_string(), bound)
             .with_unit(unit)
-            .with_error_bound(error.unwrap_or(0.0));
+            .with_error_bound(error.unwrap_or(0.0))
+            .with_answer(lookup.outputs(), lookup.output_level(), lookup.output_scale());
         let own = proto::Description {
             subtables: shape.subtables as u32,
             // Narrow tables are padded, and the root of unity of an index depends on the padded width.

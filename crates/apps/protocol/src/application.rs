@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::client_id::ClientId;
 use crate::error::{ApplicationError, ProtocolError};
+use crate::kind::Protocol;
 
 /// Loading of the keys of an application's clients, for a service.
 pub trait KeyLoader: Send + Sync + 'static {
@@ -86,10 +87,13 @@ pub trait ApplicationDescription: Sized {
     /// Errors of descriptions.
     type Error: ApplicationError;
 
+    /// Kind and version of the application.
+    const PROTOCOL: Protocol;
+
     /// Reads a description from untrusted bytes.
     ///
     /// # Errors
-    /// If it is malformed, of another version, of an unknown parameter set, or of an insecure one without
+    /// If it is malformed, of another kind or version, of an unknown parameter set, or of an insecure one without
     /// `accept_insecure`, or if it requests more than an application needs.
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, Self::Error>;
 
@@ -183,8 +187,17 @@ pub trait ClientHalf: KeyGenerator<KeyError: Into<Self::Error>> + Sized {
     /// Maximum number of questions in one query.
     fn batch(&self) -> usize;
 
+    /// Maximum length in bytes of a query of that many questions.
+    fn query_bytes(&self, questions: usize) -> usize;
+
     /// Maximum length in bytes of the answer to a query of that many questions, according to the description.
     fn answer_bytes(&self, questions: usize) -> usize;
+
+    /// Expected length in bytes of the answer to a query of that many questions, for people: the service may send any
+    /// length up to [`answer_bytes`](Self::answer_bytes), which is the default.
+    fn expected_answer_bytes(&self, questions: usize) -> usize {
+        self.answer_bytes(questions)
+    }
 
     /// Encodes questions for encryption.
     ///

@@ -8,8 +8,9 @@ use unspoken_rlwe::{KeyKind, KeyPlan, MAX_BUNDLE_KEYS};
 use crate::checksum::{append_checksum_field, append_description_checksum, checked_description, checked_fields};
 use crate::error::ProtocolError;
 use crate::handshake::{CkksPresets, Handshake};
+use crate::kind::Protocol;
 use crate::limits::{self, LimitExceeded};
-use crate::transfer::largest_output_scale;
+use crate::transfer::{largest_output_scale, sent_output_bytes};
 use crate::v1;
 
 /// Longest name of a model or a plan, in bytes.
@@ -28,6 +29,7 @@ const VECTORS_CHECKSUM_TAG: u32 = 3;
 /// the answers.
 #[derive(Clone, Debug)]
 pub struct CkksHeader {
+    protocol: Protocol,
     parameters: CkksParameters,
     key_plan: KeyPlan,
     message: v1::CkksHeader,
@@ -36,10 +38,10 @@ pub struct CkksHeader {
 }
 
 impl CkksHeader {
-    /// A server's header: the version of the application's protocol, and the model's identity. `bound` bounds the
+    /// A server's header: kind and version of the application, and the model's identity. `bound` bounds the
     /// absolute value of every number in an answer; `plan` is a name for human readers. The numbers have the unit 1.
     pub fn new(
-        version: u32,
+        protocol: Protocol,
         parameters: &CkksParameters,
         model_id: &[u8],
         key_plan: KeyPlan,
@@ -49,7 +51,7 @@ impl CkksHeader {
         let requirement =
             |(kind, chain): (KeyKind, usize)| v1::KeyRequirement { galois_element: kind.code(), chain: chain as u32 };
         let message = v1::CkksHeader {
-            version,
+            version: protocol.version,
             preset: parameters.name().into(),
             fingerprint: parameters.rlwe().fingerprint().0.to_vec(),
             model_id: model_id.to_vec(),
@@ -59,8 +61,9 @@ impl CkksHeader {
             error: 0.0,
             checksum: Vec::new(),
             unit: 0.0,
+            answer_bytes: 0,
         };
-        CkksHeader { parameters: parameters.clone(), key_plan, message, least_error: error_floor(parameters) }
+        CkksHeader { protocol, parameters: parameters.clone(), key_plan, message, least_error: error_floor(parameters) }
     }
 
     /// The same header with a bound of the error of the answer's numbers, from
@@ -78,24 +81,33 @@ impl CkksHeader {
         self
     }
 
+    /// The same header with the expected length of an answer: that many vectors, which
+    /// [`write_output`](crate::write_output) writes from outputs of this level and scale.
+    pub fn with_answer(mut self, vectors: usize, level: usize, scale: f64) -> Self {
+        let vector = sent_output_bytes(&self.parameters, level, scale);
+        self.message.answer_bytes = self.packed_bytes(vectors, vectors.saturating_mul(vector)) as u64;
+        self
+    }
+
     /// Reads a description from untrusted bytes: the header, and the message with the application's own fields. Builds
     /// the header's parameters.
     ///
     /// # Errors
-    /// Those of [`Handshake::accept`], or if the bytes are damaged or malformed, request keys that do not exist or are
-    /// too many, or claim errors that are much smaller than those of a fresh encryption.
+    /// Those of [`Protocol::check_kind`] and [`Handshake::accept`], or if the bytes are damaged or malformed, request
+    /// keys that do not exist or are too many, or claim errors that are much smaller than those of a fresh encryption.
     pub fn read<M: Message + Default>(
         bytes: &[u8],
-        version: u32,
+        protocol: Protocol,
         accept_insecure: bool,
     ) -> Result<(Self, M), ProtocolError> {
-        let bytes = checked_description(bytes, version, |bytes| {
+        protocol.check_kind(bytes)?;
+        let bytes = checked_description(bytes, protocol.version, |bytes| {
             decode("description", bytes).ok().map(|message: v1::CkksHeader| message.version)
         })?;
         let message: v1::CkksHeader = decode("description", bytes)?;
         let handshake =
             Handshake { version: message.version, preset: &message.preset, fingerprint: &message.fingerprint };
-        let parameters = handshake.accept::<CkksPresets>(version, accept_insecure)?;
+        let parameters = handshake.accept::<CkksPresets>(protocol.version, accept_insecure)?;
         let bounded = [message.bound, message.error].iter().all(|bound| bound.is_finite() && *bound >= 0.0);
         if !bounded || message.model_id.len().max(message.plan.len()) > MAX_NAME_BYTES {
             let needed = format!("finite bounds, and names of at most {MAX_NAME_BYTES} bytes");
@@ -109,12 +121,13 @@ impl CkksHeader {
             return Err(ProtocolError::mismatch("description", found, needed));
         }
         let key_plan = requested_keys(&parameters, &message.keys)?;
-        Ok((CkksHeader { parameters, key_plan, message, least_error }, decode("description", bytes)?))
+        Ok((CkksHeader { protocol, parameters, key_plan, message, least_error }, decode("description", bytes)?))
     }
 
-    /// Serialises the header, followed by the fields of the application's own message and a checksum.
+    /// Serialises the kind of the application, the header, the fields of the application's own message, and a checksum.
     pub fn to_bytes(&self, own: &impl Message) -> Vec<u8> {
-        let mut bytes = self.message.encode_to_vec();
+        let mut bytes = self.protocol.first_field();
+        bytes.extend(self.message.encode_to_vec());
         bytes.extend(own.encode_to_vec());
         append_description_checksum(&mut bytes);
         bytes
@@ -154,6 +167,12 @@ impl CkksHeader {
     /// Bound of the absolute value of every number in an answer.
     pub fn bound(&self) -> f64 {
         self.message.bound
+    }
+
+    /// Expected length of an answer in bytes, at most `most`, which is also the result if the service does not say it.
+    /// For people only: the service may send another length.
+    pub fn expected_answer_bytes(&self, most: usize) -> usize {
+        usize::try_from(self.message.answer_bytes).ok().filter(|bytes| (1..=most).contains(bytes)).unwrap_or(most)
     }
 
     /// Bound of the error of an answer's numbers, if the service knows one. It is never below
@@ -315,17 +334,17 @@ mod tests {
     use crate::handshake::ParameterFamily;
     use crate::share::SharingNoise;
 
-    const VERSION: u32 = 7;
+    const PROTOCOL: Protocol = Protocol { kind: "test", version: 7 };
 
     fn header(preset: &str, key_plan: KeyPlan) -> CkksHeader {
         let parameters = CkksPresets::build(preset).unwrap();
-        CkksHeader::new(VERSION, &parameters, &[9; 16], key_plan, "plan".into(), 2.0)
+        CkksHeader::new(PROTOCOL, &parameters, &[9; 16], key_plan, "plan".into(), 2.0)
     }
 
     fn opened(message: &v1::CkksHeader) -> Result<CkksHeader, ProtocolError> {
-        let mut bytes = message.encode_to_vec();
+        let mut bytes = [PROTOCOL.first_field(), message.encode_to_vec()].concat();
         append_description_checksum(&mut bytes);
-        CkksHeader::read::<Own>(&bytes, VERSION, true).map(|(header, _)| header)
+        CkksHeader::read::<Own>(&bytes, PROTOCOL, true).map(|(header, _)| header)
     }
 
     #[test]
@@ -364,10 +383,10 @@ mod tests {
         let header = header("insecure_n11_depth9_scale50", KeyPlan::new());
         // Each message ignores the tags of the other.
         let bytes = header.to_bytes(&Own { width: 77 });
-        let (read, own) = CkksHeader::read::<Own>(&bytes, VERSION, true).unwrap();
+        let (read, own) = CkksHeader::read::<Own>(&bytes, PROTOCOL, true).unwrap();
         assert_eq!((read.message, own.width), (header.message.clone(), 77));
         for (message, part) in [
-            (v1::CkksHeader { version: VERSION + 1, ..header.message.clone() }, "update the older side"),
+            (v1::CkksHeader { version: PROTOCOL.version + 1, ..header.message.clone() }, "update the older side"),
             (v1::CkksHeader { preset: "n1".into(), ..header.message.clone() }, "n1"),
             (v1::CkksHeader { fingerprint: vec![0; 16], ..header.message.clone() }, "same release"),
             (v1::CkksHeader { bound: f64::NAN, ..header.message.clone() }, "finite"),
@@ -377,7 +396,7 @@ mod tests {
             let error = opened(&message).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
-        let error = CkksHeader::read::<Own>(&bytes, VERSION, false).unwrap_err().to_string();
+        let error = CkksHeader::read::<Own>(&bytes, PROTOCOL, false).unwrap_err().to_string();
         assert!(error.contains("a secure one"), "{error}");
     }
 

@@ -244,6 +244,11 @@ impl ClientHalf for RetrieveClient {
         self.description.most_questions()
     }
 
+    fn query_bytes(&self, questions: usize) -> usize {
+        let queries = candidates(self.description.layout()) as usize * questions;
+        message::request_bytes(&self.description, self.options.mode, queries)
+    }
+
     fn answer_bytes(&self, questions: usize) -> usize {
         self.description.answer_bytes(candidates(self.description.layout()) as usize * questions)
     }

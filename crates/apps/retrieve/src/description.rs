@@ -3,7 +3,7 @@
 use prost::Message;
 use unspoken_pir::{DatabaseShape, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, Preset, Query, Response};
 use unspoken_protocol::{
-    ApplicationDescription, Handshake, ParameterFamily, ProtocolError, append_description_checksum,
+    ApplicationDescription, Handshake, ParameterFamily, Protocol, ProtocolError, append_description_checksum,
     checked_description, limits,
 };
 
@@ -12,6 +12,9 @@ use crate::proto::{self, description};
 
 /// Version of the protocol.
 pub const PROTOCOL_VERSION: u32 = 2;
+
+/// Kind and version of the application.
+const PROTOCOL: Protocol = Protocol { kind: "retrieve", version: PROTOCOL_VERSION };
 
 /// Maximum number of queries in one request, if its answer stays below [`MOST_ANSWER_BYTES`].
 const MOST_QUERIES: u32 = 16;
@@ -60,7 +63,7 @@ impl Description {
 
     /// Serialises the description, with a checksum as its last field.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = proto::Description {
+        let message = proto::Description {
             version: PROTOCOL_VERSION,
             preset: self.parameters.name().into(),
             fingerprint: self.parameters.fingerprint().to_vec(),
@@ -68,8 +71,8 @@ impl Description {
             most_queries: self.most_queries,
             entry_format: ENTRY_FORMAT,
             checksum: Vec::new(),
-        }
-        .encode_to_vec();
+        };
+        let mut bytes = [PROTOCOL.first_field(), message.encode_to_vec()].concat();
         append_description_checksum(&mut bytes);
         bytes
     }
@@ -150,7 +153,10 @@ impl ParameterFamily for PirPresets {
 impl ApplicationDescription for Description {
     type Error = RetrieveError;
 
+    const PROTOCOL: Protocol = PROTOCOL;
+
     fn read(bytes: &[u8], accept_insecure: bool) -> Result<Self, RetrieveError> {
+        PROTOCOL.check_kind(bytes)?;
         let version_of = |bytes: &[u8]| Some(proto::Description::decode(bytes).ok()?.version);
         let bytes = checked_description(bytes, PROTOCOL_VERSION, version_of)?;
         let message = proto::Description::decode(bytes)

@@ -9,6 +9,7 @@ use unspoken_protocol::{CkksClientHalf, ClientHalf, ErrorKind};
 use unspoken_wire::ProblemCode;
 
 use crate::connect::{Connected, Target};
+use crate::cost::Cost;
 use crate::error::ClientError;
 use crate::progress::{CallControl, Progress, UsageStats};
 use crate::state::StateDir;
@@ -80,6 +81,27 @@ impl<H: ClientHalf> ServiceClient<H> {
     /// The id of the key bundle at the service.
     pub fn key(&self) -> &KeyId {
         &self.key
+    }
+
+    /// The bytes that so many questions will take. The service has the keys already.
+    pub fn cost(&self, questions: usize) -> Cost {
+        Cost::of_questions(&self.half, questions)
+    }
+
+    /// The bytes that so many questions to an application will take, and those of the keys if the service does not
+    /// have them. Only the description is fetched; no keys are made, and nothing is stored.
+    ///
+    /// # Errors
+    /// As for [`ServiceClient::connect`].
+    pub fn predict_cost(
+        transport: Transport,
+        application: &str,
+        model: H::Model,
+        state: &StateDir,
+        questions: usize,
+        cancel: &Cancel,
+    ) -> Result<Cost, ClientError> {
+        Target::<H>::new(transport, application, model, state, false).cost(questions, cancel)
     }
 
     /// Bytes and seconds used so far.
@@ -174,6 +196,9 @@ impl<H: ClientHalf> ServiceClient<H> {
         self.check_kept_bytes(encoded.len())?;
         let (verb, total, mut done) = (H::VERB, encoded.len(), 0);
         let mut answers = Vec::new();
+        if total > 0 {
+            (control.progress)(Progress::QueriesToSend(self.cost(total)));
+        }
         (control.progress)(Progress::Asking { verb, done, total });
         for batch in encoded.chunks(self.half.batch().max(1)) {
             let start = Instant::now();

@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use unspoken_files::create_private_file;
-use unspoken_protocol::{ApplicationDescription, ClientHalf};
+use unspoken_protocol::{ApplicationDescription, ClientHalf, application_kind};
 use unspoken_wire::ProblemCode;
 use unspoken_wire::v1::KeyState;
 
+use crate::cost::Cost;
 use crate::error::ClientError;
 use crate::progress::{CallControl, Progress, UsageStats};
 use crate::state::{StateDir, Uploaded};
@@ -52,7 +53,7 @@ impl<H: ClientHalf> Target<H> {
         earlier: Option<&H::Description>,
         control: &mut CallControl,
     ) -> Result<Connected<H>, ClientError> {
-        let offer = self.transport.describe(&self.application, control.cancel)?;
+        let offer = self.describe(control.cancel)?;
         let mut description = self.read(&offer.description)?;
         if let Some(earlier) = earlier {
             description.keep_error_bound(earlier);
@@ -85,6 +86,7 @@ impl<H: ClientHalf> Target<H> {
                 key
             }
             None => {
+                (control.progress)(Progress::KeysToSend { bytes: half.key_bytes() });
                 write_bundle(&half, &bundle, control)?;
                 let key = self.upload_bundle(offer.limits.key_format, &bundle, control)?;
                 let uploaded = Uploaded::new(key.as_str(), &secret, &made_for);
@@ -96,6 +98,42 @@ impl<H: ClientHalf> Target<H> {
         drop(lock);
         usage.key_seconds = start.elapsed().as_secs_f64();
         Ok(Connected { half, key, described: offer.description, usage })
+    }
+
+    /// The bytes that so many questions will take, and those of the keys if the service does not have them. Makes and
+    /// stores nothing.
+    pub(crate) fn cost(&self, questions: usize, cancel: &Cancel) -> Result<Cost, ClientError> {
+        let offer = self.describe(cancel)?;
+        let description = self.read(&offer.description)?;
+        let at = |source| ClientError::State { path: self.state.path().display().to_string(), source };
+        let name = H::secret_name(&description, &self.model);
+        let entry = self.state.entry(&name);
+        let stored = entry.secret().map_err(at)?;
+        let uploaded = entry.uploaded().map_err(at)?;
+        let half = H::open(description, self.model.clone(), stored.as_ref().map(|secret| secret.as_slice()))
+            .map_err(ClientError::of_application)?;
+        let (secret, made_for) =
+            (half.secret_bytes().map_err(of_key_error::<H>)?, half.keys_are_for(&offer.description));
+        let known = uploaded.filter(|uploaded| uploaded.fits(&secret, &made_for));
+        let has_keys = find_uploaded(&self.transport, known, cancel)?.is_some();
+        let key_bytes = if has_keys { 0 } else { half.key_bytes() };
+        Ok(Cost { key_bytes, ..Cost::of_questions(&half, questions) })
+    }
+
+    /// The description of the application, which is of this client's kind.
+    fn describe(&self, cancel: &Cancel) -> Result<transport::Description, ClientError> {
+        let offer = self.transport.describe(&self.application, cancel)?;
+        let needed = H::Description::PROTOCOL.kind;
+        match application_kind(&offer.description) {
+            Some(found) if found != needed => Err(ClientError::OtherKind {
+                url: self.transport.url().into(),
+                application: self.application.clone(),
+                found: found.into(),
+                needed,
+            }),
+            // One without a kind is refused when it is read.
+            _ => Ok(offer),
+        }
     }
 
     /// Whether the service's description of the application differs from `known`.

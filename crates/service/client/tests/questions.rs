@@ -12,7 +12,7 @@ use unspoken_client::{ClientError, ServiceClient, StateDir};
 use unspoken_pir::{
     Database, DatabaseVersion, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView, VersionedDatabase,
 };
-use unspoken_protocol::{ClientHalf, ClientId, KeyGenerator, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, KeyGenerator, KeyLoader, Protocol, ServerHalf};
 use unspoken_retrieve::{
     Answer, Description, EncodedQuestion, Question, RetrieveClient, RetrieveError, RetrieveOptions, RetrieveServer,
 };
@@ -252,6 +252,10 @@ impl ClientHalf for Counting {
         self.0.batch()
     }
 
+    fn query_bytes(&self, questions: usize) -> usize {
+        self.0.query_bytes(questions)
+    }
+
     /// A description of large answers.
     fn answer_bytes(&self, _questions: usize) -> usize {
         512 << 20
@@ -267,6 +271,90 @@ impl ClientHalf for Counting {
 
     fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, RetrieveError> {
         self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.read(answer, questions)
+    }
+}
+
+/// A client half of another kind of application, whose description nothing can be read from.
+struct Other(RetrieveClient);
+
+/// Its description.
+struct OtherDescription;
+
+impl ApplicationDescription for OtherDescription {
+    type Error = RetrieveError;
+
+    const PROTOCOL: Protocol = Protocol { kind: "other", version: 1 };
+
+    fn read(_: &[u8], _: bool) -> Result<Self, RetrieveError> {
+        Ok(OtherDescription)
+    }
+
+    fn fingerprint(&self) -> [u8; 16] {
+        [0; 16]
+    }
+}
+
+impl KeyGenerator for Other {
+    type KeyError = RetrieveError;
+
+    fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, RetrieveError> {
+        self.0.secret_bytes()
+    }
+
+    fn key_bytes(&self) -> u64 {
+        self.0.key_bytes()
+    }
+
+    fn write_keys(
+        &self,
+        out: &mut impl Write,
+        progress: impl FnMut(usize, usize),
+        cancel: &AtomicBool,
+    ) -> Result<(), RetrieveError> {
+        self.0.write_keys(out, progress, cancel)
+    }
+}
+
+impl ClientHalf for Other {
+    type Error = RetrieveError;
+    type Description = OtherDescription;
+    type Model = ();
+    type Question = Question;
+    type Encoded = EncodedQuestion;
+    type Answer = Answer;
+
+    const VERB: &'static str = "asking";
+
+    fn open(_: OtherDescription, (): (), _: Option<&[u8]>) -> Result<Self, RetrieveError> {
+        unreachable!("a description of another kind is refused before a client is opened")
+    }
+
+    fn description(&self) -> &OtherDescription {
+        &OtherDescription
+    }
+
+    fn batch(&self) -> usize {
+        self.0.batch()
+    }
+
+    fn query_bytes(&self, questions: usize) -> usize {
+        self.0.query_bytes(questions)
+    }
+
+    fn answer_bytes(&self, questions: usize) -> usize {
+        self.0.answer_bytes(questions)
+    }
+
+    fn encode<Q: Borrow<Question>>(&self, questions: &[Q]) -> Result<Vec<EncodedQuestion>, RetrieveError> {
+        self.0.encode(questions)
+    }
+
+    fn query(&mut self, questions: &[EncodedQuestion]) -> Result<Vec<u8>, RetrieveError> {
+        self.0.query(questions)
+    }
+
+    fn read(&self, answer: &[u8], questions: &[EncodedQuestion]) -> Result<Vec<Answer>, RetrieveError> {
         self.0.read(answer, questions)
     }
 }
@@ -366,6 +454,37 @@ fn a_database_that_shrank_is_refused_whatever_was_asked_for() {
     }
     assert_eq!(observed[0], observed[1]);
     assert_eq!(observed[0][0], "query");
+}
+
+#[test]
+fn the_cost_of_questions_is_known_before_they_are_asked() {
+    let service = Service::start(&Watched::new(Cells::new(100, &[])));
+    let state = service.state("one");
+    for mode in [Mode::Packed, Mode::Session] {
+        let options = RetrieveOptions::new(mode, state.clone());
+        let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();
+        let connected =
+            ServiceClient::insecure_connect(transport, APPLICATION, options, &state, &mut |_| {}, &Cancel::new());
+        let mut client: ServiceClient<RetrieveClient> = connected.unwrap();
+        // Full requests, and the rest.
+        let indices: Vec<u64> = (0..35).collect();
+        let cost = client.cost(indices.len());
+        assert_eq!((cost.questions, cost.batch, cost.queries, cost.key_bytes), (35, 16, 3, 0));
+        ask(&mut client, &indices).unwrap();
+        let usage = client.usage();
+        assert_eq!((cost.query_bytes, cost.answer_bytes), (usage.query_bytes, usage.answer_bytes), "{mode}");
+    }
+}
+
+#[test]
+fn an_application_of_another_kind_is_named() {
+    let service = Service::start(&Watched::new(Cells::new(100, &[])));
+    let transport = Transport::new(TransportConfig::new(&service.url)).unwrap();
+    let state = service.state("one");
+    let connected = ServiceClient::<Other>::connect(transport, APPLICATION, (), &state, &mut |_| {}, &Cancel::new());
+    let error = connected.err().unwrap();
+    let found = matches!(&error, ClientError::OtherKind { found, needed: "other", .. } if found == "retrieve");
+    assert!(found && error.to_string().contains(&service.url), "{error}");
 }
 
 #[test]

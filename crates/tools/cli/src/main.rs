@@ -1,8 +1,11 @@
 //! The `unspoken` command: train models, serve applications, query them.
 
+#[macro_use]
+mod output;
+
 mod commands;
 mod interrupt;
-mod output;
+mod output_file;
 mod progress;
 mod scores;
 mod warnings;
@@ -62,14 +65,10 @@ enum Command {
 
 fn main() -> ExitCode {
     let command = Arguments::parse().command;
-    // `unspoken params | head` ends quietly. Commands that use sockets keep the error: a closed connection must be
-    // reported.
-    if matches!(command, Command::Params(_) | Command::Permute(_) | Command::Plan(_)) {
-        sigpipe::reset();
-    }
-    match run(command) {
+    match output::run(|| run(command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            let error = commands::connection::name_command(error);
             // The chain of causes on one line, without a backtrace.
             eprintln!("error: {}", reasons(&error));
             ExitCode::FAILURE

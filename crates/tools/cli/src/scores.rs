@@ -44,6 +44,7 @@ fn rounded(number: f64, exponent: i32) -> f64 {
 #[cfg(test)]
 mod tests {
     use unspoken_ckks::Preset;
+    use unspoken_protocol::Protocol;
     use unspoken_rlwe::KeyPlan;
 
     use super::*;
@@ -51,7 +52,8 @@ mod tests {
     #[test]
     fn no_digit_below_the_clients_own_bound_is_printed() {
         let parameters = Preset::find("insecure_n11_linear_depth4_scale30").unwrap().build().unwrap();
-        let header = |bound| CkksHeader::new(1, &parameters, &[0; 16], KeyPlan::new(), "plan".into(), bound);
+        let protocol = Protocol { kind: "test", version: 1 };
+        let header = |bound| CkksHeader::new(protocol, &parameters, &[0; 16], KeyPlan::new(), "plan".into(), bound);
         // A service that claims no error, and one that claims no error bound and tiny numbers.
         for header in [header(2.0).with_error_bound(1e-300), header(1e-300)] {
             assert!((1e-7..1e-6).contains(&header.least_error()), "{:e}", header.least_error());

@@ -137,7 +137,7 @@ fn mistakes_in_offers_are_named_before_anything_is_loaded() {
         ("classify=/nowhere,colour=red", &["no option \"colour\"", "query, preset, plan"]),
         ("classify=/nowhere,batch=32", &["no option \"batch\"", "query, preset, plan"]),
         ("pir=/nowhere,query=compact", &["no option \"query\"", "they have: none"]),
-        ("classify:Big Name=/nowhere", &["\"Big Name\" cannot stand in a URL", "KIND:NAME=DIR"]),
+        ("classify:Big Name=/nowhere", &["\"Big Name\" is not valid in a URL", "KIND:NAME=DIR"]),
         ("classify=/nowhere,query=fast", &["option query is \"fast\"", "direct"]),
         ("classify=/nowhere,plan=best", &["option plan is \"best\""]),
         ("digits=/nowhere,batch=many", &["option batch is \"many\""]),

@@ -17,22 +17,29 @@
 //! ```
 
 mod cancel;
+mod cause;
 mod config;
 mod error;
 mod request;
+mod resolver;
 mod retry;
 mod upload;
+mod url;
+mod wait;
 
 use bytes::Bytes;
 pub use cancel::Cancel;
+pub use cause::UnreachableCause;
 pub use config::{RetryPolicy, TransportConfig};
 pub use error::{Error, Problem};
 use request::{Expect, HttpConnection, Outgoing};
 use reqwest::Method;
+use retry::Pauses;
 use unspoken_wire::decode;
 use unspoken_wire::http::{APPS_PATH, KEYS_PATH};
 use unspoken_wire::v1::{ApplicationDescription, ApplicationList, KeyList, KeyStatus, Limits};
 pub use upload::UploadProgress;
+pub use wait::{WaitCallback, Waiting};
 
 /// Id of a key bundle at a service. Not a secret by itself: it is useless without the token with which the bundle was
 /// uploaded.
@@ -89,6 +96,11 @@ impl Transport {
     /// machine is not allowed.
     pub fn new(config: TransportConfig) -> Result<Self, Error> {
         Ok(Self { connection: HttpConnection::new(&config)?, config })
+    }
+
+    /// Address of the service, with its scheme.
+    pub fn url(&self) -> &str {
+        &self.config.url
     }
 
     /// Names of the applications of the service.
@@ -177,13 +189,25 @@ impl Transport {
     }
 
     fn send_with_retries(&self, outgoing: &Outgoing, cancel: &Cancel) -> Result<Bytes, Error> {
-        retry::run(&self.config.retry, cancel, || self.connection.send(outgoing, cancel))
+        let mut pauses = self.pauses();
+        loop {
+            match self.connection.send(outgoing, pauses.left(), cancel) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => pauses.after(error, cancel)?,
+            }
+        }
+    }
+
+    /// The pauses of one call.
+    fn pauses(&self) -> Pauses<'_> {
+        Pauses::new(&self.config, self.connection.has_answered())
     }
 }
 
 fn app_path(application: &str) -> Result<String, Error> {
     if !unspoken_wire::is_application_name(application) {
-        let reason = format!("{application:?} is not an application name such as classify/spam");
+        let needed = "needed lower-case segments joined by '/', such as classify/spam";
+        let reason = format!("the name {application:?} of the application is not valid in a URL; {needed}");
         return Err(Error::Config { reason });
     }
     Ok(format!("{APPS_PATH}/{application}"))

@@ -275,6 +275,7 @@ pub fn transport(address: SocketAddr, token: Option<&str>) -> Transport {
     config.token = token.map(str::to_owned);
     config.retry = RetryPolicy {
         patience: Duration::from_secs(60),
+        connect_patience: Duration::from_secs(60),
         first_pause: Duration::from_millis(20),
         longest_pause: Duration::from_millis(500),
     };

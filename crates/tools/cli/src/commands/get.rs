@@ -11,7 +11,7 @@ use unspoken_retrieve::{Answer, Question, RetrieveClient, RetrieveOptions};
 
 use crate::commands::connection::{Target, usage_lines};
 use crate::interrupt;
-use crate::output::OutputFile;
+use crate::output_file::OutputFile;
 use crate::progress::Bars;
 
 /// Retrieve records of a service's database without revealing which

@@ -31,7 +31,7 @@ impl Offer {
         };
         anyhow::ensure!(
             is_application_name(&name),
-            "the name {name:?} cannot stand in a URL: needed lower-case segments joined by '/', such as classify/spam; \
+            "the name {name:?} is not valid in a URL: needed lower-case segments joined by '/', such as classify/spam; \
              give the offer another name: KIND:NAME=DIR"
         );
         Ok(Self { kind, name, config })
