@@ -287,10 +287,10 @@ impl ServerConfig {
         Ok(())
     }
 
-    /// Maximum number of open connections from one address.
-    pub(crate) fn connections_per_address(&self) -> usize {
+    /// Maximum number of open connections from one address, of `connections` in all.
+    pub(crate) fn connections_per_address(&self, connections: usize) -> usize {
         match self.limits.connections_per_address {
-            0 => self.limits.connections.div_ceil(4),
+            0 => connections.div_ceil(4),
             count => count,
         }
     }

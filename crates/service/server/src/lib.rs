@@ -4,11 +4,15 @@
 //! else is in this crate. The protocol is that of `unspoken-wire`.
 
 mod application;
+mod arriving;
 mod auth;
 mod body;
+mod budget;
+mod capacity;
 mod concurrency;
 mod config;
 mod connection;
+mod descriptors;
 mod disk;
 mod engine;
 mod logging;
@@ -27,6 +31,7 @@ mod tls;
 
 pub use application::{Application, ApplicationError, ApplicationLimits, Applications, InvalidName};
 pub use auth::{NewToken, TokenError, make_token};
+pub use capacity::CapacityError;
 pub use config::{ConfigError, ServerConfig, ServiceLimits, Timeouts, TlsFiles};
 pub use disk::{Disk, LocalDisk};
 pub use logging::{LogError, LogFormat, init_logging};

@@ -6,9 +6,7 @@ use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
-use crate::memory::KeyCache;
-use crate::queue::FairQueue;
-use crate::store::Store;
+use crate::engine::Engine;
 
 /// Values of the label `listener`.
 const CLIENTS: &str = "clients";
@@ -55,6 +53,9 @@ impl Metrics {
             &["route", "method", "status"],
         )?;
         registry.register(Box::new(requests.clone()))?;
+        // The memory and the descriptors of the process, under their standard names.
+        #[cfg(target_os = "linux")]
+        registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
         let upload_bytes = IntCounter::new("unspoken_upload_bytes_total", "Bytes of key bundles received")?;
         registry.register(Box::new(upload_bytes.clone()))?;
         let bundles = IntGaugeVec::new(Opts::new("unspoken_key_bundles", "Key bundles on disk"), &["state"])?;
@@ -96,14 +97,15 @@ impl Metrics {
     }
 
     /// The metrics in Prometheus's text format.
-    pub(crate) fn render(&self, store: &Store, cache: &KeyCache, queue: &FairQueue) -> prometheus::Result<Vec<u8>> {
+    pub(crate) fn render(&self, engine: &Engine) -> prometheus::Result<Vec<u8>> {
+        let Engine { store, cache, queue, .. } = engine;
         let totals = store.totals();
         self.bundles.with_label_values(&["ready"]).set(totals.ready as i64);
         self.bundles.with_label_values(&["uploading"]).set(totals.uploading as i64);
         self.disk_bytes.set(totals.bytes as i64);
-        let (in_use, limit) = cache.usage();
-        self.memory_bytes.set(in_use as i64);
-        self.memory_limit.set(limit as i64);
+        let (jobs, bodies) = (cache.usage(), engine.bodies.usage());
+        self.memory_bytes.set((jobs.0 + bodies.0) as i64);
+        self.memory_limit.set((jobs.1 + bodies.1) as i64);
         self.loaded.set(cache.count() as i64);
         self.queue_depth.set(queue.depth() as i64);
         let mut text = Vec::new();
