@@ -25,6 +25,7 @@ pub(crate) struct Metrics {
     pub(crate) metrics_connections_refused: IntCounter,
     answer_seconds: HistogramVec,
     load_seconds: HistogramVec,
+    workers: IntGauge,
     queue_depth: IntGauge,
     bundles: IntGaugeVec,
     disk_bytes: IntGauge,
@@ -74,6 +75,7 @@ impl Metrics {
             metrics_connections_refused: refused.with_label_values(&[METRICS]),
             in_flight: gauge("unspoken_requests_in_flight", "Requests being handled")?,
             busy: gauge("unspoken_workers_busy", "Workers loading keys or computing answers")?,
+            workers: gauge("unspoken_workers", "Workers, at most as many as the memory is enough for")?,
             queue_depth: gauge("unspoken_queue_depth", "Requests waiting for a worker")?,
             disk_bytes: gauge("unspoken_key_disk_bytes", "Bytes of key bundles on disk")?,
             memory_bytes: gauge("unspoken_memory_bytes", "Bytes of the memory budget in use")?,
@@ -107,6 +109,7 @@ impl Metrics {
         self.memory_bytes.set((jobs.0 + bodies.0) as i64);
         self.memory_limit.set((jobs.1 + bodies.1) as i64);
         self.loaded.set(cache.count() as i64);
+        self.workers.set(engine.workers as i64);
         self.queue_depth.set(queue.depth() as i64);
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;

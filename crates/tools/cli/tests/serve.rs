@@ -102,6 +102,21 @@ fn offers_of_different_kinds_are_served_at_once() {
     assert!(!embedded.is_empty());
 }
 
+/// A small database is served at a name, and the port that was chosen is printed.
+#[test]
+fn a_name_can_be_listened_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let records = (0..5).map(|i| Ok::<_, Infallible>(Record { key: None, value: format!("{i}").into() }));
+    Builder::new(Preset::N11).build(path("codes"), records, |_| {}, &AtomicBool::new(false)).unwrap();
+    let service = Service::start(
+        &["--listen", "localhost:0", "--data-dir", &path("keys"), "--database", &path("codes")],
+        Stdio::null(),
+    );
+    assert!(service.url.starts_with("http://127.0.0.1:") && !service.url.ends_with(":0"), "{}", service.url);
+    assert_eq!(names(&service), ["pir/codes"]);
+}
+
 #[test]
 fn offers_come_from_a_configuration_file_and_flags_add_to_them() {
     let files = Files::new();
@@ -156,7 +171,15 @@ fn mistakes_in_offers_are_named_before_anything_is_loaded() {
     let twice = refused(&["--offer", "pir:pir/one=/two", "--database", "/nowhere/one"]);
     assert!(twice.contains("two offers are called pir/one"), "{twice}");
     let nothing = refused(&[]);
-    assert!(nothing.contains("nothing to offer") && nothing.contains("--offer KIND:NAME=DIR"), "{nothing}");
+    for part in ["nothing to serve", "--offer KIND:NAME=DIR", "--offer classify:classify/spam=model", "digits, matrix"]
+    {
+        assert!(nothing.contains(part), "{nothing}");
+    }
+    for text in ["localhost", "8080", "no-such-host.invalid:80"] {
+        let output = unspoken(&["serve", "--listen", text]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains("needed HOST:PORT"), "{said}");
+    }
 
     let directory = tempfile::tempdir().unwrap();
     let path = config(directory.path(), "[[offer]]\nkind = 'classify'\npath = '/nowhere'\nquery = ['compact']\n");

@@ -9,5 +9,7 @@ mod disk;
 mod embedding;
 mod limits;
 mod operations;
+mod peak;
+mod process;
 mod support;
 mod upload;
