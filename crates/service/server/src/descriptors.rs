@@ -8,12 +8,16 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Descriptors that connections leave for files of the key store, databases that change, and the service itself.
 const KEPT: u64 = 128;
 
+/// The soft limit where there is no hard one: the highest that Linux allows by default.
+const MOST: u64 = 1 << 20;
+
 /// Raises the soft limit on open descriptors of this process to the hard limit. Returns the limit that holds then;
 /// `None` if there is none.
 pub(crate) fn raise_limit() -> Option<u64> {
     let found = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: found.maximum, maximum: found.maximum };
-    if found.current != found.maximum
+    let wanted = found.maximum.unwrap_or(MOST);
+    let raised = Rlimit { current: Some(wanted), maximum: found.maximum };
+    if found.current.is_some_and(|current| current < wanted)
         && let Err(error) = setrlimit(Resource::Nofile, raised)
     {
         tracing::warn!(%error, "cannot raise the limit of open files");

@@ -19,6 +19,7 @@ use crate::memory::{CountedBytes, JobMemory, KeyCache, KeyMemory, KeysInUse};
 use crate::metrics::Metrics;
 use crate::queue::FairQueue;
 use crate::refusal::Refusal;
+use crate::service::blocking;
 use crate::store::{Entry, KeyId, Store, StoreError, WriteGuard};
 
 /// Bytes read from disk at once while keys are loaded.
@@ -70,25 +71,22 @@ impl Engine {
         entry: Arc<Entry>,
         guard: WriteGuard,
     ) -> Result<(), Refusal> {
-        let job_entry = entry.clone();
-        self.work(client, offer, entry, 0, move |job, memory| {
+        let job = self.work(client, offer, entry.clone(), 0, move |job, memory| {
             let _guard = guard;
-            let (store, cache, entry) = (&job.engine.store, &job.engine.cache, job_entry);
-            match job.load(memory.keys) {
-                Ok(_keys) => {}
-                Err(refusal) => {
-                    if is_final_rejection(refusal.code) {
-                        store.discard(&entry)?;
-                    }
-                    return Err(refusal);
-                }
+            let (store, cache, entry) = (&job.engine.store, &job.engine.cache, &job.entry);
+            if let Err(refusal) = job.load(memory.keys) {
+                discard_rejected(store, entry, &refusal)?;
+                return Err(refusal);
             }
-            store.finish(&entry).map_err(|error| {
+            store.finish(entry).map_err(|error| {
                 cache.remove(entry.id);
                 Refusal::from(error)
             })
-        })
-        .await
+        });
+        let Err(refusal) = job.await else { return Ok(()) };
+        // The header may have been rejected before the job began.
+        let engine = self.clone();
+        blocking(move || discard_rejected(&engine.store, &entry, &refusal).and(Err(refusal))).await?
     }
 
     /// Waits for a turn and for memory, and runs `work` on a blocking thread. It is told to stop when this future is
@@ -262,6 +260,17 @@ fn client_id(client: &ClientName, key: KeyId) -> ClientId {
 /// so that one of them does not use up the places of all.
 pub(crate) fn turn_name(client: &ClientName, key: KeyId) -> ClientName {
     if client.is_anonymous() { ClientName::new(&format!("key bundle {key}")) } else { client.clone() }
+}
+
+/// Removes an upload that was refused for good. Blocks.
+fn discard_rejected(store: &Store, entry: &Entry, refusal: &Refusal) -> Result<(), Refusal> {
+    if !is_final_rejection(refusal.code) {
+        return Ok(());
+    }
+    match store.discard(entry) {
+        Ok(()) | Err(StoreError::NotFound) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Whether a refusal is about the bundle itself, so that retries do not help.

@@ -133,12 +133,9 @@ impl IntoResponse for Refusal {
 
 impl From<MemoryFull> for Refusal {
     fn from(full: MemoryFull) -> Self {
-        let refusal = |remedy| Self::new(ProblemCode::MemoryFull, full.to_string(), remedy);
-        if full.may_pass() {
-            refusal("ask again later").retry_after(1)
-        } else {
-            refusal("use smaller keys, or have the service owner raise limits.memory_bytes")
-        }
+        let remedy = "use smaller keys, or have the service owner raise limits.memory_bytes";
+        let refusal = Self::new(ProblemCode::MemoryFull, full.to_string(), remedy);
+        if full.may_pass() { refusal.retry_after(1) } else { refusal }
     }
 }
 

@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use support::{Service, complaint, text, unspoken};
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
@@ -115,6 +116,51 @@ fn a_name_can_be_listened_on() {
     );
     assert!(service.url.starts_with("http://127.0.0.1:") && !service.url.ends_with(":0"), "{}", service.url);
     assert_eq!(names(&service), ["pir/codes"]);
+}
+
+/// The limit of memory holds for the process as the operating system counts it, with keys and questions of real size.
+#[test]
+fn the_service_keeps_to_its_memory_and_gives_it_back() {
+    const CLIENTS: usize = 6;
+    const LIMIT_MIB: u64 = 400;
+    // The program, stacks, and what the allocator keeps.
+    const MARGIN_MIB: u64 = 64;
+    let files = Files::new();
+    let (keys, offer, tokens) = (files.path("keys"), files.offer("classify", "spam", ""), files.path("tokens"));
+    let mut lines = String::new();
+    for i in 0..CLIENTS {
+        let made = text(&unspoken(&["keys", "token", &format!("client-{i}")]));
+        let (secret, line) = made.split_once('\n').unwrap();
+        std::fs::write(files.path(&format!("token-{i}")), secret).unwrap();
+        lines += line;
+    }
+    std::fs::write(&tokens, lines).unwrap();
+    let limit = LIMIT_MIB.to_string();
+    let arguments = ["--offer", &offer, "--data-dir", &keys, "--tokens", &tokens, "--memory-mib", &limit];
+    let service = Service::start(&[&arguments[..], &["--workers", "2"]].concat(), Stdio::null());
+    let start = service.memory_mib("VmRSS");
+    std::thread::scope(|scope| {
+        for i in 0..CLIENTS {
+            let (files, service) = (&files, &service);
+            scope.spawn(move || {
+                let (state, model) = (files.path(&format!("state-{i}")), files.path("spam"));
+                let client = ["classify", "--url", &service.url, "--state-dir", &state, "--model", &model];
+                let token = ["--token-file", &files.path(&format!("token-{i}"))];
+                let messages = ["claim winner prize", "lunch meeting"];
+                let labels = text(&unspoken(&[&client[..], &token[..], &messages[..]].concat()));
+                assert!(labels.contains("spam") && labels.contains("ham"), "{labels}");
+            });
+        }
+    });
+    let peak = service.memory_mib("VmHWM");
+    println!("start {start} MiB, peak {peak} MiB");
+    assert!(peak <= LIMIT_MIB + MARGIN_MIB, "{peak} MiB at the peak");
+    // The keys of a few clients stay loaded, about 50 MiB each.
+    let end = Instant::now() + Duration::from_secs(20);
+    while service.memory_mib("VmRSS") > start + 4 * 50 + MARGIN_MIB {
+        assert!(Instant::now() < end, "{} MiB without requests", service.memory_mib("VmRSS"));
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 #[test]

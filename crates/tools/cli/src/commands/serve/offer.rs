@@ -70,8 +70,8 @@ pub fn load(configs: Vec<OfferConfig>) -> anyhow::Result<Applications> {
     anyhow::ensure!(
         !configs.is_empty(),
         "there is nothing to serve; name an application with --offer KIND:NAME=DIR, for instance \
-         --offer classify:classify/spam=model, or with [[offer]] in the file of --config (kinds: {}; see unspoken serve \
-         --help)",
+         --offer classify:classify/spam=model, or with [[offer]] in the file of --config (kinds: {}; see \
+         unspoken serve --help)",
         KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
     );
     let mut offers: Vec<Offer> = Vec::new();
