@@ -113,6 +113,13 @@ pub enum ApplicationError {
     Internal(String),
 }
 
+impl RegisteredApplication {
+    /// Bytes of memory that one answer needs, beyond the query and the keys.
+    pub(crate) fn work_bytes(&self) -> u64 {
+        self.application.working_bytes().saturating_add(self.limits().max_answer_bytes as u64)
+    }
+}
+
 /// The applications a service offers.
 #[derive(Clone, Default)]
 pub struct Applications {

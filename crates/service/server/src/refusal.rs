@@ -10,7 +10,8 @@ use unspoken_wire::v1::Problem;
 use unspoken_wire::{Message, ProblemCode, WireError};
 
 use crate::application::{ApplicationError, ClientInput};
-use crate::memory::MemoryFull;
+use crate::budget::MemoryFull;
+use crate::descriptors;
 use crate::queue::QueueFull;
 use crate::store::StoreError;
 
@@ -78,6 +79,10 @@ impl Refusal {
     }
 
     fn from_io(error: &io::Error) -> Self {
+        if descriptors::ran_out(error) {
+            let message = "the service has too many open files";
+            return Self::new(ProblemCode::Overloaded, message, "ask again later").retry_after(1);
+        }
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::new(
                 ProblemCode::StorageFull,
@@ -128,12 +133,9 @@ impl IntoResponse for Refusal {
 
 impl From<MemoryFull> for Refusal {
     fn from(full: MemoryFull) -> Self {
-        let refusal = |remedy| Self::new(ProblemCode::MemoryFull, full.to_string(), remedy);
-        if full.may_pass() {
-            refusal("ask again later").retry_after(1)
-        } else {
-            refusal("use smaller keys, or have the service owner raise limits.memory_bytes")
-        }
+        let remedy = "use smaller keys, or have the service owner raise limits.memory_bytes";
+        let refusal = Self::new(ProblemCode::MemoryFull, full.to_string(), remedy);
+        if full.may_pass() { refusal.retry_after(1) } else { refusal }
     }
 }
 

@@ -74,6 +74,8 @@ codes! {
     QueueFull = "queue_full", 503;
     /// The memory reserved for keys and answers is in use.
     MemoryFull = "memory_full", 503;
+    /// The server cannot open another file at the moment.
+    Overloaded = "overloaded", 503;
     /// The server is shutting down.
     ShuttingDown = "shutting_down", 503;
     /// The answer took longer than the server allows.

@@ -14,6 +14,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// A service must give back the memory of keys and answers that it has freed, or its limit of memory does not bound the
+/// process. How soon is set in `.cargo/config.toml`.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Query a service without revealing the query.
 ///
 /// `train` trains a model, `serve` serves it, and `classify` queries it. The service computes on encrypted messages:

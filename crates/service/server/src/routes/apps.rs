@@ -5,14 +5,18 @@ use std::sync::Arc;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use unspoken_wire::ProblemCode;
 use unspoken_wire::http::BYTES;
 use unspoken_wire::v1::{ApplicationDescription, ApplicationList, Limits};
 
 use crate::application::RegisteredApplication;
-use crate::body::{declared_length, read_all, too_large};
+use crate::auth::ClientName;
+use crate::body::read_all;
+use crate::concurrency::ConcurrencyPermit;
+use crate::engine::turn_name;
 use crate::refusal::{Refusal, message_response, wants_json};
-use crate::service::{KnownClient, Service, blocking};
+use crate::service::{KnownClient, Service};
 use crate::store::{Entry, KeyId, incomplete};
 
 pub(super) async fn list(State(service): State<Arc<Service>>, _: KnownClient, headers: HeaderMap) -> Response {
@@ -51,20 +55,28 @@ pub(super) async fn ask(
     let entry = service.engine.store.find(&client, id)?;
     check_key(offer, &name, &entry)?;
 
-    let _permit = service.queries.try_acquire(&client).ok_or_else(|| too_many(service.queries.limit()))?;
+    let turn = turn_name(&client, id);
+    let permit = service.queries.try_acquire(&turn).ok_or_else(|| too_many(service.queries.limit()))?;
     let (parts, body) = request.into_parts();
+    let mut memory = service.engine.bodies.arriving();
     let limit = offer.limits().max_query_bytes;
-    let length = declared_length(&parts.headers).unwrap_or(limit as u64);
-    if length > limit as u64 {
-        return Err(too_large(length, limit));
-    }
-    let engine = service.engine.clone();
-    let memory = blocking(move || engine.cache.reserve(length)).await??;
-    let (stall, total) = (service.timeouts.stall, service.timeouts.query_body);
-    let query = read_all(&parts.headers, body, limit, stall, total).await?;
+    let query = read_all(&parts.headers, body, limit, &service.body_deadlines(), &mut memory).await?;
 
     let answer = service.engine.answer(&client, offer, entry, query, memory).await?;
+    let answer = Bytes::from_owner(AnswerBytes { bytes: answer, _permit: permit });
     Ok(([(header::CONTENT_TYPE, BYTES)], answer).into_response())
+}
+
+/// An answer. Until it has been sent, its query counts as one in progress.
+struct AnswerBytes {
+    bytes: Bytes,
+    _permit: ConcurrencyPermit<ClientName>,
+}
+
+impl AsRef<[u8]> for AnswerBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 fn too_many(limit: usize) -> Refusal {

@@ -21,8 +21,8 @@ pub(super) async fn declare(
     request: Request,
 ) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let stall = service.timeouts.stall;
-    let bytes = read_all(&parts.headers, body, MAX_CONTROL_BYTES, stall, stall).await?;
+    let mut memory = service.engine.bodies.arriving();
+    let bytes = read_all(&parts.headers, body, MAX_CONTROL_BYTES, &service.body_deadlines(), &mut memory).await?;
     let declared = decode::<KeyDeclaration>(&bytes, MAX_CONTROL_BYTES)?;
     let declared = CheckedDeclaration::try_from(declared)?;
     let offer = service.application(&declared.application)?;

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Router, middleware};
 use unspoken_wire::ProblemCode;
+pub(crate) use upload::UPLOAD_BYTES;
 
 use crate::engine::internal;
 use crate::observe::observe;
@@ -65,7 +66,7 @@ async fn readyz(State(service): State<Arc<Service>>) -> (StatusCode, String) {
 
 async fn metrics(State(service): State<Arc<Service>>) -> Response {
     let engine = &service.engine;
-    match engine.metrics.render(&engine.store, &engine.cache, &engine.queue) {
+    match engine.metrics.render(engine) {
         Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response(),
         Err(error) => {
             tracing::error!(%error, "cannot render metrics");

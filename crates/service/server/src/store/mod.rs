@@ -436,7 +436,7 @@ impl Store {
     fn io_failed(&self, error: io::Error) -> StoreError {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         tracing::error!(%error, "disk for keys");
-        if !matches!(error.kind(), StorageFull | QuotaExceeded) {
+        if !matches!(error.kind(), StorageFull | QuotaExceeded) && !crate::descriptors::ran_out(&error) {
             self.healthy.store(false, Ordering::Relaxed);
         }
         StoreError::Io(error)

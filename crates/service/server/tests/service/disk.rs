@@ -21,11 +21,13 @@ struct SmallDisk {
     room: AtomicU64,
     /// Number of calls of `replace`, `sync` and `rename` that still succeed; later ones fail.
     commits: AtomicU64,
+    /// Number of files that still cannot be opened, because too many are open.
+    closed: AtomicU64,
 }
 
 impl SmallDisk {
     fn new(room: u64) -> Arc<Self> {
-        Arc::new(Self { room: AtomicU64::new(room), commits: AtomicU64::new(u64::MAX) })
+        Arc::new(Self { room: AtomicU64::new(room), commits: AtomicU64::new(u64::MAX), closed: AtomicU64::new(0) })
     }
 
     fn take(&self, bytes: u64) -> io::Result<()> {
@@ -86,6 +88,11 @@ impl Disk for SmallDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        let closed = self.closed.load(Ordering::SeqCst);
+        if closed > 0 {
+            self.closed.store(closed - 1, Ordering::SeqCst);
+            return Err(io::Error::from_raw_os_error(libc::EMFILE));
+        }
         LocalDisk.open(path)
     }
 
@@ -200,6 +207,29 @@ fn a_disk_that_recovers_makes_the_service_ready_again() {
     disk.commits.store(u64::MAX, Ordering::SeqCst);
     wait_until("the service is ready", || service.get("/readyz").status == 200);
     upload(&service.client(None), &bundle(1, 1000, 10)).unwrap();
+}
+
+#[test]
+fn too_many_open_files_pass_and_are_no_failure_of_the_disk() {
+    let disk = SmallDisk::new(MIB);
+    let mut setup = on(&disk);
+    setup.config.timeouts.sweep = Duration::from_secs(3600);
+    let dir = setup.dir.clone();
+    let client_keys = bundle(1, 1000, 10);
+    let service = setup.start();
+    let id = upload(&service.client(None), &client_keys).unwrap();
+    service.stop();
+    // Keys are not loaded after a restart.
+    let service = Setup { disk: disk.clone(), ..Setup::at(dir) }.start();
+    disk.closed.store(1, Ordering::SeqCst);
+    let request = format!("POST /v1/apps/{APP}?key={id} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
+    let refused = raw(service.address, format!("{request}Content-Length: 5\r\n\r\n\0\0\0\0x"));
+    assert_eq!((refused.status, &refused.json()["code"]), (503, &"overloaded".into()));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(service.get("/readyz").status, 200);
+    // Also while the keys are read: the client asks again by itself.
+    disk.closed.store(2, Ordering::SeqCst);
+    assert_eq!(ask(&service.client(None), &id, query(0, b"x")).unwrap(), expected(&client_keys, b"x"));
 }
 
 #[test]

@@ -53,6 +53,16 @@ impl Service {
     }
 }
 
+impl Service {
+    /// A number of kilobytes of `/proc/PID/status` of the service, in MiB.
+    #[allow(dead_code, reason = "not every test that starts a service measures it")]
+    pub fn memory_mib(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
+        value.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() >> 10
+    }
+}
+
 impl Drop for Service {
     fn drop(&mut self) {
         self.process.kill().unwrap();

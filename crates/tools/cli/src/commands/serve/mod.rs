@@ -20,7 +20,9 @@ use offer::Offer;
 pub use preset::{DEFAULT_PRESET, DIGITS_PRESET, secure};
 use shorthands::Shorthands;
 use unspoken_lookup::{Plan, Precision};
-use unspoken_server::{LogFormat, OfferConfig, Server, ServerConfig, TlsFiles, init_logging, shutdown_signal};
+use unspoken_server::{
+    LogFormat, OfferConfig, Server, ServerConfig, TlsFiles, init_logging, resolve_listen_address, shutdown_signal,
+};
 
 /// Time to wait for requests that do not stop when asked to.
 const LAST_WAIT: Duration = Duration::from_secs(2);
@@ -42,11 +44,11 @@ pub struct Arguments {
     /// Configuration file, TOML or JSON
     #[arg(long)]
     config: Option<PathBuf>,
-    /// Address to listen on; port 0 selects a free port [default: 127.0.0.1:8080]
-    #[arg(long)]
+    /// Address or name to listen on; port 0 selects a free port, which is printed [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "HOST:PORT", value_parser = resolve_listen_address)]
     listen: Option<SocketAddr>,
     /// Address for metrics (Prometheus, at /metrics), served without a token [default: no metrics]
-    #[arg(long)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = resolve_listen_address)]
     metrics_listen: Option<SocketAddr>,
     /// Directory for the clients' keys [default: unspoken-data]
     #[arg(long)]
@@ -63,10 +65,10 @@ pub struct Arguments {
     /// TLS private key, a PEM file
     #[arg(long, requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Number of answers computed in parallel [default: the number of cores]
+    /// Number of answers computed in parallel, fewer if the memory is not enough [default: the number of cores]
     #[arg(long)]
     workers: Option<usize>,
-    /// Memory for keys and computations, in MiB [default: 4096]
+    /// Memory of the process, in MiB: models, clients' keys, requests and computations [default: 4096]
     #[arg(long)]
     memory_mib: Option<u64>,
     /// Format of the log
