@@ -2,7 +2,7 @@
 
 use unspoken_ckks::CkksParameters;
 use unspoken_lookup::OutputForm;
-use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader};
+use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, KeySetId};
 use unspoken_query::{IndexDescription, IndexFields, QueryForm};
 
 use crate::error::EmbedError;
@@ -103,8 +103,8 @@ impl ApplicationDescription for Description {
         Ok(description)
     }
 
-    fn fingerprint(&self) -> [u8; 16] {
-        self.index.header().fingerprint()
+    fn key_set(&self) -> KeySetId {
+        self.index.header().key_set()
     }
 
     fn keep_error_bound(&mut self, earlier: &Self) {

@@ -7,17 +7,19 @@ use std::sync::atomic::AtomicBool;
 use unspoken_ckks::{Complex64, Encoder, Slots};
 use unspoken_encrypt::{ClientKey, Encryptor, Needs, Plan};
 use unspoken_ring::SecretRng;
-use unspoken_rlwe::{KeyBundle, RlweError, SecretKey};
+use unspoken_rlwe::{KeyBundle, KeyPlan, MAX_BUNDLE_KEYS, RlweError, SecretKey};
 use zeroize::Zeroizing;
 
 use crate::error::ProtocolError;
 use crate::header::CkksHeader;
-
+use crate::limits;
 use crate::transfer::read_output;
 
-/// The secret key of one client for one service.
+/// The secret key of one client for one key set of a service, and the keys to make with it.
 pub struct Keyring {
     header: CkksHeader,
+    /// The keys of the header, and those of other applications that share the bundle.
+    bundle_plan: KeyPlan,
     encryptor: Encryptor,
     secret: Arc<SecretKey>,
 }
@@ -36,7 +38,8 @@ impl Keyring {
         };
         let secret = Arc::new(secret);
         let encryptor = Encryptor::new(parameters, ClientKey::Secret(Arc::clone(&secret)), Needs::default())?;
-        Ok(Keyring { header, encryptor, secret })
+        let bundle_plan = header.key_plan().clone();
+        Ok(Keyring { header, bundle_plan, encryptor, secret })
     }
 
     /// Keeps encryptions of zero ready from now on for vectors of at most `level`, as far as `needs` allow. Each is
@@ -78,9 +81,47 @@ impl Keyring {
         Ok(self.secret.to_bytes()?)
     }
 
+    /// Describes which keys the bundle has that [`Keyring::write_keys`] writes: the beginning of the bundle.
+    pub fn bundle_contents(&self) -> Vec<u8> {
+        let mut contents = Vec::new();
+        // Fails only for more keys than a plan may have, which reading the header and `set_shared_keys` rule out; no
+        // bundle has empty contents.
+        match KeyBundle::write_plan(self.header.parameters().rlwe(), &self.bundle_plan, &mut contents) {
+            Ok(()) => contents,
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// Whether a bundle with these contents has all keys of the header.
+    pub fn is_covered_by(&self, contents: &[u8]) -> bool {
+        self.read_contents(contents).is_some_and(|plan| plan.covers(self.header.key_plan()))
+    }
+
+    /// Adds the keys of a bundle with these contents to those of the header, for the next bundle. If `contents` cannot
+    /// be read, or has a kind of key that the header's kind of queries has no use for, or if the bundle would have more
+    /// than `most_bytes` bytes or too many keys, the bundle has the header's keys alone.
+    pub fn set_shared_keys(&mut self, contents: &[u8], most_bytes: u64) {
+        self.bundle_plan = self.header.key_plan().clone();
+        let Some(held) = self.read_contents(contents) else { return };
+        let mut plan = self.bundle_plan.clone();
+        plan.extend(&held);
+        let parameters = self.header.parameters().rlwe();
+        let fits = plan.len() <= MAX_BUNDLE_KEYS
+            && KeyBundle::byte_len(parameters, &plan) <= most_bytes
+            && limits::check_key_bytes(parameters, &plan).is_ok()
+            && limits::check_key_kinds(&plan, self.header.bootstraps()).is_ok();
+        if fits {
+            self.bundle_plan = plan;
+        }
+    }
+
+    fn read_contents(&self, contents: &[u8]) -> Option<KeyPlan> {
+        KeyBundle::read_plan(self.header.parameters().rlwe(), &mut &contents[..]).ok()
+    }
+
     /// Bytes of the key bundle that [`Keyring::write_keys`] writes.
     pub fn key_bytes(&self) -> u64 {
-        KeyBundle::byte_len(self.header.parameters().rlwe(), self.header.key_plan())
+        KeyBundle::byte_len(self.header.parameters().rlwe(), &self.bundle_plan)
     }
 
     /// Makes the switching keys and writes them as a bundle, one at a time. `progress` receives the number of keys done
@@ -95,7 +136,7 @@ impl Keyring {
         cancel: &AtomicBool,
     ) -> Result<(), ProtocolError> {
         let mut rng = SecretRng::from_os().map_err(RlweError::from)?;
-        Ok(KeyBundle::write(&self.secret, self.header.key_plan(), &mut rng, out, progress, cancel)?)
+        Ok(KeyBundle::write(&self.secret, &self.bundle_plan, &mut rng, out, progress, cancel)?)
     }
 
     /// Encrypts values under a seed of their own. Returns the bytes of a vector of a query.

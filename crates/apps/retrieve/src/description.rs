@@ -2,7 +2,7 @@
 
 use prost::Message;
 use unspoken_pir::{DatabaseShape, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, Preset, Query, Response};
-use unspoken_protocol::{ApplicationDescription, Handshake, ParameterFamily, ProtocolError, limits};
+use unspoken_protocol::{ApplicationDescription, Handshake, KeySetId, ParameterFamily, ProtocolError, limits};
 
 use crate::error::RetrieveError;
 use crate::proto::{self, description};
@@ -156,8 +156,8 @@ impl ApplicationDescription for Description {
         Self::checked(parameters, read_layout(message.layout)?, message.most_queries)
     }
 
-    fn fingerprint(&self) -> [u8; 16] {
-        self.parameters.fingerprint()
+    fn key_set(&self) -> KeySetId {
+        KeySetId::new("private retrieval", &self.parameters.fingerprint())
     }
 }
 
