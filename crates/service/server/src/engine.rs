@@ -41,16 +41,16 @@ impl Engine {
     pub(crate) async fn answer(
         self: &Arc<Self>,
         client: &ClientName,
-        offer: &RegisteredApplication,
+        (name, offer): (&str, &RegisteredApplication),
         entry: Arc<Entry>,
         query: Bytes,
         memory: Reservation,
     ) -> Result<Bytes, Refusal> {
-        let (offer, id) = (offer.clone(), client_id(client, entry.id));
+        let (name, offer, id) = (name.to_owned(), offer.clone(), client_id(client, entry.id));
         self.work(client, move |engine, cancel| {
             let _query_memory = memory;
-            let keys = engine.load(&offer, &entry, cancel)?;
-            engine.compute(&offer, &entry.meta.application, id, &keys, &query, cancel)
+            let keys = engine.load(&offer, &name, &entry, cancel)?;
+            engine.compute(&offer, &name, id, &keys, &query, cancel)
         })
         .await
     }
@@ -67,7 +67,7 @@ impl Engine {
         let offer = offer.clone();
         self.work(client, move |engine, cancel| {
             let _guard = guard;
-            match engine.load(&offer, &entry, cancel) {
+            match engine.load(&offer, &entry.meta.application, &entry, cancel) {
                 Ok(_keys) => {}
                 Err(refusal) => {
                     if is_final_rejection(refusal.code) {
@@ -136,6 +136,7 @@ impl Engine {
     fn load(
         &self,
         offer: &RegisteredApplication,
+        name: &str,
         entry: &Entry,
         cancel: &AtomicBool,
     ) -> Result<Arc<LoadedKeys>, Refusal> {
@@ -148,12 +149,20 @@ impl Engine {
                 Err(refusal)
             })
         };
-        self.cache.get_or_load(entry.id, bytes, || {
+        let loaded = self.cache.get_or_load(entry.id, bytes, || {
             let start = Instant::now();
             let keys = self.load_checked(offer, entry, cancel)?;
-            self.metrics.loaded(&entry.meta.application, start.elapsed());
+            self.metrics.loaded(name, start.elapsed());
             Ok(keys)
-        })
+        })?;
+        if entry.is_gone() {
+            // Deleted meanwhile: nothing else would remove the keys from memory.
+            self.cache.remove(entry.id);
+        }
+        // Another application may have loaded them.
+        let checked = offer.application.check_keys(&loaded.keys);
+        checked.map_err(|error| Refusal::from_application(&error, ClientInput::Keys))?;
+        Ok(loaded)
     }
 
     /// Bytes of memory that a bundle needs when loaded, from its header. Blocks.

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
 
-use unspoken_protocol::{self as protocol, ClientId, ErrorKind, ServerHalf};
+use unspoken_protocol::{self as protocol, ClientId, ErrorKind, KeySetId, ServerHalf};
 
 use crate::application::{Application, ApplicationError, ApplicationLimits};
 
@@ -39,6 +39,14 @@ impl<H: ServerHalf> Application for ProtocolApplication<H> {
             max_query_bytes: self.half.query_bytes(),
             max_answer_bytes: self.half.answer_bytes(),
         }
+    }
+
+    fn key_set(&self) -> KeySetId {
+        self.half.key_set()
+    }
+
+    fn check_keys(&self, keys: &H::Keys) -> Result<(), ApplicationError> {
+        self.half.check_keys(keys).map_err(|error| refusal(&error))
     }
 
     fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError> {

@@ -29,7 +29,7 @@ pub(super) async fn describe(
     let offer = service.application(&name)?;
     let limits = Limits {
         key_format: offer.limits.key_format,
-        max_key_bytes: offer.limits.max_key_bytes,
+        max_key_bytes: service.applications.max_key_bytes(offer.key_set),
         max_query_bytes: offer.limits.max_query_bytes as u64,
         max_answer_bytes: offer.limits.max_answer_bytes as u64,
     };
@@ -48,6 +48,7 @@ pub(super) async fn ask(
     let offer = service.application(&name)?;
     let id = key_parameter(request.uri().query())?;
     let entry = service.engine.store.find(&client, id)?;
+    entry.mark_used();
     check_key(offer, &name, &entry)?;
 
     let _permit = service.queries.try_acquire(&client).ok_or_else(|| too_many(service.queries.limit()))?;
@@ -62,7 +63,7 @@ pub(super) async fn ask(
     let (stall, total) = (service.timeouts.stall, service.timeouts.query_body);
     let query = read_all(&parts.headers, body, limit, stall, total).await?;
 
-    let answer = service.engine.answer(&client, offer, entry, query, memory).await?;
+    let answer = service.engine.answer(&client, (&name, offer), entry, query, memory).await?;
     Ok(([(header::CONTENT_TYPE, BYTES)], answer).into_response())
 }
 
@@ -81,9 +82,10 @@ fn key_parameter(query: Option<&str>) -> Result<KeyId, Refusal> {
 }
 
 fn check_key(offer: &RegisteredApplication, name: &str, entry: &Entry) -> Result<(), Refusal> {
-    if entry.meta.application != name {
-        let message = format!("the key bundle is for {:?}, the query for {name:?}", entry.meta.application);
-        let remedy = "make keys for this application";
+    if entry.meta.key_set != offer.key_set.to_string() {
+        let found = &entry.meta.application;
+        let message = format!("the key bundle has the parameters and kind of keys of {found:?}, not of {name:?}");
+        let remedy = "upload keys for this application";
         return Err(Refusal::new(ProblemCode::DoesNotFit, message, remedy));
     }
     check_format(offer, entry.meta.key_format)?;
