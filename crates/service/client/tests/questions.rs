@@ -12,7 +12,7 @@ use unspoken_client::{ClientError, ServiceClient, StateDir};
 use unspoken_pir::{
     Database, DatabaseVersion, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView, VersionedDatabase,
 };
-use unspoken_protocol::{ClientHalf, ClientId, KeyGenerator, KeyLoader, ServerHalf};
+use unspoken_protocol::{ClientHalf, ClientId, KeyGenerator, KeyLoader, KeySetId, ServerHalf};
 use unspoken_retrieve::{
     Answer, Description, EncodedQuestion, Question, RetrieveClient, RetrieveError, RetrieveOptions, RetrieveServer,
 };
@@ -115,6 +115,10 @@ impl KeyLoader for Watched {
     type Keys = PreparedKeys;
     type KeyError = RetrieveError;
 
+    fn key_set(&self) -> KeySetId {
+        self.lock().0.key_set()
+    }
+
     fn key_format(&self) -> u32 {
         self.lock().0.key_format()
     }
@@ -133,6 +137,10 @@ impl KeyLoader for Watched {
 
     fn load_keys(&self, bundle: &mut impl Read) -> Result<PreparedKeys, RetrieveError> {
         self.lock().0.load_keys(bundle)
+    }
+
+    fn check_keys(&self, keys: &PreparedKeys) -> Result<(), RetrieveError> {
+        self.lock().0.check_keys(keys)
     }
 }
 
@@ -214,6 +222,10 @@ impl KeyGenerator for Counting {
 
     fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, RetrieveError> {
         self.0.secret_bytes()
+    }
+
+    fn bundle_contents(&self) -> Vec<u8> {
+        self.0.bundle_contents()
     }
 
     fn key_bytes(&self) -> u64 {

@@ -100,6 +100,11 @@ impl Disk for SmallDisk {
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
         LocalDisk.remove_dir(path)
     }
+
+    /// The limits of the service do not get in the way of the disk.
+    fn free_bytes(&self, _: &Path) -> io::Result<u64> {
+        Ok(1 << 40)
+    }
 }
 
 fn on(disk: &Arc<SmallDisk>) -> Setup {

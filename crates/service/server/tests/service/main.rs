@@ -9,5 +9,6 @@ mod disk;
 mod embedding;
 mod limits;
 mod operations;
+mod room;
 mod support;
 mod upload;
