@@ -169,3 +169,63 @@ impl Keyring {
         Err(ProtocolError::mismatch("answer", "one that this secret key does not open", needed))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use unspoken_ckks::Preset;
+    use unspoken_rlwe::KeyKind;
+
+    use super::*;
+
+    const PRESET: &str = "insecure_n11_boot_depth8_scale50";
+
+    fn plan(elements: &[u64], chain: usize) -> KeyPlan {
+        let mut plan = KeyPlan::new();
+        elements.iter().for_each(|&element| plan.require(KeyKind::Galois { element }, chain));
+        plan
+    }
+
+    fn keyring(key_plan: KeyPlan) -> Keyring {
+        let parameters = Preset::find(PRESET).unwrap().build().unwrap();
+        Keyring::new(CkksHeader::new(1, &parameters, &[9; 16], key_plan, "plan".into(), 2.0), None).unwrap()
+    }
+
+    #[test]
+    fn a_bundle_serves_every_application_whose_keys_it_has() {
+        let (mut one, two) = (keyring(plan(&[5, 25], 3)), keyring(plan(&[25, 125], 2)));
+        let held = two.bundle_contents();
+        assert!(two.is_covered_by(&held) && !one.is_covered_by(&held) && !one.is_covered_by(b"nonsense"));
+        one.set_shared_keys(&held, u64::MAX);
+        let (both, bytes) = (one.bundle_contents(), one.key_bytes());
+        assert!(one.is_covered_by(&both) && two.is_covered_by(&both));
+        let mut bundle = Vec::new();
+        one.write_keys(&mut bundle, |_, _| {}, &AtomicBool::new(false)).unwrap();
+        assert!(bundle.starts_with(&both) && bundle.len() as u64 == bytes);
+        // Every bundle has new randomness: the seed follows the contents.
+        let mut again = Vec::new();
+        one.write_keys(&mut again, |_, _| {}, &AtomicBool::new(false)).unwrap();
+        assert_ne!(bundle[both.len()..][..32], again[both.len()..][..32]);
+        // A key for fewer primes does not do.
+        assert!(!keyring(plan(&[25], 4)).is_covered_by(&both));
+        // Too many bytes, or contents that cannot be read: its own keys alone.
+        let alone = keyring(plan(&[5, 25], 3)).bundle_contents();
+        for (contents, most) in [(held.as_slice(), bytes - 1), (b"nonsense", u64::MAX), (&[], 0)] {
+            one.set_shared_keys(&held, u64::MAX);
+            one.set_shared_keys(contents, most);
+            assert_eq!(one.bundle_contents(), alone);
+        }
+    }
+
+    #[test]
+    fn keys_of_bootstraps_stay_apart() {
+        let (mut plain, parameters) = (keyring(plan(&[5], 3)), Preset::find(PRESET).unwrap().build().unwrap());
+        let mut bootstraps = plan(&[5], 3);
+        bootstraps.require(KeyKind::Decapsulation, parameters.ring().chain().len());
+        let bootstraps = keyring(bootstraps);
+        assert_ne!(plain.header().key_set(), bootstraps.header().key_set());
+        assert_eq!(plain.header().key_set(), keyring(plan(&[125], 2)).header().key_set());
+        let alone = plain.bundle_contents();
+        plain.set_shared_keys(&bootstraps.bundle_contents(), u64::MAX);
+        assert_eq!(plain.bundle_contents(), alone);
+    }
+}
