@@ -203,12 +203,7 @@ fn may_resume(error: &transport::Error) -> bool {
 /// Whether the service will never accept so large a bundle.
 fn is_too_large(error: &ClientError) -> bool {
     let ClientError::Transport(transport::Error::Refused(problem)) = error else { return false };
-    let codes = [
-        ProblemCode::TooLarge,
-        ProblemCode::MemoryFull,
-        ProblemCode::StorageFull,
-        ProblemCode::TooManyKeys,
-    ];
+    let codes = [ProblemCode::TooLarge, ProblemCode::MemoryFull, ProblemCode::StorageFull, ProblemCode::TooManyKeys];
     problem.retry_after.is_none() && problem.known_code().is_some_and(|code| codes.contains(&code))
 }
 

@@ -235,8 +235,8 @@ impl Entry<'_> {
         }
     }
 
-    /// Path of the bundle while it is made and sent. The name depends on the secret and the keys, so that a file that an
-    /// earlier attempt left is used for nothing else.
+    /// Path of the bundle while it is made and sent. The name depends on the secret and the keys, so that a file left
+    /// by an earlier attempt is used for nothing else.
     pub(crate) fn bundle(&self, secret: &[u8], contents: &[u8]) -> PathBuf {
         self.state.path.join(format!("{}{}.keys", self.bundle_prefix(), hex::encode(origin(secret, contents))))
     }

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use unspoken_pir::{
-    Database, DatabaseVersion, Layout, Length, PirParameters, Preset, TableView, VersionedDatabase,
-};
+use unspoken_pir::{Database, DatabaseVersion, Layout, Length, PirParameters, Preset, TableView, VersionedDatabase};
 use unspoken_retrieve::RetrieveServer;
 
 /// Bytes of the longest record.

@@ -248,13 +248,8 @@ fn applications_of_a_key_set_share_bundles_and_loaded_keys() {
     assert_eq!(refused.code(), Some(ProblemCode::DoesNotFit), "{refused}");
     assert!(refused.to_string().contains("key 7 is missing"), "{refused}");
     // The same bytes declared for the other application are the same bundle.
-    let again = client.upload_keys(
-        "test/other",
-        FORMAT,
-        &mut Cursor::new(bundle(odd, BYTES, 10)),
-        |_| {},
-        &Cancel::new(),
-    );
+    let again =
+        client.upload_keys("test/other", FORMAT, &mut Cursor::new(bundle(odd, BYTES, 10)), |_| {}, &Cancel::new());
     assert!(is_there(&client, &again.unwrap()));
     assert_eq!(service.metric("unspoken_key_bundles{state=\"ready\"}"), 2.0);
     // A bundle of another key set is refused.
