@@ -72,6 +72,7 @@ impl Engine {
                 Err(refusal) => {
                     if is_final_rejection(refusal.code) {
                         engine.store.discard(&entry)?;
+                        engine.cache.remove(entry.id);
                     }
                     return Err(refusal);
                 }
