@@ -36,7 +36,7 @@ fn parameters(preset: &str) -> CkksParameters {
 }
 
 fn model(seed: u64) -> Model {
-    let words = |i: usize| if i % 2 == 0 { "lunch at noon" } else { "win free cash" };
+    let words = |i: usize| if i.is_multiple_of(2) { "lunch at noon" } else { "win free cash" };
     let texts: Vec<String> = (0..40).map(|i| words(i).into()).collect();
     let labels: Vec<String> = (0..40).map(|i| if i % 2 == 0 { "ham" } else { "spam" }.into()).collect();
     fit(&texts, &labels, &TrainOptions { seed, ..TrainOptions::default() }, &mut |_| {}, &GO).unwrap()

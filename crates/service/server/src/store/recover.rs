@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
@@ -106,7 +106,7 @@ impl Store {
     }
 }
 
-fn lock(path: &PathBuf) -> io::Result<File> {
+fn lock(path: &Path) -> io::Result<File> {
     let file = open_lock_file(path)?;
     match file.try_lock() {
         Ok(()) => Ok(file),

@@ -42,7 +42,7 @@ impl Application for Other {
     }
 
     fn check_keys(&self, keys: &Vec<u8>) -> Result<(), ApplicationError> {
-        if self.shares && keys[0] % 2 == 0 {
+        if self.shares && keys[0].is_multiple_of(2) {
             return Err(ApplicationError::DoesNotFit("key 7 is missing".into()));
         }
         Ok(())
@@ -235,8 +235,8 @@ fn clients_without_a_token_cannot_list_bundles_but_delete_by_id() {
 fn applications_of_a_key_set_share_bundles_and_loaded_keys() {
     let service = Setup::new().start_beside(beside("test/other", true));
     let client = service.client(None);
-    let odd = (0..).find(|&seed| bundle(seed, BYTES, 10)[20] % 2 == 1).unwrap();
-    let even = (0..).find(|&seed| bundle(seed, BYTES, 10)[20] % 2 == 0).unwrap();
+    let odd = (0..).find(|&seed| !bundle(seed, BYTES, 10)[20].is_multiple_of(2)).unwrap();
+    let even = (0..).find(|&seed| bundle(seed, BYTES, 10)[20].is_multiple_of(2)).unwrap();
     let ask_other = |id: &KeyId| client.ask("test/other", id, query(0, b"x"), &Cancel::new());
     let id = put(&client, odd).unwrap();
     assert_eq!(ask_other(&id).unwrap(), expected(&bundle(odd, BYTES, 10), b"x"));
