@@ -354,6 +354,7 @@ impl Store {
         let mut progress = entry.progress();
         progress.offset = offset + bytes.len() as u64;
         progress.touched = SystemTime::now();
+        progress.used = progress.touched;
         Ok(())
     }
 
@@ -397,7 +398,7 @@ impl Store {
         self.commit(entry, now).map_err(|error| self.io_failed(error))?;
         let mut progress = entry.progress();
         progress.state = State::Ready;
-        progress.touched = now;
+        (progress.touched, progress.used) = (now, now);
         Ok(())
     }
 
