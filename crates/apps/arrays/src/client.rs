@@ -149,6 +149,10 @@ impl CkksClientHalf for MatrixClient {
         &self.keyring
     }
 
+    fn keyring_mut(&mut self) -> &mut Keyring {
+        &mut self.keyring
+    }
+
     fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {
         let signature = self.description.signature();
         let burst = needs.burst.saturating_mul(signature.input_vectors());

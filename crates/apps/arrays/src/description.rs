@@ -2,7 +2,9 @@
 
 use prost::Message;
 use unspoken_ckks::CkksParameters;
-use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, Protocol, ProtocolError, output_bytes};
+use unspoken_protocol::{
+    ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol, ProtocolError, output_bytes,
+};
 
 use crate::error::ArraysError;
 use crate::program::{Precision, Program};
@@ -144,8 +146,8 @@ impl ApplicationDescription for Description {
         Ok(description)
     }
 
-    fn fingerprint(&self) -> [u8; 16] {
-        self.header.fingerprint()
+    fn key_set(&self) -> KeySetId {
+        self.header.key_set()
     }
 
     fn keep_error_bound(&mut self, earlier: &Self) {

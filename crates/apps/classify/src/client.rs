@@ -138,6 +138,10 @@ impl CkksClientHalf for ClassifyClient {
         &self.keyring
     }
 
+    fn keyring_mut(&mut self) -> &mut Keyring {
+        &mut self.keyring
+    }
+
     fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {
         self.description.index.prepare(&mut self.keyring, needs)
     }

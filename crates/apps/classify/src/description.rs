@@ -1,7 +1,7 @@
 //! The description of a classifier, which client and server must both know.
 
 use unspoken_ckks::CkksParameters;
-use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, Protocol};
+use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol};
 use unspoken_query::{IndexDescription, IndexFields, QueryForm};
 
 use crate::error::ClassifyError;
@@ -107,8 +107,8 @@ impl ApplicationDescription for Description {
         Ok(description)
     }
 
-    fn fingerprint(&self) -> [u8; 16] {
-        self.index.header().fingerprint()
+    fn key_set(&self) -> KeySetId {
+        self.index.header().key_set()
     }
 
     fn keep_error_bound(&mut self, earlier: &Self) {

@@ -109,6 +109,10 @@ impl CkksClientHalf for DigitsClient {
         &self.keyring
     }
 
+    fn keyring_mut(&mut self) -> &mut Keyring {
+        &mut self.keyring
+    }
+
     fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {
         let burst = needs.burst.saturating_mul(self.description.layout().vectors());
         self.keyring.prepare(self.description.query_level(), Needs { burst, ..needs })

@@ -3,7 +3,9 @@
 use unspoken_ckks::{CkksParameters, SeededCiphertext};
 use unspoken_cnn::ImageLayout;
 use unspoken_digits_model::Shape;
-use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, Protocol, ProtocolError, output_bytes};
+use unspoken_protocol::{
+    ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol, ProtocolError, output_bytes,
+};
 
 use crate::error::DigitsError;
 use crate::proto;
@@ -127,8 +129,8 @@ impl ApplicationDescription for Description {
         Ok(description)
     }
 
-    fn fingerprint(&self) -> [u8; 16] {
-        self.header.fingerprint()
+    fn key_set(&self) -> KeySetId {
+        self.header.key_set()
     }
 
     fn keep_error_bound(&mut self, earlier: &Self) {

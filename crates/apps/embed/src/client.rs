@@ -121,6 +121,10 @@ impl CkksClientHalf for EmbedClient {
         &self.keyring
     }
 
+    fn keyring_mut(&mut self) -> &mut Keyring {
+        &mut self.keyring
+    }
+
     fn prepare(&mut self, needs: Needs) -> Result<Plan, ProtocolError> {
         self.description.index.prepare(&mut self.keyring, needs)
     }

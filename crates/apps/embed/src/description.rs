@@ -2,7 +2,7 @@
 
 use unspoken_ckks::CkksParameters;
 use unspoken_lookup::OutputForm;
-use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, Protocol};
+use unspoken_protocol::{ApplicationDescription, CkksDescription, CkksHeader, KeySetId, Protocol};
 use unspoken_query::{IndexDescription, IndexFields, QueryForm};
 
 use crate::error::EmbedError;
@@ -108,8 +108,8 @@ impl ApplicationDescription for Description {
         Ok(description)
     }
 
-    fn fingerprint(&self) -> [u8; 16] {
-        self.index.header().fingerprint()
+    fn key_set(&self) -> KeySetId {
+        self.index.header().key_set()
     }
 
     fn keep_error_bound(&mut self, earlier: &Self) {

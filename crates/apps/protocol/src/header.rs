@@ -8,6 +8,7 @@ use unspoken_rlwe::{KeyKind, KeyPlan, MAX_BUNDLE_KEYS};
 use crate::checksum::{append_checksum_field, append_description_checksum, checked_description, checked_fields};
 use crate::error::ProtocolError;
 use crate::handshake::{CkksPresets, Handshake};
+use crate::key_set::KeySetId;
 use crate::kind::Protocol;
 use crate::limits::{self, LimitExceeded};
 use crate::transfer::{largest_output_scale, sent_output_bytes};
@@ -138,9 +139,27 @@ impl CkksHeader {
         &self.parameters
     }
 
-    /// Identifies the numbers of the parameters.
-    pub fn fingerprint(&self) -> [u8; 16] {
-        self.parameters.rlwe().fingerprint().0
+    /// Identifies the keys: the numbers of the parameters, and whether there are keys of bootstraps. These stay apart
+    /// from others, so that a client makes them only for applications that need them.
+    pub fn key_set(&self) -> KeySetId {
+        let kind = if self.bootstraps() { "switching keys, bootstraps" } else { "switching keys" };
+        KeySetId::new(kind, &self.parameters.rlwe().fingerprint().0)
+    }
+
+    /// Whether the server bootstraps.
+    pub(crate) fn bootstraps(&self) -> bool {
+        limits::check_key_kinds(&self.key_plan, false).is_err()
+    }
+
+    /// Refuses a bundle of these keys if one that the server needs is missing.
+    pub(crate) fn check_covered(&self, plan: &KeyPlan) -> Result<(), ProtocolError> {
+        if plan.covers(&self.key_plan) {
+            return Ok(());
+        }
+        let missing = self.key_plan.iter().filter(|&(kind, chain)| !plan.covers_key(kind, chain)).count();
+        let found = format!("a bundle of {} keys, without {missing} that the application needs", plan.len());
+        let needed = format!("all {} of its description; read it again and upload new keys", self.key_plan.len());
+        Err(ProtocolError::mismatch("key bundle", found, needed))
     }
 
     /// The keys that the server needs.

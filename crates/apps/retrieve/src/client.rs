@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspoken_pir::{Layout, LayoutError, Mode, PirError, PirSecret, Query, Response, SeededKeys};
-use unspoken_protocol::{ApplicationDescription, ClientHalf, DurableCounters, KeyGenerator};
+use unspoken_protocol::{ClientHalf, DurableCounters, KeyGenerator, KeySetId};
 use unspoken_ring::SecretRng;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -154,6 +154,13 @@ impl KeyGenerator for RetrieveClient {
         Ok(Zeroizing::new(self.key.to_vec()))
     }
 
+    /// The parameters and the kind of queries. The keys do not depend on the database: they serve all databases of
+    /// these parameters, and stay valid when one is rebuilt.
+    fn bundle_contents(&self) -> Vec<u8> {
+        let fingerprint = self.description.parameters().fingerprint();
+        [&fingerprint[..], self.options.mode.to_string().as_bytes()].concat()
+    }
+
     fn key_bytes(&self) -> u64 {
         SeededKeys::byte_len(self.description.parameters(), self.options.mode)
     }
@@ -186,11 +193,9 @@ impl ClientHalf for RetrieveClient {
     const VERB: &'static str = "retrieving";
 
     /// Each kind of queries has a secret of its own, because their keys differ.
-    fn secret_name(description: &Description, options: &RetrieveOptions) -> [u8; 16] {
-        let mut name = description.fingerprint();
-        let kind = blake3::hash(options.mode.to_string().as_bytes());
-        name.iter_mut().zip(kind.as_bytes()).for_each(|(byte, kind)| *byte ^= kind);
-        name
+    fn secret_name(description: &Description, options: &RetrieveOptions) -> KeySetId {
+        let kind = format!("private retrieval, {} queries", options.mode);
+        KeySetId::new(&kind, &description.parameters().fingerprint())
     }
 
     fn open(description: Description, options: RetrieveOptions, stored: Option<&[u8]>) -> Result<Self, RetrieveError> {
@@ -213,11 +218,6 @@ impl ClientHalf for RetrieveClient {
 
     fn description(&self) -> &Description {
         &self.description
-    }
-
-    /// The keys do not depend on the database: they stay valid when it is rebuilt.
-    fn keys_are_for(&self, _description: &[u8]) -> Vec<u8> {
-        self.description.parameters().fingerprint().to_vec()
     }
 
     /// Refuses a database by index with room for fewer records than before. A client that asks for one of the missing

@@ -3,7 +3,7 @@
 use prost::Message;
 use unspoken_pir::{DatabaseShape, ENTRY_FORMAT, Layout, Length, Mode, PirParameters, Preset, Query, Response};
 use unspoken_protocol::{
-    ApplicationDescription, Handshake, ParameterFamily, Protocol, ProtocolError, append_description_checksum,
+    ApplicationDescription, Handshake, KeySetId, ParameterFamily, Protocol, ProtocolError, append_description_checksum,
     checked_description, limits,
 };
 
@@ -171,8 +171,8 @@ impl ApplicationDescription for Description {
         Self::checked(parameters, read_layout(message.layout)?, message.most_queries)
     }
 
-    fn fingerprint(&self) -> [u8; 16] {
-        self.parameters.fingerprint()
+    fn key_set(&self) -> KeySetId {
+        KeySetId::new("private retrieval", &self.parameters.fingerprint())
     }
 }
 

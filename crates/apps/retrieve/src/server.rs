@@ -9,7 +9,7 @@ use unspoken_pir::{
     DatabaseVersion, KEY_FORMAT, KeyHeader, Layout, Mode, PirParameters, PreparedKeys, Response, SeededKeys, Staleness,
     VersionedDatabase, answer, answer_memory_bytes,
 };
-use unspoken_protocol::{ClientId, KeyLoader, ServerHalf};
+use unspoken_protocol::{ApplicationDescription, ClientId, KeyLoader, KeySetId, ServerHalf};
 
 use crate::description::Description;
 use crate::error::RetrieveError;
@@ -75,6 +75,11 @@ impl<V: VersionedDatabase> KeyLoader for RetrieveServer<V> {
     type Keys = PreparedKeys;
     type KeyError = RetrieveError;
 
+    /// The same for every kind of queries: a bundle says which kind it is for.
+    fn key_set(&self) -> KeySetId {
+        self.description.key_set()
+    }
+
     fn key_format(&self) -> u32 {
         KEY_FORMAT
     }
@@ -100,6 +105,15 @@ impl<V: VersionedDatabase> KeyLoader for RetrieveServer<V> {
             Ok(_) => Err(RetrieveError::mismatch("keys", "bytes after their end", "keys and nothing else")),
             Err(source) => Err(RetrieveError::Io { what: "read keys", source }),
         }
+    }
+
+    /// Keys of these parameters serve every database.
+    fn check_keys(&self, keys: &PreparedKeys) -> Result<(), RetrieveError> {
+        if keys.parameters().fingerprint() == self.parameters().fingerprint() {
+            return Ok(());
+        }
+        let needed = format!("keys for preset {}", self.parameters().name());
+        Err(RetrieveError::mismatch("keys", "keys of other parameters", needed))
     }
 }
 

@@ -255,6 +255,16 @@ impl KeyPlan {
         other.iter().for_each(|(kind, chain)| self.require(kind, chain));
     }
 
+    /// Whether the plan has this key for ciphertexts of `chain` primes.
+    pub fn covers_key(&self, kind: KeyKind, chain: usize) -> bool {
+        self.0.get(&kind).is_some_and(|&covered| covered >= chain)
+    }
+
+    /// Whether keys of this plan can be used wherever those of `other` can.
+    pub fn covers(&self, other: &KeyPlan) -> bool {
+        other.iter().all(|(kind, chain)| self.covers_key(kind, chain))
+    }
+
     /// The keys, each with the number of chain primes that it covers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (KeyKind, usize)> + '_ {
         self.0.iter().map(|(&kind, &chain)| (kind, chain))

@@ -31,7 +31,9 @@ impl<H: ClientHalf> ServiceClient<H> {
     /// Connects to an application of a service with the client's part of the model.
     ///
     /// The secret key and the bundle's id are taken from `state` if they are stored there and the service still has the
-    /// bundle. Otherwise keys are made, uploaded and stored there. An interrupted upload is resumed.
+    /// bundle, also one that another application of the service uploaded, if it has all keys that this one needs.
+    /// Otherwise keys are made, uploaded and stored there: those of the other applications too, so that one bundle
+    /// serves all; the bundle before is then deleted. An interrupted upload is resumed.
     ///
     /// # Errors
     /// [`ClientError`], which says what to do about it.
@@ -110,16 +112,16 @@ impl<H: ClientHalf> ServiceClient<H> {
     }
 
     /// Asks questions under encryption, in as many queries as their number needs. If the service has changed its model
-    /// or database since this client connected, it connects again and asks once more.
+    /// or database since this client connected, or no longer has the client's keys, it connects again and asks once
+    /// more.
     ///
     /// All answers are in memory before the first is decrypted, because the number and the times of the queries must
     /// not depend on the answers. If an answer cannot be read, the others are read before the error is returned. For
     /// the same reason, do not let an error or an answer of one call decide whether you make the next.
     ///
     /// # Errors
-    /// [`ClientError`]. After `key_not_found` the keys have expired: connect again. If a question cannot be encoded,
-    /// the error is returned before anything is sent, and likewise [`ClientError::TooMuch`] if the answers may have
-    /// more than 2 GiB.
+    /// [`ClientError`]. If a question cannot be encoded, the error is returned before anything is sent, and likewise
+    /// [`ClientError::TooMuch`] if the answers may have more than 2 GiB.
     pub fn ask<Q: Borrow<H::Question>>(
         &mut self,
         questions: &[Q],
@@ -145,7 +147,9 @@ impl<H: ClientHalf> ServiceClient<H> {
         let answers = match self.send(&encoded, control, show) {
             Ok(answers) => answers,
             Err(error) => {
-                if !may_be_outdated(&error) || !self.target.has_changed(&self.described, cancel)? {
+                let connect_again = keys_are_gone(&error)
+                    || may_be_outdated(&error) && self.target.has_changed(&self.described, cancel)?;
+                if !connect_again {
                     return Err(error);
                 }
                 let Connected { half, key, described, usage } =
@@ -220,6 +224,12 @@ impl<H: ClientHalf> ServiceClient<H> {
         }
         Ok(answers)
     }
+}
+
+/// Whether the service no longer has the keys: they expired, gave way to others, or were replaced by a bundle that
+/// another application of this client needed.
+fn keys_are_gone(error: &ClientError) -> bool {
+    matches!(error, ClientError::Transport(error) if error.code() == Some(ProblemCode::KeyNotFound))
 }
 
 /// Whether an error of [`ServiceClient::send`] may mean that the client's description is of an earlier model or

@@ -1,18 +1,21 @@
 //! What a hostile service sees: the number of requests depends only on the number of questions.
 
+mod common;
+
 use std::borrow::Borrow;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use common::{Cells, TestDatabase, half, record};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use unspoken_client::transport::{Cancel, Transport, TransportConfig};
 use unspoken_client::{ClientError, ServiceClient, StateDir};
-use unspoken_pir::{
-    Database, DatabaseVersion, Layout, Length, Mode, PirParameters, PreparedKeys, Preset, TableView, VersionedDatabase,
+use unspoken_pir::{Mode, PreparedKeys};
+use unspoken_protocol::{
+    ApplicationDescription, ClientHalf, ClientId, KeyGenerator, KeyLoader, KeySetId, Protocol, ServerHalf,
 };
-use unspoken_protocol::{ApplicationDescription, ClientHalf, ClientId, KeyGenerator, KeyLoader, Protocol, ServerHalf};
 use unspoken_retrieve::{
     Answer, Description, EncodedQuestion, Question, RetrieveClient, RetrieveError, RetrieveOptions, RetrieveServer,
 };
@@ -20,69 +23,6 @@ use unspoken_server::{Applications, ProtocolApplication, Server, ServerConfig};
 use zeroize::Zeroizing;
 
 const APPLICATION: &str = "pir/test";
-
-/// Bytes of the longest record.
-const LENGTH: u32 = 60;
-
-struct Cells {
-    layout: Layout,
-    table: Database,
-}
-
-impl Cells {
-    /// A database of `records` records, some of them damaged: the padding after the record is not zero.
-    fn new(records: u64, damaged: &[u64]) -> Self {
-        let parameters = parameters();
-        let layout = Layout::Index { records, length: Length::Variable { max: LENGTH } };
-        let cells = (0..records).flat_map(|i| {
-            let mut cell = layout.cell(Some(&record(i))).unwrap();
-            cell[LENGTH as usize] |= u8::from(damaged.contains(&i));
-            cell.resize(parameters.piece_bytes(), 0);
-            cell
-        });
-        Cells { layout, table: Database::new(&parameters, 0, &cells.collect::<Vec<u8>>()).unwrap() }
-    }
-}
-
-fn record(index: u64) -> Vec<u8> {
-    format!("record {index}").into_bytes()
-}
-
-fn parameters() -> PirParameters {
-    Preset::InsecureN11.build().unwrap()
-}
-
-impl DatabaseVersion for Cells {
-    fn version(&self) -> u64 {
-        1
-    }
-
-    fn layout(&self) -> Layout {
-        self.layout
-    }
-
-    fn planes(&self) -> Vec<TableView<'_>> {
-        vec![self.table.view()]
-    }
-}
-
-struct TestDatabase(PirParameters, Arc<Cells>);
-
-impl VersionedDatabase for TestDatabase {
-    type Version = Cells;
-
-    fn parameters(&self) -> &PirParameters {
-        &self.0
-    }
-
-    fn current(&self) -> Arc<Cells> {
-        Arc::clone(&self.1)
-    }
-
-    fn resident_bytes(&self) -> u64 {
-        0
-    }
-}
 
 /// A database that can be replaced while it is served, and a log of the requests for it.
 #[derive(Clone)]
@@ -107,13 +47,13 @@ impl Watched {
     }
 }
 
-fn half(cells: Cells) -> RetrieveServer<TestDatabase> {
-    RetrieveServer::new(TestDatabase(parameters(), Arc::new(cells))).unwrap()
-}
-
 impl KeyLoader for Watched {
     type Keys = PreparedKeys;
     type KeyError = RetrieveError;
+
+    fn key_set(&self) -> KeySetId {
+        self.lock().0.key_set()
+    }
 
     fn key_format(&self) -> u32 {
         self.lock().0.key_format()
@@ -133,6 +73,10 @@ impl KeyLoader for Watched {
 
     fn load_keys(&self, bundle: &mut impl Read) -> Result<PreparedKeys, RetrieveError> {
         self.lock().0.load_keys(bundle)
+    }
+
+    fn check_keys(&self, keys: &PreparedKeys) -> Result<(), RetrieveError> {
+        self.lock().0.check_keys(keys)
     }
 }
 
@@ -214,6 +158,10 @@ impl KeyGenerator for Counting {
 
     fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, RetrieveError> {
         self.0.secret_bytes()
+    }
+
+    fn bundle_contents(&self) -> Vec<u8> {
+        self.0.bundle_contents()
     }
 
     fn key_bytes(&self) -> u64 {

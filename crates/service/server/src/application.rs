@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use unspoken_protocol::ClientId;
+use unspoken_protocol::{ClientId, KeySetId};
 use unspoken_wire::{ProblemCode, is_application_name};
 
 /// An application of the service, e.g. a text classifier.
@@ -33,6 +33,21 @@ pub trait Application: Send + Sync + 'static {
     /// # Errors
     /// Why they are not, and what to do. Everyone who reaches the service can read it.
     fn check_ready(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Identifies the parameters and the kind of the keys. Applications of one key set have the same
+    /// [`Keys`](Self::Keys), and each may get bundles and loaded keys of the others. By default the application shares
+    /// its keys with no other. Read once, when the service starts.
+    fn key_set(&self) -> KeySetId {
+        KeySetId::new(self.name(), &[0; 16])
+    }
+
+    /// Checks that keys that another application of this key set loaded are all that this one needs.
+    ///
+    /// # Errors
+    /// [`ApplicationError::DoesNotFit`], which names what is missing.
+    fn check_keys(&self, _keys: &Self::Keys) -> Result<(), ApplicationError> {
         Ok(())
     }
 
@@ -83,7 +98,7 @@ pub struct ApplicationLimits {
     /// Bytes at the start of a bundle that
     /// [`loaded_key_bytes`](Application::loaded_key_bytes) needs.
     pub header_bytes: usize,
-    /// Largest key bundle, in bytes.
+    /// Largest key bundle with the keys of this application alone, in bytes.
     pub max_key_bytes: u64,
     /// Largest query, in bytes.
     pub max_query_bytes: usize,
@@ -130,6 +145,7 @@ pub struct Applications {
 #[derive(Clone)]
 pub(crate) struct RegisteredApplication {
     pub(crate) application: Arc<dyn DynApplication>,
+    pub(crate) key_set: KeySetId,
 }
 
 impl RegisteredApplication {
@@ -153,12 +169,19 @@ impl Applications {
         if !is_application_name(&name) {
             return Err(InvalidName(name));
         }
-        self.by_name.insert(name, RegisteredApplication { application: Arc::new(application) });
+        let key_set = application.key_set();
+        self.by_name.insert(name, RegisteredApplication { application: Arc::new(application), key_set });
         Ok(self)
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&RegisteredApplication> {
         self.by_name.get(name)
+    }
+
+    /// Maximum length in bytes of a bundle of this key set: with the keys of all its applications.
+    pub(crate) fn max_key_bytes(&self, key_set: KeySetId) -> u64 {
+        let sharing = self.by_name.values().filter(|offer| offer.key_set == key_set);
+        sharing.fold(0, |sum, offer| sum.saturating_add(offer.limits().max_key_bytes))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &RegisteredApplication)> {
@@ -184,6 +207,7 @@ pub(crate) trait DynApplication: Send + Sync {
     fn check_ready(&self) -> Result<(), String>;
     fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError>;
     fn load_keys(&self, bundle: &mut dyn Read) -> Result<AnyKeys, ApplicationError>;
+    fn check_keys(&self, keys: &AnyKeys) -> Result<(), ApplicationError>;
     fn prepared_bytes(&self) -> u64;
     fn working_bytes(&self) -> u64;
     fn answer(
@@ -216,6 +240,10 @@ impl<A: Application> DynApplication for A {
         Ok(Arc::new(Application::load_keys(self, bundle)?))
     }
 
+    fn check_keys(&self, keys: &AnyKeys) -> Result<(), ApplicationError> {
+        Application::check_keys(self, own_keys(keys)?)
+    }
+
     fn prepared_bytes(&self) -> u64 {
         Application::prepared_bytes(self)
     }
@@ -231,11 +259,13 @@ impl<A: Application> DynApplication for A {
         query: &[u8],
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, ApplicationError> {
-        let keys = keys
-            .downcast_ref::<A::Keys>()
-            .ok_or_else(|| ApplicationError::Internal("keys of another application were passed".into()))?;
-        Application::answer(self, client, keys, query, cancel)
+        Application::answer(self, client, own_keys(keys)?, query, cancel)
     }
+}
+
+fn own_keys<K: 'static>(keys: &AnyKeys) -> Result<&K, ApplicationError> {
+    let other = || ApplicationError::Internal("keys of another type were passed: two key sets have one id".into());
+    keys.downcast_ref().ok_or_else(other)
 }
 
 /// The input that an application rejected.

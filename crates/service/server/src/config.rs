@@ -19,12 +19,12 @@ use crate::offer::OfferConfig;
 ///     listen = "127.0.0.1:8443"
 ///     data_dir = "/var/lib/unspoken"
 ///     [limits]
-///     keys_per_client = 2
+///     key_disk_bytes = 68719476736
 ///     [timeouts]
 ///     key_lifetime = "30d"
 ///     "#,
 /// )?;
-/// assert_eq!(config.limits.keys_per_client, 2);
+/// assert_eq!(config.limits.key_disk_bytes, 64 << 30);
 /// # Ok::<(), unspoken_server::ConfigError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,10 +72,12 @@ pub struct TlsFiles {
 pub struct ServiceLimits {
     /// Bytes of memory of the process: models, loaded keys, queries, answers, work in progress, and connections.
     pub memory_bytes: u64,
-    /// Bytes of disk for key bundles. Unfinished uploads count with their declared length.
+    /// Bytes of disk for key bundles. Unfinished uploads count with their declared length. 0 means half of the disk
+    /// space that is free, or used for key bundles, when the service starts. When room is needed, bundles of clients
+    /// without a token are deleted.
     pub key_disk_bytes: u64,
-    /// Key bundles of one client, unfinished uploads included.
-    pub keys_per_client: usize,
+    /// Bytes of disk for the key bundles of one token. 0 means a quarter of `key_disk_bytes`.
+    pub key_bytes_per_token: u64,
     /// Requests of all clients waiting for a worker.
     pub queue: usize,
     /// Requests of one client waiting for a worker.
@@ -148,8 +150,8 @@ impl Default for ServiceLimits {
     fn default() -> Self {
         Self {
             memory_bytes: 4 << 30,
-            key_disk_bytes: 64 << 30,
-            keys_per_client: 4,
+            key_disk_bytes: 0,
+            key_bytes_per_token: 0,
             queue: 256,
             queue_per_client: 16,
             queries_per_client: 32,
@@ -252,8 +254,6 @@ impl ServerConfig {
     pub fn check(&self) -> Result<(), ConfigError> {
         let counts = [
             ("limits.memory_bytes", self.limits.memory_bytes),
-            ("limits.key_disk_bytes", self.limits.key_disk_bytes),
-            ("limits.keys_per_client", self.limits.keys_per_client as u64),
             ("limits.queue", self.limits.queue as u64),
             ("limits.queue_per_client", self.limits.queue_per_client as u64),
             ("limits.queries_per_client", self.limits.queries_per_client as u64),

@@ -46,14 +46,14 @@ impl Engine {
     pub(crate) async fn answer(
         self: &Arc<Self>,
         client: &ClientName,
-        offer: &RegisteredApplication,
+        (name, offer): (&str, &RegisteredApplication),
         entry: Arc<Entry>,
         query: Bytes,
         memory: ArrivingMemory,
     ) -> Result<Bytes, Refusal> {
         let id = client_id(client, entry.id);
         let work = offer.work_bytes();
-        self.work(client, offer, entry, work, move |job, memory_of_job| {
+        self.work(client, (name, offer), entry, work, move |job, memory_of_job| {
             let _query_memory = memory;
             let JobMemory { keys, work } = memory_of_job;
             let keys = job.load(keys)?;
@@ -71,11 +71,15 @@ impl Engine {
         entry: Arc<Entry>,
         guard: WriteGuard,
     ) -> Result<(), Refusal> {
-        let job = self.work(client, offer, entry.clone(), 0, move |job, memory| {
+        let name = entry.meta.application.clone();
+        let job = self.work(client, (&name, offer), entry.clone(), 0, move |job, memory| {
             let _guard = guard;
             let (store, cache, entry) = (&job.engine.store, &job.engine.cache, &job.entry);
             if let Err(refusal) = job.load(memory.keys) {
                 discard_rejected(store, entry, &refusal)?;
+                if is_final_rejection(refusal.code) {
+                    cache.remove(entry.id);
+                }
                 return Err(refusal);
             }
             store.finish(entry).map_err(|error| {
@@ -94,7 +98,7 @@ impl Engine {
     async fn work<T: Send + 'static>(
         self: &Arc<Self>,
         client: &ClientName,
-        offer: &RegisteredApplication,
+        (name, offer): (&str, &RegisteredApplication),
         entry: Arc<Entry>,
         work_bytes: u64,
         work: impl FnOnce(&Job, JobMemory) -> Result<T, Refusal> + Send + 'static,
@@ -103,7 +107,8 @@ impl Engine {
         tokio::pin!(deadline);
         let turn = turn_name(client, entry.id);
         let cancel = CancelOnDrop::default();
-        let job = Arc::new(Job { engine: self.clone(), offer: offer.clone(), entry, cancel: cancel.0.clone() });
+        let (engine, name, offer) = (self.clone(), name.to_owned(), offer.clone());
+        let job = Arc::new(Job { engine, name, offer, entry, cancel: cancel.0.clone() });
         let ready = async {
             let slot = self.queue.acquire(&turn).await;
             let slot = slot.map_err(|full| Refusal::from_queue_full(&full, self.wait_seconds()))?;
@@ -171,6 +176,8 @@ impl Engine {
 /// Work of one request with the keys of one bundle.
 struct Job {
     engine: Arc<Engine>,
+    /// Name of the application that is asked, which may be another than that of the bundle.
+    name: String,
     offer: RegisteredApplication,
     entry: Arc<Entry>,
     cancel: Arc<AtomicBool>,
@@ -195,18 +202,26 @@ impl Job {
         })
     }
 
-    /// Loads the keys, unless they are loaded. Blocks.
+    /// Loads the keys, unless they are loaded, and checks that they are all that the application needs. Blocks.
     fn load(&self, memory: KeyMemory) -> Result<KeysInUse, Refusal> {
-        let memory = match memory {
-            KeyMemory::Loaded(keys) => return Ok(keys),
-            KeyMemory::Reserved(memory) => memory,
+        let cache = &self.engine.cache;
+        let loaded = match memory {
+            KeyMemory::Loaded(keys) => keys,
+            KeyMemory::Reserved(memory) => cache.get_or_load(self.entry.id, memory, || {
+                let start = Instant::now();
+                let keys = self.load_checked()?;
+                self.engine.metrics.loaded(&self.name, start.elapsed());
+                Ok::<_, Refusal>(keys)
+            })?,
         };
-        self.engine.cache.get_or_load(self.entry.id, memory, || {
-            let start = Instant::now();
-            let keys = self.load_checked()?;
-            self.engine.metrics.loaded(&self.entry.meta.application, start.elapsed());
-            Ok(keys)
-        })
+        if self.entry.is_gone() {
+            // Deleted meanwhile: nothing else would remove the keys from memory.
+            cache.remove(self.entry.id);
+        }
+        // Another application may have loaded them.
+        let checked = self.offer.application.check_keys(loaded.keys().ok_or_else(internal)?);
+        checked.map_err(|error| Refusal::from_application(&error, ClientInput::Keys))?;
+        Ok(loaded)
     }
 
     /// Lets the application parse the bundle while its checksum is computed.
@@ -226,7 +241,7 @@ impl Job {
 
     /// Computes the answer. `memory` is that of the computation and the answer. Blocks.
     fn compute(&self, client: ClientId, keys: &KeysInUse, query: &[u8], memory: Reservation) -> Result<Bytes, Refusal> {
-        let (name, limit) = (&self.entry.meta.application, self.offer.limits().max_answer_bytes);
+        let (name, limit) = (&self.name, self.offer.limits().max_answer_bytes);
         let start = Instant::now();
         let keys = keys.keys().ok_or_else(internal)?;
         let answer = self.offer.application.answer(client, keys, query, &self.cancel).map_err(|error| {

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
 
-use unspoken_protocol::{self as protocol, ClientId, ErrorKind, ServerHalf};
+use unspoken_protocol::{self as protocol, ClientId, ErrorKind, KeySetId, ServerHalf};
 
 use crate::application::{Application, ApplicationError, ApplicationLimits};
 
@@ -43,6 +43,14 @@ impl<H: ServerHalf> Application for ProtocolApplication<H> {
 
     fn check_ready(&self) -> Result<(), String> {
         self.half.check_ready().map_err(|error| error.to_string())
+    }
+
+    fn key_set(&self) -> KeySetId {
+        self.half.key_set()
+    }
+
+    fn check_keys(&self, keys: &H::Keys) -> Result<(), ApplicationError> {
+        self.half.check_keys(keys).map_err(|error| refusal(&error))
     }
 
     fn loaded_key_bytes(&self, header: &[u8]) -> Result<u64, ApplicationError> {

@@ -158,11 +158,17 @@ impl From<StoreError> for Refusal {
         let message = error.to_string();
         match error {
             StoreError::NotFound => Self::key_not_found(),
-            StoreError::TooManyKeys { .. } => Self::new(ProblemCode::TooManyKeys, message, "delete a key bundle first"),
+            StoreError::TokenQuota { .. } => Self::new(
+                ProblemCode::TooManyKeys,
+                message,
+                "list the bundles with `unspoken keys list --url URL` and delete one with `unspoken keys delete --url \
+                 URL ID`, or have the service owner raise limits.key_bytes_per_token",
+            ),
             StoreError::Quota { .. } => Self::new(
                 ProblemCode::StorageFull,
                 message,
-                "delete a key bundle, or have the service owner raise limits.key_disk_bytes",
+                "delete a bundle that you no longer need (`unspoken keys list --url URL`, then `unspoken keys delete \
+                 --url URL ID`), or have the service owner raise --key-disk-mib (limits.key_disk_bytes)",
             ),
             StoreError::OffsetMismatch { have, .. } => {
                 Self::new(ProblemCode::OffsetMismatch, message, "send bytes from Upload-Offset on").with_offset(have)

@@ -1,5 +1,6 @@
 //! Starting a service, accepting connections, and stopping.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -111,7 +112,8 @@ impl Server {
         if tls.is_none() && !config.listen.ip().is_loopback() {
             tracing::warn!("tokens and queries cross the network without TLS");
         }
-        let engine = Arc::new(engine(&config, &capacity, disk)?);
+        let key_sets = applications.iter().map(|(_, offer)| offer.key_set.to_string()).collect();
+        let engine = Arc::new(engine(&config, &capacity, key_sets, disk)?);
         let listener = listen(config.listen).await?;
         let metrics_listener = match config.metrics_listen {
             Some(address) => Some(listen(address).await?),
@@ -259,11 +261,17 @@ async fn serve_metrics(listener: TcpListener, service: Arc<Service>, stopped: Ca
     }
 }
 
-fn engine(config: &ServerConfig, capacity: &Capacity, disk: Arc<dyn Disk>) -> Result<Engine, ServeError> {
+fn engine(
+    config: &ServerConfig,
+    capacity: &Capacity,
+    key_sets: HashSet<String>,
+    disk: Arc<dyn Disk>,
+) -> Result<Engine, ServeError> {
     let limits = &config.limits;
     let policy = StorePolicy {
         key_disk_bytes: limits.key_disk_bytes,
-        keys_per_client: limits.keys_per_client,
+        key_bytes_per_token: limits.key_bytes_per_token,
+        key_sets,
         upload_lifetime: config.timeouts.upload_lifetime,
         key_lifetime: config.timeouts.key_lifetime,
     };

@@ -16,6 +16,7 @@ use crate::config::Timeouts;
 use crate::engine::{Engine, internal};
 use crate::observe::RequestClient;
 use crate::refusal::Refusal;
+use crate::store::Meta;
 
 pub(crate) struct Service {
     pub(crate) engine: Arc<Engine>,
@@ -38,6 +39,14 @@ impl Service {
     pub(crate) fn body_deadlines(&self) -> BodyDeadlines {
         let Timeouts { stall, query_body: total, .. } = self.timeouts;
         BodyDeadlines { stall, total, closing: self.closing.clone() }
+    }
+
+    /// An application that can use a bundle: the one for which it was declared, or another of its key set.
+    pub(crate) fn application_of(&self, bundle: &Meta) -> Result<&RegisteredApplication, Refusal> {
+        let can_use = |offer: &&RegisteredApplication| offer.key_set.to_string() == bundle.key_set;
+        let declared = self.applications.get(&bundle.application).filter(can_use);
+        let other = || self.applications.iter().map(|(_, offer)| offer).find(can_use);
+        declared.or_else(other).ok_or_else(Refusal::application_not_found)
     }
 }
 

@@ -41,8 +41,8 @@ use unspoken_wire::v1::{ApplicationDescription, ApplicationList, KeyList, KeySta
 pub use upload::UploadProgress;
 pub use wait::{WaitCallback, Waiting};
 
-/// Id of a key bundle at a service. Not a secret by itself: it is useless without the token with which the bundle was
-/// uploaded.
+/// Id of a key bundle at a service: 128 random bits. With a token it is useless to others. At a service without tokens
+/// whoever knows it can delete the bundle; it reveals nothing about questions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyId(String);
 
@@ -159,10 +159,11 @@ impl Transport {
         self.send_with_retries(&outgoing, cancel)
     }
 
-    /// This client's key bundles at the service.
+    /// The key bundles of this client's token at the service.
     ///
     /// # Errors
-    /// [`Error`], after retries where they help.
+    /// [`Error::Refused`] with `forbidden` without a token; [`StateDir::uploaded_keys`](crate::StateDir::uploaded_keys)
+    /// knows the ids. Otherwise an error of any call.
     pub fn keys(&self, cancel: &Cancel) -> Result<Vec<KeyStatus>, Error> {
         let answer = self.control(Outgoing::new(Method::GET, KEYS_PATH), cancel)?;
         Ok(read::<KeyList>(&answer)?.keys)

@@ -34,7 +34,7 @@ pub(super) async fn describe(
     let limits = offer.limits();
     let limits = Limits {
         key_format: limits.key_format,
-        max_key_bytes: limits.max_key_bytes,
+        max_key_bytes: service.applications.max_key_bytes(offer.key_set),
         max_query_bytes: limits.max_query_bytes as u64,
         max_answer_bytes: limits.max_answer_bytes as u64,
     };
@@ -53,6 +53,7 @@ pub(super) async fn ask(
     let offer = service.application(&name)?;
     let id = key_parameter(request.uri().query())?;
     let entry = service.engine.store.find(&client, id)?;
+    entry.mark_used();
     check_key(offer, &name, &entry)?;
 
     let turn = turn_name(&client, id);
@@ -62,7 +63,7 @@ pub(super) async fn ask(
     let limit = offer.limits().max_query_bytes;
     let query = read_all(&parts.headers, body, limit, &service.body_deadlines(), &mut memory).await?;
 
-    let answer = service.engine.answer(&client, offer, entry, query, memory).await?;
+    let answer = service.engine.answer(&client, (&name, offer), entry, query, memory).await?;
     let answer = Bytes::from_owner(AnswerBytes { bytes: answer, _permit: permit });
     Ok(([(header::CONTENT_TYPE, BYTES)], answer).into_response())
 }
@@ -94,9 +95,10 @@ fn key_parameter(query: Option<&str>) -> Result<KeyId, Refusal> {
 }
 
 fn check_key(offer: &RegisteredApplication, name: &str, entry: &Entry) -> Result<(), Refusal> {
-    if entry.meta.application != name {
-        let message = format!("the key bundle is for {:?}, the query for {name:?}", entry.meta.application);
-        let remedy = "make keys for this application";
+    if entry.meta.key_set != offer.key_set.to_string() {
+        let found = &entry.meta.application;
+        let message = format!("the key bundle has the parameters and kind of keys of {found:?}, not of {name:?}");
+        let remedy = "upload keys for this application";
         return Err(Refusal::new(ProblemCode::DoesNotFit, message, remedy));
     }
     check_format(offer, entry.meta.key_format)?;

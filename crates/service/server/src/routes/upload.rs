@@ -33,7 +33,7 @@ pub(super) async fn append(
     request: Request,
 ) -> Result<Response, Refusal> {
     let entry = service.engine.store.find(&client, parse_id(&id)?)?;
-    let offer = service.application(&entry.meta.application)?.clone();
+    let offer = service.application_of(&entry.meta)?.clone();
     let (parts, body) = request.into_parts();
     let offset = chunk_offset(&parts.headers)?;
 
@@ -147,7 +147,7 @@ pub(super) async fn complete(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let entry = service.engine.store.find(&client, parse_id(&id)?)?;
-    let offer = service.application(&entry.meta.application)?;
+    let offer = service.application_of(&entry.meta)?;
     let (guard, _) = entry.take_over().await;
     if !entry.is_ready() {
         if entry.offset() != entry.meta.length {

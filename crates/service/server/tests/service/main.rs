@@ -16,5 +16,6 @@ mod operations;
 mod peak;
 mod process;
 mod readiness;
+mod room;
 mod support;
 mod upload;

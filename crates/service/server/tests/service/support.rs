@@ -2,6 +2,7 @@
 
 use std::io::{Cursor, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -352,6 +353,12 @@ pub fn read_response(stream: &mut TcpStream) -> RawResponse {
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
     RawResponse { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+/// Ids of the bundles in a data directory, of `kind` "keys" or "uploads".
+pub fn stored_ids(dir: &Path, kind: &str) -> Vec<KeyId> {
+    let names = std::fs::read_dir(dir.join(kind)).unwrap().map(|entry| entry.unwrap().file_name());
+    names.map(|name| KeyId::parse(name.to_str().unwrap()).unwrap()).collect()
 }
 
 /// Waits until a condition holds, at most ten seconds.

@@ -251,24 +251,6 @@ fn a_chunk_out_of_place_is_told_where_to_go() {
 }
 
 #[test]
-fn a_client_holds_only_so_many_bundles_and_bytes() {
-    let mut setup = Setup::new();
-    setup.config.limits.keys_per_client = 2;
-    setup.config.limits.key_disk_bytes = 250_000;
-    let [ann, bob] = setup.tokens(["ann", "bob"]);
-    let service = setup.start();
-    let (ann, bob) = (service.client(Some(&ann)), service.client(Some(&bob)));
-    let first = upload(&ann, &bundle(1, 100_000, 10)).unwrap();
-    upload(&ann, &bundle(2, 50_000, 10)).unwrap();
-    let refused = upload(&ann, &bundle(3, 1000, 10)).unwrap_err();
-    assert_eq!(refused.code(), Some(ProblemCode::TooManyKeys), "{refused}");
-    let refused = upload(&bob, &bundle(1, 100_001, 10)).unwrap_err();
-    assert_eq!(refused.code(), Some(ProblemCode::StorageFull), "{refused}");
-    ann.delete_key(&first, &Cancel::new()).unwrap();
-    upload(&bob, &bundle(1, 100_001, 10)).unwrap();
-}
-
-#[test]
 fn bundles_and_uploads_expire() {
     let mut setup = Setup::new();
     setup.config.timeouts.key_lifetime = Duration::from_secs(3);

@@ -85,6 +85,14 @@ pub fn name_command(error: anyhow::Error) -> anyhow::Error {
     )
 }
 
+/// Directory of the client's secret keys.
+#[derive(clap::Args)]
+pub struct StateRoot {
+    /// Directory of the secret keys
+    #[arg(long, env = "UNSPOKEN_STATE", default_value_os_t = default_state_dir())]
+    pub state_dir: PathBuf,
+}
+
 /// The queried application and the directory of its keys.
 #[derive(clap::Args)]
 pub struct Target {
@@ -93,9 +101,8 @@ pub struct Target {
     /// Application of the service; not needed if the service offers only one
     #[arg(long, alias = "app")]
     application: Option<String>,
-    /// Directory of the secret key
-    #[arg(long, env = "UNSPOKEN_STATE", default_value_os_t = default_state_dir())]
-    state_dir: PathBuf,
+    #[command(flatten)]
+    state: StateRoot,
 }
 
 impl Target {
@@ -103,8 +110,9 @@ impl Target {
     pub fn open(&self, cancel: &Cancel) -> anyhow::Result<(Transport, String, StateDir)> {
         let transport = self.connection.open()?;
         let application = choose_application(&transport, self.application.as_deref(), cancel)?;
-        let state = StateDir::open(&self.state_dir, transport.url(), &application)
-            .with_context(|| format!("cannot use {}", self.state_dir.display()))?;
+        let root = &self.state.state_dir;
+        let state = StateDir::open(root, transport.url(), &application)
+            .with_context(|| format!("cannot use {}", root.display()))?;
         Ok((transport, application, state))
     }
 }

@@ -71,6 +71,10 @@ pub struct Arguments {
     /// Memory of the process, in MiB: models, clients' keys, requests and computations [default: 4096]
     #[arg(long)]
     memory_mib: Option<u64>,
+    /// Disk space for the clients' keys, in MiB. When it is full, keys of clients without a token give way, the least
+    /// recently used first [default: half of the free space]
+    #[arg(long)]
+    key_disk_mib: Option<u64>,
     /// Format of the log
     #[arg(long, value_enum, default_value = "text")]
     log: Log,
@@ -170,6 +174,10 @@ fn configuration(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
     }
     if let Some(mib) = arguments.memory_mib {
         config.limits.memory_bytes = mib << 20;
+    }
+    if let Some(mib) = arguments.key_disk_mib {
+        anyhow::ensure!(mib > 0, "--key-disk-mib is 0; give at least 1, or leave it out for half of the free space");
+        config.limits.key_disk_bytes = mib.saturating_mul(1 << 20);
     }
     config.allow_anonymous |= arguments.allow_anonymous;
     config.offers.extend(arguments.offer.iter().cloned());
