@@ -176,6 +176,7 @@ mod tests {
     use unspoken_rlwe::KeyKind;
 
     use super::*;
+    use crate::kind::Protocol;
 
     const PRESET: &str = "insecure_n11_boot_depth8_scale50";
 
@@ -187,7 +188,8 @@ mod tests {
 
     fn keyring(key_plan: KeyPlan) -> Keyring {
         let parameters = Preset::find(PRESET).unwrap().build().unwrap();
-        Keyring::new(CkksHeader::new(1, &parameters, &[9; 16], key_plan, "plan".into(), 2.0), None).unwrap()
+        let protocol = Protocol { kind: "test", version: 1 };
+        Keyring::new(CkksHeader::new(protocol, &parameters, &[9; 16], key_plan, "plan".into(), 2.0), None).unwrap()
     }
 
     #[test]

@@ -79,9 +79,18 @@ mod tests {
 
     #[test]
     fn what_is_no_kind_is_refused() {
-        let named = |kind: &[u8]| [&KIND_KEY, &[kind.len() as u8], kind].concat();
+        let named = |kind: &[u8]| [&KIND_KEY[..], &[kind.len() as u8], kind].concat();
         let long = named(&[b'k'; MAX_KIND_BYTES + 1]);
-        for bytes in [&[][..], &[8, 3], &KIND_KEY[..1], &KIND_KEY, &[KIND_KEY[0], KIND_KEY[1], 9, b'a'], &named(b""), &named(b"\x1b[2J"), &long] {
+        for bytes in [
+            &[][..],
+            &[8, 3],
+            &KIND_KEY[..1],
+            &KIND_KEY,
+            &[KIND_KEY[0], KIND_KEY[1], 9, b'a'],
+            &named(b""),
+            &named(b"\x1b[2J"),
+            &long,
+        ] {
             assert_eq!(application_kind(bytes), None, "{bytes:?}");
             let error = CLASSIFY.check_kind(bytes).unwrap_err().to_string();
             assert!(error.contains("needed one of kind classify; update the service"), "{error}");

@@ -77,7 +77,7 @@ impl<V: VersionedDatabase> KeyLoader for RetrieveServer<V> {
 
     /// The same for every kind of queries: a bundle says which kind it is for.
     fn key_set(&self) -> KeySetId {
-        self.description.key_set()
+        self.description().key_set()
     }
 
     fn key_format(&self) -> u32 {

@@ -238,8 +238,8 @@ impl ApplicationDescription for OtherDescription {
         Ok(OtherDescription)
     }
 
-    fn fingerprint(&self) -> [u8; 16] {
-        [0; 16]
+    fn key_set(&self) -> KeySetId {
+        KeySetId::new("other", &[0; 16])
     }
 }
 
@@ -248,6 +248,10 @@ impl KeyGenerator for Other {
 
     fn secret_bytes(&self) -> Result<Zeroizing<Vec<u8>>, RetrieveError> {
         self.0.secret_bytes()
+    }
+
+    fn bundle_contents(&self) -> Vec<u8> {
+        self.0.bundle_contents()
     }
 
     fn key_bytes(&self) -> u64 {

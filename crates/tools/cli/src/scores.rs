@@ -66,7 +66,8 @@ mod tests {
     fn small_and_large_scores_keep_their_digits() {
         let parameters = Preset::find("insecure_n11_depth9_scale50").unwrap().build().unwrap();
         let printed = |exponent: i32, error, score| {
-            let header = CkksHeader::new(1, &parameters, &[0; 16], KeyPlan::new(), "plan".into(), 10.0 * score);
+            let protocol = Protocol { kind: "test", version: 1 };
+            let header = CkksHeader::new(protocol, &parameters, &[0; 16], KeyPlan::new(), "plan".into(), 10.0 * score);
             let header = header.with_unit(f64::from(exponent).exp2()).with_error_bound(error);
             ScoreOptions { raw: false }.printed(&header, [score])[0]
         };

@@ -48,7 +48,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
     let cancel = Cancel::new();
     match command {
         Command::List { connection, state } => {
-            let keys = list(&connection.open()?, connection.url(), state, &cancel)?;
+            let keys = list(&connection.open()?, state, &cancel)?;
             for key in keys {
                 println!("{}", line(&key, SystemTime::now()));
             }
@@ -63,13 +63,14 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
 }
 
 /// The bundles of the client's token; without a token, those that the state directory knows and the service has.
-fn list(transport: &Transport, url: &str, state: &StateRoot, cancel: &Cancel) -> anyhow::Result<Vec<KeyStatus>> {
+fn list(transport: &Transport, state: &StateRoot, cancel: &Cancel) -> anyhow::Result<Vec<KeyStatus>> {
     match transport.keys(cancel) {
         Err(error) if error.code() == Some(ProblemCode::Forbidden) => {}
         listed => return Ok(listed?),
     }
     let root = &state.state_dir;
-    let ids = StateDir::uploaded_keys(root, url).with_context(|| format!("cannot read {}", root.display()))?;
+    let ids =
+        StateDir::uploaded_keys(root, transport.url()).with_context(|| format!("cannot read {}", root.display()))?;
     let mut keys = Vec::new();
     for id in ids {
         match transport.key_status(&KeyId::parse(&id)?, cancel) {

@@ -139,7 +139,7 @@ pub fn prepare_matrix(directory: &Path) -> anyhow::Result<()> {
     let options = Options { preset, batch: 1, tile: Some(4), blocks: Some(4), ..Options::default() };
     let inputs_of = vec![Axes::MATRIX, Axes::MATRIX];
     let program = Program::plan(ProgramSource { graph, inputs: inputs_of, output: Axes::MATRIX, options })?;
-    let server = MatrixServer::new(program, 1.0)?;
+    let server = MatrixServer::new(program)?;
     let known = inputs(&mut |count| vec![0.25; count])?;
     ask_server::<_, MatrixClient>(&server, (), &[known], directory)
 }
