@@ -258,6 +258,13 @@ fn a_flipped_bit_is_refused_as_damage_in_every_message() {
     let inputs = secret.encrypt(program.signature(), &inputs).unwrap();
     let keys = secret.keys(&[program.signature()], |_, _| {}, &GO).unwrap();
     let result = program.run(&keys, &[&inputs], |_, _| {}, &GO).unwrap();
+    // One key: the bytes of many take long to hash for every bit.
+    let mut graph = Graph::new();
+    let x = graph.input("x", (2, 2)).unwrap();
+    graph.push(Operation::Multiply, &[x, x]).unwrap();
+    let square = Program::plan(source(graph, options(1))).unwrap();
+    let keys = secret.keys(&[square.signature()], |_, _| {}, &GO).unwrap();
+    assert_eq!(keys.len(), 1);
     let read = |error: ArraysError| error.to_string();
     damage::assert_damage_is_refused(&[
         ("program", program.to_bytes(), &|bytes| Program::decode(bytes, true).map(drop).map_err(read)),

@@ -321,7 +321,7 @@ mod tests {
         let parameters = Preset::find("insecure_n11_real_depth9_scale50").unwrap().build().unwrap();
         let (magnitudes, encoder) = (Magnitudes::new(&parameters), Encoder::new(&parameters));
         let (scale, room) = (parameters.scale(), (parameters.log2_modulus(0) - parameters.scale().log2()).exp2() / 2.0);
-        for (factor, overflows) in [(0.9, false), (1.1, true)] {
+        for (factor, overflows) in [(0.5, false), (2.0, true)] {
             let simulator = Simulator::new(&encoder, 1);
             let size = (factor * room).sqrt();
             let square = magnitudes.input(&[size], 1, scale);
