@@ -115,7 +115,8 @@ fn with_preset(graph: &Graph, options: &Options, name: &str) -> Result<Choice, A
             planned => planned?,
         };
         let batch = options.batch.min(inner.layout().parallel());
-        let ValueBounds { output, overflow: found } = inner.bounds(parameters, options.largest(), batch)?;
+        let ValueBounds { output, overflow: found, excess_bits } =
+            inner.bounds(parameters, options.largest(), batch)?;
         let Some(found) = found else {
             check_left(&preset, options, &inner, output)?;
             // Clients see it: a power of two says less about constants.
@@ -123,12 +124,12 @@ fn with_preset(graph: &Graph, options: &Options, name: &str) -> Result<Choice, A
             return Ok(Choice { preset, inner, magnitude });
         };
         // Every level has room for about one scale more.
-        let levels = (found.excess_bits / parameters.scale().log2()).ceil();
-        if levels.is_nan() || levels > parameters.max_level() as f64 {
+        let levels = (excess_bits / parameters.scale().log2()).ceil();
+        if levels > parameters.max_level() as f64 {
             return Err(too_large(parameters, options, Some(&found)));
         }
         floor += (levels as usize).max(1);
-        overflow = overflow.or(Some(found));
+        overflow = Some(found);
     }
 }
 

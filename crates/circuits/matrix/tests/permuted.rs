@@ -6,7 +6,7 @@ use common::{Client, Matrices, REAL, random, worst};
 use ndarray::{Array2, Axis as Along};
 use unspoken_ckks::{CostModel, Evaluator};
 use unspoken_matrix::{Axis, Budget, Graph, Layout, MatrixError, Operand, Operation, VectorPermutation, plan};
-use unspoken_permute::{Packing, Permutation, Strategy, Task};
+use unspoken_permute::{Packing, Permutation, Strategy, Task, Verdict};
 
 const LEVEL: usize = 6;
 
@@ -58,7 +58,10 @@ fn entries_are_selected_in_every_vector_of_the_batch() {
             let expected = select(&input, &columns);
             let (found, _, level) = run(&mut client, layout, &chain(length, &operations[..1]), &input);
             assert!(worst(&found, &expected) < 2f64.powi(-20), "{length} {columns:?}");
-            assert!(level < LEVEL || columns.len() == 1);
+            // A rotation of a full tile is free.
+            let rotates =
+                length == tile && (1..length).all(|to| columns.get(to) == Some(&((columns[0] + to) % length)));
+            assert_eq!(level == LEVEL, rotates, "{length} {columns:?}");
             let (found, _, _) = run(&mut client, layout, &chain(length, &operations), &input);
             let sums: Matrices = expected.iter().map(|row| Array2::from_elem((1, 1), row.sum())).collect();
             assert!(worst(&found, &sums) < 2f64.powi(-18), "{length} {columns:?}");
@@ -79,10 +82,11 @@ fn a_permutation_needs_the_keys_of_the_planner() {
     let source = Permutation::new(source).unwrap();
     let task = Task { input_level: 5, ..Task::new(&source, Packing::Repeated, parameters, 0) };
     let explanation = task.explain(parameters, &CostModel::nominal(parameters)).unwrap();
-    let stages = explanation.rows().iter().map(|row| &row.candidate);
-    let best = stages.filter(|candidate| candidate.plan.strategy() != Strategy::Network).next().unwrap();
-    assert_eq!(program.key_plan().len(), best.estimate.keys.len());
-    assert!(program.key_plan().len() < 40, "{}", program.key_plan().len());
+    let allowed = explanation.rows().iter().filter(|row| row.verdict == Verdict::Allowed).map(|row| &row.candidate);
+    let best = allowed.into_iter().find(|candidate| candidate.plan.strategy() != Strategy::Network).unwrap();
+    // Rotations of interleaved vectors coincide more often.
+    let (keys, of_the_planner) = (program.key_plan().len(), best.estimate.keys.len());
+    assert!(keys <= of_the_planner && keys + 3 > of_the_planner && keys < 60, "{keys} {of_the_planner}");
     assert!(program.explain().contains("permute a vector in"), "{}", program.explain());
     // Square tiles need several ciphertexts and many keys.
     let square = Layout::new(parameters, 32, 1).unwrap();
@@ -129,10 +133,12 @@ fn bounds_hold_for_every_step_and_name_the_one_that_overflows() {
         graph.push(Operation::TimesRight(Array2::from_elem((3, 2), -0.5)), &[difference]).unwrap();
         let program = plan(&client.encoder, &graph, layout, 9, Budget::default()).unwrap();
         let bounds = program.bounds(parameters, 10.0, 2).unwrap();
-        assert_eq!(bounds.overflow, None);
+        assert_eq!((bounds.overflow, bounds.excess_bits), (None, 0.0));
         // (3 * 100 + 10) * 3 / 2.
         assert!((bounds.output - 465.0).abs() < 1e-6, "{}", bounds.output);
-        let overflow = program.bounds(parameters, 1e100, 1).unwrap().overflow.unwrap();
-        assert!(overflow.step.contains("matmul") && overflow.excess_bits > 100.0, "{overflow:?}");
+        let large = program.bounds(parameters, 1e70, 1).unwrap();
+        let overflow = large.overflow.unwrap();
+        assert!(overflow.step.contains("matmul") && overflow.excess_bits > 1.0, "{overflow:?}");
+        assert!(large.excess_bits >= overflow.excess_bits);
     }
 }

@@ -12,8 +12,10 @@ use crate::error::MatrixError;
 pub struct ValueBounds {
     /// Bound of the absolute value of the result's entries.
     pub output: f64,
-    /// The step with the largest excess over its modulus, if there is one: its result would be meaningless.
+    /// The first step whose values may exceed their modulus, if there is one: its result would be meaningless.
     pub overflow: Option<StepOverflow>,
+    /// The largest excess of all steps as a number of bits; 0 without an overflow.
+    pub excess_bits: f64,
 }
 
 /// A step whose values may exceed their modulus.
@@ -45,21 +47,23 @@ impl Program {
             })
         };
         let inputs = self.inputs.iter().map(input).collect::<Result<Vec<_>, _>>()?;
-        let mut worst: Option<StepOverflow> = None;
+        let (mut first, mut most) = (None, 0.0);
         let output = self.run_observed(&magnitudes, &inputs, |step, result| {
             let Some(overflow) = magnitudes.take_overflow() else { return };
             let excess_bits = overflow.log2_coefficient - overflow.log2_modulus;
-            if worst.as_ref().is_none_or(|worst| excess_bits > worst.excess_bits) {
+            // Not a number: values beyond the range of this arithmetic.
+            most = if excess_bits.is_nan() { f64::INFINITY } else { excess_bits.max(most) };
+            first.get_or_insert_with(|| {
                 let (step, largest) = (self.lines[step].clone(), largest_slot(result));
-                worst = Some(StepOverflow { step, largest, excess_bits, level: overflow.level });
-            }
+                StepOverflow { step, largest, excess_bits, level: overflow.level }
+            });
         })?;
         let slots = output.try_map(|tile| {
             Ok::<_, MatrixError>(tile.slots().iter().map(|&bound| Complex64::from(bound)).collect::<Vec<_>>())
         })?;
         let entries = decode_tiles(&slots);
         let output = entries.iter().flatten().copied().fold(0.0, f64::max);
-        Ok(ValueBounds { output, overflow: worst })
+        Ok(ValueBounds { output, overflow: first, excess_bits: most })
     }
 }
 
