@@ -33,9 +33,9 @@ pub struct Connection {
     /// Allow plain HTTP to another machine: anyone on the network path sees the token and the encrypted queries
     #[arg(long, alias = "allow-plaintext")]
     insecure_http: bool,
-    /// Give up an answer, a control message or a piece of an upload after so many seconds, tries again included
-    /// [default: 10 if the service accepts no connection, 120 if it is busy or the connection was lost, 1200 for an
-    /// answer]
+    /// Give up after so many seconds without an answer, retries and the service's work included; an upload counts
+    /// each piece [default: 10 if the service accepts no connection, 120 if it is busy or the connection was lost,
+    /// 1200 for the answer to a query]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<f64>,
 }
