@@ -122,7 +122,7 @@ fn record(service: &Service, files: &Files) -> anyhow::Result<Vec<Vec<u8>>> {
     Ok(requests)
 }
 
-/// Whether a request has the body that its head declares. The service waits for the rest of others, so their connections
+/// Whether a request has the body that its head declares. The service waits for the rest of others: their connections
 /// are closed after the last byte.
 fn is_complete(request: &[u8]) -> bool {
     head_bytes(request).is_some_and(|head| request.len() - head >= content_length(&request[..head]))
