@@ -8,7 +8,7 @@ mod valgrind;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::json;
@@ -87,8 +87,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             continue;
         }
         for case in &chosen {
+            let start = Instant::now();
             let Run { reports, failure } = run_case(case, backend, limit)?;
             runs += 1;
+            let seconds = start.elapsed().as_secs_f64();
+            eprintln!("ran         {:18} {:8} {seconds:.1} s, {} reports", case.name, backend.name(), reports.len());
             if let Some(failure) = failure {
                 verdict.finding(format!("{} ({}) did not end: {failure}", case.name, backend.name()));
             }

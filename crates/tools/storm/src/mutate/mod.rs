@@ -14,7 +14,7 @@ use serde_json::json;
 use unspoken_client::transport::Cancel;
 
 use self::mutation::mutated;
-use self::recorder::Recorder;
+use self::recorder::{Recorder, content_length, head_bytes};
 use crate::amount::Amount;
 use crate::client::{Client, Kind, Outcome, transport};
 use crate::service::{Binary, Files, Service, Settings};
@@ -22,8 +22,8 @@ use crate::verdict::Verdict;
 
 /// Requests between two checks that the service is ready and answers an honest client.
 const CHECK: u64 = 250;
-/// Longest time to wait for a response. A request that is cut off gets none before its connection is closed.
-const WAIT: Duration = Duration::from_millis(1500);
+/// Longest time to wait for a response.
+const WAIT: Duration = Duration::from_secs(5);
 /// Bytes of a request that are sent, at most: key bundles are long.
 const MOST_BYTES: usize = 600 << 10;
 /// Statuses above 499 that say that the service has no room or time at present.
@@ -122,6 +122,12 @@ fn record(service: &Service, files: &Files) -> anyhow::Result<Vec<Vec<u8>>> {
     Ok(requests)
 }
 
+/// Whether a request has the body that its head declares. The service waits for the rest of others: their connections
+/// are closed after the last byte.
+fn is_complete(request: &[u8]) -> bool {
+    head_bytes(request).is_some_and(|head| request.len() - head >= content_length(&request[..head]))
+}
+
 /// Sends bytes and returns the status of the response, if there is one.
 fn exchange(address: SocketAddr, request: &[u8]) -> Option<u16> {
     let connected = TcpStream::connect(address).context("cannot connect").and_then(|mut stream| {
@@ -129,7 +135,9 @@ fn exchange(address: SocketAddr, request: &[u8]) -> Option<u16> {
         stream.set_write_timeout(Some(WAIT))?;
         // A refusal may come before everything is sent.
         let _ = stream.write_all(request);
-        let _ = stream.shutdown(Shutdown::Write);
+        if !is_complete(request) {
+            stream.shutdown(Shutdown::Write)?;
+        }
         let mut head = [0; 12];
         stream.read_exact(&mut head)?;
         Ok(head)

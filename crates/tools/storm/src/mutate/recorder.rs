@@ -1,5 +1,6 @@
 //! A proxy that records the requests which pass through it.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,10 +43,18 @@ impl Recorder {
         Ok(Recorder { address, streams })
     }
 
-    /// The requests recorded so far, each with its body.
+    /// The requests recorded so far, each with its body: the first and the last of each method and path, because a key
+    /// bundle is uploaded in many chunks.
     pub fn requests(&self) -> Vec<Vec<u8>> {
         let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        streams.iter().flat_map(|stream| split(stream)).collect()
+        let mut kinds = BTreeMap::<Vec<u8>, Vec<Vec<u8>>>::new();
+        for request in streams.iter().flat_map(|stream| split(stream)) {
+            let line = request.iter().take_while(|&&byte| byte != b'\r').copied().collect();
+            let same = kinds.entry(line).or_default();
+            same.truncate(1);
+            same.push(request);
+        }
+        kinds.into_values().flatten().collect()
     }
 }
 
@@ -78,7 +87,8 @@ pub fn head_bytes(request: &[u8]) -> Option<usize> {
     request.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
 }
 
-fn content_length(head: &[u8]) -> usize {
+/// Length of the body that a head declares, 0 if it does not.
+pub fn content_length(head: &[u8]) -> usize {
     let head = String::from_utf8_lossy(head).to_ascii_lowercase();
     head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok()).unwrap_or(0)
 }
