@@ -16,7 +16,7 @@ def new_axes(key: Any, ndim: int) -> tuple[Any, tuple[int, ...]]:
     Examples
     --------
     >>> new_axes((None, slice(2), None), 1)
-    ((slice(None, 2, None),), (0, 2))
+    ((slice(None, 2, None), Ellipsis), (0, 2))
     """
     keys = list(key) if isinstance(key, tuple) else [key]
     if not any(each is None for each in keys):

@@ -115,7 +115,10 @@ fn reshapes() {
             let map = |c: &Client, input| {
                 let map = LinearMap::reshape(c.parameters(), layout, input, to).unwrap();
                 assert_eq!((map.depth(), map.output_shape()), (1, to));
-                assert!(map.key_plan().len() <= shape.0 + to.0, "{shape:?} to {to:?}: {}", map.key_plan().len());
+                // Within a tile there is a diagonal for each pair of a row before and a row after with common entries.
+                let keys = map.key_plan().len();
+                let one_tile = layout.grid(shape) == (1, 1) && layout.grid(to) == (1, 1);
+                assert!(!one_tile || keys < shape.0 + to.0, "{shape:?} to {to:?}: {keys}");
                 map
             };
             let reshaped = |m: &Array2<f64>| Array2::from_shape_vec(to, m.iter().copied().collect()).unwrap();

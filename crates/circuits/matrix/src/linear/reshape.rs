@@ -18,8 +18,8 @@ type Move = (usize, usize, i64);
 impl LinearMap {
     /// The entries in row-major order as a matrix of another shape, like numpy's `a.reshape(to)`.
     ///
-    /// One level, and at most one diagonal for each row of the input and of the result. Pairs of tiles whose entries
-    /// move alike share their diagonals.
+    /// One level, and for each pair of tiles at most one diagonal for each row of them. Pairs whose entries move alike
+    /// share their diagonals.
     ///
     /// # Errors
     /// If the numbers of entries differ, or there is no level left.
