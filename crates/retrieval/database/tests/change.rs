@@ -77,7 +77,7 @@ fn buckets_are_filled_by_moving_others_until_there_is_no_room() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(error, DatabaseError::Full { .. }) && error.to_string().contains("larger"), "{error}");
+    assert!(matches!(error, DatabaseError::Full { .. }) && error.to_string().contains("--capacity"), "{error}");
     writer.commit().unwrap();
     database.refresh().unwrap();
     let snapshot = database.snapshot();
