@@ -149,7 +149,7 @@ fn errors_that_cannot_heal_are_reported_at_once_with_their_cause() {
     // A fatal alert of TLS.
     let tls = peer(&[0x15, 3, 3, 0, 2, 2, 70]);
     // No name server has to be asked about a label of more than 63 letters.
-    let nowhere = format!("{}.example:443", "a".repeat(70));
+    let nowhere = format!("{}.example:8443", "a".repeat(70));
     for (url, cause, says) in [
         (format!("https://{nowhere}"), UnreachableCause::UnknownHost, "no host has this name; check the spelling"),
         (format!("http://{nowhere}"), UnreachableCause::UnknownHost, "no host has this name; check the spelling"),
