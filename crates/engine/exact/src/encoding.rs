@@ -119,7 +119,7 @@ impl Encoder {
     /// # Errors
     /// If there are more values than slots or one is out of range.
     pub fn encode_slots(&self, values: &[i64]) -> Result<Plaintext, ExactError> {
-        let values = self.check("encode slots", values)?;
+        let values = self.check_range("encode slots", values)?;
         let ring = self.parameters.plain_ring();
         let modulus = Modulus::new(self.parameters.plain_modulus());
         let mut residues = Zeroizing::new(vec![0; self.parameters.slots()]);
@@ -137,7 +137,7 @@ impl Encoder {
     /// # Errors
     /// As for [`Encoder::encode_slots`].
     pub fn encode_coefficients(&self, values: &[i64]) -> Result<Plaintext, ExactError> {
-        let mut coefficients = self.check("encode coefficients", values)?;
+        let mut coefficients = self.check_range("encode coefficients", values)?;
         coefficients.resize(self.parameters.slots(), 0);
         Ok(Plaintext { parameters: self.parameters.clone(), coefficients })
     }
@@ -149,7 +149,7 @@ impl Encoder {
     /// # Errors
     /// As for [`Encoder::encode_slots`].
     pub fn encode_weights(&self, weights: &[i64]) -> Result<Plaintext, ExactError> {
-        let checked = self.check("encode weights", weights)?;
+        let checked = self.check_range("encode weights", weights)?;
         let degree = self.parameters.slots();
         let mut coefficients = Zeroizing::new(vec![0; degree]);
         for (i, &weight) in checked.iter().enumerate() {
@@ -196,7 +196,7 @@ impl Encoder {
     /// Converts the values to words. Checks that there are not too many and that they are in range. The branch on the
     /// latter is the only one that depends on them. Not inlined, so that tools that look for such branches name it.
     #[inline(never)]
-    fn check(&self, operation: &'static str, values: &[i64]) -> Result<Zeroizing<Vec<i32>>, ExactError> {
+    fn check_range(&self, operation: &'static str, values: &[i64]) -> Result<Zeroizing<Vec<i32>>, ExactError> {
         let (found, needed) = (values.len(), self.parameters.slots());
         if found > needed {
             return Err(ExactError::Shape { operation, found, needed });

@@ -147,7 +147,7 @@ impl Seen {
 
 /// Makes and uploads keys; comes back after refusals.
 fn connect(client: usize, files: &Files, url: &str, seen: &mut Seen) -> Option<Client> {
-    let kind = if client % 2 == 0 { Kind::Retrieve } else { Kind::Classify };
+    let kind = if client.is_multiple_of(2) { Kind::Retrieve } else { Kind::Classify };
     let state = files.folder().join(format!("state-{client}"));
     let end = Instant::now() + CONNECT;
     while Instant::now() < end {

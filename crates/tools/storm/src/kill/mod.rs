@@ -15,7 +15,7 @@ use crate::service::Binary;
 /// Kill processes with SIGKILL at random moments, and check that nothing acknowledged is lost and nothing used twice
 #[derive(clap::Subcommand)]
 pub enum Kill {
-    /// Kill owners of a file of precomputed encryptions: no entry is handed out twice. --count counts rounds of two kills
+    /// Kill owners of a file of precomputed encryptions: no entry is handed out twice. --count counts pairs of kills
     Pool(Amount),
     /// Kill writers of a database (put, delete, compact, build, replace): every acknowledged change is there, the
     /// database is whole, and a reader that stays open follows. --count counts kills
