@@ -67,12 +67,23 @@ pub fn checked_description(
     version: u32,
     version_of: impl FnOnce(&[u8]) -> Option<u32>,
 ) -> Result<&[u8], ProtocolError> {
-    let front = description.len().saturating_sub(2 + CHECKSUM_BYTES);
-    let with_checksum = description[front..].starts_with(&field_front(DESCRIPTION_TAG)[..1]);
     match checked_fields("description", description, DESCRIPTION_TAG) {
-        Err(_) if !with_checksum && version_of(description).is_some_and(|found| found != version) => Ok(description),
+        Err(_) if !has_checksum(description) && version_of(description).is_some_and(|found| found != version) => {
+            Ok(description)
+        }
         checked => checked,
     }
+}
+
+/// Whether a description ends with a checksum that does not match.
+pub(crate) fn is_damaged(description: &[u8]) -> bool {
+    has_checksum(description) && checked_fields("description", description, DESCRIPTION_TAG).is_err()
+}
+
+/// Whether a description ends with a field for a checksum.
+fn has_checksum(description: &[u8]) -> bool {
+    let front = description.len().saturating_sub(2 + CHECKSUM_BYTES);
+    description[front..].starts_with(&field_front(DESCRIPTION_TAG)[..1])
 }
 
 /// Key and length of the checksum field.

@@ -2,6 +2,7 @@
 
 use prost::encoding::{WireType, decode_varint, encode_key, encode_varint};
 
+use crate::checksum::is_damaged;
 use crate::error::ProtocolError;
 
 /// Number of the protobuf field. No description has another field with it.
@@ -32,12 +33,15 @@ impl Protocol {
         bytes
     }
 
-    /// Refuses the description of an application of another kind. No byte after the kind is read, so that the kind of
-    /// a newer or older application is still known.
+    /// Refuses the description of an application of another kind. Besides the checksum at the end, no byte after the
+    /// kind is read, so that the kind of a newer or older application is still known.
     ///
     /// # Errors
-    /// If the untrusted bytes begin with another kind, or with none.
+    /// If the untrusted bytes are damaged, or begin with another kind, or with none.
     pub fn check_kind(self, description: &[u8]) -> Result<(), ProtocolError> {
+        if is_damaged(description) {
+            return Err(ProtocolError::Damaged { what: "description" });
+        }
         let needed = format!("one of kind {}", self.kind);
         match application_kind(description) {
             Some(kind) if kind == self.kind => Ok(()),
@@ -50,8 +54,11 @@ impl Protocol {
     }
 }
 
-/// The kind at the start of a description of untrusted bytes, if there is one.
+/// The kind at the start of a description of untrusted bytes, if there is one and the bytes are not damaged.
 pub fn application_kind(description: &[u8]) -> Option<&str> {
+    if is_damaged(description) {
+        return None;
+    }
     let mut rest = description.strip_prefix(&KIND_KEY)?;
     let length = usize::try_from(decode_varint(&mut rest).ok()?).ok()?;
     let kind = rest.get(..length).filter(|kind| (1..=MAX_KIND_BYTES).contains(&kind.len()))?;
