@@ -38,7 +38,7 @@ fn checked<'a>(what: &'static str, bytes: &'a [u8]) -> Result<&'a [u8], Retrieve
 /// Length of a request of that many queries, in bytes.
 pub(crate) fn request_bytes(description: &Description, mode: Mode, queries: usize) -> usize {
     let repeated = if mode == Mode::Session { WORD * queries.saturating_sub(1) } else { 0 };
-    description.query_bytes(mode) * queries - repeated
+    description.query_bytes(mode) * queries - repeated + CHECKSUM_BYTES
 }
 
 /// Concatenates queries. Those of a session must have consecutive numbers, of which only the first is written.

@@ -71,7 +71,8 @@ mod tests {
                     let entries: Vec<f64> = (0..16).map(|j| (f64::from(j) / 7.5 - 1.0) * bound).collect();
                     let tables = [Table::new(1, &entries).unwrap()];
                     let lookup = Lookup::new(&parameters, &tables, plan, OutputForm::Rows, bound, Some(level)).unwrap();
-                    assert_eq!(lookup.output_level(), level - plan.depth(16));
+                    // Few baby steps need fewer levels than the plan's depth.
+                    assert!(lookup.output_level() >= level - plan.depth(16), "{plan}");
                 }
             }
         }

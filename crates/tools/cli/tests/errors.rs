@@ -93,7 +93,7 @@ fn a_closed_pipe_ends_a_command_quietly() {
     let state = path("state");
     let (said, signalled) = with_closed_output(&["get", "A", "--url", &served.url, "--state-dir", &state]);
     assert!(signalled && !said.contains("error") && !said.contains("panicked"), "{said}");
-    let (said, signalled) = with_closed_output(&["keys", "list", "--url", &served.url]);
+    let (said, signalled) = with_closed_output(&["keys", "list", "--url", &served.url, "--state-dir", &state]);
     assert!(said.is_empty() && signalled, "{said}");
     let again = ["serve", "--database", &database, "--data-dir", &path("keys2"), "--listen", "127.0.0.1:0"];
     let (said, signalled) = with_closed_output(&again);

@@ -16,7 +16,7 @@ static GO: AtomicBool = AtomicBool::new(false);
 fn two_databases_share_a_bundle_which_is_listed_and_deleted() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    for (name, byte) in [("one", 1), ("two", 2)] {
+    for (name, byte) in [("one", 0xfe), ("two", 0xff)] {
         let records = (0..20).map(|_| Ok::<_, Infallible>(Record { key: None, value: vec![byte; 100] }));
         Builder::new(Preset::N11).build(path(name), records, |_| {}, &GO).unwrap();
     }

@@ -53,7 +53,7 @@ impl Files {
         let image = |digit: u8| Image::new(&[digit * 20; 784]).unwrap();
         let digits: Vec<u8> = (0..40).map(|i| i % 10).collect();
         let images: Vec<Image> = digits.iter().map(|&digit| image(digit)).collect();
-        let options = TrainOptions { epochs: 1, ..TrainOptions::default() };
+        let options = TrainOptions { epochs: 1, validation: 10, ..TrainOptions::default() };
         let data = LabelledImages::new(images, digits).unwrap();
         fit(&data, &options, &mut |_| {}, &Default::default()).unwrap().save(files.path("digits")).unwrap();
         let head: Vec<u8> = [0x803u32, 1, 28, 28].iter().flat_map(|word| word.to_be_bytes()).collect();

@@ -106,7 +106,9 @@ fn classify_tells_of_messages_that_are_cut_or_unknown() {
         let output = unspoken(&[&target[..], messages].concat());
         (text(&output), String::from_utf8(output.stderr).unwrap())
     };
-    assert_eq!(ask(&["Деньги", "обед"]), ("spam\tДеньги\nham\tобед\n".into(), String::new()));
+    let (labels, said) = ask(&["Деньги", "обед"]);
+    assert_eq!(labels, "spam\tДеньги\nham\tобед\n");
+    assert!(!said.contains("warning"), "{said}");
     let (_, warning) = ask(&["приз приз приз приз приз", "обед"]);
     assert!(warning.contains("warning: 1 of 2 texts (50.0 %) have more than 4 tokens"), "{warning}");
     let (_, warning) = ask(&["hello world", "обед"]);
