@@ -68,11 +68,20 @@ fn key() -> Vec<u8> {
 #[test]
 fn a_key_on_the_stack_is_seen() {
     let key = key();
-    let copied = stack_after(|| {
-        let copy: [u8; 32] = key.as_slice().try_into().unwrap();
-        std::hint::black_box(&copy);
-    });
+    let copied = stack_after(|| copy_below(&key, 100));
     assert!(places(&copied, &key) > 0);
+}
+
+/// Copies a key far below the frames that the end of a thread overwrites.
+#[inline(never)]
+fn copy_below(key: &[u8], frames: usize) {
+    if frames > 0 {
+        copy_below(key, std::hint::black_box(frames) - 1);
+        std::hint::black_box(frames);
+        return;
+    }
+    let copy: [u8; 32] = key.try_into().unwrap();
+    std::hint::black_box(&copy);
 }
 
 #[test]
