@@ -123,7 +123,12 @@ pub static DESCRIPTION: Target = Target {
             output_level: 0,
             ..sound.clone()
         };
-        FINGERPRINTS.iter().map(of).chain([sound.clone()]).map(|message| messages::description(Description::PROTOCOL, &message)).collect()
+        FINGERPRINTS
+            .iter()
+            .map(of)
+            .chain([sound.clone()])
+            .map(|message| messages::description(Description::PROTOCOL, &message))
+            .collect()
     },
 };
 

@@ -91,7 +91,12 @@ pub static DESCRIBED: Target = Target {
             keys: formed.keys.clone(),
             ..of(formed.preset)
         });
-        FINGERPRINTS.iter().map(of).chain(formed).map(|message| messages::description(Description::PROTOCOL, &message)).collect()
+        FINGERPRINTS
+            .iter()
+            .map(of)
+            .chain(formed)
+            .map(|message| messages::description(Description::PROTOCOL, &message))
+            .collect()
     },
 };
 

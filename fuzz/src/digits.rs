@@ -88,7 +88,12 @@ pub static DESCRIBED: Target = Target {
             query_level: 0,
             ..sound.clone()
         };
-        FINGERPRINTS.iter().map(of).chain([sound.clone()]).map(|message| messages::description(Description::PROTOCOL, &message)).collect()
+        FINGERPRINTS
+            .iter()
+            .map(of)
+            .chain([sound.clone()])
+            .map(|message| messages::description(Description::PROTOCOL, &message))
+            .collect()
     },
 };
 
