@@ -105,7 +105,7 @@ fn bytes_of_programs_are_those_of_version_2() {
     let hashes = [network(3), every_kind()].map(|program| blake3::hash(&program.to_bytes()).to_string());
     let expected = [
         "0eb3ea0475e153386297e4d361a07e5ebc5c9dcc418b0768d7b1425df1e12ba5",
-        "23be8866c475722de5c10004122a021e21bce09852e80c4a757e26c7b1089d4a",
+        "4cb9bdc6c274660c8ea7f26ea84fac7ea06c435ae157a2477c7690f24d14dd59",
     ];
     assert_eq!(hashes, expected);
 }

@@ -31,6 +31,9 @@ pub trait KeyLoader: Send + Sync + 'static {
     /// Maximum length in bytes of a bundle with the keys of this application alone.
     fn max_key_bytes(&self) -> u64;
 
+    /// Maximum memory in bytes of the loaded keys of this application alone.
+    fn key_memory_bytes(&self) -> u64;
+
     /// Reads the start of a key bundle and returns the bytes of memory that its keys will need.
     ///
     /// # Errors

@@ -41,6 +41,10 @@ impl<H: CkksServerHalf> KeyLoader for H {
         KeyBundle::byte_len(self.header().parameters().rlwe(), self.header().key_plan())
     }
 
+    fn key_memory_bytes(&self) -> u64 {
+        self.header().key_plan().memory_bytes(self.header().parameters().ring())
+    }
+
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, ProtocolError> {
         let parameters = self.header().parameters();
         let plan = KeyBundle::read_plan(parameters.rlwe(), &mut &front[..])?;

@@ -93,6 +93,11 @@ impl<V: VersionedDatabase> KeyLoader for RetrieveServer<V> {
         bytes.max().unwrap_or_default()
     }
 
+    fn key_memory_bytes(&self) -> u64 {
+        let bytes = Mode::ALL.into_iter().map(|mode| PreparedKeys::memory_bytes(self.parameters(), mode));
+        bytes.max().unwrap_or_default()
+    }
+
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, RetrieveError> {
         let mode = KeyHeader::read(self.parameters(), front)?.mode();
         Ok(PreparedKeys::memory_bytes(self.parameters(), mode))

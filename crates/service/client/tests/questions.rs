@@ -67,6 +67,10 @@ impl KeyLoader for Watched {
         self.lock().0.max_key_bytes()
     }
 
+    fn key_memory_bytes(&self) -> u64 {
+        self.lock().0.key_memory_bytes()
+    }
+
     fn loaded_key_bytes(&self, front: &[u8]) -> Result<u64, RetrieveError> {
         self.lock().0.loaded_key_bytes(front)
     }

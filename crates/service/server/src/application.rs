@@ -100,6 +100,8 @@ pub struct ApplicationLimits {
     pub header_bytes: usize,
     /// Largest key bundle with the keys of this application alone, in bytes.
     pub max_key_bytes: u64,
+    /// Largest memory of the loaded keys of this application alone, in bytes.
+    pub key_memory_bytes: u64,
     /// Largest query, in bytes.
     pub max_query_bytes: usize,
     /// Largest answer, in bytes.

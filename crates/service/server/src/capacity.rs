@@ -12,7 +12,7 @@ pub enum CapacityError {
     /// One worker with the largest request needs more than `limits.memory_bytes`.
     #[error(
         "start application {name}: one worker takes {worker} bytes of memory (answer {answer}, computation {working}, \
-         keys {keys} or more), requests {bodies}, {connections} connections {connection_bytes} and the models of all \
+         keys {keys}), requests {bodies}, {connections} connections {connection_bytes} and the models of all \
          applications {prepared}; limits.memory_bytes is {limit}, needed at least {needed}: raise it (--memory-mib), \
          lower limits.connections, or offer less", worker = answer.saturating_add(*working).saturating_add(*keys)
     )]
@@ -23,7 +23,7 @@ pub enum CapacityError {
         answer: u64,
         /// Bytes needed to compute one answer.
         working: u64,
-        /// Bytes of the largest key bundle; loaded keys take at least as much.
+        /// Bytes of the largest loaded keys.
         keys: u64,
         /// Bytes of the largest request.
         bodies: u64,
@@ -81,14 +81,14 @@ impl Capacity {
 
         let mut largest_worker = 1;
         for (name, offer) in applications.iter() {
-            let worker = offer.work_bytes().saturating_add(offer.limits().max_key_bytes);
+            let worker = offer.work_bytes().saturating_add(offer.limits().key_memory_bytes);
             let needed = fixed.saturating_add(largest_body).saturating_add(worker);
             if needed > limit {
                 return Err(CapacityError::Memory {
                     name: name.into(),
                     answer: offer.limits().max_answer_bytes as u64,
                     working: offer.application.working_bytes(),
-                    keys: offer.limits().max_key_bytes,
+                    keys: offer.limits().key_memory_bytes,
                     bodies: largest_body,
                     connections,
                     connection_bytes,

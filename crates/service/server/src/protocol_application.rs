@@ -36,6 +36,7 @@ impl<H: ServerHalf> Application for ProtocolApplication<H> {
             key_format: self.half.key_format(),
             header_bytes: self.half.key_front_bytes(),
             max_key_bytes: self.half.max_key_bytes(),
+            key_memory_bytes: self.half.key_memory_bytes(),
             max_query_bytes: self.half.query_bytes(),
             max_answer_bytes: self.half.answer_bytes(),
         }

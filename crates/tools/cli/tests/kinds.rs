@@ -166,9 +166,10 @@ fn found(directory: &Path, end: &str) -> bool {
 fn a_command_says_what_it_sends_before_it_does() {
     let files = Files::new();
     let service = files.serve();
-    let state = files.path("state");
     // `get` prints the usage on standard error, the others print it; `classify` does not.
     for kind in ["embed", "digits", "retrieve", "matrix"] {
+        // One state each: with the same state, applications share keys.
+        let state = files.path(&format!("state-{kind}"));
         let target = ["--url", &service.url, "--state-dir", &state, "--application", kind];
         let command = files.command(kind);
         let output = unspoken(&command.iter().map(String::as_str).chain(target).collect::<Vec<_>>());

@@ -52,6 +52,7 @@ impl Application for Buffers {
             key_format: 1,
             header_bytes: 0,
             max_key_bytes: MIB,
+            key_memory_bytes: KEY_BYTES,
             max_query_bytes: QUERY_BYTES,
             max_answer_bytes: ANSWER_BYTES,
         }

@@ -72,6 +72,7 @@ impl Application for Xor {
             key_format: FORMAT,
             header_bytes: 20,
             max_key_bytes: self.max_key_bytes,
+            key_memory_bytes: self.max_key_bytes,
             max_query_bytes: 1 << 20,
             max_answer_bytes: 1 << 20,
         }
