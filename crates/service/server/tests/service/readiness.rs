@@ -38,6 +38,7 @@ impl Application for Changing {
             key_format: 1,
             header_bytes: 0,
             max_key_bytes: 100,
+            key_memory_bytes: 100,
             max_query_bytes: bytes,
             max_answer_bytes: bytes,
         }
