@@ -65,6 +65,7 @@ impl Application for Zeros {
             key_format: 1,
             header_bytes: 0,
             max_key_bytes: 100,
+            key_memory_bytes: 100,
             max_query_bytes: ZEROS,
             max_answer_bytes: 2 * ZEROS,
         }
