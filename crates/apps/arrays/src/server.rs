@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use unspoken_ckks::{Ciphertext, Evaluator, idle_buffer_bytes};
+use unspoken_ckks::{Ciphertext, Evaluator};
 use unspoken_matrix::EncryptedMatrix;
 use unspoken_protocol::{CkksDescription, CkksHeader, CkksServerHalf, ClientId, ProtocolError, SeedGuard, ServerHalf};
 use unspoken_ring::Basis;
@@ -103,7 +103,7 @@ impl ServerHalf for MatrixServer {
     }
 
     fn prepared_bytes(&self) -> u64 {
-        self.program.prepared_bytes() + self.seeds.capacity_bytes() + idle_buffer_bytes(self.description.parameters())
+        self.program.prepared_bytes() + self.seeds.capacity_bytes()
     }
 
     /// Memory of the expanded query, a run of one group, and the answer as bytes, before and after it is packed.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use unspoken_ckks::{CkksParameters, Complex64, Encoder, Evaluator, Simulator, idle_buffer_bytes, vector_bytes};
+use unspoken_ckks::{CkksParameters, Complex64, Encoder, Evaluator, Simulator, vector_bytes};
 use unspoken_cnn::{ImageLayout, PlainWeightsCircuit};
 use unspoken_digits_model::{Image, Network, PIXELS};
 use unspoken_protocol::{
@@ -81,7 +81,7 @@ impl ServerHalf for DigitsServer {
     }
 
     fn prepared_bytes(&self) -> u64 {
-        self.circuit.prepared_bytes() + self.seeds.capacity_bytes() + idle_buffer_bytes(self.description.parameters())
+        self.circuit.prepared_bytes() + self.seeds.capacity_bytes()
     }
 
     fn working_bytes(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! The server's side of queries.
 
-use unspoken_ckks::{Bootstrapper, Ciphertext, Encoder, Evaluator, idle_buffer_bytes, vector_bytes};
+use unspoken_ckks::{Bootstrapper, Ciphertext, Encoder, Evaluator, vector_bytes};
 use unspoken_lookup::Lookup;
 use unspoken_protocol::{ClientId, SeedGuard};
 use unspoken_rlwe::KeyPlan;
@@ -39,11 +39,10 @@ impl QueryReader {
         self.bootstrapper.as_ref().map(|bootstrapper| bootstrapper.plan().query_key_plan()).unwrap_or_default()
     }
 
-    /// Bytes of memory for the seeds received, for buffers that stay between answers, and for the encoded matrices of a
-    /// bootstrap.
+    /// Bytes of memory for the seeds received, and for the encoded matrices of a bootstrap.
     pub fn prepared_bytes(&self) -> u64 {
         let matrices = self.bootstrapper.as_ref().map_or(0, Bootstrapper::prepared_bytes);
-        matrices + self.seeds.capacity_bytes() + idle_buffer_bytes(&self.query.shape().parameters)
+        matrices + self.seeds.capacity_bytes()
     }
 
     /// Peak of the memory, in bytes, for reading a query and running `lookup` on it, beyond keys and prepared data: the

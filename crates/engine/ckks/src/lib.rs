@@ -33,7 +33,7 @@ pub use inner_sum::InnerSum;
 pub use linear::{LinearPlan, LinearTransform, Steps};
 pub use magnitudes::{Magnitudes, SlotBounds};
 pub use matrix::PreparedMatrix;
-pub use memory::{idle_buffer_bytes, key_switch_bytes, vector_bytes, with_idle_buffers};
+pub use memory::{key_switch_bytes, vector_bytes, with_idle_buffers};
 pub use noise::NoiseModel;
 pub use num_complex::Complex64;
 pub use parameters::{BootstrapLiteral, CkksLiteral, CkksParameters};

@@ -54,16 +54,10 @@ pub fn key_switch_bytes(parameters: &CkksParameters, level: usize) -> u64 {
     bytes(parameters.ring(), key_switch(parameters.ring(), parameters.chain(level)))
 }
 
-/// Bytes of freed buffers that the ring keeps between runs. A service that must stay within a limit counts them as long
-/// as it has the ring.
-pub fn idle_buffer_bytes(parameters: &CkksParameters) -> u64 {
-    parameters.ring().idle_bytes() as u64
-}
-
 /// Bytes of memory of a run that holds `live` bytes at its peak, and at other times `freed` bytes in buffers of other
 /// sizes. The ring keeps freed buffers for reuse, up to a limit, and a buffer is reused only for the same size.
 pub fn with_idle_buffers(parameters: &CkksParameters, live: u64, freed: u64) -> u64 {
-    live + freed.min(idle_buffer_bytes(parameters))
+    live + freed.min(parameters.ring().idle_bytes() as u64)
 }
 
 /// Counter of the bytes in use and of their peak.

@@ -72,7 +72,9 @@ impl Engine {
         guard: WriteGuard,
     ) -> Result<(), Refusal> {
         let name = entry.meta.application.clone();
-        let job = self.work(client, (&name, offer), entry.clone(), 0, move |job, memory| {
+        // With the memory of an answer, so that keys never take the place of buffers that answers have left behind.
+        let work = offer.work_bytes();
+        let job = self.work(client, (&name, offer), entry.clone(), work, move |job, memory| {
             let _guard = guard;
             let (store, cache, entry) = (&job.engine.store, &job.engine.cache, &job.entry);
             if let Err(refusal) = job.load(memory.keys) {

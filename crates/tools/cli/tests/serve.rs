@@ -121,7 +121,7 @@ fn a_name_can_be_listened_on() {
 #[test]
 fn the_service_keeps_to_its_memory() {
     const CLIENTS: usize = 6;
-    const LIMIT_MIB: u64 = 832;
+    const LIMIT_MIB: u64 = 640;
     // The program, stacks, and what the allocator keeps.
     const MARGIN_MIB: u64 = 64;
     let files = Files::new();

@@ -167,7 +167,7 @@ fn a_service_that_has_no_memory_for_one_worker_does_not_start() {
     }
     let refused = bind(enough, 1).unwrap_err().to_string();
     for part in [
-        "one worker takes 1054576 bytes of memory (answer 1048576, computation 1000, keys 5000 or more)",
+        "one worker takes 1054576 bytes of memory (answer 1048576, computation 1000, keys 5000)",
         "requests 2097152, 32 connections 1048576",
         "models of all applications 1;",
         "limits.memory_bytes is 4200304, needed at least 4200305: raise it (--memory-mib)",
