@@ -203,9 +203,6 @@ def test_lost_keys_are_made_again(model, tmp_path):
             service.stop()
             shutil.rmtree(tmp_path / "data")
             service.start()
-            with pytest.raises(unspoken.KeysExpiredError) as caught:
-                client.classify(HAM)
-            assert caught.value.code == "key_not_found"
             assert client.classify(SPAM)[0].tolist() == ["spam"] * 4
             assert client.usage.key_bytes == 2 * before.key_bytes > 0
             assert client.usage.messages == 8
