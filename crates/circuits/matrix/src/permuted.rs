@@ -192,10 +192,12 @@ impl Selection {
         depth: usize,
     ) -> Result<Self, MatrixError> {
         let differ = indices.iter().collect::<BTreeSet<_>>().len() == indices.len();
-        if layout.tile().0 == 1 && differ && input.shape.1 <= layout.dim() {
-            if let Some(permutation) = VectorPermutation::plan(parameters, layout, input, indices, depth)? {
-                return Ok(Selection::Permutation(Box::new(permutation)));
-            }
+        if layout.tile().0 == 1
+            && differ
+            && input.shape.1 <= layout.dim()
+            && let Some(permutation) = VectorPermutation::plan(parameters, layout, input, indices, depth)?
+        {
+            return Ok(Selection::Permutation(Box::new(permutation)));
         }
         let diagonals = distinct_diagonals(layout, indices);
         if layout.tile().0 == 1 && diagonals > MAX_DIAGONALS {
