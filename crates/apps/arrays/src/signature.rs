@@ -270,6 +270,23 @@ impl Signature {
         self.inputs.iter().map(find).collect()
     }
 
+    /// Refuses entries that are larger than declared, or not finite. All are examined, and the branch on the result is
+    /// the only one that depends on them. Not inlined, so that tools that look for such branches name it.
+    #[inline(never)]
+    fn check_entries(&self, input: &Input, values: &Array3<f64>) -> Result<(), ArraysError> {
+        let fits = |value: f64| value.abs() <= self.largest;
+        let bad = values.iter().fold(0, |seen, &value| seen | std::hint::black_box(u8::from(!fits(value))));
+        if bad == 0 {
+            return Ok(());
+        }
+        // The message names the index and not the value, which is secret.
+        let index = values.indexed_iter().find(|(_, value)| !fits(**value)).map_or((0, 0, 0), |(index, _)| index);
+        let (name, index, largest) = (&input.name, input.shape.index(index), self.largest);
+        let found = format!("input '{name}' with an entry beyond {largest:e} at index {index:?}");
+        let needed = "entries up to that size: plan the program for the largest entry (largest=), or scale the input";
+        Err(ArraysError::Magnitude { operation: ENCRYPT, found, needed: needed.into() })
+    }
+
     /// The slots of an input: for each group of its batch, those of every tile.
     ///
     /// # Errors
@@ -281,15 +298,7 @@ impl Signature {
             let found = format!("'{}' of shape {:?}", input.name, values.dim());
             return Err(ArraysError::mismatch(ENCRYPT, found, format!("shape {needed:?}")));
         }
-        let fits = |value: f64| value.abs() <= self.largest;
-        // The message names the index and not the value, which is secret.
-        if let Some((index, _)) = values.indexed_iter().find(|(_, value)| !fits(**value)) {
-            let (name, index, largest) = (&input.name, shape.index(index), self.largest);
-            let found = format!("input '{name}' with an entry beyond {largest:e} at index {index:?}");
-            let needed =
-                "entries up to that size: plan the program for the largest entry (largest=), or scale the input";
-            return Err(ArraysError::Magnitude { operation: ENCRYPT, found, needed: needed.into() });
-        }
+        self.check_entries(input, values)?;
         let mut groups = Vec::new();
         for mut matrices in self.grouped(values, shape.axes.batch) {
             let tiles = encode_tiles(self.layout, &matrices)?.into_tiles();

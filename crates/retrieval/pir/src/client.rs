@@ -191,10 +191,12 @@ impl PirSecret {
     /// whether the caller gets a record or an error. Not inlined, so that tools that look for such branches name it.
     #[inline(never)]
     fn check_readable(&self, units: &[f64]) -> Result<(), PirError> {
-        match self.noise(units) > self.parameters.unreadable() {
-            true => Err(PirError::Unreadable),
-            false => Ok(()),
+        let readable = self.noise(units) <= self.parameters.unreadable();
+        // A branch here, so that the result is not computed from the comparison and branched on by the caller.
+        if std::hint::black_box(readable) {
+            return Ok(());
         }
+        Err(PirError::Unreadable)
     }
 
     /// The noise of a response: the standard deviation of its coefficients from the values they are rounded to, as a

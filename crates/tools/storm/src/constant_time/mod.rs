@@ -119,8 +119,11 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Case>> {
     names.iter().map(find).collect()
 }
 
+/// Innermost frames of a report that are shown.
+const SHOWN_FRAMES: usize = 8;
+
 fn finding(case: &Case, backend: Backend, report: &Report) -> String {
-    let frames = report.frames.join(" < ");
+    let frames = report.frames[..report.frames.len().min(SHOWN_FRAMES)].join(" < ");
     format!("{} ({}): {} depends on a secret: {frames}", case.name, backend.name(), report.kind)
 }
 

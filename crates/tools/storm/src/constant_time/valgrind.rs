@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 /// Innermost frames of a report that are kept.
-const FRAMES: usize = 6;
+const FRAMES: usize = 32;
 
 /// What to install where valgrind is absent.
 pub const INSTALL: &str = "constant-time needs valgrind; install it (Debian, Ubuntu: apt-get install valgrind; Fedora: \
